@@ -21,6 +21,8 @@ _SERVES: Final = re.compile(r"\b(?:uvicorn|gunicorn|flask run|streamlit|fastapi|
 _GPU: Final = re.compile(
     r"^\s*(torch|tensorflow-gpu|jax\[cuda|nvidia-|cupy|onnxruntime-gpu)", re.MULTILINE | re.IGNORECASE
 )
+_OTHER_PURPOSE: Final = re.compile(r"dev|test|doc|lint|ci\b|deploy|serv|scor|inference|monitor")
+
 MPI_BASE: Final = "mcr.microsoft.com/azureml/openmpi4.1.0-ubuntu22.04"
 """Azure's image with Open MPI and Python: https://github.com/Azure/AzureML-Containers."""
 
@@ -83,8 +85,8 @@ def guess_image(project: Project, job: Candidate, *, needs_pytest: bool) -> Imag
 def _from_files(project: Project, job: Candidate, notes: list[str], *, needs_pytest: bool) -> Image:
     name = job.environment.name
     instead = f"; replaces the job's environment {name[1]}" if name else ""
-    conda = sorted(project.of("conda"), key=lambda one: nearness(one.path, job.code))
-    conda = [one for one in conda if not _is_of_others(project, job, one.path)]
+    conda = [one for one in project.of("conda") if not _is_of_others(project, job, one.path)]
+    conda.sort(key=lambda one: _fitness(one.path, job.code))
     usable = [one for one in project.requirements if not _is_of_others(project, job, one.path)]
     requirements = _for_training(usable, job)
     dockerfiles = _dockerfiles(project, job, notes)
@@ -136,6 +138,12 @@ def _from_files(project: Project, job: Candidate, notes: list[str], *, needs_pyt
         )
         return Image(item=None, notes=tuple(notes))
     return _from_code(project, job, notes, needs_pytest=needs_pytest)
+
+
+def _fitness(path: str, code: str) -> tuple[bool, int, bool, int, str]:
+    """Return a sort key: other purposes last, the nearest first, then training."""
+    away, depth, _ = nearness(path, code)
+    return bool(_OTHER_PURPOSE.search(path.lower())), away, "train" not in path.lower(), depth, path
 
 
 def _is_of_others(project: Project, job: Candidate, path: str) -> bool:
@@ -281,11 +289,7 @@ def _compute(job: Candidate) -> str:
 
 def _for_training(files: Sequence[TextFile], job: Candidate) -> list[TextFile]:
     """Return the requirements files that training may need, the likeliest first."""
-    fit = [
-        one
-        for one in files
-        if not re.search(r"dev|test|doc|lint|ci\b|deploy|serv|score", one.path.rpartition("/")[2])
-    ]
+    fit = [one for one in files if not _OTHER_PURPOSE.search(one.path.rpartition("/")[2])]
 
     def key(file: TextFile) -> tuple[int, int, int, str]:
         name = file.path.rpartition("/")[2]

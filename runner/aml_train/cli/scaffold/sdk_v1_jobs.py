@@ -109,8 +109,8 @@ def _arguments(reader: Reader, node: ast.expr | None, inputs: list[Item]) -> lis
     words: list[str] = []
     for element in elements[:_MOST_ARGUMENTS]:
         value = scope.value(element)
-        if isinstance(value, str | int | float):
-            words.append(shlex.quote(str(value)) if str(value) else "")
+        if isinstance(value, str | int | float) and value != "":
+            words.append(shlex.quote(str(value)))
             continue
         asset = asset_of(scope, element)
         if asset is not None:
@@ -123,7 +123,7 @@ def _arguments(reader: Reader, node: ast.expr | None, inputs: list[Item]) -> lis
                 "  ", " "
             ),
         )
-    return [word for word in words if word]
+    return words
 
 
 def _data(reader: Reader, node: ast.expr, asset: str, inputs: list[Item]) -> str:

@@ -109,6 +109,12 @@ def test_pytest_is_added_to_a_conda_environment(tmp_path: Path) -> None:
     assert image == {"base": "python:3.12-slim-bookworm", "conda": "conda.yml", "pip": ["pytest"]}
 
 
+def test_the_conda_file_for_training_comes_first(tmp_path: Path) -> None:
+    conda = "dependencies: [python=3.12]\n"
+    files = {"src/train.py": MAIN, "envs/inference/conda.yml": conda, "envs/training/conda.yml": conda}
+    assert proposed(tmp_path, files)[0]["image"]["conda"] == "envs/training/conda.yml"
+
+
 def test_a_dockerfile_of_a_service_is_left_aside(tmp_path: Path) -> None:
     dockerfile = (
         'FROM python:3.12\nCOPY requirements.txt .\nRUN pip install -r requirements.txt\nCMD ["uvicorn", "app:app"]\n'

@@ -181,7 +181,7 @@ env.python.conda_dependencies = CondaDependencies.create(pip_packages=["pyyaml",
 config = ScriptRunConfig(
     source_directory="../src",
     script="train.py",
-    arguments=["--data", Dataset.get_by_name(ws, name="a").as_mount(), "--rate", 0.1, "--seed", make(), "--name", "a b"],
+    arguments=["--data", Dataset.get_by_name(ws, name="a").as_mount(), "--rate", 0.1, "--seed", make(), "--tag", "", "--name", "a b"],
 )
 config.run_config.target = ws.compute_targets["big"]
 config.run_config.environment = env
@@ -198,6 +198,7 @@ config.run_config.environment = env
     assert one.environment.pip[1] == ("pyyaml", "azureml-defaults")
     assert one.notes == (
         "jobs/submit.py:11: the argument --seed is not known before this runs: add it to the command",
+        "jobs/submit.py:11: the argument --tag is not known before this runs: add it to the command",
     )
 
 
