@@ -6,8 +6,9 @@ import posixpath
 import re
 from dataclasses import dataclass
 
+from aml_train.cli.scaffold.packages import inline_conda
 from aml_train.cli.scaffold.project import Document, Project
-from aml_train.config import MapNode, Mark
+from aml_train.config import ListNode, MapNode, Mark, ScalarNode, find
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,11 +81,27 @@ def described(document: Document, under: tuple[str, ...]) -> Environment:
         context = joined(document.folder, build)
         inner = document.said(*under, "build", "dockerfile_path") or "Dockerfile"
         dockerfile = (document.mark(*under, "build"), joined(context, inner), context)
+    names, python = inline_conda(_listed(document, (*under, "conda_file")))
+    inline = document.mark(*under, "conda_file")
     return Environment(
         base=(document.mark(*under, "image"), base) if base else None,
         conda=(document.mark(*under, "conda_file"), joined(document.folder, conda)) if conda else None,
-        inline_conda=document.mark(*under, "conda_file")
-        if isinstance(document.node(*under, "conda_file"), MapNode)
-        else None,
+        inline_conda=inline if isinstance(document.node(*under, "conda_file"), MapNode) else None,
+        pip=(inline, names) if names else None,
+        python=(inline, python) if python else None,
         dockerfile=dockerfile,
     )
+
+
+def _listed(document: Document, under: tuple[str, ...]) -> list[str | dict[str, list[str]]]:
+    """Return the dependencies of conda packages that a YAML lists inline."""
+    node = document.node(*under, "dependencies")
+    found: list[str | dict[str, list[str]]] = []
+    for item in node.items if isinstance(node, ListNode) else ():
+        if isinstance(item, ScalarNode):
+            found.append(item.text)
+        elif isinstance(item, MapNode):
+            pip = find(item, "pip")
+            inner = pip.items if isinstance(pip, ListNode) else ()
+            found.append({"pip": [one.text for one in inner if isinstance(one, ScalarNode)]})
+    return found

@@ -92,6 +92,25 @@ def _needed(project: Project, command: str, code: str) -> tuple[Needed, str]:
     return needed_by(sources, [(one.path, ("", folder_of(one.path), *one.roots)) for one in started]), lead
 
 
+def inline_conda(listed: object) -> tuple[tuple[str, ...], str | None]:
+    """Return pip's names for a job's list of conda packages, and its Python.
+
+    There are no names if pip cannot install all of them.
+    """
+    found: list[str] = []
+    complete, python = True, None
+    for one in listed if isinstance(listed, list) else ():
+        if isinstance(one, dict) and isinstance(one.get("pip"), list):
+            found += [text for text in one["pip"] if isinstance(text, str)]
+        elif isinstance(one, str) and (version := re.match(r"python\s*[=<>~]+\s*(\d\.\d+)", one)):
+            python = version[1]
+        elif isinstance(one, str) and re.match(r"(?:[\w.-]+::)?(?:python|pip|setuptools|wheel)\b(?!-)", one) is None:
+            name = pip_name(one)
+            complete = complete and name is not None
+            found += [name] if name is not None else []
+    return tuple(found) if complete else (), python
+
+
 def pip_name(conda: str) -> str | None:
     """Return a conda requirement as pip's; None if its name there is unknown."""
     match = re.fullmatch(r"(?:[\w.-]+::)?([\w.-]+)\s*(?:([=<>!~]*)\s*([\w.*,<>=! -]+))?", conda.strip())

@@ -21,9 +21,8 @@ from aml_train.cli.scaffold.code_reader import (
 from aml_train.cli.scaffold.draft import Item, Value
 from aml_train.cli.scaffold.job_environment import Environment, named_environment
 from aml_train.cli.scaffold.literals import UNKNOWN, Scope, calls, imported_names, keyword, last_name
-from aml_train.cli.scaffold.packages import pip_name
+from aml_train.cli.scaffold.packages import inline_conda
 from aml_train.cli.scaffold.project import Project, TextFile
-from aml_train.config import Mark
 
 _COMMANDS: Final = frozenset({"command", "Command", "CommandJob"})
 _INPUTS: Final = re.compile(r"\$\{\{\s*inputs\.(\w+)\s*\}\}")
@@ -253,36 +252,11 @@ def _described(reader: Reader, call: ast.Call) -> Environment:
     if isinstance(conda, str) and file is None:
         reader.note(call, f"the environment's conda file {conda} is not here: check `image`")
         return Environment()
+    names, python = inline_conda(conda.get("dependencies")) if isinstance(conda, dict) else ((), None)
     return Environment(
         base=(reader.mark(call), base) if base else None,
         conda=(reader.mark(call), file) if file else None,
         inline_conda=reader.mark(call) if isinstance(conda, dict) else None,
-        pip=_inline_pip(reader, call, conda),
-        python=_python(reader, call, conda),
+        pip=(reader.mark(call), names) if names else None,
+        python=(reader.mark(call), python) if python else None,
     )
-
-
-def _inline_pip(reader: Reader, call: ast.Call, conda: object) -> tuple[Mark, tuple[str, ...]] | None:
-    """Return the packages of an inline conda file, if pip can install all of them."""
-    listed = conda.get("dependencies") if isinstance(conda, dict) else None
-    if not isinstance(listed, list):
-        return None
-    found: list[str] = []
-    for one in listed:
-        if isinstance(one, dict) and isinstance(one.get("pip"), list):
-            found += [text for text in one["pip"] if isinstance(text, str)]
-        elif isinstance(one, str) and re.match(r"(?:[\w.-]+::)?(?:python|pip|setuptools|wheel)\b(?!-)", one) is None:
-            converted = pip_name(one)
-            if converted is None:
-                return None
-            found.append(converted)
-    return (reader.mark(call), tuple(found)) if found else None
-
-
-def _python(reader: Reader, call: ast.Call, conda: object) -> tuple[Mark, str] | None:
-    listed = conda.get("dependencies") if isinstance(conda, dict) else None
-    for one in listed if isinstance(listed, list) else ():
-        match = re.match(r"python\s*[=<>~]+\s*(\d\.\d+)", one) if isinstance(one, str) else None
-        if match:
-            return reader.mark(call), match[1]
-    return None

@@ -115,6 +115,18 @@ def test_the_conda_file_for_training_comes_first(tmp_path: Path) -> None:
     assert proposed(tmp_path, files)[0]["image"]["conda"] == "envs/training/conda.yml"
 
 
+def test_packages_that_a_jobs_yaml_lists(tmp_path: Path) -> None:
+    job = (
+        "command: python train.py\ncode: .\ncompute: azureml:a\nenvironment:\n  image: mcr.microsoft.com/azureml/base\n"
+        "  conda_file:\n    dependencies:\n      - python=3.12\n      - scikit-learn=1.5\n      - pip\n      - pip: [pyyaml]\n"
+    )
+    image = proposed(tmp_path, {"train.py": MAIN, "job.yml": job})[0]["image"]
+    assert image == {"base": "python:3.12-slim-bookworm", "pip": ["scikit-learn==1.5.*", "pyyaml"]}
+    found, notes = proposed(tmp_path, {"job.yml": job.replace("scikit-learn=1.5", "libgcc")})
+    assert found["image"] == {"base": "mcr.microsoft.com/azureml/base"}
+    assert [note for note in notes if note.startswith("job.yml:6: the conda packages are listed in the job itself")]
+
+
 def test_a_dockerfile_of_a_service_is_left_aside(tmp_path: Path) -> None:
     dockerfile = (
         'FROM python:3.12\nCOPY requirements.txt .\nRUN pip install -r requirements.txt\nCMD ["uvicorn", "app:app"]\n'
