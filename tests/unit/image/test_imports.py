@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from aml_train.config.load import load_config
 from aml_train.image.imports.check import missing_imports
@@ -225,6 +227,20 @@ def test_many_notes_are_counted(tmp_path: Path) -> None:
 def test_the_programs_of_a_command(command: str, expected: list[tuple[str, tuple[str, ...]]]) -> None:
     code = Code(paths={"train.py", "prepare.py", "src/train.py"}, read=lambda _path: "")
     assert [(one.path, one.roots) for one in programs(command, code)] == expected
+
+
+@given(
+    st.text(
+        alphabet=st.sampled_from(
+            "python train.py -m cd && ; | () '\"\\ $PWD{[]} PYTHONPATH=src: pytest torchrun\n/."
+        ),
+        max_size=80,
+    )
+)
+def test_any_command_can_be_read(command: str) -> None:
+    code = Code(paths={"train.py", "src/train.py"}, read=lambda _path: "")
+    for one in programs(command, code):
+        assert one.tests is not None or one.path in code.paths
 
 
 def test_a_package_runs_its_main_module() -> None:

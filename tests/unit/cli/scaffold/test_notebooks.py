@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from aml_train.cli.scaffold.candidates import candidates, named
 from aml_train.cli.scaffold.notebooks import code_of_notebook
 from aml_train.cli.scaffold.project import scan
@@ -61,3 +64,9 @@ def test_the_job_of_a_notebook(tmp_path: Path) -> None:
 def test_what_is_no_notebook_has_no_code() -> None:
     assert code_of_notebook("not json\n").strip() == ""
     assert code_of_notebook('{"cells": [{"cell_type": "code", "source": ["a\\n", "b"]}]}').strip() == ""
+
+
+@given(st.lists(st.tuples(st.sampled_from(["code", "markdown"]), st.text(max_size=40)), max_size=4))
+def test_any_notebook_has_as_many_lines_as_its_file(cells: list[tuple[str, str]]) -> None:
+    text = notebook(*cells)
+    assert code_of_notebook(text).count("\n") == len(text.splitlines()) - 1

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from aml_train.cli.scaffold.project import scan
-from aml_train.cli.scaffold.python_version import choose_python, newest_of
+from aml_train.cli.scaffold.python_version import PYTHONS, choose_python, newest_of
 
 FILES = [
     ({".python-version": "3.12.4\n"}, "3.12", ".python-version:1: the project's Python"),
@@ -59,6 +61,11 @@ def test_a_projects_python(tmp_path: Path, files: dict[str, str], version: str, 
 )
 def test_the_newest_of_a_range(text: str, version: str | None) -> None:
     assert newest_of(text) == version
+
+
+@given(st.text(alphabet="0123456789.,<>=!~^* |post", max_size=30))
+def test_any_range_can_be_read(text: str) -> None:
+    assert newest_of(text) in (*PYTHONS, None)
 
 
 def test_a_lock_may_be_large(tmp_path: Path) -> None:
