@@ -135,7 +135,7 @@ def test_its_life_and_a_users_script(settings: EmulatorSettings, engine: docker.
     assert [event.text for event in events if isinstance(event, Notice)] == [
         f"Starting the local AzureML in the container {settings.name}"
     ]
-    assert info.version == project_version(ROOT)
+    assert info.version == engine.images.get(settings.image).labels["org.opencontainers.image.version"]
     assert emulator.start_emulator(settings, events.append) == info
     assert len(events) == 1
     assert emulator.emulator_info(settings) == info
