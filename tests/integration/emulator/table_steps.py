@@ -14,6 +14,7 @@ from typing import Any
 
 import requests
 import yaml
+from azure.ai.ml._artifacts._artifact_utilities import download_artifact_from_aml_uri
 from client_steps import client  # type: ignore[import-not-found]  # they lie beside this script
 from job_table import IMAGE, TABLE, Row  # type: ignore[import-not-found]
 
@@ -216,8 +217,10 @@ def kept(given: dict[str, str]) -> dict[str, Any]:
     """Fetch what the table's jobs have left, as users do; to be asked for after the step ``sdk``."""
     ml, target = client(given), Path(given["folder"], "kept")
     ml.models.download("model-by-sdk", "1", download_path=str(target))
-    for name in ("output-placed", "registers"):
-        ml.jobs.download(f"sdk-{name}", output_name="o", download_path=str(target / name))
+    ml.jobs.download("sdk-registers", output_name="o", download_path=str(target / "registers"))
+    # By name, azure-ai-ml 1.35.2 looks for outputs in the default place only (azure-sdk-for-python#48941).
+    placed = "azureml://datastores/workspaceblobstore/paths/placed/sdk-output-placed/o/"
+    download_artifact_from_aml_uri(placed, str(target / "output-placed"), ml.datastores)
     data = ml.data.get("made-by-sdk", label="latest")
     return {
         "files": {str(path.relative_to(target)): path.read_text() for path in target.rglob("*") if path.is_file()},

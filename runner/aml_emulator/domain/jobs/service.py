@@ -66,6 +66,9 @@ class JobService:
         """
         if not JOB_NAME.fullmatch(name):
             raise InvalidError(f"A job's name consists of letters, digits, '-' and '_', 255 at most: '{name}'")
+        if variables := job.get("environmentVariables"):
+            # azure-ai-ml 1.35 sends numbers and flags as they are; its models, and those of 1.34, declare text.
+            job = {**job, "environmentVariables": {key: str(value) for key, value in variables.items()}}
         with self._submitting:
             known = self._workspace.store.runs.get(name)
             if known is not None:

@@ -132,6 +132,14 @@ def test_a_job_becomes_what_the_executor_needs(service: Service) -> None:
     assert answer.json["properties"]["properties"]["ContentSnapshotId"] == "c"
 
 
+def test_variables_are_text_whatever_a_client_sends(service: Service) -> None:
+    answer = service.submit("run1", environmentVariables={"A": True, "B": 5, "C": "c"})
+    assert answer.json["properties"]["environmentVariables"] == {"A": "True", "B": "5", "C": "c"}
+    (spec,) = service.runner.submitted
+    assert {name: spec.environment_variables[name] for name in "ABC"} == {"A": "True", "B": "5", "C": "c"}
+    assert service.submit("run1", environmentVariables={"A": "True", "B": "5", "C": "c"}).status == 200
+
+
 def test_the_same_job_again_is_the_same_job_and_another_one_is_not(service: Service) -> None:
     assert service.submit("run1").status == 201
     again = service.submit("run1", tags={"a": "b"}, displayName="new")
