@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from aml_train.azure.browse import JobRow as JobRow
     from aml_train.azure.browse import describe_job as describe_job
     from aml_train.azure.browse import list_jobs as list_jobs
-    from aml_train.azure.browse import read_job as read_job
+    from aml_train.azure.browse import view_job as view_job
     from aml_train.azure.clouds import cloud_named as cloud_named
     from aml_train.azure.compute import ensure_cluster as ensure_cluster
     from aml_train.azure.credentials import Assertion as Assertion
@@ -66,7 +66,7 @@ _MODULES = {
     "JobRow": "browse",
     "describe_job": "browse",
     "list_jobs": "browse",
-    "read_job": "browse",
+    "view_job": "browse",
     "cloud_named": "clouds",
     "ensure_cluster": "compute",
     "azure_checks": "doctor.checks",

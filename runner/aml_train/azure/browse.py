@@ -13,7 +13,7 @@ from aml_train.azure.workspace import AzureRest
 from aml_train.core.answers import Answer
 from aml_train.core.errors import ServiceError
 from aml_train.core.tags import TAG_FILES
-from aml_train.jobs import JobStatus, parse_status
+from aml_train.jobs import JobStatus, JobView, parse_status
 
 _SETUP: Final = re.compile(r"\A# By aml-train: .*?^\) \|\| exit\n", re.DOTALL | re.MULTILINE)
 
@@ -95,12 +95,16 @@ def _row(item: Answer) -> JobRow:
     )
 
 
-def read_job(rest: AzureRest, name: str) -> Answer:
-    """Return the job as in Azure Resource Manager.
+def view_job(rest: AzureRest, name: str) -> JobView:
+    """Return the job with its status, tags and pages.
 
     Raises:
         ServiceError: there is no such job.
     """
+    return rest.view_of(name, _read(rest, name).at("properties"))
+
+
+def _read(rest: AzureRest, name: str) -> Answer:
     found = rest.find_job(name)
     if found is None:
         raise ServiceError(
@@ -115,8 +119,9 @@ def describe_job(rest: AzureRest, name: str) -> dict[str, Any]:
     Raises:
         ServiceError: there is no such job.
     """
-    found = read_job(rest, name)
+    found = _read(rest, name)
     row, properties = _row(found), found.at("properties")
+    page = rest.view_of(name, properties).studio_url or ""
     details = rest.details(name)
     command = properties.optional_text("command") or ""
     metrics = dict(rest.last_metrics(name))
@@ -144,7 +149,7 @@ def describe_job(rest: AzureRest, name: str) -> dict[str, Any]:
         "metrics": metrics,
         "tags": {key: value for key, value in row.tags.items() if not key.startswith(TAG_FILES)},
         "logs": sorted(details.log_files),
-        "studio": properties.optional_text("services.Studio.endpoint"),
+        "studio" if page.startswith("https:") else "page": page,
     }
     return {key: value for key, value in fields.items() if value not in (None, "", {}, [])}
 

@@ -125,7 +125,11 @@ class AzureRest(AzureHttp):
 
     def find(self, name: str) -> JobView | None:
         found = self.find_job(name)
-        return None if found is None else job_view(name, found.at("properties"))
+        return None if found is None else self.view_of(name, found.at("properties"))
+
+    def view_of(self, name: str, properties: Answer) -> JobView:
+        """Read a job as Azure Resource Manager shows it, with the addresses of its pages."""
+        return job_view(name, properties)
 
     def live_jobs(self, tag: str) -> Sequence[JobView]:
         """See :meth:`Workspace.live_jobs`; the newest few hundred with the tag are read."""
@@ -136,7 +140,7 @@ class AzureRest(AzureHttp):
         what = f"Listing the jobs with the tag {tag}"
         params = {"api-version": JOBS_API, "jobType": "Command", "tag": tag}
         for item in self.items(self.arm("/jobs"), what, params=params, most_pages=most_pages):
-            view = job_view(item.text("name"), item.at("properties"))
+            view = self.view_of(item.text("name"), item.at("properties"))
             if tag in view.tags:
                 yield view
 

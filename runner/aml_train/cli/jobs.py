@@ -181,12 +181,12 @@ def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> No
     """
     import fnmatch
 
-    from aml_train.azure import read_job
+    from aml_train.azure import view_job
     from aml_train.core.masking import Masker
     from aml_train.core.secrets import known_secrets
-    from aml_train.jobs import LogFollower, LogReader, failure_of, log_addresses, log_name
+    from aml_train.jobs import LogFollower, LogReader, failure_of, log_addresses, log_name, pages_of
 
-    read_job(service, job)
+    pages = pages_of(view_job(service, job))
     shown: list[str] = []
 
     def say(text: LogText) -> None:
@@ -199,7 +199,7 @@ def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> No
     masker = Masker(known_secrets(os.environ, identifiers=False))
     clock = _clock()
     reader = LogReader(service, job, _remark, clock.now)
-    follower = LogFollower(reader, say, masker=masker)
+    follower = LogFollower(reader, say, masker=masker, pages=pages)
     while True:
         view = service.details(job)
         names = sorted(
@@ -229,12 +229,12 @@ def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> No
 @target_options
 def cancel(names: tuple[str, ...], project: ProjectOptions) -> None:
     """Cancel jobs, and wait until they have ended; jobs that have ended stay as is."""
-    from aml_train.azure import read_job
+    from aml_train.azure import view_job
     from aml_train.core.errors import ServiceError
-    from aml_train.jobs import await_end, parse_status, request_cancel
+    from aml_train.jobs import await_end, request_cancel
 
     service, clock = project.open_workspace(), _clock()
-    before = {name: parse_status(read_job(service, name).optional_text("properties.status")) for name in names}
+    before = {name: view_job(service, name).status for name in names}
     live = [name for name, status in before.items() if not status.terminal]
     for name in live:
         request_cancel(service, name, clock=clock)

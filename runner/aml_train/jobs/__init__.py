@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from aml_train.jobs.logs.follow import LogText as LogText
     from aml_train.jobs.logs.follow import log_addresses as log_addresses
     from aml_train.jobs.logs.names import log_name as log_name
+    from aml_train.jobs.logs.pages import JobPages as JobPages
+    from aml_train.jobs.logs.pages import pages_of as pages_of
     from aml_train.jobs.logs.report import JobLogs as JobLogs
     from aml_train.jobs.logs.tracebacks import innermost as innermost
     from aml_train.jobs.metrics import read_tables as read_tables
@@ -87,6 +89,8 @@ _MODULES = {
     "LogText": "logs.follow",
     "log_addresses": "logs.follow",
     "log_name": "logs.names",
+    "JobPages": "logs.pages",
+    "pages_of": "logs.pages",
     "JobLogs": "logs.report",
     "innermost": "logs.tracebacks",
     "read_tables": "metrics",

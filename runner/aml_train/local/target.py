@@ -13,6 +13,7 @@ from urllib.parse import quote
 import requests
 
 from aml_train.azure import AzureV2, SignIn, WorkspaceId, sign_in_to_azure
+from aml_train.core.answers import Answer
 from aml_train.core.clock import Clock
 from aml_train.core.errors import AmlTrainError, ServiceError
 from aml_train.core.events import Listener
@@ -224,10 +225,14 @@ class LocalAzureML(AzureV2):
         self.session = Presence(lambda: how_stopped(settings))
         self._page = page
 
-    def find(self, name: str) -> JobView | None:
-        """See :meth:`aml_train.jobs.workspace.Workspace.find`."""
-        found = super().find(name)
-        return found and dataclasses.replace(found, studio_url=f"{self._page}/ui/runs/{quote(found.name, safe='')}")
+    def view_of(self, name: str, properties: Answer) -> JobView:
+        """See :meth:`AzureRest.view_of`; the pages are those of the local AzureML."""
+        view = super().view_of(name, properties)
+        return dataclasses.replace(
+            view,
+            studio_url=f"{self._page}/ui/runs/{quote(name, safe='')}",
+            experiment_url=f"{self._page}/ui/?experiment={quote(view.experiment or '', safe='')}",
+        )
 
 
 def connect_local(info: EmulatorInfo, outer: Mapping[str, str], *, page: str) -> LocalAzureML:

@@ -17,6 +17,7 @@ from aml_train.jobs import (
     may_follow,
     next_name,
     number_of,
+    pages_of,
     resubmit,
     retries_of,
 )
@@ -96,7 +97,7 @@ def _watch(ctx: RunContext, target: Target, view: JobView, spending: Spending, *
         ctx.emit(event)
 
     every, service = bounds.logs == "all", target.service
-    logs = JobLogs(service, view.name, emit, every=every, masker=ctx.secrets, now=clock.now)
+    logs = JobLogs(service, view.name, emit, every=every, masker=ctx.secrets, pages=pages_of(view), now=clock.now)
     return Watch(service, view.name, clock=clock, pace=target.pace, limits=limits, listener=emit, logs=logs)
 
 

@@ -32,6 +32,7 @@ class FakeRest:
     """A workspace with given jobs."""
 
     find_job = AzureHttp.find_job
+    view_of = AzureRest.view_of
 
     def __init__(self, *items: dict[str, Any]) -> None:
         self.jobs = items
@@ -125,6 +126,16 @@ def test_a_job_is_told_without_what_is_empty_and_without_the_prologue() -> None:
         "metrics": {"loss": 0.5},
         "logs": ["a", "user_logs/b"],
     }
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [("https://ml.azure.com/runs/j?wsid=w", "studio"), ("http://127.0.0.1:7380/ui/runs/j", "page")],
+)
+def test_a_job_is_told_with_its_page(address: str, name: str) -> None:
+    job = item("j", services={"Studio": {"endpoint": address}})
+    told = describe_job(cast(AzureRest, FakeRest(job)), "j")
+    assert {key: value for key, value in told.items() if key in ("studio", "page")} == {name: address}
 
 
 def test_tables_are_told_as_json_and_a_service_that_refuses_them_is_told() -> None:

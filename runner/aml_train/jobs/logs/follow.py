@@ -16,6 +16,7 @@ from aml_train.core.events import Listener, LogTail, Notice
 from aml_train.core.masking import Masker, Scrubber, without_signatures
 from aml_train.core.text import LineBlocks, Piece
 from aml_train.jobs.logs.names import LogName
+from aml_train.jobs.logs.pages import JobPages
 from aml_train.jobs.workspace import LogBeganAnewError, StorageUnreachableError, Workspace
 
 #: Seconds after which a source is tried again that could not be reached: a try may take a time-out.
@@ -199,10 +200,14 @@ class LogFollower:
         service: reads the logs by ranges.
         sink: takes the lines.
         masker: knows the secrets; they are replaced before anything else sees the text, wherever the bytes are cut.
+        pages: the job's, which replace the addresses that MLflow makes; None leaves these as they are.
     """
 
-    def __init__(self, service: ReadsLogs, sink: LogSink, *, masker: Masker | None = None) -> None:
+    def __init__(
+        self, service: ReadsLogs, sink: LogSink, *, masker: Masker | None = None, pages: JobPages | None = None
+    ) -> None:
         self._service = service
+        self._pages = pages
         self._sink = sink
         self._masker = masker or Masker()
         self._logs: dict[str, _Log] = {}
@@ -284,6 +289,8 @@ class LogFollower:
         several = self._several
         for piece in log.blocks.feed(log.scrubber.feed(data, final=final), final=final):
             text = without_signatures(piece.text)
+            if self._pages is not None:
+                text = self._pages.link(text)
             log.tail.add(Piece(text, piece.more))
             self._sink(LogText(name=log.name, text=text, more=piece.more, several=several))
 

@@ -13,6 +13,7 @@ from aml_train.core.masking import Masker
 from aml_train.jobs.logs.follow import DEPENDS, TAIL_LINES, LogAddress, LogFollower, LogReader, LogText, log_addresses
 from aml_train.jobs.logs.names import chosen, log_name
 from aml_train.jobs.logs.nccl import NcclWatch, has_infiniband
+from aml_train.jobs.logs.pages import JobPages
 from aml_train.jobs.logs.tracebacks import TracebackFinder
 from aml_train.jobs.states import TAIL_HEADING, TRACEBACK_HEADING, JobStatus
 from aml_train.jobs.workspace import JobView, NodeKind, Placement, StorageUnreachableError, Workspace
@@ -38,6 +39,7 @@ class JobLogs:
     Args:
         listener: receives the lines, and at the end the last lines and tracebacks.
         every: report AzureML's own logs as well.
+        pages: the job's, which replace the addresses that MLflow makes.
         now: seconds of a clock that only grows.
     """
 
@@ -49,6 +51,7 @@ class JobLogs:
         *,
         every: bool = False,
         masker: Masker | None = None,
+        pages: JobPages | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._service = service
@@ -57,7 +60,7 @@ class JobLogs:
         self._every = every
         self._masker = masker
         self._reader = LogReader(service, job, listener, now)
-        self._follower = LogFollower(self._reader, self._take, masker=masker)
+        self._follower = LogFollower(self._reader, self._take, masker=masker, pages=pages)
         self._tracebacks = TracebackFinder()
         self._nccl = NcclWatch()
         self._warned = False
