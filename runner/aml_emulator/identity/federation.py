@@ -23,6 +23,8 @@ _ADVICE: Final = (
     "Please check your federated identity credential Subject, Audience and Issuer against the presented assertion. "
     "https://learn.microsoft.com/entra/workload-id/workload-identity-federation"
 )
+#: As Entra ID words it: Azure/login#515.
+_OTHER_CASE: Final = "The subject matches with case-insensitive comparison, but not with case-sensitive comparison. "
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,15 +108,17 @@ class Federation:
             raise _no_match("700212", "audience", ", ".join(audiences))
         fitting = [one for one in of_audience if one.subject == subject]
         if not fitting:
+            if any(one.subject.casefold() == str(subject).casefold() for one in of_audience):
+                raise _no_match("7002138", "subject", subject, _OTHER_CASE)
             raise _no_match("700213", "subject", subject)
         if not any(one.keys is None or _is_signed(token, header, one.keys) for one in fitting):
             raise TokenError("invalid_client", "AADSTS50013: Assertion failed signature validation.")
 
 
-def _no_match(code: str, part: str, value: object) -> TokenError:
+def _no_match(code: str, part: str, value: object, remark: str = "") -> TokenError:
     return TokenError(
         "invalid_client",
-        f"AADSTS{code}: No matching federated identity record found for presented assertion {part} '{value}'. {_ADVICE}",
+        f"AADSTS{code}: No matching federated identity record found for presented assertion {part} '{value}'. {remark}{_ADVICE}",
     )
 
 

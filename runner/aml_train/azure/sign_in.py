@@ -51,7 +51,14 @@ _REMEDIES: Final[Mapping[str, str]] = {
     "700027": "The certificate is not one of the application's: upload it, or give another.",
     "53003": "A conditional access policy of the tenant forbids this sign-in; ask its administrators.",
 }
-_UNTRUSTED: Final = frozenset({"70021", "700211", "700212", "700213", "700223"})
+#: The subject differs from a credential's in upper and lower case alone: Entra ID compares both to the letter
+#: (https://learn.microsoft.com/entra/identity-platform/reference-breaking-changes, August 2024).
+_OTHER_CASE: Final = "7002138"
+_CASE: Final = (
+    "A federated credential of the application differs from the assertion's subject in upper and lower case alone, which Entra ID"
+    " compares. GitHub sends owner, repository and environment as they are written there."
+)
+_UNTRUSTED: Final = frozenset({"70021", "700211", "700212", "700213", "700223", _OTHER_CASE})
 """No federated credential of the application fits the assertion's issuer, audience or subject."""
 
 
@@ -85,7 +92,9 @@ def remedy(
     found = _CODE.search(message)
     code = found[1] if found else ""
     if claims is not None and code in _UNTRUSTED:
-        return trust(claims, client)
+        return f"{_CASE}\n{trust(claims, client)}" if code == _OTHER_CASE else trust(claims, client)
+    if code == _OTHER_CASE:
+        return _CASE
     general = otherwise or "Check the client id, the tenant id, and that the credential has not expired."
     return _REMEDIES.get(code, general)
 

@@ -55,8 +55,8 @@ def obtain_image(
             if not own:
                 raise ImageError(
                     f"The local AzureML's image {settings.image} is not on the engine and cannot be pulled: {reason}",
-                    hint=f"Unset AML_TRAIN_EMULATOR_IMAGE for the image of this version, {IMAGE}, "
-                    "which a checkout builds with: make emulator-image",
+                    hint=f"Unset AML_TRAIN_EMULATOR_IMAGE for the image of this version, {IMAGE}, which is built from this"
+                    " installation if it cannot be pulled.",
                 ) from error
             listener(Notice(text=f"{settings.image} cannot be pulled: {reason}", level="warning"))
         else:

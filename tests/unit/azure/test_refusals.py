@@ -58,6 +58,8 @@ def test_a_reason_can_be_written_to_any_terminal() -> None:
             "AADSTS700213: x",
             'az ad app federated-credential create --id CLIENT_ID --parameters \'{"name": "octo-digits-environment-prod"',
         ),
+        ("AADSTS7002138: x", "differs from the assertion's subject in upper and lower case alone"),
+        ("AADSTS7002138: x", "subject:  repo:octo/digits:environment:prod"),
         ("something else", "Check the client id, the tenant id"),
     ],
 )
@@ -67,6 +69,7 @@ def test_remedy(message: str, expected: str) -> None:
 
 def test_nothing_to_trust_without_an_assertion() -> None:
     assert "subject" not in remedy("AADSTS700213: x")
+    assert remedy("AADSTS7002138: x").endswith("as they are written there.")
 
 
 @pytest.mark.parametrize("text", ["", "a", "a.b.c", "a.W10.c", "a.é.c"])

@@ -58,6 +58,7 @@ def test_as_long_as_nothing_is_configured_only_the_audience_counts() -> None:
         ({"iss": "https://other"}, "AADSTS700211: No matching federated identity record found for presented assertion issuer 'https://other'. Please"),
         ({"aud": "other"}, "AADSTS700212: No matching federated identity record found for presented assertion audience 'other'. Please"),
         ({"sub": "repo:octo/digits:pull_request"}, "AADSTS700213: No matching federated identity record found for presented assertion subject 'repo:octo/digits:pull_request'. Please"),
+        ({"sub": SUBJECT.upper()}, f"AADSTS7002138: No matching federated identity record found for presented assertion subject '{SUBJECT.upper()}'. The subject matches with case-insensitive comparison, but not with case-sensitive comparison. Please"),
         ({"key": rsa.generate_private_key(public_exponent=65537, key_size=2048)}, "AADSTS50013: Assertion failed signature validation."),
     ],
 )  # fmt: skip
