@@ -6,6 +6,7 @@ SDKs over TLS. A job's script has a few words, which each `Subject` executes in 
 =======================  ====================================================
 ``say TEXT``             writes a line to the log
 ``metric N S V``         logs the value V of the metric N at step S
+``param N V``            logs the parameter N
 ``row N JSON``           logs a row of the table N, an object of columns
 ``write P TEXT``         leaves a file at P, a path among the artefacts
 ``output N P TEXT``      leaves a file at P in the named output N
@@ -121,6 +122,7 @@ def job_of(
         "command": "\n".join(script),
         "compute": f"azureml:{compute or subject.compute}",
         "experiment_name": "contract",
+        "environment_variables": {"SUITE": "contract"},
     }
     if output:
         document["outputs"] = {output: {"type": "uri_folder", "mode": "rw_mount"}}
@@ -279,7 +281,7 @@ def a_job_is_submitted_again(subject: Subject, _tmp_path: Path) -> None:
 
 def metrics_are_whole(subject: Subject, _tmp_path: Path) -> None:
     rows = ('row table {"epoch": 1, "note": "a"}', 'row table {"epoch": 2, "note": "b"}')
-    job = job_of(subject, "metric acc 2 0.5", "metric acc 1 0.25", "metric acc 2 0.75", "metric loss 0 nan", *rows)
+    job = job_of(subject, "metric acc 2 0.5", "metric acc 1 0.25", "metric acc 2 0.75", "metric loss 0 nan", "param lr 0.1", *rows)
     submit(subject, job)
     ended(subject, job.name)
     last = subject.service.last_metrics(job.name)
@@ -293,6 +295,7 @@ def metrics_are_whole(subject: Subject, _tmp_path: Path) -> None:
     (diverged,) = subject.service.metric_history(job.name, "loss")
     assert math.isnan(diverged.value)
     assert subject.service.metric_history(job.name, "nothing") == []
+    assert subject.service.logged_parameters(job.name) == {"lr": "0.1"}
     (table,) = subject.service.logged(job.name, known=set(last)).metrics
     assert (table.name, table.kind, table.whole) == ("table", TABLE, True)
     assert [dict(row.data) for row in table.rows] == [{"epoch": 1, "note": "a"}, {"epoch": 2, "note": "b"}]
@@ -446,6 +449,7 @@ def a_job_says_what_it_is_made_of(subject: Subject, tmp_path: Path) -> None:
     assert parts is not None
     found = subject.service.find(first.name)
     assert found is not None
+    assert found.variables.items() >= {("SUITE", "contract")}
     told = set(difference(found.tags, parts, second.code.contents) or ())
     assert {"file-007.py", "the workspace", "`command`"} <= told
     assert not any(text.startswith("file-") for text in told - {"file-007.py"})

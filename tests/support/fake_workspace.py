@@ -42,12 +42,13 @@ class FakeService(MemoryService):
     Submitting, tagging, finding, cancelling and registering are those of the workspace in memory, which the suite of the job service holds
     to the promises that Azure's adapters keep.
 
-    *history_of* are jobs of former times that have completed: name → metrics. *logged_as* is what jobs logged in azureml-core's own forms.
+    *history_of* are jobs of former times that have completed: name → metrics; *logged_by* is the parameters that jobs logged. *logged_as* is what jobs logged in azureml-core's own forms.
     """
 
     script: Sequence[JobStatus | Exception] = (JobStatus.QUEUED, JobStatus.RUNNING, JobStatus.COMPLETED)
     metrics: Mapping[str, Sequence[float]] = field(default_factory=dict)
     history_of: dict[str, Mapping[str, Sequence[float]]] = field(default_factory=dict)
+    logged_by: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     logged_as: Mapping[str, Sequence[Logged]] = field(default_factory=dict)
     artifacts: Sequence[str] = ()
     outputs: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -159,6 +160,9 @@ class FakeService(MemoryService):
 
     def last_metrics(self, name: str) -> Mapping[str, float]:
         return {key: values[-1] for key, values in self.history_of.get(name, self.metrics).items()}
+
+    def logged_parameters(self, name: str) -> Mapping[str, str]:
+        return self.logged_by.get(name, {})
 
     def metric_history(self, name: str, metric: str) -> Sequence[MetricPoint]:
         found = self.history_of.get(name, self.metrics).get(metric, ())

@@ -136,6 +136,9 @@ class InstantRunner:
                     services.store.metrics.log(
                         spec.run_id, [Metric(key=name, value=float(value), timestamp=at, step=int(step))]
                     )
+                case "param":
+                    name, value = rest.split(" ")
+                    services.store.metrics.set_params(spec.run_id, [(name, value)])
                 case "row":
                     name, _, columns = rest.partition(" ")
                     services.store.v1.add_rows(spec.run_id, [_table_row(name, json.loads(columns))])

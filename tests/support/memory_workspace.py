@@ -76,6 +76,7 @@ class MemoryJob:
     logs: dict[str, bytes] = field(default_factory=dict)
     metrics: dict[str, list[MetricPoint]] = field(default_factory=dict)
     tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    parameters: dict[str, str] = field(default_factory=dict)
     artifacts: dict[str, bytes] = field(default_factory=dict)
     outputs: dict[str, dict[str, bytes]] = field(default_factory=dict)
     doing: Iterator[None] | None = field(default=None, repr=False)
@@ -88,6 +89,10 @@ class MemoryJob:
         """Log one value of a metric, a millisecond after the one before."""
         points = self.metrics.setdefault(name, [])
         points.append(MetricPoint(step=step, value=value, timestamp=len(points)))
+
+    def log_parameter(self, name: str, value: str) -> None:
+        """Log a parameter, as ``mlflow.log_param`` does."""
+        self.parameters[name] = value
 
     def log_row(self, table: str, **columns: Any) -> None:
         """Log a row, as ``Run.log_row`` of azureml-core does."""
@@ -264,6 +269,7 @@ class MemoryService:
                 status=JobStatus.QUEUED,
                 experiment=str(document.get("experiment_name") or "Default"),
                 tags={str(key): str(value) for key, value in (document.get("tags") or {}).items()},
+                variables=dict(document.get("environment_variables") or {}),
                 created=self.now(),
                 placement=Placement(
                     compute=compute or None, nodes=int((document.get("resources") or {}).get("instance_count") or 1)
@@ -355,6 +361,10 @@ class MemoryService:
     def last_metrics(self, name: str) -> Mapping[str, float]:
         """See :meth:`aml_train.jobs.workspace.Workspace.last_metrics`."""
         return {metric: last_value(points) for metric, points in self._work(name).metrics.items()}
+
+    def logged_parameters(self, name: str) -> Mapping[str, str]:
+        """See :meth:`aml_train.jobs.workspace.Workspace.logged_parameters`."""
+        return dict(self._work(name).parameters)
 
     def metric_history(self, name: str, metric: str) -> Sequence[MetricPoint]:
         """See :meth:`aml_train.jobs.workspace.Workspace.metric_history`."""

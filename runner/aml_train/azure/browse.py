@@ -12,6 +12,7 @@ from aml_train.azure.http import JOBS_API
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.answers import Answer
 from aml_train.core.errors import ServiceError
+from aml_train.core.secrets import without_secret_values
 from aml_train.core.tags import TAG_FILES
 from aml_train.jobs import JobStatus, JobView, parse_status
 
@@ -140,12 +141,13 @@ def describe_job(rest: AzureRest, name: str) -> dict[str, Any]:
         "code": _short(properties.optional_text("codeId")),
         "prepared": "data and setup of aml-train.yml" if _SETUP.match(command) else None,
         "command": _SETUP.sub("", command),
-        "environment_variables": properties.texts("environmentVariables"),
+        "environment_variables": without_secret_values(properties.texts("environmentVariables")),
         "inputs": {key: _value(value) for key, value in properties.members("inputs")},
         "outputs": {key: _value(value) for key, value in properties.members("outputs")},
         "distribution": properties.mapping("distribution"),
         "resources": {k: v for k, v in properties.mapping("resources").items() if v not in (None, {}, "")},
         "limits": properties.mapping("limits"),
+        "logged_parameters": dict(rest.logged_parameters(name)),
         "metrics": metrics,
         "tags": {key: value for key, value in row.tags.items() if not key.startswith(TAG_FILES)},
         "logs": sorted(details.log_files),

@@ -50,6 +50,7 @@ def job_view(name: str, properties: Answer) -> JobView:
         studio_url=properties.optional_text("services.Studio.endpoint"),
         tags=properties.texts("tags"),
         inputs={name: uri for name, value in inputs if (uri := value.optional_text("uri"))},
+        variables=properties.texts("environmentVariables"),
         parameters={name: text for name, value in inputs if (text := value.literal("value")) is not None},
         placement=Placement(
             compute=(properties.optional_text("computeId") or "").rpartition("/")[2] or None,
@@ -303,6 +304,9 @@ class AzureRest(AzureHttp):
 
     def last_metrics(self, name: str) -> Mapping[str, float]:
         return {metric.text("key"): metric.number("value") for metric in self._run(name).at("data").each("metrics")}
+
+    def logged_parameters(self, name: str) -> Mapping[str, str]:
+        return {one.text("key"): one.optional_text("value") or "" for one in self._run(name).at("data").each("params")}
 
     def _run(self, name: str) -> Answer:
         found = self.read(

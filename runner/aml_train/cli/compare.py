@@ -43,7 +43,7 @@ def compare(
 ) -> None:
     """Compare two jobs, models or files of metrics.
 
-    Shows their data, image, commit, parameters that differ, and metrics. A and B are jobs in any state, registered models, or files of
+    Shows their data, image, commit, metrics, and the inputs, logged parameters and environment variables that differ. A and B are jobs in any state, registered models, or files of
     metrics. Differences are A less B. The comparison changes nothing, and the exit code does not depend on it: the gate decides, see
     docs/gate.md.
 

@@ -31,6 +31,8 @@ class Side:
         digest: of the image; None where the environment was given, or nothing is known.
         commit: with ``-dirty`` behind it where files differed.
         parameters: the inputs that are literals.
+        logged: the parameters that the job logged; None where they are not known.
+        variables: the job's environment variables, without the values of secrets; None where they are not known.
     """
 
     title: str
@@ -44,6 +46,8 @@ class Side:
     digest: str | None = None
     commit: str | None = None
     parameters: Mapping[str, str] = field(default_factory=dict)
+    logged: Mapping[str, str] | None = None
+    variables: Mapping[str, str] | None = None
 
     def facts(self) -> dict[str, object]:
         """Return what is known, as plain values for JSON; unknown names are left out."""
@@ -59,8 +63,13 @@ class Side:
             "digest": self.digest,
             "commit": self.commit,
             "parameters": dict(self.parameters),
+            "logged_parameters": None if self.logged is None else dict(self.logged),
+            "environment_variables": None if self.variables is None else dict(self.variables),
         }
         return {name: value for name, value in fields.items() if value is not None}
+
+
+RowKind = Literal["fact", "data", "parameter", "logged", "variable", "metric"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +81,7 @@ class Row:
     *same* is whether both sides are equal; a value of only one side is not.
     """
 
-    kind: Literal["fact", "data", "parameter", "metric"]
+    kind: RowKind
     name: str
     left: str
     right: str
@@ -141,9 +150,36 @@ class Comparison:
     def rows(self) -> tuple[Row, ...]:
         """Return the table: facts of the sides, their data, parameters, metrics.
 
-        Of the parameters, those that differ.
+        Of the parameters and the environment variables, those that differ.
         """
         return (*self._facts(), *self._data(), *self._parameters(), *self._metrics())
+
+    @property
+    def different_parameters(self) -> tuple[str, ...]:
+        """Names of the literal inputs whose values differ."""
+        return _differing(self.left.parameters, self.right.parameters)
+
+    @property
+    def different_logged(self) -> tuple[str, ...] | None:
+        """Names of the logged parameters that differ; None where a side's are not known.
+
+        A parameter that both jobs logged as the input of its name is none of them.
+        """
+        left, right = self.left.logged, self.right.logged
+        if left is None or right is None:
+            return None
+        inputs = self.left.parameters, self.right.parameters
+        return tuple(
+            name
+            for name in _differing(left, right)
+            if (left.get(name), right.get(name)) != (inputs[0].get(name), inputs[1].get(name))
+        )
+
+    @property
+    def different_variables(self) -> tuple[str, ...] | None:
+        """Names of the environment variables that differ; None where a side's are unknown."""
+        left, right = self.left.variables, self.right.variables
+        return None if left is None or right is None else _differing(left, right)
 
     def _facts(self) -> Iterator[Row]:
         left, right = self.left, self.right
@@ -160,10 +196,14 @@ class Comparison:
             yield _texts("data", f"data {name}", _known(left, name), _known(right, name))
 
     def _parameters(self) -> Iterator[Row]:
-        left, right = self.left.parameters, self.right.parameters
-        for name in sorted({*left, *right}):
-            if left.get(name) != right.get(name):
-                yield _texts("parameter", name, left.get(name, ""), right.get(name, ""))
+        left, right = self.left, self.right
+        for name in self.different_parameters:
+            yield _texts("parameter", name, left.parameters.get(name, ""), right.parameters.get(name, ""))
+        for name in self.different_logged or ():
+            yield _texts("logged", f"logged {name}", (left.logged or {}).get(name, ""), (right.logged or {}).get(name, ""))
+        for name in self.different_variables or ():
+            values = ((side.variables or {}).get(name, "") for side in (left, right))
+            yield _texts("variable", f"env {name}", *values)
 
     def _metrics(self) -> Iterator[Row]:
         for name, found in self.metrics.items():
@@ -179,13 +219,23 @@ class Comparison:
     def facts(self) -> dict[str, object]:
         """Return both sides and their differences as plain values, for JSON."""
         metrics = {name: vars(found) for name, found in self.metrics.items()}
-        different = self.different_data
         return {
             "left": self.left.facts(),
             "right": self.right.facts(),
             "metrics": metrics,
-            "different_data": None if different is None else list(different),
+            "different_data": _listed(self.different_data),
+            "different_parameters": list(self.different_parameters),
+            "different_logged_parameters": _listed(self.different_logged),
+            "different_environment_variables": _listed(self.different_variables),
         }
+
+
+def _differing(left: Mapping[str, str], right: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(name for name in sorted({*left, *right}) if left.get(name) != right.get(name))
+
+
+def _listed(names: tuple[str, ...] | None) -> list[str] | None:
+    return None if names is None else list(names)
 
 
 def _fact(name: str, left: str | None, right: str | None, short: object = None) -> Iterator[Row]:
@@ -226,7 +276,7 @@ def _known(data: Mapping[str, str] | None, name: str) -> str:
     return "not known" if data is None else data.get(name, "")
 
 
-def _texts(kind: Literal["data", "parameter"], name: str, left: str, right: str) -> Row:
+def _texts(kind: RowKind, name: str, left: str, right: str) -> Row:
     return Row(
         kind=kind,
         name=name,

@@ -76,6 +76,11 @@ def named_secret(name: str) -> bool:
     return bool(_SECRET_NAME.search(name)) and not _PUBLIC_NAME.fullmatch(name)
 
 
+def without_secret_values(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return *variables* with ``***`` as the values of those that hold secrets."""
+    return {name: "***" if named_secret(name) else value for name, value in variables.items()}
+
+
 def identifier(name: str) -> bool:
     """Return whether a variable of this name holds an identifier."""
     return name in _IDENTIFIERS

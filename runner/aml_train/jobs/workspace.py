@@ -46,6 +46,7 @@ class JobView:
         error: the service's explanation of a failure, if it gave one.
         inputs: name → path of each input that is data.
         parameters: name → value of each input that is a literal.
+        variables: the environment variables that the job was given.
         codes: the code of that error and the codes of its inner errors, the outermost first.
         created, started, ended: when, by the service's clock.
         observed: when the service answered, by its clock.
@@ -64,6 +65,7 @@ class JobView:
     ended: datetime.datetime | None = None
     inputs: Mapping[str, str] = field(default_factory=dict)
     parameters: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
     codes: tuple[str, ...] = ()
     created: datetime.datetime | None = None
     observed: datetime.datetime | None = None
@@ -174,10 +176,13 @@ class Jobs(Protocol):
 
 
 class Metrics(Protocol):
-    """The metrics, rows, tables and files that the jobs of a workspace logged."""
+    """The metrics, parameters, rows and tables that the jobs of a workspace logged."""
 
     def last_metrics(self, name: str) -> Mapping[str, float]:
         """Return every metric's last value."""
+
+    def logged_parameters(self, name: str) -> Mapping[str, str]:
+        """Return the parameters that the job logged, as with ``mlflow.log_param``."""
 
     def metric_history(self, name: str, metric: str) -> Sequence[MetricPoint]:
         """Return every recorded value of one metric, in the service's order."""

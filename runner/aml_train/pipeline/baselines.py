@@ -11,6 +11,7 @@ from aml_train.config import BaselineConfig
 from aml_train.core.comparison import Side
 from aml_train.core.errors import InvalidError
 from aml_train.core.git import Origin
+from aml_train.core.secrets import without_secret_values
 from aml_train.core.tags import (
     TAG_BASELINE,
     TAG_COMMIT,
@@ -120,7 +121,7 @@ def find_baseline(
 
 
 def side_of_job(view: JobView, title: str) -> Side:
-    """Return a job as the side of a comparison, without its metrics."""
+    """Return a job as the side of a comparison, without what it logged."""
     return Side(
         title=title,
         job=view.name,
@@ -130,6 +131,7 @@ def side_of_job(view: JobView, title: str) -> Side:
         digest=view.tags.get(TAG_DIGEST),
         commit=view.tags.get(TAG_COMMIT),
         parameters=view.parameters,
+        variables=without_secret_values(view.variables),
     )
 
 
@@ -206,7 +208,8 @@ def _of_job(service: Workspace, view: JobView, title: str, metrics: Sequence[str
         histories |= columns
         last = {**last, **{metric: last_value(points) for metric, points in columns.items()}}
     return FoundBaseline(
-        values=RunBaseline(title=title, histories=histories), side=replace(side_of_job(view, title), metrics=last)
+        values=RunBaseline(title=title, histories=histories),
+        side=replace(side_of_job(view, title), metrics=last, logged=service.logged_parameters(view.name)),
     )
 
 
@@ -226,7 +229,8 @@ def _of_model(service: Workspace, config: BaselineConfig, metrics: Sequence[str]
     if view is not None and view.status is JobStatus.COMPLETED:
         found = _of_job(service, view, title, metrics)
         side = side_of_model(model, title, view)
-        return replace(found, side=replace(side, metrics={**side.metrics, **found.side.metrics})), ""
+        metrics_of_both = {**side.metrics, **found.side.metrics}
+        return replace(found, side=replace(side, metrics=metrics_of_both, logged=found.side.logged)), ""
     # Its job is gone, or is not what it was; what the gate read at its end is kept with the model.
     side = side_of_model(model, title, view)
     return FoundBaseline(values=ValuesBaseline(title=title, values=side.metrics, stands_for_all=False), side=side), ""

@@ -113,8 +113,12 @@ def find_side(
         view = service.find(reference.name)
         if view is None:
             raise ServiceError(f"There is no job {reference.name}.", hint=f"See: aml-train jobs list. {_FORMS}")
-        metrics = service.last_metrics(view.name)
-        return _timed(service, replace(side_of_job(view, f"the job {view.name}"), metrics=metrics), now)
+        side = replace(
+            side_of_job(view, f"the job {view.name}"),
+            metrics=service.last_metrics(view.name),
+            logged=service.logged_parameters(view.name),
+        )
+        return _timed(service, side, now)
     given = project() if reference.of_the_project else None
     config = _baseline(reference, given)
     if config.file is not None:

@@ -263,4 +263,4 @@ def _candidate(service: Workspace, job: str, last: Mapping[str, float]) -> Side:
     view = service.find(job)
     if view is None:
         return Side(title=f"the job {job}", job=job, metrics=last)
-    return replace(side_of_job(view, f"the job {job}"), metrics=last)
+    return replace(side_of_job(view, f"the job {job}"), metrics=last, logged=service.logged_parameters(job))

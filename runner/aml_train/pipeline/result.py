@@ -155,7 +155,8 @@ class RunResult:
         if gate and gate.comparison:
             compared = gate.comparison.facts()
             facts |= {"candidate": compared["left"], "baseline": compared["right"]}
-            facts |= {"differences": compared["metrics"], "different_data": compared["different_data"]}
+            facts |= {"differences": compared["metrics"]}
+            facts |= {name: value for name, value in compared.items() if name.startswith("different_")}
         if self.model:
             facts |= {"model": self.model.name, "model_version": self.model.version}
         return facts

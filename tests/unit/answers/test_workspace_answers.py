@@ -135,7 +135,9 @@ VALID: tuple[tuple[str, Any], ...] = (
         "logFiles": {"user_logs/std_log.txt": LOG},
         "error": {"error": {"code": "UserError", "message": "m", "innerError": {"code": "c"}}},
     }),
-    ("/runs/get", {"run": {"info": {"experiment_id": "1"}, "data": {"metrics": [{"key": "acc", "value": 0.5}]}}}),
+    ("/runs/get", {"run": {"info": {"experiment_id": "1"}, "data": {
+        "metrics": [{"key": "acc", "value": 0.5}], "params": [{"key": "lr", "value": "0.1"}]
+    }}}),
     ("/get-history", {"metrics": [{"key": "acc", "value": 0.5, "step": 1, "timestamp": "17"}], "next_page_token": ""}),
     ("/list", {"value": [{
         "metricKey": {"name": "m"}, "columns": {"m": "Double"}, "properties": {"uxMetricType": "azureml.v1.table"}
@@ -206,6 +208,7 @@ OPERATIONS: Mapping[str, Callable[[], object]] = {
     "node_kind": lambda: rest().node_kind(Placement(compute="c")),
     "waiting_reason": lambda: rest().waiting_reason(Placement(compute="c")),
     "last_metrics": lambda: rest().last_metrics("j"),
+    "logged_parameters": lambda: rest().logged_parameters("j"),
     "metric_history": lambda: rest().metric_history("j", "acc"),
     "logged": lambda: columns_of(rest().logged("j", known=(), first=("m",))),
     "artifact_paths": lambda: list(rest().artifact_paths("j", "outputs")),

@@ -55,6 +55,9 @@ class FakeRest:
     def last_metrics(self, name: str) -> Mapping[str, float]:
         return {"loss": 0.5}
 
+    def logged_parameters(self, name: str) -> Mapping[str, str]:
+        return {"lr": "0.1"}
+
 
 JOBS = (
     item("a-1", "Running", tags={"who": "me"}, displayName="Train big"),
@@ -105,6 +108,7 @@ def test_a_job_is_told_without_what_is_empty_and_without_the_prologue() -> None:
         "Failed",
         command=before + "python train.py",
         codeId="/w/codes/c/versions/1",
+        environmentVariables={"OMP_NUM_THREADS": "2", "HF_TOKEN": "abc"},
         inputs={"n": {"value": "3"}, "d": {"uri": "azureml:d:1"}},
         outputs={"o": None},
         resources={"instanceCount": 2, "instanceType": None, "properties": {}},
@@ -123,6 +127,8 @@ def test_a_job_is_told_without_what_is_empty_and_without_the_prologue() -> None:
         "inputs": {"n": "3", "d": "azureml:d:1"},
         "outputs": {"o": None},
         "resources": {"instanceCount": 2},
+        "environment_variables": {"OMP_NUM_THREADS": "2", "HF_TOKEN": "***"},
+        "logged_parameters": {"lr": "0.1"},
         "metrics": {"loss": 0.5},
         "logs": ["a", "user_logs/b"],
     }

@@ -30,9 +30,11 @@ def workspace() -> FakeService:
     """Two completed jobs, one that runs, and a model in production whose job is gone."""
     old = JobView(
         name="old", status=JobStatus.COMPLETED, parameters={"epochs": "2"},
+        variables={"OMP_NUM_THREADS": "2", "SEED": "1", "HF_TOKEN": "hf-old"},
         tags={"aml-train.data.train": "digits:6", "aml-train.commit": "b" * 40},
     )  # fmt: skip
     new = replace(old, name="new", parameters={"epochs": "3"}, tags={"aml-train.data.train": "digits:7"})
+    new = replace(new, variables={"OMP_NUM_THREADS": "4", "SEED": "1", "HF_TOKEN": "hf-new"})
     begun = NOW - datetime.timedelta(seconds=90)
     live = JobView(name="live", status=JobStatus.RUNNING, started=begun)
     service = FakeService(
@@ -40,6 +42,10 @@ def workspace() -> FakeService:
         jobs={"old": replace(old, started=begun, ended=NOW), "new": new, "live": live},
         history_of={"old": {"acc": [0.1, 0.5, 0.95]}, "new": {"acc": [0.2, 0.97], "nan": [1.0, math.nan]}},
         metrics={"acc": [0.3]},
+        logged_by={
+            "old": {"epochs": "2", "lr": "0.1", "seed": "7"},
+            "new": {"epochs": "3", "lr": "0.05", "seed": "7", "momentum": "0.9"},
+        },
     )
     tags = {"aml-train.stage": "production", "aml-train.metric.acc": "0.9", "aml-train.job": "gone"}
     tags["aml-train.parameter.epochs"] = "9"
@@ -64,15 +70,20 @@ def test_two_jobs_side_by_side(service: FakeService) -> None:
     lines = result.output.splitlines()
     assert lines[:3] == ["A  the job new", "B  the job old", ""]
     for line in (
-        "data train  digits:7   digits:6      differs",
-        "epochs      3          2             differs",
-        "acc              0.97          0.95  +0.02 (+2.11 %)",
-        "nan               nan",
+        "data train           digits:7   digits:6      differs",
+        "epochs               3          2             differs",
+        "logged lr            0.05       0.1           differs",
+        "logged momentum      0.9                      differs",
+        "env OMP_NUM_THREADS  4          2             differs",
+        "acc                       0.97          0.95  +0.02 (+2.11 %)",
+        "nan                        nan",
         "acc over steps   ● A   ○ B   ◉ both",
         "0.97 ┤            ●",
     ):
         assert any(one.startswith(line) or one.endswith(line) for one in lines), f"{line}\n{result.output}"
     assert "nan over steps" not in result.output, "one finite step is no curve"
+    for same in ("logged seed", "env SEED", "logged epochs", "HF_TOKEN", "hf-"):
+        assert same not in result.output, f"{same}: it is equal, an input, or a secret"
     assert "over steps" not in compare("new", "old", "--no-charts").output
 
 
@@ -83,6 +94,11 @@ def test_json_has_all_values_and_no_word_that_json_does_not_know(service: FakeSe
     told = json.loads(compare("new", "old", "--json").output, parse_constant=refuse)
     assert told["left"]["data"] == {"train": "digits:7"}
     assert told["different_data"] == ["train"]
+    assert told["different_parameters"] == ["epochs"]
+    assert told["different_logged_parameters"] == ["lr", "momentum"]
+    assert told["different_environment_variables"] == ["OMP_NUM_THREADS"]
+    assert told["left"]["environment_variables"] == {"OMP_NUM_THREADS": "4", "SEED": "1", "HF_TOKEN": "***"}
+    assert told["right"]["logged_parameters"]["lr"] == "0.1"
     assert told["metrics"]["acc"] == {
         "left": 0.97,
         "right": 0.95,

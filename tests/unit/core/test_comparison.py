@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -54,6 +55,22 @@ def test_the_table_shows_what_differs_and_by_how_much() -> None:
     ]
     short = list(comparison_table(Comparison(left=LEFT, right=RIGHT), head=head, most=1))
     assert short[-1] == "and 1 more metrics"
+
+
+def test_logged_parameters_and_variables_are_compared_where_both_sides_know_them() -> None:
+    left = replace(LEFT, logged={"epochs": "3", "lr": "0.1"}, variables={"SEED": "1"})
+    right = replace(RIGHT, logged={"epochs": "2", "lr": "0.2"}, variables={"SEED": "1", "TF32": "1"})
+    rows = [(row.kind, row.name) for row in Comparison(left=left, right=right).rows()]
+    assert [row for row in rows if row[0] in ("logged", "variable")] == [
+        ("logged", "logged lr"),
+        ("variable", "env TF32"),
+    ]
+    unknown = Comparison(left=left, right=RIGHT)
+    assert (unknown.different_logged, unknown.different_variables) == (None, None)
+    assert not [row for row in unknown.rows() if row.kind in ("logged", "variable")]
+    # a value that differs from the input of its name is shown
+    scheduled = replace(left, logged={"epochs": "1", "lr": "0.1"})
+    assert Comparison(left=scheduled, right=right).different_logged == ("epochs", "lr")
 
 
 @pytest.mark.parametrize(

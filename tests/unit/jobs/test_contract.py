@@ -30,6 +30,9 @@ def perform(job: MemoryJob) -> Iterator[None]:
             case "metric":
                 name, step, value = rest.split(" ")
                 job.log_metric(name, float(value), int(step))
+            case "param":
+                name, _, value = rest.partition(" ")
+                job.log_parameter(name, value)
             case "row":
                 table, _, columns = rest.partition(" ")
                 job.log_row(table, **json.loads(columns))

@@ -90,7 +90,11 @@ class BySdkV1(InAzure):
     lost = ("PATCH", "POST", "PUT")
 
     def runconfig(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
-        values: dict[str, Any] = {"command": document["command"], "target": document["compute"]}
+        values: dict[str, Any] = {
+            "command": document["command"],
+            "target": document["compute"],
+            "environment": {"environmentVariables": dict(document["environment_variables"])},
+        }
         if "outputs" in document:
             values["outputData"] = {name: {} for name in document["outputs"]}
         return values
