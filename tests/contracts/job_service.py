@@ -281,7 +281,15 @@ def a_job_is_submitted_again(subject: Subject, _tmp_path: Path) -> None:
 
 def metrics_are_whole(subject: Subject, _tmp_path: Path) -> None:
     rows = ('row table {"epoch": 1, "note": "a"}', 'row table {"epoch": 2, "note": "b"}')
-    job = job_of(subject, "metric acc 2 0.5", "metric acc 1 0.25", "metric acc 2 0.75", "metric loss 0 nan", "param lr 0.1", *rows)
+    job = job_of(
+        subject,
+        "metric acc 2 0.5",
+        "metric acc 1 0.25",
+        "metric acc 2 0.75",
+        "metric loss 0 nan",
+        "param lr 0.1",
+        *rows,
+    )
     submit(subject, job)
     ended(subject, job.name)
     last = subject.service.last_metrics(job.name)

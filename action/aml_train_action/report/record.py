@@ -41,6 +41,7 @@ _COMPUTED: Final[Mapping[str, frozenset[str]]] = {
     "ImageReady": frozenset({"reference", "digest"}),
     "ModelRegistered": frozenset({"model", "version"}),
     "ModelPromoted": frozenset({"model", "version", "stage", "previous"}),
+    "PromotionDecided": frozenset({"model", "version", "stage", "previous"}),
     "RuleDecided": frozenset({"verdict"}),
     "RunFinished": frozenset({"status"}),
 }

@@ -164,7 +164,11 @@ def _baseline(record: Record) -> Section:
     rows = []
     for row in record.comparison.rows():
         wrap = escape if row.kind == "metric" or row.name in ("status", "ran for") else _code_or_nothing
-        name = code(row.name, most=200) if row.kind in ("metric", "parameter", "logged", "variable") else escape(row.name, most=200)
+        name = (
+            code(row.name, most=200)
+            if row.kind in ("metric", "parameter", "logged", "variable")
+            else escape(row.name, most=200)
+        )
         rows.append(f"| {name} | {wrap(row.left)} | {wrap(row.right)} | {escape(row.difference)} |")
     head = f"### Compared with the baseline, {escape(record.comparison.right.title, most=200)}\n\n"
     return Section(

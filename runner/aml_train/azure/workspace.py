@@ -306,7 +306,9 @@ class AzureRest(AzureHttp):
         return {metric.text("key"): metric.number("value") for metric in self._run(name).at("data").each("metrics")}
 
     def logged_parameters(self, name: str) -> Mapping[str, str]:
-        return {one.text("key"): one.optional_text("value") or "" for one in self._run(name).at("data").each("params")}
+        return {
+            one.text("key"): one.optional_text("value") or "" for one in self._run(name).at("data").each("params")
+        }
 
     def _run(self, name: str) -> Answer:
         found = self.read(

@@ -28,6 +28,7 @@ from aml_train.core.events import (
     ModelRegistered,
     Notice,
     Progress,
+    PromotionDecided,
     RuleDecided,
     RunFinished,
     StageFinished,
@@ -210,6 +211,8 @@ class ConsoleListener:
                 self._facts["model"] = f"{event.model} version {event.version}" + (
                     " (registered earlier)" if event.found else ""
                 )
+            case PromotionDecided() if self._verbosity != "quiet":
+                self._propose(event)
             case ModelPromoted():
                 after = f", and version {event.previous} is archived" if event.previous else ""
                 self._facts[event.stage] = f"{event.model} version {event.version}{after}"
@@ -272,6 +275,18 @@ class ConsoleListener:
         self._console.print(Text(printable_lines(message)))
         if event.hint:
             self._console.print(Text(printable_lines(event.hint), style="cyan"))
+
+    def _propose(self, event: PromotionDecided) -> None:
+        """Show what a promotion compares and would change: a question may follow."""
+        from aml_train.cli.tables import tag_table
+
+        self.close()
+        if self._comparison is not None:
+            self._compare(self._comparison)
+            self._comparison = None
+        self._console.print(Text.assemble((f"tags of {printable_line(event.model)}", "bold"), " that change"))
+        for line in tag_table(event.changes):
+            self._console.print(Text(f"  {line}"))
 
     def _compare(self, comparison: Comparison) -> None:
         from aml_train.cli.tables import comparison_table

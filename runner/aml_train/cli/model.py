@@ -25,7 +25,7 @@ from aml_train.cli.text import print_facts, printable
 
 if TYPE_CHECKING:
     from aml_train.config import TargetConfig
-    from aml_train.models import ModelRow, Promoter, Promotion, PromotionRequest
+    from aml_train.models import Confirm, ModelRow, Promoter, Promotion, PromotionRequest
 
 #: Who promotes: the action and workflows set it.
 ACTOR_VARIABLE: Final = "AML_TRAIN_ACTOR"
@@ -220,17 +220,22 @@ class ChangeOptions:
             **more,
         )
 
-    def confirm(self, question: str) -> None:
-        """Ask the user, unless the answer is given or nothing will change."""
+    @property
+    def asks(self) -> bool:
+        """Whether a question precedes every change.
+
+        Raises:
+            InvalidError: no one can answer.
+        """
         from aml_train.core.errors import InvalidError
 
         if self.yes or self.dry_run:
-            return
+            return False
         if not sys.stdin.isatty():
             raise InvalidError(
                 "Confirmation needed, but stdin is not a terminal: pass --yes.", hint="Or look first: --dry-run."
             )
-        click.confirm(question, abort=True)
+        return True
 
 
 def _change_options(command: _Command) -> _Command:
@@ -250,7 +255,9 @@ def _change_options(command: _Command) -> _Command:
             help=f"Who promotes.  [default: {ACTOR_VARIABLE}, else the user of this process]",
         ),
         "dry_run": click.option("--dry-run", is_flag=True, help="Decide everything, and change nothing."),
-        "yes": click.option("-y", "--yes", is_flag=True, help="Do not ask; required without a terminal."),
+        "yes": click.option(
+            "-y", "--yes", is_flag=True, help="Do not ask after the decision; required without a terminal."
+        ),
     }
     return target_options(gather(output_options(command), "change", ChangeOptions, options))
 
@@ -268,7 +275,8 @@ def promote(
 
     By default, MODEL is that of aml-train.yml, and VERSION the newest candidate that passed the gate of its run. The lineage is
     verified, and the rules of `promote.STAGE.gate` (else of `gate`) are decided again, with the stage's present version as the baseline;
-    that version is archived. Only tags change. Of two concurrent promotions, at most one succeeds.
+    that version is archived. Only tags change. On a terminal, the decision and every change of a tag are shown, and nothing is changed
+    without an answer. Of two concurrent promotions, at most one succeeds.
 
     \b
     aml-train promote --to production --dry-run
@@ -287,29 +295,50 @@ def promote(
             "Which model? aml-train.yml has no `model`.", hint="aml-train promote MODEL:VERSION --to …"
         )
     request = change.request(name, version=version or None, policy=found.policy(change.stage))
-    change.confirm(f"Promote {name}{':' + version if version else ''} to {change.stage}?")
-    _carry_out(lambda promoter: promoter.promote(request), found.target, found.directory, output)
+    asks = change.asks
+    _carry_out(lambda promoter, ask: promoter.promote(request, ask), found.target, found.directory, output, asks=asks)
 
 
 @click.command()
-@click.argument("model", metavar="MODEL")
+@click.argument("model", metavar="[MODEL]", required=False)
 @_change_options
-def rollback(model: str, project: ProjectOptions, change: ChangeOptions, output: OutputOptions) -> None:
+def rollback(model: str | None, project: ProjectOptions, change: ChangeOptions, output: OutputOptions) -> None:
     """Return a stage to its previous model version.
 
     The record of promotions names that version, and the present one is archived. A second rollback goes one version further back. No
-    gate is decided.
+    gate is decided. By default, MODEL is that of aml-train.yml. On a terminal, every change of a tag is shown, and nothing is changed
+    without an answer.
 
     \b
+    aml-train rollback --to production --dry-run
     aml-train rollback digits --to production --reason "wrong on Sundays" --yes
 
     Exit codes: 0 it is in the stage again, 6 no record of an earlier version, 8 the service.
     """
+    name = model or _configured_model(project)
+    request = change.request(name)
+    asks = change.asks
     targets = project.targets()
-    request = change.request(model)
-    change.confirm(f"Roll {model} back in {change.stage}?")
     target = targets.named(project.target)
-    _carry_out(lambda promoter: promoter.rollback(request), target, targets.directory, output)
+    _carry_out(lambda promoter, ask: promoter.rollback(request, ask), target, targets.directory, output, asks=asks)
+
+
+def _configured_model(project: ProjectOptions) -> str:
+    from aml_train.config import load_promotion
+    from aml_train.core.errors import InvalidError
+
+    found = load_promotion(project.config, directory=project.directory, target=project.target)
+    if found.model is None:
+        raise InvalidError("Which model? aml-train.yml has no `model`.", hint="aml-train rollback MODEL --to …")
+    return found.model
+
+
+def _ask(question: str) -> bool:
+    """Ask on the terminal; no answer is no. The output may be redirected."""
+    try:
+        return click.confirm(question, err=True)
+    except click.Abort:
+        return False
 
 
 def _actor() -> str:
@@ -325,7 +354,12 @@ def _actor() -> str:
 
 
 def _carry_out(
-    change: Callable[[Promoter], Promotion], target: TargetConfig, directory: Path, output: OutputOptions
+    change: Callable[[Promoter, Confirm | None], Promotion],
+    target: TargetConfig,
+    directory: Path,
+    output: OutputOptions,
+    *,
+    asks: bool,
 ) -> NoReturn:
     """Change the stage, show it, and end with its exit code."""
     from aml_train.core.events import Broadcast
@@ -335,7 +369,9 @@ def _carry_out(
         listener = Broadcast(*listeners)
 
         def work() -> Promotion:
-            return change(open_promoter(Host(environ=dict(os.environ)), target, directory, listener))
+            return change(
+                open_promoter(Host(environ=dict(os.environ)), target, directory, listener), _ask if asks else None
+            )
 
         end, _ = run_promotion(work, listener)
     sys.exit(end.exit_code)

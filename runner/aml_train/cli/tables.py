@@ -12,6 +12,7 @@ from rich.cells import cell_len
 
 from aml_train.cli.text import printable_line
 from aml_train.core.comparison import Comparison
+from aml_train.core.events import TagChange
 from aml_train.core.tables import Table, grouped
 
 _INDENT: Final = "  "
@@ -77,6 +78,16 @@ def comparison_table(comparison: Comparison, *, head: Sequence[str], most: int |
     yield from table(head, cells, right=numbers)
     if most is not None and len(metrics) > most:
         yield f"and {len(metrics) - most} more metrics"
+
+
+def tag_table(changes: Sequence[TagChange]) -> Iterator[str]:
+    """Yield the lines of a table of tags that change; ``-`` is no tag."""
+    rows = [
+        (one.version if at == 0 or changes[at - 1].version != one.version else "", one.tag, one.before, one.after)
+        for at, one in enumerate(changes)
+    ]
+    cells = [tuple("-" if text is None else _shortened(text) for text in row) for row in rows]
+    yield from table(("VERSION", "TAG", "NOW", "THEN"), cells)
 
 
 def _shortened(text: str) -> str:

@@ -200,7 +200,9 @@ class Comparison:
         for name in self.different_parameters:
             yield _texts("parameter", name, left.parameters.get(name, ""), right.parameters.get(name, ""))
         for name in self.different_logged or ():
-            yield _texts("logged", f"logged {name}", (left.logged or {}).get(name, ""), (right.logged or {}).get(name, ""))
+            yield _texts(
+                "logged", f"logged {name}", (left.logged or {}).get(name, ""), (right.logged or {}).get(name, "")
+            )
         for name in self.different_variables or ():
             values = ((side.variables or {}).get(name, "") for side in (left, right))
             yield _texts("variable", f"env {name}", *values)

@@ -362,6 +362,33 @@ class ModelRegistered(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TagChange:
+    """A change of one tag of a model's version; None for no tag."""
+
+    version: str
+    tag: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromotionDecided(Event):
+    """A promotion or a rollback was decided, and nothing is changed yet.
+
+    *previous* is the version that would leave the stage. *gate* is the verdict: ``passed``, ``none`` without rules, ``skipped``, or ``not
+    asked`` for a rollback. *changes* is every tag that would change.
+    """
+
+    model: str
+    version: str
+    stage: str
+    previous: str | None
+    action: Literal["promote", "rollback"]
+    gate: str
+    changes: tuple[TagChange, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelPromoted(Event):
     """A model version is now in *stage*; *previous* is archived.
 

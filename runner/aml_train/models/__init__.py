@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from aml_train.models.lineage import Tracer as Tracer
     from aml_train.models.lineage import render_lineage as render_lineage
     from aml_train.models.promotion.promote import Promoter as Promoter
+    from aml_train.models.promotion.request import Confirm as Confirm
     from aml_train.models.promotion.request import Promotion as Promotion
     from aml_train.models.promotion.request import PromotionRequest as PromotionRequest
     from aml_train.models.register import ModelSpec as ModelSpec
@@ -37,6 +38,7 @@ _MODULES = {
     "Tracer": "lineage",
     "render_lineage": "lineage",
     "Promoter": "promotion.promote",
+    "Confirm": "promotion.request",
     "Promotion": "promotion.request",
     "PromotionRequest": "promotion.request",
     "LockedRecord": "catalogue",

@@ -232,7 +232,8 @@ def test_a_port_that_is_taken_is_named(settings: EmulatorSettings) -> None:
 def test_an_image_that_is_nowhere_is_told_with_the_remedy(settings: EmulatorSettings) -> None:
     missing = dataclasses.replace(settings, image="localhost:9/aml-emulator:none")
     with pytest.raises(
-        ImageError, match=r"aml-emulator:none is not on the engine and cannot be pulled(.|\n)*built from this installation"
+        ImageError,
+        match=r"aml-emulator:none is not on the engine and cannot be pulled(.|\n)*built from this installation",
     ):
         emulator.start_emulator(missing, ignore)
 

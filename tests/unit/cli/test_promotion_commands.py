@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 from aml_train import __main__
 from aml_train.config.load import load_promotion
+from aml_train.core.events import Broadcast
 from aml_train.pipeline import promotion as opening
 from tests.support.fake_promotion import Place
 
@@ -28,8 +31,8 @@ promote:
 def place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Place:
     place = Place()
 
-    def opened(*_args: Any, **_more: Any) -> Any:
-        return place.promoter()
+    def opened(*args: Any, **_more: Any) -> Any:
+        return replace(place.promoter(), listener=Broadcast(place.events.append, args[-1]))
 
     monkeypatch.setattr(opening, "open_promoter", opened)
     monkeypatch.chdir(tmp_path)
@@ -92,6 +95,54 @@ def test_nothing_is_promoted_without_a_policy_or_an_answer(
     assert run(monkeypatch, "promote", "--to", "production", "--yes") == 2
     assert "Which model? aml-train.yml has no `model`." in capsys.readouterr().err
     assert place.stages() == {"1": "candidate"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "stage"), [("y\n", 0, "production"), ("n\n", 7, "candidate"), ("", 7, "candidate")]
+)
+def test_on_a_terminal_the_decision_is_shown_and_then_the_question(
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    answer: str,
+    code: int,
+    stage: str,
+) -> None:
+    place.add(0.5, "production")
+    place.add(0.6, "candidate")
+    terminal = io.StringIO(answer)
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stdin", terminal)
+    assert run(monkeypatch, "promote", "--to", "production", "--actor", "ann") == code
+    shown = capsys.readouterr()
+    assert shown.err.startswith(
+        "Promote digits version 2 to production (gate: passed), and archive version 1? [y/N]: "
+    )
+    lines = shown.out.splitlines()
+    assert any("acc" in line and "0.6" in line and "0.5" in line for line in lines), "the comparison"
+    table = lines[lines.index("tags of digits that change") + 1 :]
+    assert [line.split() for line in table if "aml-train.stage" in line] == [
+        ["2", "aml-train.stage", "candidate", "production"],
+        ["1", "aml-train.stage", "production", "archived"],
+    ]
+    assert any(line.split() == ["aml-train.promoted-by", "-", "ann"] for line in table)
+    assert max(map(len, table)) <= 80
+    assert place.stages()["2"] == stage
+
+
+def test_a_rollback_takes_the_configured_model(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for acc in (0.5, 0.6):
+        place.add(acc, "candidate")
+    for version in ("1", "2"):
+        assert run(monkeypatch, "promote", f"digits:{version}", "--to", "production", "--yes", "-q") == 0
+    assert run(monkeypatch, "rollback", "--to", "production", "--yes") == 0
+    assert place.stages() == {"1": "production", "2": "archived"}
+    Path("aml-train.yml").write_text("job: {}\n")
+    capsys.readouterr()
+    assert run(monkeypatch, "rollback", "--to", "production", "--yes") == 2
+    assert "Which model? aml-train.yml has no `model`.\naml-train rollback MODEL --to" in capsys.readouterr().err
 
 
 def test_models_are_listed_shown_and_traced(

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from aml_train.config.sections.model import StagePolicy
-from aml_train.core.errors import AmlTrainError, GateFailedError, InvalidError, ServiceError
-from aml_train.core.events import ModelPromoted, Notice
+from aml_train.core.errors import AmlTrainError, CancelledError, GateFailedError, InvalidError, ServiceError
+from aml_train.core.events import ModelPromoted, Notice, PromotionDecided, RuleDecided
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
 from aml_train.models.promotion.request import PromotionRequest
@@ -28,6 +28,73 @@ def request(version: str | None = None, **more: Any) -> PromotionRequest:
 
 def production(place: Place) -> list[str]:
     return [version for version, stage in place.stages().items() if stage == "production"]
+
+
+def test_the_decision_is_reported_before_anyone_is_asked() -> None:
+    place = Place()
+    place.add(0.5, "production")
+    place.add(0.6, "candidate")
+    asked: list[str] = []
+
+    def refuse(question: str) -> bool:
+        asked.append(question)
+        assert [one for one in place.events if isinstance(one, RuleDecided)], "the rules are known"
+        assert isinstance(place.events[-1], PromotionDecided)
+        return False
+
+    with pytest.raises(CancelledError, match="Not confirmed: nothing was changed"):
+        place.promoter().promote(request("2"), refuse)
+    assert asked == ["Promote digits version 2 to production (gate: passed), and archive version 1?"]
+    assert place.stages() == {"1": "production", "2": "candidate"}
+    assert not place.store.contents
+    decided = place.events[-1]
+    assert isinstance(decided, PromotionDecided)
+    stages = {one.version: (one.before, one.after) for one in decided.changes if one.tag == "aml-train.stage"}
+    assert stages == {"2": ("candidate", "production"), "1": ("production", "archived")}
+    assert place.promoter().promote(request("2"), lambda _: True).status == "changed"
+    with pytest.raises(CancelledError):
+        place.promoter().rollback(request(), refuse_quietly)
+    assert place.promoter().rollback(request(), lambda _: True).model.version == "1"
+
+
+def refuse_quietly(question: str) -> bool:
+    assert question == "Roll digits in production back to version 1, and archive version 2?"
+    return False
+
+
+def test_what_was_decided_before_the_answer_must_hold_after_it() -> None:
+    place = Place()
+    place.add(0.5, "production")
+    place.add(0.6, "candidate")
+    place.add(0.7, "candidate")
+
+    def meanwhile(_question: str) -> bool:
+        place.promoter().promote(request("3", actor="bob"))
+        return True
+
+    with pytest.raises(GateFailedError, match="version 3 is in production by now"):
+        place.promoter().promote(request("2"), meanwhile)
+    assert production(place) == ["3"]
+
+
+def test_finishing_what_another_run_began_is_asked_for() -> None:
+    place = Place()
+    place.add(0.5, "production")
+    place.add(0.6, "candidate")
+    place.catalogue.death = 2
+    with pytest.raises(KilledError):
+        place.promoter().promote(request("2"))
+    place.catalogue.death = None
+    asked: list[str] = []
+
+    def note(question: str) -> bool:
+        asked.append(question)
+        return len(asked) > 1
+
+    with pytest.raises(CancelledError):
+        place.promoter().promote(request("2"), note)
+    assert asked[0].startswith("Finish the promote of version 2 to production, which ann began ")
+    assert place.promoter().promote(request("2"), note).status == "unchanged"
 
 
 def test_the_first_model_goes_into_an_empty_stage() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from aml_train.core.errors import ServiceError
-from aml_train.core.events import Listener, Notice
+from aml_train.core.events import Listener, Notice, PromotionDecided, TagChange
 from aml_train.core.tags import TAG_STAGE, VALUE_LENGTH
 from aml_train.gate import Decision
 from aml_train.jobs import ModelView, Workspace
@@ -40,7 +40,22 @@ def apply(service: Workspace, catalogue: Catalogue, held: LockedRecord, model: s
     Raises:
         ServiceError: the lock was lost, the service refuses or does not answer, or something else changes the stage at the same time.
     """
-    tags: dict[str, str | None] = {
+    for version, tags in tags_of(change).items():
+        catalogue.change_tags(model, version, tags, guard=held.renew)
+    held.renew()
+    there = [one.version for one in service.models(model) if one.staged == change.stage]
+    if there != [change.version]:
+        raise ServiceError(
+            f"{model}: after the {change.action} of version {change.version}, {change.stage} holds {there}:"
+            " something else changes the tags at the same time.",
+            hint="Run it again: it finishes what was begun.",
+            transient=True,
+        )
+
+
+def tags_of(change: Change) -> dict[str, dict[str, str | None]]:
+    """Return the tags that *change* sets, by version; the promoted one comes first."""
+    promoted: dict[str, str | None] = {
         TAG_STAGE: change.stage,
         TAG_CHANGE: change.id,
         TAG_AT: change.at,
@@ -52,25 +67,34 @@ def apply(service: Workspace, catalogue: Catalogue, held: LockedRecord, model: s
         TAG_ARCHIVED_BY: None,
         TAG_REPLACED: None,
     }
-    catalogue.change_tags(model, change.version, tags, guard=held.renew)
-    for version in change.previous:
-        archived = {
-            TAG_STAGE: ARCHIVED,
-            TAG_CHANGE: change.id,
-            TAG_ARCHIVED_AT: change.at,
-            TAG_ARCHIVED_BY: change.actor[:VALUE_LENGTH],
-            TAG_REPLACED: change.version,
-        }
-        catalogue.change_tags(model, version, archived, guard=held.renew)
-    held.renew()
-    there = [one.version for one in service.models(model) if one.staged == change.stage]
-    if there != [change.version]:
-        raise ServiceError(
-            f"{model}: after the {change.action} of version {change.version}, {change.stage} holds {there}:"
-            " something else changes the tags at the same time.",
-            hint="Run it again: it finishes what was begun.",
-            transient=True,
-        )
+    archived: dict[str, str | None] = {
+        TAG_STAGE: ARCHIVED,
+        TAG_CHANGE: change.id,
+        TAG_ARCHIVED_AT: change.at,
+        TAG_ARCHIVED_BY: change.actor[:VALUE_LENGTH],
+        TAG_REPLACED: change.version,
+    }
+    return {change.version: promoted, **{version: dict(archived) for version in change.previous}}
+
+
+def proposal(change: Change, versions: Sequence[ModelView]) -> PromotionDecided:
+    """Return what *change* would do to *versions* of its model."""
+    views = {one.version: one for one in versions}
+    changes = [
+        TagChange(version=version, tag=tag, before=before, after=after)
+        for version, tags in tags_of(change).items()
+        for tag, after in tags.items()
+        if (before := views[version].staged if tag == TAG_STAGE else views[version].tags.get(tag)) != after
+    ]
+    return PromotionDecided(
+        model=views[change.version].name,
+        version=change.version,
+        stage=change.stage,
+        previous=change.previous[0] if change.previous else None,
+        action=change.action,
+        gate=change.gate,
+        changes=tuple(changes),
+    )
 
 
 def finish(

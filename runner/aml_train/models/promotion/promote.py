@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from aml_train.config import BaselineConfig, GateRule
 from aml_train.core.clock import Clock
-from aml_train.core.errors import GateFailedError, ServiceError
+from aml_train.core.errors import CancelledError, GateFailedError, ServiceError
 from aml_train.core.events import (
     BaselineCompared,
     Listener,
@@ -30,7 +30,7 @@ from aml_train.gate import Decision, GateResult, series_of
 from aml_train.jobs import ModelView, Workspace
 from aml_train.models.catalogue import Catalogue, PromotionStore
 from aml_train.models.lineage import LineageStep, Tracer
-from aml_train.models.promotion.change import apply, decoded, finish, new_change, title
+from aml_train.models.promotion.change import apply, decoded, finish, new_change, proposal, title
 from aml_train.models.promotion.choose import (
     StageState,
     check_expected,
@@ -41,7 +41,7 @@ from aml_train.models.promotion.choose import (
     wanted_stage,
 )
 from aml_train.models.promotion.record import Change, Record, encode
-from aml_train.models.promotion.request import Promotion, PromotionRequest
+from aml_train.models.promotion.request import Confirm, Promotion, PromotionRequest
 
 _METRIC_PAUSE: Final = 0.05
 
@@ -73,17 +73,20 @@ class Promoter:
     clock: Clock
     listener: Listener
 
-    def promote(self, request: PromotionRequest) -> Promotion:
+    def promote(self, request: PromotionRequest, confirm: Confirm | None = None) -> Promotion:
         """Have a version in a stage, if it meets what the stage asks for.
 
+        Everything is decided and reported before *confirm* is called, and before anything is changed.
+
         Raises:
+            CancelledError: *confirm* returned False. Nothing is changed.
             GateFailedError: it does not meet the gate or comes from the wrong stage, its lineage is broken, or another version got
                 into the stage meanwhile. Nothing is changed.
             InvalidError: the request cannot be understood.
             ServiceError: there is no such version, or the service or the storage refuses or does not answer.
         """
         stage = wanted_stage(request)
-        state = self._settled_state(request, stage)
+        state = self._settled_state(request, stage, confirm)
         chosen = choose(request, state, self.listener)
         if state.names == (chosen.version,):
             self.listener(Notice(text=f"{title(chosen)} is in {stage} already."))
@@ -99,20 +102,21 @@ class Promoter:
             )
         decision = self._decide(request, chosen, previous)
         change = new_change(request, "promote", chosen, previous, lineage, decision)
-        return self._carry_out(request, change, state, chosen, decision=decision, lineage=lineage)
+        return self._carry_out(request, change, state, chosen, decision=decision, lineage=lineage, confirm=confirm)
 
-    def rollback(self, request: PromotionRequest) -> Promotion:
+    def rollback(self, request: PromotionRequest, confirm: Confirm | None = None) -> Promotion:
         """Have the version in a stage again that was there before the present one.
 
         A second rollback goes one further back. Rules are not decided again: that version met them, and this is for emergencies.
 
         Raises:
+            CancelledError: *confirm* returned False. Nothing is changed.
             GateFailedError: no record says which version that is, or another one got into the stage meanwhile. Nothing is changed.
             InvalidError: the request cannot be understood.
             ServiceError: that version is gone, or the service or the storage refuses or does not answer.
         """
         stage = wanted_stage(request)
-        state = self._settled_state(request, stage)
+        state = self._settled_state(request, stage, confirm)
         check_expected(request, state)
         chosen = predecessor(request, state)
         lineage = self._trace(chosen)
@@ -120,7 +124,7 @@ class Promoter:
             text = f"The lineage of {title(chosen)} is broken: {_sentences(lineage)}"
             self.listener(Notice(text=text, level="warning"))
         change = new_change(request, "rollback", chosen, state.present, lineage, None)
-        return self._carry_out(request, change, state, chosen, decision=None, lineage=lineage)
+        return self._carry_out(request, change, state, chosen, decision=None, lineage=lineage, confirm=confirm)
 
     def record(self, model: str) -> Record:
         """Return what is written down of a model's promotions.
@@ -133,7 +137,7 @@ class Promoter:
     def _state(self, model: str, stage: str) -> StageState:
         return StageState(record=self.record(model), versions=self.service.models(model), stage=stage)
 
-    def _settled_state(self, request: PromotionRequest, stage: str) -> StageState:
+    def _settled_state(self, request: PromotionRequest, stage: str, confirm: Confirm | None) -> StageState:
         """Return the state, after finishing an interrupted change; a dry run reports it."""
         state = self._state(request.model, stage)
         if not state.versions:
@@ -148,6 +152,11 @@ class Promoter:
                 Notice(text=f"{unfinished} is not finished; a run that changes something finishes it first.")
             )
             return state
+        begun = state.record.pending
+        _ask(
+            confirm,
+            f"Finish the {begun.action} of version {begun.version} to {begun.stage}, which {begun.actor} began {begun.at}?",
+        )
         # A run that is still at it holds the lock, and ends the change itself.
         with self.store.hold(request.model) as held:
             finish(self.service, self.catalogue, held, request, self.listener)
@@ -206,6 +215,7 @@ class Promoter:
         *,
         decision: Decision | None,
         lineage: LineageStep,
+        confirm: Confirm | None,
     ) -> Promotion:
         previous = change.previous[0] if change.previous else None
         result = Promotion(
@@ -217,8 +227,10 @@ class Promoter:
             decision=decision,
             lineage=lineage,
         )
+        self.listener(proposal(change, state.versions))
         if request.dry_run:
             return result
+        _ask(confirm, question(change, request.model))
         with self._stage("promote", f"Put {title(chosen)} into {change.stage}") as summary:
             with self.store.hold(request.model) as held:
                 finish(self.service, self.catalogue, held, request, self.listener)
@@ -251,6 +263,19 @@ class Promoter:
 
     def _stage(self, name: Stage, title: str) -> AbstractContextManager[list[str]]:
         return report_stage(name, title, emit=self.listener, now=self.clock.now)
+
+
+def question(change: Change, model: str) -> str:
+    """Return the question whether to do what was decided, with the decision in short."""
+    archived = f", and archive version {change.previous[0]}" if change.previous else ""
+    if change.action == "rollback":
+        return f"Roll {model} in {change.stage} back to version {change.version}{archived}?"
+    return f"Promote {model} version {change.version} to {change.stage} (gate: {change.gate}){archived}?"
+
+
+def _ask(confirm: Confirm | None, text: str) -> None:
+    if confirm is not None and not confirm(text):
+        raise CancelledError("Not confirmed: nothing was changed.")
 
 
 def _sentences(lineage: LineageStep) -> str:

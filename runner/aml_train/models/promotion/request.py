@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -41,6 +41,10 @@ class PromotionRequest:
     reason: str = ""
     run_url: str | None = None
     dry_run: bool = False
+
+
+Confirm = Callable[[str], bool]
+"""Asks a question of the user, and returns whether the answer is yes."""
 
 
 @dataclass(frozen=True, kw_only=True)
