@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from aml_train.azure.models import AzureCatalogue as AzureCatalogue
     from aml_train.azure.names import azure_names as azure_names
     from aml_train.azure.names import find_workspace as find_workspace
+    from aml_train.azure.results import SORT_KEYS as SORT_KEYS
+    from aml_train.azure.results import read_results as read_results
+    from aml_train.azure.results import sort_rows as sort_rows
     from aml_train.azure.sdk_v2 import AzureV2 as AzureV2
     from aml_train.azure.sign_in import Fetched as Fetched
     from aml_train.azure.sign_in import SignIn as SignIn
@@ -67,6 +70,9 @@ _MODULES = {
     "describe_job": "browse",
     "list_jobs": "browse",
     "view_job": "browse",
+    "SORT_KEYS": "results",
+    "read_results": "results",
+    "sort_rows": "results",
     "cloud_named": "clouds",
     "ensure_cluster": "compute",
     "azure_checks": "doctor.checks",

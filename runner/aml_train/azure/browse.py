@@ -21,7 +21,13 @@ _SETUP: Final = re.compile(r"\A# By aml-train: .*?^\) \|\| exit\n", re.DOTALL | 
 
 @dataclass(frozen=True, kw_only=True)
 class JobRow:
-    """One line of a list. *created* is the service's own text (ISO 8601)."""
+    """One line of a list.
+
+    Attributes:
+        created: the service's own text (ISO 8601).
+        seconds: how long it ran, or has been running; None if that is not known or was not read.
+        metrics: name → last value; empty if they were not read.
+    """
 
     name: str
     status: JobStatus
@@ -31,10 +37,17 @@ class JobRow:
     compute: str
     created: str
     tags: Mapping[str, str]
+    seconds: float | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
     def facts(self) -> dict[str, object]:
         """Return it as plain values, for JSON."""
-        return {**vars(self), "status": self.status.value, "tags": dict(self.tags)}
+        return {
+            **vars(self),
+            "status": self.status.value,
+            "tags": dict(self.tags),
+            "metrics": dict(self.metrics),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)

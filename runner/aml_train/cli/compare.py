@@ -5,15 +5,13 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
-import json
-import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from aml_train.cli.options import ProjectOptions, target_options
-from aml_train.cli.text import printable_line
+from aml_train.cli.text import print_facts, printable_line
 
 if TYPE_CHECKING:
     from aml_train.core.comparison import Comparison, Side
@@ -74,7 +72,7 @@ def compare(
     if as_json:
         histories = {metric: _histories(workspace, found, metric) for metric in found.metrics}
         facts = {**found.facts(), "histories": {name: {"left": a, "right": b} for name, (a, b) in histories.items()}}
-        click.echo(json.dumps(_finite(facts), ensure_ascii=False, indent=2))
+        print_facts(facts, as_json=True)
         return
     _print_table(found)
     if charts:
@@ -149,12 +147,3 @@ def _print_charts(workspace: Callable[[], Workspace], found: Comparison, most: i
             click.echo(line)
     if left_out:
         click.echo(f"\nUp to {left_out} more metrics are not drawn: name them with --metric.")
-
-
-def _finite(value: Any) -> Any:
-    """Return *value* as JSON can hold it: numbers that are not finite become text."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, Mapping):
-        return {key: _finite(one) for key, one in value.items()}
-    return [_finite(one) for one in value] if isinstance(value, list | tuple) else value

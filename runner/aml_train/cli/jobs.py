@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from aml_train.cli.options import ProjectOptions, sigterm_as_interrupt, tag_filter, target_options
-from aml_train.cli.text import print_facts, printable, printable_lines
+from aml_train.cli.text import print_facts, print_json_line, printable, printable_lines, terminal_width
 
 if TYPE_CHECKING:
     from aml_train.azure import AzureV2, JobFilter, JobRow, Place
@@ -21,6 +20,9 @@ if TYPE_CHECKING:
     from aml_train.jobs import LogText
 
 _FOLLOW_PAUSE: Final = 0.5
+_MOST_METRICS: Final = 6
+#: Jobs that are read to be sorted by anything but their creation: metrics take a request for each.
+_MOST_SORTED: Final = 500
 
 
 @click.group()
@@ -56,6 +58,20 @@ def _clock() -> Clock:
 @click.option(
     "-n", "--lines", type=click.IntRange(min=0), default=20, help="List at most this many; 0 for all.  [default: 20]"
 )
+@click.option(
+    "--sort",
+    "key",
+    metavar="KEY",
+    default="created",
+    help="Sort by created, duration, name, status, experiment, compute, or a metric; times and numbers descend.  [default: created]",
+)
+@click.option("-r", "--reverse", is_flag=True, help="Sort in the other direction.")
+@click.option(
+    "--metric", "metrics", multiple=True, metavar="NAME", help="Show this metric; may be repeated.  [default: all]"
+)
+@click.option(
+    "--no-metrics", is_flag=True, help="Read neither metrics nor durations: two requests less for each job."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each job.")
 def list_(
     project: ProjectOptions,
@@ -66,21 +82,53 @@ def list_(
     tags: tuple[str, ...],
     archived: bool,
     lines: int,
+    metrics: tuple[str, ...],
     as_json: bool,
+    **order: Any,
 ) -> None:
-    """List jobs, the newest first."""
-    import itertools
+    """List jobs with their durations and metrics, the newest first.
 
-    from aml_train.azure import list_jobs
+    On a terminal, the table fits its width; in a pipe, nothing is cut.
 
+    \b
+    aml-train jobs list --experiment digits --sort val/accuracy
+    aml-train jobs list --status completed --sort duration --reverse
+    aml-train jobs list -n 0 --json | jq .name
+    """
     wanted = _filter(statuses, experiment, name, tags, archived=archived)
-    rows = itertools.islice(list_jobs(project.open_workspace(), wanted), lines or None)
+    rows = _rows(project.open_workspace(), wanted, lines or None, **order)
     if as_json:
         for row in rows:
-            click.echo(json.dumps(row.facts(), ensure_ascii=False))
+            print_json_line(row.facts())
         return
-    for line in _table(list(rows)):
+    for line in _table(rows, metrics, terminal_width()):
         click.echo(line)
+
+
+def _rows(
+    service: AzureV2, wanted: JobFilter, most: int | None, *, key: str, reverse: bool, no_metrics: bool
+) -> list[JobRow]:
+    """Return at most so many of the wanted jobs, in order, with their results."""
+    import datetime
+    import itertools
+
+    from aml_train.azure import SORT_KEYS, list_jobs, read_results, sort_rows
+
+    of_results = key == "duration" or key not in SORT_KEYS
+    if of_results and no_metrics:
+        raise click.UsageError(f"--sort {key} and --no-metrics exclude each other.")
+    newest = key == "created" and not reverse
+    found = list_jobs(service, wanted)
+    rows = list(itertools.islice(found, most if newest else _MOST_SORTED))
+    if not newest and next(found, None) is not None:
+        click.echo(f"note: only the newest {_MOST_SORTED} of these jobs are sorted.", err=True)
+    if not of_results:
+        rows = sort_rows(rows, key, reverse=reverse)[:most]
+    if not no_metrics:
+        rows, (problem, count) = read_results(service, rows, now=datetime.datetime.now(datetime.UTC))
+        if count:
+            click.echo(f"note: the results of {count} of the jobs could not be read: {printable(problem)}", err=True)
+    return sort_rows(rows, key, reverse=reverse)[:most] if of_results else rows
 
 
 def _filter(
@@ -105,22 +153,41 @@ def _filter(
     )
 
 
-def _table(rows: Sequence[JobRow]) -> Iterator[str]:
-    """Yield the lines of a table of jobs."""
-    from aml_train.cli.tables import table
+def _table(rows: Sequence[JobRow], metrics: Sequence[str] = (), width: int | None = None) -> Iterator[str]:
+    """Yield the lines of a table of jobs that fits *width*; the last columns give way."""
+    from aml_train.cli.tables import Column, fitted_table
+    from aml_train.core.text import duration
 
+    columns = (
+        Column(title="NAME"),
+        Column(title="STATUS"),
+        Column(title="RAN", right=True),
+        Column(title="CREATED"),
+        Column(title="METRICS", least=16),
+        Column(title="EXPERIMENT", least=10),
+        Column(title="COMPUTE", least=8),
+        Column(title="TITLE", least=12),
+    )
     cells = [
         (
             row.name,
             row.status.value,
+            "" if row.seconds is None else duration(row.seconds),
+            row.created[:16].replace("T", " "),
+            _metrics(row.metrics, metrics),
             row.experiment,
             row.compute,
-            row.created[:19].replace("T", " "),
             row.display_name if row.display_name != row.name else "",
         )
         for row in rows
     ]
-    yield from table(("NAME", "STATUS", "EXPERIMENT", "COMPUTE", "CREATED", "TITLE"), cells)
+    yield from fitted_table(columns, cells, width)
+
+
+def _metrics(values: Mapping[str, float], names: Sequence[str]) -> str:
+    """Return metrics in a cell: those of *names* in their order, else the first few."""
+    shown = [name for name in names if name in values] if names else sorted(values)[:_MOST_METRICS]
+    return " ".join(f"{name}={values[name]:.6g}" for name in shown)
 
 
 @jobs.command("show")

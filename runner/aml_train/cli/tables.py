@@ -6,6 +6,7 @@ The layout is ours and the widths are rich's: rich.table takes a millisecond for
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from rich.cells import cell_len
@@ -37,6 +38,64 @@ def table(
             pad = " " * (width - cell_len(text))
             places.append(pad + text if (number, column) in right else text + pad)
         yield "  ".join(places).rstrip()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """A column of a table that fits a width.
+
+    Attributes:
+        title: its title.
+        least: the width to which its cells may be cut; None if they are never cut.
+        right: whether its cells are aligned to the right.
+    """
+
+    title: str
+    least: int | None = None
+    right: bool = False
+
+
+def fitted_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int | None) -> Iterator[str]:
+    """Yield the lines of a table of at most *width* characters.
+
+    Empty columns are left out. If it is too wide, cells are cut as far as their columns allow, then the last columns are left out. The first two stay.
+
+    Args:
+        columns: the columns, the most important first.
+        rows: the cells.
+        width: of the terminal; None for no bound.
+    """
+    lines = [tuple(map(printable_line, row)) for row in rows]
+    kept = [at for at, _ in enumerate(columns) if at < 2 or any(line[at] for line in lines)]
+    natural = {at: max(cell_len(columns[at].title), *(cell_len(line[at]) for line in lines), 0) for at in kept}
+    widths = dict(natural)
+    while width is not None and kept:
+        widths = {at: natural[at] for at in kept}
+        excess = sum(widths.values()) + 2 * (len(kept) - 1) - width
+        for at in reversed(kept):
+            least = columns[at].least
+            cut = 0 if least is None else max(0, min(excess, natural[at] - max(least, cell_len(columns[at].title))))
+            widths[at] -= cut
+            excess -= cut
+        if excess <= 0 or len(kept) <= 2:
+            break
+        kept.pop()
+    head = [columns[at].title for at in kept]
+    cells = [tuple(_cut(line[at], widths[at]) for at in kept) for line in lines]
+    right = {
+        (number, place) for place, at in enumerate(kept) if columns[at].right for number in range(-1, len(cells))
+    }
+    yield from table(head, cells, right=right)
+
+
+def _cut(text: str, width: int) -> str:
+    """Return *text*, ended by an ellipsis where it is wider than *width* cells."""
+    if cell_len(text) <= width:
+        return text
+    kept = text
+    while kept and cell_len(kept) >= width:
+        kept = kept[:-1]
+    return f"{kept.rstrip()}…"
 
 
 def logged_tables(tables: Sequence[Table], more: int) -> Iterator[str]:

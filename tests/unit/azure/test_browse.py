@@ -88,10 +88,10 @@ def test_every_filter_must_hold(wanted: JobFilter, names: list[str]) -> None:
 def test_a_list_is_a_table() -> None:
     rows = list(list_jobs(cast(AzureRest, FakeRest(*JOBS)), JobFilter()))
     assert list(_table(rows)) == [
-        "NAME  STATUS     EXPERIMENT  COMPUTE  CREATED              TITLE",
-        "a-1   Running    e                    2026-11-21 10:00:00  Train big",
-        "a-2   Failed     other                2026-11-21 10:00:00",
-        "b-1   Completed  e           gpu      2026-11-21 10:00:00",
+        "NAME  STATUS     CREATED           EXPERIMENT  COMPUTE  TITLE",
+        "a-1   Running    2026-11-21 10:00  e                    Train big",
+        "a-2   Failed     2026-11-21 10:00  other",
+        "b-1   Completed  2026-11-21 10:00  e           gpu",
     ]
     assert rows[0].facts()["status"] == "Running"
 
