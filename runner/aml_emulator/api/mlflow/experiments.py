@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aml_emulator.api.errors import MlflowError
+from aml_emulator.api.mlflow.search import EXPERIMENTS, Searchable, Value, find
 from aml_emulator.api.routing import Answers, Call, Handler, Route
 from aml_emulator.api.shapes import cut, millis
 from aml_emulator.context import Context
@@ -20,13 +21,21 @@ PAIR = Fields({"key": WORD, "value": WORD}, required=("key",))
 PAIRS = ListOf(PAIR)
 """MLflow's tags and parameters."""
 
+SEARCH = Fields(
+    {"filter": WORD, "order_by": ListOf(TEXT), "view_type": WORD, "page_token": WHOLE, "max_results": WHOLE}
+)
 
-def mlflow_routes(*operations: tuple[str, str, Handler]) -> list[Route]:
-    """Return the routes of operations: method, path below both prefixes, handler."""
+
+def mlflow_routes(*operations: tuple[str, str, Handler] | tuple[str, str, Handler, str]) -> list[Route]:
+    """Return the routes of operations, below both prefixes.
+
+    Args:
+        operations: method, path, handler, and a folder above ``mlflow/`` if there is one.
+    """
     return [
-        Route(method=method, path=f"/mlflow/{version}{{WS}}/api/2.0/mlflow/{path}", handler=handler)
+        Route(method=method, path=f"/mlflow/{version}{{WS}}/api/2.0/{''.join(above)}mlflow/{path}", handler=handler)
         for version in ("v2.0", "v1.0")
-        for method, path, handler in operations
+        for method, path, handler, *above in operations
     ]
 
 
@@ -72,14 +81,18 @@ class Experiments(Answers):
         return {"experiment_id": experiment.id}
 
     def search_experiments(self, call: Call) -> dict[str, Any]:
-        """Return experiments, newest first; filters are not supported."""
-        body = call.json(Fields({"filter": WORD, "view_type": WORD, "page_token": WHOLE, "max_results": WHOLE}))
-        if body.get("filter"):
-            raise MlflowError(501, "NOT_IMPLEMENTED", "The local AzureML does not filter experiments.")
+        """Return experiments that match a filter, by default newest first, in pages."""
+        body = call.json(SEARCH)
         stages = {"DELETED_ONLY": ("deleted",), "ALL": ("active", "deleted")}.get(
             str(body.get("view_type")), ("active",)
         )
-        found = [item for item in self._context.store.runs.experiments() if item.stage in stages]
+        found = find(
+            [item for item in self._context.store.runs.experiments() if item.stage in stages],
+            filter_text=str(body.get("filter") or ""),
+            order_by=body.get("order_by") or (),
+            grammar=EXPERIMENTS,
+            searchable=_searchable,
+        )
         start, size = int(body.get("page_token") or 0), int(body.get("max_results") or MAX_EXPERIMENTS)
         shown, following = cut(found, start, max(1, min(size, MAX_EXPERIMENTS)))
         return {"experiments": [self._view(item) for item in shown], **next_page(following)}
@@ -111,6 +124,17 @@ class Experiments(Answers):
             "last_update_time": millis(experiment.created),
             "tags": tags_view(experiment.tags),
         }
+
+
+def _searchable(experiment: Experiment) -> Searchable:
+    created = float(experiment.created * 1000)
+    attributes: dict[str, Value] = {
+        "name": experiment.name,
+        "experiment_id": experiment.id,
+        "creation_time": created,
+        "last_update_time": created,
+    }
+    return Searchable(attributes=attributes, tags=experiment.tags)
 
 
 def known_experiment(context: Context, guid: str) -> Experiment:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from aml_emulator.api.errors import MlflowError
@@ -17,12 +17,12 @@ from aml_emulator.api.mlflow.experiments import (
     pairs,
     tags_view,
 )
-from aml_emulator.api.mlflow.search import Searchable, parse_filter
-from aml_emulator.api.routing import Answers, Call, Route
+from aml_emulator.api.mlflow.search import RUNS, Searchable, find
+from aml_emulator.api.routing import Answers, Call, Reply, Route
 from aml_emulator.api.shapes import USER, cut, millis
 from aml_emulator.context import Context
 from aml_emulator.domain import RUN_NAME, InvalidError, log_to_run, logged_by, metric_page
-from aml_emulator.schema import MILLISECONDS, NUMBER, TEXT, WHOLE, WORD, Fields, ListOf, Shape
+from aml_emulator.schema import LIST, MILLISECONDS, NUMBER, TEXT, WHOLE, WORD, Fields, ListOf, Shape
 from aml_emulator.store import Metric, Run
 
 STATUS = {
@@ -74,17 +74,14 @@ def routes(context: Context) -> Sequence[Route]:
         ("POST", "runs/log-parameter", tracking.log_parameter),
         ("POST", "runs/log-metric", tracking.log_metric),
         ("POST", "runs/log-batch", tracking.log_batch),
-        ("POST", "runs/log-batch-async", tracking.log_batch),
         ("POST", "runs/log-model", tracking.log_model),
         ("POST", "runs/log-inputs", tracking.accept),
         ("POST", "runs/outputs", tracking.accept),
         ("GET", "metrics/get-history", tracking.history),
         ("POST", "logged-models", tracking.logged_models),
-        ("POST", "logged-models/search", tracking.logged_models),
-        ("GET", "logged-models/{model}", tracking.logged_models),
-        ("PATCH", "logged-models/{model}", tracking.logged_models),
-        ("PATCH", "logged-models/{model}/tags", tracking.logged_models),
-        ("POST", "logged-models/{model}/params", tracking.logged_models),
+        *((method, "logged-models/{path*}", tracking.logged_models) for method in ("GET", "POST", "PATCH", "DELETE")),
+        ("POST", "runs/log-batch-async", tracking.log_batch_async, "preview/"),
+        ("GET", "runs/get-run-data-status", tracking.data_status, "preview/"),
     )
 
 
@@ -143,22 +140,20 @@ class Tracking(Answers):
     def search_runs(self, call: Call) -> dict[str, Any]:
         """Return runs of experiments that match a filter, in pages."""
         body = call.json(SEARCH)
-        comparisons = parse_filter(str(body.get("filter") or ""))
         hidden = {"ACTIVE_ONLY": (False,), "DELETED_ONLY": (True,)}.get(
             str(body.get("run_view_type") or "ACTIVE_ONLY"), (False, True)
         )
         guids = tuple(str(guid) for guid in body.get("experiment_ids") or [])
-        found = []
-        for run in self._context.store.runs.runs_of(guids):
-            if run.deleted in hidden:
-                searchable = self._searchable(run)
-                if all(comparison.holds(searchable) for comparison in comparisons):
-                    found.append((run, searchable))
-        for clause in reversed(body.get("order_by") or []):
-            found.sort(key=_by(str(clause)), reverse=_descending(str(clause)))
+        found = find(
+            [run for run in self._context.store.runs.runs_of(guids) if run.deleted in hidden],
+            filter_text=str(body.get("filter") or ""),
+            order_by=body.get("order_by") or (),
+            grammar=RUNS,
+            searchable=self._searchable,
+        )
         size = min(int(body.get("max_results") or 1000), MAX_RUNS)
         shown, following = cut(found, int(body.get("page_token") or 0), size)
-        return {"runs": [self._view(run) for run, _ in shown], **next_page(following)}
+        return {"runs": [self._view(run) for run in shown], **next_page(following)}
 
     def set_tag(self, call: Call) -> dict[str, Any]:
         """Set a tag; ``mlflow.runName`` is the run's name."""
@@ -199,6 +194,21 @@ class Tracking(Answers):
             tags=pairs(body.get("tags")),
         )
 
+    def log_batch_async(self, call: Call) -> dict[str, Any]:
+        """Log as `log_batch` does, and return an id to poll if there are metrics.
+
+        Only metrics have one, "as params and tags are persisted in sync fashion always" (azureml-mlflow 1.62,
+        ``azureml/mlflow/_store/tracking/store.py``, which declares this operation and the next one).
+        """
+        self.log_batch(call)
+        metrics = call.json(Fields({"metrics": LIST}), not_finite=True).get("metrics")
+        return {"batch_tracking_id": str(uuid.uuid4()) if metrics else ""}
+
+    def data_status(self, call: Call) -> dict[str, Any]:
+        """Return that logged metrics are stored: acknowledged ones always are."""
+        self._run(call.query.get("run_id", ""))
+        return {"is_complete": True}
+
     def log_model(self, call: Call) -> dict[str, Any]:
         """Record that a model was logged, where MLflow keeps it: in a tag of the run."""
         body = call.json(_of_run(model_json=WORD))
@@ -223,9 +233,13 @@ class Tracking(Answers):
         metrics, following = metric_page(self._context, run, key, limit=limit, after=after)
         return {"metrics": [_metric_view(metric) for metric in metrics], **next_page(following)}
 
-    def logged_models(self, call: Call) -> dict[str, Any]:
-        """Answer as AzureML does: it has no logged models (azure-sdk-for-python#44896)."""
-        raise MlflowError(404, "ENDPOINT_NOT_FOUND", f"AzureML has no {call.path.partition('/api/2.0/')[2]}")
+    def logged_models(self, call: Call) -> Reply:
+        """Answer as AzureML does: it has no logged models, and its 404 has no body.
+
+        As reported in https://github.com/Azure/azure-sdk-for-python/issues/44896 (January 2026), and still so in
+        https://github.com/Azure/azureml-examples/pull/3902 (May 2026).
+        """
+        return Reply(status=404)
 
     def _log(self, run: Run, **what: Any) -> dict[str, Any]:
         try:
@@ -252,12 +266,7 @@ class Tracking(Answers):
         return run
 
     def _view(self, run: Run) -> dict[str, Any]:
-        identity = self._context.identity
         logged = logged_by(self._context, run)
-        artifacts = (
-            f"azureml://{identity.api_host}/mlflow/v2.0{identity.workspace_arm_id}"
-            f"/experiments/{run.experiment_id}/runs/{run.id}/artifacts"
-        )
         return {
             "info": {
                 "run_id": run.id,
@@ -269,7 +278,7 @@ class Tracking(Answers):
                 "start_time": millis(run.started or run.created),
                 "end_time": millis(run.ended),
                 "lifecycle_stage": "deleted" if run.deleted else "active",
-                "artifact_uri": artifacts,
+                "artifact_uri": self._artifacts(run),
             },
             "data": {
                 "metrics": [_metric_view(metric) for metric in logged.metrics],
@@ -289,9 +298,20 @@ class Tracking(Answers):
                 "run_id": run.id,
                 "run_name": run.display_name,
                 "status": STATUS[run.status],
+                "user_id": USER,
+                "artifact_uri": self._artifacts(run),
+                "creation_time": millis(run.created),
                 "start_time": millis(run.started or run.created),
                 "end_time": millis(run.ended),
+                "duration": None if run.ended is None else millis(run.ended - (run.started or run.created)),
             },
+        )
+
+    def _artifacts(self, run: Run) -> str:
+        identity = self._context.identity
+        return (
+            f"azureml://{identity.api_host}/mlflow/v2.0{identity.workspace_arm_id}"
+            f"/experiments/{run.experiment_id}/runs/{run.id}/artifacts"
         )
 
 
@@ -317,21 +337,3 @@ def _number(value: float) -> float | str:
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
     return value
-
-
-def _descending(clause: str) -> bool:
-    return clause.strip().upper().endswith(" DESC")
-
-
-def _by(clause: str) -> Callable[[tuple[Run, Searchable]], tuple[bool, Any]]:
-    """Return a key to sort by; runs without the value come last in an ascending order."""
-    name = clause.strip().split(" ")[0]
-    group, _, key = name.partition(".")
-
-    def sort_key(item: tuple[Run, Searchable]) -> tuple[bool, Any]:
-        run = item[1]
-        groups = {"metrics": run.metrics, "params": run.params, "tags": run.tags}
-        value = groups[group].get(key.strip('`"')) if group in groups else run.attributes.get(key or group)
-        return value is None, value if value is not None else 0
-
-    return sort_key

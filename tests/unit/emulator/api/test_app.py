@@ -101,7 +101,7 @@ def test_an_unsupported_operation_says_so_everywhere(service: Service) -> None:
         assert words in answer.json["error"]["message"]
     (seen,) = service.services.unsupported.seen()
     assert "/onlineEndpoints" in seen
-    assert service.call("GET", f"{MLFLOW}/registered-models/search", host=API).json["error_code"] == "NotImplemented"
+    assert service.call("GET", f"{MLFLOW}/traces", host=API).json["error_code"] == "NotImplemented"
 
 
 def test_a_job_becomes_what_the_executor_needs(service: Service) -> None:
@@ -280,9 +280,13 @@ def test_a_parameter_with_two_values_is_mlflows_error(service: Service) -> None:
     assert answer.json["error_code"] == "INVALID_PARAMETER_VALUE"
 
 
-def test_logged_models_are_not_there_as_in_azureml(service: Service) -> None:
-    answer = service.call("POST", f"{MLFLOW}/logged-models/search", {}, host=API)
-    assert (answer.status, answer.json["error_code"]) == (404, "ENDPOINT_NOT_FOUND")
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", ""), ("POST", "/search"), ("GET", "/m-1"), ("PATCH", "/m-1/tags"), ("DELETE", "/m-1/tags/a")],
+)
+def test_logged_models_are_not_there_as_in_azureml(service: Service, method: str, path: str) -> None:
+    answer = service.call(method, f"{MLFLOW}/logged-models{path}", {}, host=API)
+    assert (answer.status, answer.body) == (404, b"")
 
 
 @pytest.mark.parametrize(

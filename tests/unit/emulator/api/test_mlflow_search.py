@@ -1,0 +1,157 @@
+"""MLflow's searches: filters, orders, and the operations that log asynchronously."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aml_emulator.api.errors import MlflowError
+from aml_emulator.api.mlflow.search import RUNS, Searchable, parse_filter
+from tests.unit.emulator.memory_service import TRACKING
+from tests.unit.emulator.parts import IDENTITY, Service
+
+API = IDENTITY.api_host
+
+
+def done(service: Service, path: str, body: Any = None, *, method: str = "POST") -> Any:
+    answer = service.call(method, f"{TRACKING}/{path}", body, host=API)
+    assert answer.status == 200, answer.body
+    return answer.json
+
+
+def runs(service: Service, **metrics: float | str | None) -> str:
+    """Create runs that are named as the metrics' values, in an experiment of their own; return its id."""
+    guid = str(done(service, "experiments/create", {"name": "e"})["experiment_id"])
+    for name, value in metrics.items():
+        run = done(service, "runs/create", {"experiment_id": guid, "run_name": name})["run"]["info"]["run_id"]
+        if value is not None:
+            done(service, "runs/log-metric", {"run_id": run, "key": "m", "value": value})
+    return guid
+
+
+def searched(service: Service, guid: str, **given: Any) -> list[str]:
+    found = done(service, "runs/search", {"experiment_ids": [guid], **given})
+    return [run["info"]["run_name"] for run in found.get("runs", [])]
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ("metrics.m ASC", ["low", "high", "none", "missing"]),
+        ("metrics.m DESC", ["high", "low", "none", "missing"]),
+        ("metrics.`m` desc", ["high", "low", "none", "missing"]),
+        ("params.p DESC", ["missing", "none", "high", "low"]),
+        ("attributes.run_name", ["high", "low", "missing", "none"]),
+    ],
+)
+def test_missing_and_nan_come_last_in_both_directions(service: Service, order: str, expected: list[str]) -> None:
+    guid = runs(service, low=1.0, high=2.0, none="NaN", missing=None)
+    assert searched(service, guid, order_by=[order]) == expected
+
+
+@pytest.mark.parametrize(("order", "word"), [("metrics.m UP", "UP"), ("attributes.nothing", "nothing")])
+def test_an_order_that_is_none_is_refused(service: Service, order: str, word: str) -> None:
+    answer = service.call("POST", f"{TRACKING}/runs/search", {"experiment_ids": [], "order_by": [order]}, host=API)
+    assert (answer.status, answer.json["error_code"]) == (400, "INVALID_PARAMETER_VALUE")
+    assert word in answer.json["message"]
+
+
+def test_runs_are_found_by_a_list_of_ids(service: Service) -> None:
+    guid = runs(service, a=1.0, b=2.0, c=3.0)
+    found = done(service, "runs/search", {"experiment_ids": [guid]})["runs"]
+    ids = {run["info"]["run_name"]: run["info"]["run_id"] for run in found}
+    listed = f"('{ids['a']}', '{ids['c']}')"
+    assert searched(service, guid, filter=f"attributes.run_id IN {listed}") == ["c", "a"]
+    assert searched(service, guid, filter=f"run_id IN {listed} and metrics.m > 1") == ["c"]
+    assert searched(service, guid, filter=f"attributes.run_id not in {listed}") == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("attributes.status = 'Failed'", True),
+        ("attributes.status IN ('FAILED', 'KILLED')", True),
+        ("attributes.duration > '3600000'", True),
+        ("attributes.duration > 3600001", False),
+        ("attributes.creation_time > '1'", True),
+        ("attributes.end_time = 5", False),
+        ("attributes.user_id LIKE 'aml%'", True),
+        ("tags.a LIKE 'x_z'", True),
+        ("tags.a LIKE 'x_'", False),
+        ("tags.missing != 'x'", False),
+        ('tags."a" = "xyz"', True),
+        ("run.run_id = 'r'", True),
+    ],
+)
+def test_filters_hold(text: str, expected: bool) -> None:
+    run = Searchable(
+        attributes={
+            "run_id": "r",
+            "status": "FAILED",
+            "user_id": "aml-emulator",
+            "creation_time": 2.0,
+            "end_time": None,
+            "duration": 3_600_001.0,
+        },
+        tags={"a": "xyz"},
+    )
+    assert all(comparison.holds(run) for comparison in parse_filter(text, RUNS)) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("attributes.start_time > 'soon'", "start_time is a number"),
+        ("metrics.m LIKE '1%'", "does not compare numbers"),
+        ("metrics.m IN ('1')", "does not compare numbers"),
+        ("params.p > 'a'", "does not compare text"),
+        ("attributes.phase = 'x'", "Invalid attribute key 'phase'"),
+        ("run_id IN ()", "does not understand"),
+        ("metrics.m > 1 OR metrics.m < 0", "does not support OR"),
+    ],
+)
+def test_a_filter_without_a_meaning_is_refused(text: str, words: str) -> None:
+    with pytest.raises(MlflowError) as caught:
+        parse_filter(text, RUNS)
+    assert words in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("", ["b-two", "a-one"]),
+        ("name = 'a-one'", ["a-one"]),
+        ("name LIKE '%two'", ["b-two"]),
+        ("tags.kind = 'x'", ["a-one"]),
+        ("creation_time > 1", ["b-two", "a-one"]),
+        ("experiment_id IN ('ID', 'other')", ["a-one"]),
+    ],
+)
+def test_experiments_are_searched(service: Service, query: str, names: list[str]) -> None:
+    tags = [{"key": "kind", "value": "x"}]
+    guid = done(service, "experiments/create", {"name": "a-one", "tags": tags})["experiment_id"]
+    done(service, "experiments/create", {"name": "b-two"})
+    body = {"filter": query.replace("ID", guid), "max_results": 10}
+    found = done(service, "experiments/search", body).get("experiments", [])
+    assert [experiment["name"] for experiment in found] == names
+    ordered = done(service, "experiments/search", {**body, "order_by": ["name ASC"]}).get("experiments", [])
+    assert [experiment["name"] for experiment in ordered] == sorted(names)
+
+
+def test_metrics_are_logged_asynchronously_as_azureml_mlflow_does(service: Service) -> None:
+    guid = runs(service, a=None)
+    run = done(service, "runs/search", {"experiment_ids": [guid]})["runs"][0]["info"]["run_id"]
+    preview = TRACKING.replace("/api/2.0/mlflow", "/api/2.0/preview/mlflow")
+    metric = {"key": "m", "value": 0.5, "timestamp": 1, "step": 0}
+    answer = service.call("POST", f"{preview}/runs/log-batch-async", {"run_id": run, "metrics": [metric]}, host=API)
+    tracked = answer.json["batch_tracking_id"]
+    assert (answer.status, bool(tracked)) == (200, True)
+    path = f"{preview}/runs/get-run-data-status?run_id={run}&batch_tracking_id={tracked}"
+    assert service.call("GET", path, host=API).json == {"is_complete": True}
+    param = {"run_id": run, "params": [{"key": "p", "value": "1"}]}
+    # Without metrics a client does not ask further.
+    answer = service.call("POST", f"{preview}/runs/log-batch-async", param, host=API)
+    assert answer.json == {"batch_tracking_id": ""}
+    data = done(service, f"runs/get?run_id={run}", method="GET")["run"]["data"]
+    assert (data["metrics"][0]["value"], data["params"]) == (0.5, [{"key": "p", "value": "1"}])
