@@ -18,7 +18,14 @@ from starlette.types import Receive, Scope, Send
 
 from aml_emulator.api import login
 from aml_emulator.api.arm import assets, authorization, computes, dataplane, datastores, jobs, workspaces
-from aml_emulator.api.errors import ServiceError, error_code, resource_not_found, service_error, state_error
+from aml_emulator.api.errors import (
+    ServiceError,
+    error_code,
+    mlflow_error,
+    resource_not_found,
+    service_error,
+    state_error,
+)
 from aml_emulator.api.history import artifacts
 from aml_emulator.api.history import runs as history
 from aml_emulator.api.mlflow import experiments as mlflow_experiments
@@ -165,7 +172,7 @@ class App:
         if isinstance(error, NotSupportedError):
             self._context.unsupported.note(error.what)
         if isinstance(error, DomainError):
-            error = service_error(error)
+            error = mlflow_error(error) if call.path.startswith("/mlflow/") else service_error(error)
         if isinstance(error, ServiceError):
             return _error(error, call.path, call.host)
         if isinstance(error, TokenError):

@@ -17,6 +17,13 @@ from aml_emulator.store import failure_of
 STATUS: Final = {InvalidError: 400, NotFoundError: 404, ConflictError: 409, NotSupportedError: 501}
 """The status of each of the domain's errors."""
 
+MLFLOW_CODES: Final = {
+    InvalidError: "INVALID_PARAMETER_VALUE",
+    NotFoundError: "RESOURCE_DOES_NOT_EXIST",
+    ConflictError: "RESOURCE_ALREADY_EXISTS",
+}
+"""MLflow's words for the domain's errors: https://mlflow.org/docs/latest/rest-api.html."""
+
 FULL: Final = 507
 """The status of a full disk: Azure's clients do not retry it, which would not help."""
 
@@ -61,6 +68,11 @@ class MlflowError(ServiceError):
 def service_error(error: DomainError) -> ServiceError:
     """Return the answer to a request that the domain refuses."""
     return ServiceError(STATUS[type(error)], error.code, error.message, inner=error.reasons)
+
+
+def mlflow_error(error: DomainError) -> ServiceError:
+    """Return the answer to a request of MLflow that the domain refuses."""
+    return MlflowError(STATUS[type(error)], MLFLOW_CODES.get(type(error), error.code), error.message)
 
 
 def state_error(error: Exception, data: Path | None) -> ServiceError | None:

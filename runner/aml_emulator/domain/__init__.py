@@ -11,6 +11,7 @@ from aml_emulator.domain.artifacts import check_paths as check_paths
 from aml_emulator.domain.assets import ASSET_CONTAINER as ASSET_CONTAINER
 from aml_emulator.domain.assets import ASSET_KINDS as ASSET_KINDS
 from aml_emulator.domain.assets import ASSET_VERSIONS as ASSET_VERSIONS
+from aml_emulator.domain.assets import delete_version as delete_version
 from aml_emulator.domain.assets import known_version as known_version
 from aml_emulator.domain.assets import put_version as put_version
 from aml_emulator.domain.assets import start_upload as start_upload
@@ -81,6 +82,16 @@ from aml_emulator.domain.models import model_artifact_prefix as model_artifact_p
 from aml_emulator.domain.models import own_model_fields as own_model_fields
 from aml_emulator.domain.models import patch_model as patch_model
 from aml_emulator.domain.models import register_model as register_model
+from aml_emulator.domain.registered_models import aliases_of as aliases_of
+from aml_emulator.domain.registered_models import delete_alias as delete_alias
+from aml_emulator.domain.registered_models import delete_registered_version as delete_registered_version
+from aml_emulator.domain.registered_models import download_address as download_address
+from aml_emulator.domain.registered_models import known_model as known_model
+from aml_emulator.domain.registered_models import move_to_stage as move_to_stage
+from aml_emulator.domain.registered_models import newest_in_stages as newest_in_stages
+from aml_emulator.domain.registered_models import set_alias as set_alias
+from aml_emulator.domain.registered_models import stage_of as stage_of
+from aml_emulator.domain.registered_models import version_by_alias as version_by_alias
 from aml_emulator.domain.runs import RUN_SHAPE as RUN_SHAPE
 from aml_emulator.domain.runs import known_experiment as known_experiment
 from aml_emulator.domain.runs import known_job as known_job

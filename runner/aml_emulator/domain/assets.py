@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from aml_emulator.domain.environments import conda_of
 from aml_emulator.domain.errors import ConflictError, NotFoundError
-from aml_emulator.domain.models import locate_model
+from aml_emulator.domain.models import delete_model, locate_model
 from aml_emulator.domain.workspace import Workspace
 from aml_emulator.schema import ANYTHING, FLAG, OBJECT, TEXT, Fields, MapOf
 from aml_emulator.store import AssetVersion
@@ -110,6 +110,19 @@ def put_version(
             kind, name, version, properties, hash_=None if hash_ is None else str(hash_)
         )
     return stored, known is None
+
+
+def delete_version(workspace: Workspace, kind: str, name: str, version: str) -> None:
+    """Delete a version of an asset; its blobs stay.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    known = known_version(workspace, kind, name, version)
+    if kind == "models":
+        delete_model(workspace, known)
+    else:
+        workspace.store.assets.delete_version(kind, name, version)
 
 
 def start_upload(workspace: Workspace, kind: str) -> PendingUpload:

@@ -23,6 +23,9 @@ MODEL_ASSETS: Final = "v1-assets"
 MODELS: Final = "v1-models"
 """The kind under which a model's fields are stored that azureml-core alone has, by ``name:version``."""
 
+MLFLOW_VERSIONS: Final = "mlflow-versions"
+"""The kind under which a version's stage is stored, which MLflow alone has, by ``name:version``."""
+
 ASSET_PREFIX: Final = "aml://asset/"
 
 OWN_FIELDS: Final = (
@@ -138,7 +141,9 @@ def delete_model(workspace: Workspace, known: AssetVersion) -> None:
     """Delete one version of a model; its files stay."""
     with workspace.store.transaction():
         workspace.store.assets.delete_version("models", known.name, known.version)
-        workspace.store.assets.delete(MODELS, f"{known.name}:{known.version}")
+        # The number may be given again, to a version that has none of this.
+        for kind in (MODELS, MLFLOW_VERSIONS):
+            workspace.store.assets.delete(kind, f"{known.name}:{known.version}")
 
 
 def own_model_fields(workspace: Workspace, version: AssetVersion) -> dict[str, Any]:

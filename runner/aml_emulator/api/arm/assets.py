@@ -13,6 +13,7 @@ from aml_emulator.domain import (
     ASSET_KINDS,
     ASSET_VERSIONS,
     NotFoundError,
+    delete_version,
     known_version,
     put_version,
     start_upload,
@@ -115,8 +116,7 @@ class Assets:
 
     def delete(self, call: Call) -> Reply:
         """Delete one version; its blobs stay."""
-        known = self._known(call)
-        self._context.store.assets.delete_version(self._kind, known.name, known.version)
+        delete_version(self._context, self._kind, call.params["name"], call.params["version"])
         return Reply(status=200)
 
     def start_upload(self, call: Call) -> dict[str, Any]:
