@@ -94,6 +94,7 @@ Answer = tuple[int, dict[str, Any], dict[str, str]]
 """Status, JSON, headers."""
 
 PAGE_ITEMS = 100
+_INDEX = "application/vnd.oci.image.index.v1+json"
 _Item = TypeVar("_Item")
 
 
@@ -142,6 +143,19 @@ class AcrInterface:
         if asked.repository and not self._storage.exists(asked.repository):
             return refused(404, "NAME_UNKNOWN", "repository name not known to registry", {"name": asked.repository})
         return handler(asked)
+
+    def referrers(self, asked: Asked) -> Answer:
+        """Answer a request for the referrers of a manifest, which the registry cannot.
+
+        An unknown manifest has none.
+        """
+        found = self._storage.referrers(asked.repository, asked.reference)
+        wanted = asked.query.get("artifactType")
+        headers = {"Content-Type": _INDEX}
+        if wanted is not None:
+            found = [entry for entry in found if entry.get("artifactType") == wanted]
+            headers["OCI-Filters-Applied"] = "artifactType"
+        return 200, {"schemaVersion": 2, "mediaType": _INDEX, "manifests": found}, headers
 
     def forbidden(self, asked: Asked) -> Answer | None:
         """Return the refusal of a request to ``/v2`` if a lock forbids it."""

@@ -112,7 +112,12 @@ class RegistryFront:
 
     def _answer(self, asked: Asked, body: bytes) -> Answer | None:
         """Answer a request whose token was found good."""
-        return self._acr.answer(asked, body) if asked.interface == "acr" else self._acr.forbidden(asked)
+        if asked.interface == "acr":
+            return self._acr.answer(asked, body)
+        refusal = self._acr.forbidden(asked)
+        if refusal is None and asked.kind == "referrers" and asked.method in ("GET", "HEAD"):
+            return self._acr.referrers(asked)
+        return refusal
 
     def _check(self, head: Head, asked: Asked) -> Answer | None:
         """Return the challenge to a request whose token does not allow it, or None."""

@@ -116,6 +116,31 @@ class RegistryStorage:
         """Return one manifest, None where there is none."""
         return self._manifest(repository, digest, self.tags(repository))
 
+    def referrers(self, repository: str, digest: str) -> list[dict[str, Any]]:
+        """Return the descriptors of the manifests whose ``subject`` is *digest*.
+
+        https://github.com/opencontainers/distribution-spec/blob/v1.1.1/spec.md#listing-referrers
+        """
+        found = []
+        for one in sorted(self._digests(repository)):
+            try:
+                content = self._content(one)
+                document = json.loads(content)
+            except (FileNotFoundError, ValueError):
+                continue
+            if not isinstance(document, dict) or (document.get("subject") or {}).get("digest") != digest:
+                continue
+            config = document.get("config") or {}
+            entry = {
+                "mediaType": document.get("mediaType") or _DEFAULT_TYPE,
+                "digest": one,
+                "size": len(content),
+                "artifactType": document.get("artifactType") or config.get("mediaType"),
+                "annotations": document.get("annotations"),
+            }
+            found.append({key: value for key, value in entry.items() if value})
+        return found
+
     def untag(self, repository: str, tag: str) -> bool:
         """Delete a tag, not its manifest, as registry 3 does; False if there is none.
 
@@ -185,8 +210,10 @@ class RegistryStorage:
         except (FileNotFoundError, ValueError):
             return {}
 
-    def _json(self, digest: str) -> dict[str, Any]:
+    def _content(self, digest: str) -> bytes:
         algorithm, _, value = digest.partition(":")
-        content = (self._blobs / algorithm / value[:2] / value / "data").read_bytes()
-        document = json.loads(content)
+        return (self._blobs / algorithm / value[:2] / value / "data").read_bytes()
+
+    def _json(self, digest: str) -> dict[str, Any]:
+        document = json.loads(self._content(digest))
         return document if isinstance(document, dict) else {}

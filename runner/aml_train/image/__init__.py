@@ -47,6 +47,11 @@ if TYPE_CHECKING:
     from aml_train.image.registry.auth import is_acr as is_acr
     from aml_train.image.registry.client import Registry as Registry
     from aml_train.image.registry.client import RegistryLocation as RegistryLocation
+    from aml_train.image.registry.referrers import Referrer as Referrer
+    from aml_train.image.registry.referrers import attach_document as attach_document
+    from aml_train.image.registry.referrers import fallback_tag as fallback_tag
+    from aml_train.image.registry.referrers import list_referrers as list_referrers
+    from aml_train.image.registry.referrers import read_referrer as read_referrer
     from aml_train.image.spec import CheckPolicy as CheckPolicy
     from aml_train.image.spec import Given as Given
     from aml_train.image.spec import ImageSpec as ImageSpec
@@ -97,6 +102,11 @@ _MODULES = {
     "is_acr": "registry.auth",
     "Registry": "registry.client",
     "RegistryLocation": "registry.client",
+    "Referrer": "registry.referrers",
+    "attach_document": "registry.referrers",
+    "fallback_tag": "registry.referrers",
+    "list_referrers": "registry.referrers",
+    "read_referrer": "registry.referrers",
     "CheckPolicy": "spec",
     "Given": "spec",
     "ImageSpec": "spec",

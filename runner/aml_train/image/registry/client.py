@@ -15,7 +15,7 @@ from urllib.parse import urljoin
 
 import requests
 
-from aml_train.core.answers import Pages, is_within, split
+from aml_train.core.answers import Answer, Pages, is_within, split
 from aml_train.core.errors import ImageError
 from aml_train.core.http_client import answer_of
 from aml_train.core.references import is_digest
@@ -282,6 +282,26 @@ class Registry(RegistryHttp):
                 break
             self.expect(response, 200, f"list the tags of {repository}")
             found += answer_of(response, fail, fail).list_of_texts("tags")
+            link = response.links.get("next", {}).get("url")
+            url = pages.follow(self._joined(response, link, fail)) if link else None
+        return found
+
+    def referrers(self, repository: str, digest: str) -> list[Answer] | None:
+        """Return the entries of the list of referrers; None without that interface.
+
+        See :mod:`aml_train.image.registry.referrers`, which knows the fall-back.
+        """
+        found: list[Answer] = []
+        what = f"list the referrers of {repository}@{digest}"
+        fail = self._fail(what)
+        pages = Pages(fail)
+        url: str | None = f"{self.url}/v2/{repository}/referrers/{digest}"
+        while url is not None:
+            response = self._request("GET", url, _scopes(repository, "pull"))
+            if response.status_code == 404:
+                return None
+            self.expect(response, 200, what)
+            found += answer_of(response, fail, fail).each("manifests")
             link = response.links.get("next", {}).get("url")
             url = pages.follow(self._joined(response, link, fail)) if link else None
         return found

@@ -1,4 +1,7 @@
-"""Small documents that the registry keeps with an image, each under its tag."""
+"""Small documents that the registry keeps with an image, each under its tag.
+
+Later runs find them by the tag without a list; other tools find them as referrers.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,8 @@ from aml_train.core.errors import ImageError
 from aml_train.core.references import is_digest
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.manifest import OCI_MANIFEST
+from aml_train.image.registry.referrers import EMPTY, EMPTY_TYPE, enter_referrer, subject_of
 
-_EMPTY: Final = b"{}"
-_EMPTY_TYPE: Final = "application/vnd.oci.empty.v1+json"
 _SUBJECT: Final = "org.aml-train.subject"
 
 
@@ -20,21 +22,30 @@ def store_document(
 ) -> str:
     """Write *content* into *repository* under *tag*; return its manifest's digest.
 
+    It is one of the image's referrers, too, if the image is in *repository*.
+
     Args:
         media_type: what *content* is.
         subject: digest of the image that it is about.
     """
+    image = registry.get_manifest(repository, subject)
     config = registry.upload_blob(repository, content)
-    empty = registry.upload_blob(repository, _EMPTY)
+    empty = registry.upload_blob(repository, EMPTY)
     manifest = {
         "schemaVersion": 2,
         "mediaType": OCI_MANIFEST,
         "artifactType": media_type,
         "config": {"mediaType": media_type, "digest": config, "size": len(content)},
-        "layers": [{"mediaType": _EMPTY_TYPE, "digest": empty, "size": len(_EMPTY)}],
+        "layers": [{"mediaType": EMPTY_TYPE, "digest": empty, "size": len(EMPTY)}],
         "annotations": {_SUBJECT: subject},
     }
-    return registry.put_manifest(repository, tag, json.dumps(manifest, sort_keys=True).encode(), OCI_MANIFEST)
+    if image is not None:
+        manifest["subject"] = subject_of(image)
+    encoded = json.dumps(manifest, sort_keys=True).encode()
+    digest = registry.put_manifest(repository, tag, encoded, OCI_MANIFEST)
+    if image is not None:
+        enter_referrer(registry, repository, encoded)
+    return digest
 
 
 def load_document(

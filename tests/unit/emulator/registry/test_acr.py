@@ -226,3 +226,27 @@ def test_refusals(acr: AcrInterface, files: Files, method: str, path: str, body:
     files.image("a", "one", "x")
     answer = _ask(acr, method, path, body)
     assert (answer[0], answer[1]["errors"][0]["code"]) == (status, code)
+
+
+def test_referrers_of_a_manifest(acr: AcrInterface, files: Files) -> None:
+    digest = files.image("a", "one", "x")
+    other = files.image("a", "two", "y")
+    config = {"mediaType": "application/vnd.oci.empty.v1+json", "digest": files.blob(b"{}"), "size": 2}
+    manifest = {"mediaType": "application/vnd.oci.image.manifest.v1+json", "config": config, "layers": []}
+    paper = manifest | {"subject": {"digest": digest}, "artifactType": "text/x", "annotations": {"k": "v"}}
+    plain = manifest | {"subject": {"digest": digest}}
+    made = {files.manifest("a", paper), files.manifest("a", plain)}
+    files.manifest("a", manifest | {"subject": {"digest": other}, "artifactType": "text/x"})
+
+    def ask(digest: str, query: str = "") -> Answer:
+        return acr.referrers(read_request("GET", f"/v2/a/referrers/{digest}{query}"))
+
+    status, index, headers = ask(digest)
+    assert (status, headers["Content-Type"]) == (200, index["mediaType"])
+    assert {entry["digest"] for entry in index["manifests"]} == made
+    assert {entry["artifactType"] for entry in index["manifests"]} == {"text/x", config["mediaType"]}
+    _, index, headers = ask(digest, "?artifactType=text/x")
+    (entry,) = index["manifests"]
+    assert (entry["annotations"], headers["OCI-Filters-Applied"]) == ({"k": "v"}, "artifactType")
+    assert entry["size"] == len(json.dumps(paper).encode())
+    assert ask("sha256:" + "0" * 64)[1]["manifests"] == []

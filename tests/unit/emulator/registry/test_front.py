@@ -259,3 +259,11 @@ def test_roles_bound_the_tokens_of_the_service_principal(
     assert (front.answer(push) is None) is may_push
     # The admin user is no identity, and has no roles.
     assert front.answer(_head("PUT", "/v2/a/b/manifests/x", _basic(*tokens.registry_admin))) is None
+
+
+def test_referrers_are_answered_here_and_need_a_token(front: RegistryFront, tokens: Tokens) -> None:
+    path = f"/v2/a/b/referrers/sha256:{'0' * 64}"
+    assert _get(front, path)[0] == 401
+    status, value, headers = _get(front, path, _bearer(tokens, "repository:a/b:pull"))
+    assert (status, value["manifests"]) == (200, [])
+    assert headers["Content-Type"] == "application/vnd.oci.image.index.v1+json"

@@ -22,6 +22,7 @@ class FakeRegistry(BaseAdapter):
         realm: address of the token service.
         mounts: whether blobs can be mounted.
         fail_first: statuses (or exceptions) of the first answers.
+        referrers: whether it has the interface of referrers.
     """
 
     def __init__(
@@ -31,8 +32,10 @@ class FakeRegistry(BaseAdapter):
         realm: str | None = None,
         mounts: bool = True,
         fail_first: list[int | Exception] | None = None,
+        referrers: bool = False,
     ) -> None:
         super().__init__()
+        self.referrers = referrers
         self.basic, self.realm, self.mounts = basic, realm, mounts
         self.fail_first = list(fail_first or ())
         self.manifests: dict[tuple[str, str], tuple[bytes, str]] = {}
@@ -59,7 +62,7 @@ class FakeRegistry(BaseAdapter):
         if (refusal := self._refuse(request)) is not None:
             return refusal
         words = str(parts.path).removeprefix("/v2/").split("/")
-        place = next(index for index, word in enumerate(words) if word in ("manifests", "blobs", "tags"))
+        place = next(index for index, word in enumerate(words) if word in ("manifests", "blobs", "tags", "referrers"))
         repository, kind, rest = "/".join(words[:place]), words[place], "/".join(words[place + 1 :])
         handler: Callable[..., requests.Response] = getattr(self, f"_{kind}")
         return handler(request, repository, rest, parse_qs(str(parts.query)))
@@ -116,6 +119,25 @@ class FakeRegistry(BaseAdapter):
         if (repository, rest) not in self.blobs:
             return _response(request, 404)
         return _response(request, 200, self.blobs[repository, rest] if request.method == "GET" else b"")
+
+    def _referrers(
+        self, request: requests.PreparedRequest, repository: str, digest: str, _query: Mapping[str, list[str]]
+    ) -> requests.Response:
+        if not self.referrers:
+            return _response(request, 404, b"404 page not found")
+        found = []
+        for (place, name), (content, media_type) in sorted(self.manifests.items()):
+            document = json.loads(content)
+            if (
+                place == repository
+                and name.startswith("sha256:")
+                and document.get("subject", {}).get("digest") == digest
+            ):
+                entry = {"mediaType": media_type, "digest": name, "size": len(content)}
+                kept = {key: document[key] for key in ("artifactType", "annotations") if key in document}
+                found.append(entry | kept)
+        index = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": found}
+        return _response(request, 200, json.dumps(index).encode())
 
     def _tags(
         self, request: requests.PreparedRequest, repository: str, _rest: str, query: Mapping[str, list[str]]
