@@ -143,7 +143,7 @@ class Bench:
         """Follow with ``aml-train attach``."""
         job = self._submit(name, script)
         return self._followed(
-            name, [AML_TRAIN, "attach", job, "--json", str(self._folder / f"{job}.jsonl")], job, logs
+            name, [AML_TRAIN, "attach", job, "--events", str(self._folder / f"{job}.jsonl")], job, logs
         )
 
     def stream(self, name: str, script: str, logs: int) -> Measured:

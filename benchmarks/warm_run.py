@@ -48,7 +48,7 @@ class Ran:
 def _run(registry: str, *options: str) -> Ran:
     with tempfile.TemporaryDirectory() as folder:
         record = Path(folder) / "events.jsonl"
-        seconds = time_command([*_RUN, *options, "--json", str(record)])
+        seconds = time_command([*_RUN, *options, "--events", str(record)])
         events = [json.loads(line) for line in record.read_text(encoding="utf-8").splitlines()]
     image = _last(events, "image-ready")
     tests = _last(events, "tests-finished")

@@ -129,12 +129,11 @@ def _yaml(value: object) -> str:
 
 
 def events_page() -> str:
-    """Return the page of every event of ``--json`` with its fields."""
+    """Return the page of every event of ``--events`` with its fields."""
     intro = (
-        "`aml-train run --json FILE` (also `attach` and `submit`) writes every event as one line of JSON, in ASCII, as "
-        "it happens. `event` is the event's word, `at` the time in UTC (ISO 8601). Readers must ignore events and "
-        "fields that they do not know: new ones may come with any version. The other commands with `--json` print "
-        "their result as JSON instead."
+        "`aml-train run --events FILE` (also `attach`, `submit`, `image build`, `promote` and `rollback`) writes every "
+        "event as one line of JSON, in ASCII, as it happens. `event` is the event's word, `at` the time in UTC (ISO 8601). Readers must ignore events and "
+        "fields that they do not know: new ones may come with any version. `--json` prints the result alone."
     )
     stages = ", ".join(f"`{word}`" for word in typing.get_args(events.Stage))
     sources = ", ".join(f"`{word}`" for word in typing.get_args(events.Source))
@@ -149,7 +148,7 @@ def events_page() -> str:
         "## Values in events",
         *(part for one in _VALUES for part in _section(one.__name__, one, level="###")),
     ]
-    return page("Events of `--json`", *parts)
+    return page("Events of `--events`", *parts)
 
 
 def _event_types() -> list[type[events.Event]]:
@@ -161,7 +160,7 @@ def _event_types() -> list[type[events.Event]]:
 
 
 def _word(kind: type[events.Event]) -> str:
-    """Return the word of an event's class in the ``--json`` file."""
+    """Return the word of an event's class in the file of ``--events``."""
     words = typing.cast(property, events.Event.name).fget
     assert words is not None  # noqa: S101 - a property has a getter
     return str(words(object.__new__(kind)))

@@ -112,7 +112,7 @@ def train(root: Path, python: Path, folder: Path, environ: Mapping[str, str]) ->
         raise ReleaseError(f"The installed package is not what runs: {where.strip()}.")
     events = folder / "events"
     try:
-        run([*command, "run", "-C", str(project), "--json", str(events)], cwd=folder, environ=variables)
+        run([*command, "run", "-C", str(project), "--events", str(events)], cwd=folder, environ=variables)
         finished = json.loads(events.read_text(encoding="utf-8").splitlines()[-1])
         if finished.get("status") != "passed":
             raise ReleaseError(f"The run with the installed wheel ended as {finished}.")

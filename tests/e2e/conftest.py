@@ -71,7 +71,7 @@ class Local:
         events = project.with_suffix(".events")
         events.unlink(missing_ok=True)
         return subprocess.Popen(
-            [self.python, "-m", "aml_train", "run", "-C", str(project), "--json", str(events), *args],
+            [self.python, "-m", "aml_train", "run", "-C", str(project), "--events", str(events), *args],
             env=dict(self.environment),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from aml_train.cli.options import ProjectOptions, target_options
-from aml_train.cli.text import print_facts, printable_line
+from aml_train.cli.result import json_option, print_result
+from aml_train.cli.text import printable_line
 
 if TYPE_CHECKING:
     from aml_train.core.comparison import Comparison, Side
@@ -29,7 +30,7 @@ _CHARTS: Final = 6
 @target_options
 @click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Only this metric; may be repeated.")
 @click.option("--charts/--no-charts", default=True, help="Draw the metrics over steps.  [default: --charts]")
-@click.option("--json", "as_json", is_flag=True, help="Print everything that is known, with all values, as JSON.")
+@json_option()
 def compare(
     left: str,
     right: str,
@@ -72,7 +73,7 @@ def compare(
     if as_json:
         histories = {metric: _histories(workspace, found, metric) for metric in found.metrics}
         facts = {**found.facts(), "histories": {name: {"left": a, "right": b} for name, (a, b) in histories.items()}}
-        print_facts(facts, as_json=True)
+        print_result(facts)
         return
     _print_table(found)
     if charts:

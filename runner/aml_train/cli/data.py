@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 import threading
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
 import click
 
 from aml_train.cli.options import ProjectOptions, gather, sigterm_as_interrupt, target_options
+from aml_train.cli.result import json_option, print_result_line
 from aml_train.core.text import duration, size
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def _destination(targets: DataTargets, text: str) -> _Destination:
 @click.argument("address", required=False)
 @target_options
 @click.option("-r", "--recursive", is_flag=True, help="List everything below, not only the folder itself.")
-@click.option("--json", "as_json", is_flag=True, help="One line of JSON for each: name, size, md5, modified.")
+@json_option(lines=True)
 def ls(address: str | None, project: ProjectOptions, *, recursive: bool, as_json: bool) -> None:
     """List a folder or the matches of a pattern; without ADDRESS, the datastores.
 
@@ -178,13 +178,16 @@ def ls(address: str | None, project: ProjectOptions, *, recursive: bool, as_json
         for one in targets.workspace(None).datastores():
             line = {"name": one.name, "type": one.kind, "place": one.place, "credentials": one.credentials}
             if as_json:
-                click.echo(json.dumps({**line, "default": one.default}))
+                print_result_line({**line, "default": one.default})
             else:
                 note = "  (default)" if one.default else ""
                 click.echo(f"{one.name:<28} {one.kind:<18} {one.credentials:<12} {one.place}{note}")
         return
     for name, entry in _place(targets, address).listing(recursive=recursive):
-        click.echo(_json_line(name, entry) if as_json else _line(name, entry))
+        if as_json:
+            print_result_line(_facts(name, entry))
+        else:
+            click.echo(_line(name, entry))
 
 
 def _line(name: str, entry: Entry | None) -> str:
@@ -195,11 +198,11 @@ def _line(name: str, entry: Entry | None) -> str:
     return f"{size(entry.size):>10}  {entry.modified:%Y-%m-%d %H:%M:%SZ}  {printable(name)}"
 
 
-def _json_line(name: str, entry: Entry | None) -> str:
+def _facts(name: str, entry: Entry | None) -> dict[str, object]:
     if entry is None:
-        return json.dumps({"name": name})
+        return {"name": name}
     md5 = entry.md5.hex() if entry.md5 else None
-    return json.dumps({"name": name, "size": entry.size, "md5": md5, "modified": entry.modified.isoformat()})
+    return {"name": name, "size": entry.size, "md5": md5, "modified": entry.modified.isoformat()}
 
 
 @data.command("upload")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from typing import TYPE_CHECKING, Final
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from aml_train.cli.options import ProjectOptions, project_options
+from aml_train.cli.result import json_option, print_result
 from aml_train.cli.text import printable
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _COLOURS: Final = {"ok": "green", "warning": "yellow", "failed": "red", "skipped
 
 @click.command()
 @project_options
-@click.option("--json", "as_json", is_flag=True, help="Print all results as one JSON object.")
+@json_option()
 def doctor(project: ProjectOptions, *, as_json: bool) -> None:
     """Check everything that a run needs; change nothing.
 
@@ -43,7 +43,7 @@ def doctor(project: ProjectOptions, *, as_json: bool) -> None:
         show,
     )
     if as_json:
-        click.echo(json.dumps(diagnosis.facts(), indent=2, ensure_ascii=False))
+        print_result(diagnosis.facts())
     else:
         click.echo(diagnosis.summary())
     sys.exit(diagnosis.exit_code)

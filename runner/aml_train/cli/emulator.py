@@ -12,6 +12,8 @@ from urllib.parse import quote, urlencode
 
 import click
 
+from aml_train.cli.result import json_option, print_result_line
+
 if TYPE_CHECKING:
     from aml_train.local import EmulatorSettings
 
@@ -134,7 +136,7 @@ def open_page(job: str | None, *, only_print: bool) -> None:
 @emulator.command("requests")
 @click.option("-f", "--follow", is_flag=True, help="Continue as requests come in.")
 @click.option("-n", "--lines", type=click.IntRange(1, 1000), default=50, show_default=True, help="At most so many.")
-@click.option("--json", "as_json", is_flag=True, help="A line of JSON for each.")
+@json_option(lines=True)
 def requests(*, follow: bool, lines: int, as_json: bool) -> None:
     """Print the last requests to the local AzureML.
 
@@ -143,7 +145,10 @@ def requests(*, follow: bool, lines: int, as_json: bool) -> None:
     answer = _request("requests", {"limit": lines})
     while True:
         for entry in answer["requests"]:
-            click.echo(json.dumps(entry) if as_json else _line(entry))
+            if as_json:
+                print_result_line(entry)
+            else:
+                click.echo(_line(entry))
         if not follow:
             return
         time.sleep(_FOLLOW_SECONDS)

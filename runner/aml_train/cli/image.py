@@ -21,6 +21,7 @@ from aml_train.cli.options import (
     sigterm_as_interrupt,
     with_secret_paths,
 )
+from aml_train.cli.result import json_option_or_file, print_result
 from aml_train.core.checks import CHECKS, Level
 
 if TYPE_CHECKING:
@@ -58,11 +59,11 @@ def build(
     """Build, check, test and push the image; submit no job.
 
     The image is the one that `aml-train run` trains in, and a later run of the same commit finds it. Its address and digest are
-    in the report, and in the event `image-ready` of --json.
+    in the report, and in the result that --json prints.
 
     \b
     aml-train image build --target azure
-    aml-train image build --quiet --json events.jsonl
+    aml-train image build --json | jq -r .image
     """
     from aml_train.core.errors import InvalidError
     from aml_train.pipeline import Host, RunOptions, own_output, prepare_run
@@ -75,7 +76,7 @@ def build(
         )
     with sigterm_as_interrupt():
         host = Host(environ=with_secret_paths(os.environ, secret_paths))
-        prepared = prepare_run(loaded, host, own=own_output(output.json_file))
+        prepared = prepare_run(loaded, host, own=own_output(output.events_file))
         options = RunOptions(submit=False, force_build=force_build, keep_tests=keep_tests)
         code = output.execute(prepared, options)
     sys.exit(code)
@@ -101,9 +102,7 @@ def build(
 )
 @click.option("--infiniband", is_flag=True, help="Require InfiniBand drivers.")
 @secret_path
-@click.option(
-    "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write findings and facts as JSON."
-)
+@json_option_or_file("--json > FILE")
 def check(
     reference: str | None,
     project: ProjectOptions,
@@ -112,7 +111,7 @@ def check(
     packages: tuple[str, ...],
     infiniband: bool,
     secret_paths: tuple[Path, ...],
-    json_file: Path | None,
+    as_json: bool | Path,
 ) -> None:
     """Check whether an image is ready for AzureML and InfiniBand.
 
@@ -144,16 +143,20 @@ def check(
         infiniband=policy.infiniband or infiniband,
     )
     findings = judge_facts(facts, policy)
-    if json_file is not None:
-        _write(json_file, {"image": name, "findings": [vars(finding) for finding in findings], "facts": facts})
+    document: dict[str, object] = {"image": name, "findings": [vars(finding) for finding in findings], "facts": facts}
+    if isinstance(as_json, Path):
+        _write(as_json, document)
+    said = as_json is True
+    if said:
+        print_result(document)
     for finding in findings:
         mark, colour = _MARKS[finding.counts_as]
-        click.echo(f"{click.style(mark, fg=colour)} {printable(str(finding))}")
+        click.echo(f"{click.style(mark, fg=colour)} {printable(str(finding))}", err=said)
     if (failed := readiness_error(findings)) is not None:
         count = sum(finding.counts_as == "error" for finding in findings)
         click.echo(f"{name} is not ready: {count} {'error' if count == 1 else 'errors'}", err=True)
         sys.exit(failed.exit_code)
-    click.echo(f"{name} is ready")
+    click.echo(f"{name} is ready", err=said)
 
 
 def _note(text: str) -> None:

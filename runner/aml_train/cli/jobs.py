@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from aml_train.cli.options import ProjectOptions, sigterm_as_interrupt, tag_filter, target_options
-from aml_train.cli.text import print_facts, print_json_line, printable, printable_lines, terminal_width
+from aml_train.cli.result import json_option, print_result_line
+from aml_train.cli.text import print_facts, printable, printable_lines, terminal_width
 
 if TYPE_CHECKING:
     from aml_train.azure import AzureV2, JobFilter, JobRow, Place
@@ -72,7 +73,7 @@ def _clock() -> Clock:
 @click.option(
     "--no-metrics", is_flag=True, help="Read neither metrics nor durations: two requests less for each job."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each job.")
+@json_option(lines=True)
 def list_(
     project: ProjectOptions,
     *,
@@ -99,7 +100,7 @@ def list_(
     rows = _rows(project.open_workspace(), wanted, lines or None, **order)
     if as_json:
         for row in rows:
-            print_json_line(row.facts())
+            print_result_line(row.facts())
         return
     for line in _table(rows, metrics, terminal_width()):
         click.echo(line)
@@ -193,7 +194,7 @@ def _metrics(values: Mapping[str, float], names: Sequence[str]) -> str:
 @jobs.command("show")
 @click.argument("job")
 @target_options
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option()
 def show(job: str, project: ProjectOptions, *, as_json: bool) -> None:
     """Show a job's settings, its state and its metrics."""
     from aml_train.azure import describe_job

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -21,6 +20,7 @@ from aml_train.cli.options import (
     tag_filter,
     target_options,
 )
+from aml_train.cli.result import json_option, print_result, print_result_line
 from aml_train.cli.text import print_facts, printable
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _open(project: ProjectOptions) -> Promoter:
 @click.option(
     "-n", "--lines", type=click.IntRange(min=0), default=20, help="List at most this many; 0 for all.  [default: 20]"
 )
-@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each.")
+@json_option(lines=True)
 def list_(
     pattern: str | None,
     project: ProjectOptions,
@@ -97,13 +97,17 @@ def list_(
     )
     if not versions:
         found = list(itertools.islice(rows, lines or None))
-        for line in [json.dumps(row.facts(), ensure_ascii=False) for row in found] if as_json else _models(found):
+        if as_json:
+            for row in found:
+                print_result_line(row.facts())
+            return
+        for line in _models(found):
             click.echo(line)
         return
     each = list(itertools.islice((one for row in rows for one in row.versions), lines or None))
     if as_json:
         for one in each:
-            click.echo(json.dumps(version_facts(one), ensure_ascii=False))
+            print_result_line(version_facts(one))
         return
     from aml_train.cli.tables import table
     from aml_train.models import metrics_of
@@ -145,7 +149,7 @@ def _models(rows: Sequence[ModelRow]) -> list[str]:
 @model.command("show")
 @click.argument("address", metavar="MODEL[:VERSION|@STAGE]")
 @target_options
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option()
 def show(address: str, project: ProjectOptions, *, as_json: bool) -> None:
     """Show a model version, by default the newest one.
 
@@ -167,7 +171,7 @@ def show(address: str, project: ProjectOptions, *, as_json: bool) -> None:
 @model.command("lineage")
 @click.argument("address", metavar="MODEL[:VERSION|@STAGE]")
 @target_options
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option()
 def lineage(address: str, project: ProjectOptions, *, as_json: bool) -> None:
     """Trace a model version to its job, image, tests, base, commit and data.
 
@@ -185,7 +189,7 @@ def lineage(address: str, project: ProjectOptions, *, as_json: bool) -> None:
     promoter = _open(project)
     traced = promoter.tracer.trace(find_model(promoter.service, address))
     if as_json:
-        click.echo(json.dumps(traced.facts(), ensure_ascii=False, indent=2))
+        print_result(traced.facts())
     else:
         for line in render_lineage(traced):
             click.echo(printable(line))

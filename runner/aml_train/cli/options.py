@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TextIO, TypeVar, cast
 
 import click
+
+from aml_train.cli.result import json_option_or_file
 
 if TYPE_CHECKING:
     from aml_train.azure import AzureV2
     from aml_train.config import Config, Targets
-    from aml_train.core.events import Listener
+    from aml_train.core.events import Event, Listener
     from aml_train.pipeline import PreparedRun, RunOptions
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -149,12 +152,23 @@ def target_options(command: _Command) -> _Command:
 
 @dataclass(frozen=True, kw_only=True)
 class OutputOptions:
-    """How a run is shown: on the console, and as lines of JSON in a file."""
+    """How a run is shown: on the console, as a result, and as events in a file.
 
-    json_file: Path | None
+    Attributes:
+        as_json: print the result on standard output, and the run on standard error; a path is the former way to name *events*.
+        events: the file that gets every event.
+    """
+
+    as_json: bool | Path
+    events: Path | None
     no_color: bool
     verbose: bool
     quiet: bool
+
+    @property
+    def events_file(self) -> Path | None:
+        """The file that gets every event as a line of JSON."""
+        return self.as_json if isinstance(self.as_json, Path) and self.events is None else self.events
 
     @contextlib.contextmanager
     def listeners(self) -> Iterator[tuple[Listener, ...]]:
@@ -165,13 +179,15 @@ class OutputOptions:
 
         if self.verbose and self.quiet:
             raise click.UsageError("--verbose and --quiet exclude each other.")
+        output = lasting_output(sys.stdout, sys.stderr)
         console = ConsoleListener(
-            lasting_output(sys.stdout, sys.stderr),
+            lasting_output(sys.stderr, sys.stderr) if self.as_json is True else output,
             color=False if self.no_color else None,
             verbosity="quiet" if self.quiet else "verbose" if self.verbose else "normal",
         )
-        with json_listener(self.json_file) as recorders, contextlib.closing(console):
-            yield (console, *recorders)
+        results = [result_listener(output)] if self.as_json is True else []
+        with json_listener(self.events_file) as recorders, contextlib.closing(console):
+            yield (console, *recorders, *results)
 
     def execute(self, prepared: PreparedRun, options: RunOptions) -> int:
         """Execute the plan and show it; return the exit code."""
@@ -181,14 +197,30 @@ class OutputOptions:
             return run_prepared(prepared, options, listeners=listeners).exit_code
 
 
+def result_listener(output: TextIO) -> Listener:
+    """Return a listener that writes the end of a run to *output*, as JSON."""
+    from aml_train.cli.result import result_text
+    from aml_train.core.events import RunFinished, to_json
+
+    def write(event: Event) -> None:
+        if isinstance(event, RunFinished):
+            end = json.loads(to_json(event))
+            kept = {name: end[name] for name in ("status", "exit_code", "message", "hint")}
+            output.write(result_text({**kept, **end["facts"]}) + "\n")
+            output.flush()
+
+    return write
+
+
 def output_options(command: _Command) -> _Command:
     """Add the options of how a run is shown."""
     options = {
-        "json_file": click.option(
-            "--json",
-            "json_file",
+        "as_json": json_option_or_file("--events FILE"),
+        "events": click.option(
+            "--events",
+            metavar="FILE",
             type=click.Path(path_type=Path, dir_okay=False),
-            help="Write every event as a line of JSON.",
+            help="Write every event into a file, as a line of JSON.",
         ),
         "no_color": click.option("--no-color", is_flag=True, help="No colours on a terminal.  [also: NO_COLOR=1]"),
         "verbose": click.option(

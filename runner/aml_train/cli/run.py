@@ -21,9 +21,11 @@ from aml_train.cli.options import (
     sigterm_as_interrupt,
     with_secret_paths,
 )
+from aml_train.cli.result import json_option, print_result
 
 if TYPE_CHECKING:
     from aml_train.config import Config
+    from aml_train.pipeline import Plan
 
 _JOB_SCHEMA: Final = "https://azuremlschemas.azureedge.net/latest/commandJob.schema.json"
 _JOB_ORDER: Final = (
@@ -33,20 +35,33 @@ _JOB_ORDER: Final = (
 
 @click.command()
 @project_options
-def validate(project: ProjectOptions) -> None:
+@json_option()
+def validate(project: ProjectOptions, *, as_json: bool) -> None:
     """Check the configuration and the job; report every fault.
 
     Each fault is one line, `file:line: what: why; remedy`. Imports of the job's command and of the tests that neither the
     image's packages nor the code have are warnings. No service is contacted.
     """
+    from aml_train.core.errors import InvalidError
     from aml_train.image import missing_imports
 
-    loaded = project.load()
+    try:
+        loaded = project.load()
+    except InvalidError as error:
+        if as_json:
+            faults = [vars(fault) for fault in error.faults] or [{"where": "", "what": error.message}]
+            print_result({"valid": False, "faults": faults})
+        raise
+    warnings = list(missing_imports(loaded))
     for notice in loaded.notices:
         click.echo(f"note: {notice}", err=True)
-    for warning in missing_imports(loaded):
+    for warning in warnings:
         click.echo(f"warning: {warning}", err=True)
-    click.echo(f"valid: {loaded.describe()}")
+    if as_json:
+        notes = {"warnings": [str(one) for one in warnings], "notes": [str(one) for one in loaded.notices]}
+        print_result({"valid": True, "description": loaded.describe(), **notes})
+    else:
+        click.echo(f"valid: {loaded.describe()}")
 
 
 @click.command()
@@ -123,16 +138,27 @@ def _dump_yaml(document: Mapping[str, object]) -> str:
 
 @click.command()
 @project_options
-def plan(project: ProjectOptions) -> None:
+@json_option()
+def plan(project: ProjectOptions, *, as_json: bool) -> None:
     """Show what a run would do, without changing anything.
 
     Prints the target, the Dockerfile as it will be built, the job as it will be submitted, the gate and the model.
     """
-    from aml_train.pipeline import Host, own_output, prepare_run, render_plan
+    from aml_train.pipeline import Host, own_output, prepare_run
 
     loaded = project.load()
     prepared = prepare_run(loaded, Host(environ=dict(os.environ)), own=own_output())
-    click.echo(render_plan(prepared.plan))
+    print_plan(prepared.plan, as_json=as_json)
+
+
+def print_plan(plan: Plan, *, as_json: bool) -> None:
+    """Print what a run would do, as text or as JSON."""
+    from aml_train.pipeline import plan_facts, render_plan
+
+    if as_json:
+        print_result(plan_facts(plan))
+    else:
+        click.echo(render_plan(plan))
 
 
 @click.command()
@@ -185,12 +211,10 @@ def run(
     loaded = project.load(*([f"watch.on-cancel={on_cancel}"] if on_cancel else []))
     with sigterm_as_interrupt():
         prepared = prepare_run(
-            loaded, Host(environ=with_secret_paths(os.environ, secret_paths)), own=own_output(output.json_file)
+            loaded, Host(environ=with_secret_paths(os.environ, secret_paths)), own=own_output(output.events_file)
         )
         if dry_run:
-            from aml_train.pipeline import render_plan
-
-            click.echo(render_plan(prepared.plan))
+            print_plan(prepared.plan, as_json=output.as_json is True)
             return
         options = RunOptions(
             fresh=fresh,
@@ -232,7 +256,7 @@ def attach(
     loaded = project.load()
     with sigterm_as_interrupt():
         prepared = prepare_run(
-            loaded, Host(environ=dict(os.environ)), image=job_name is None, own=own_output(output.json_file)
+            loaded, Host(environ=dict(os.environ)), image=job_name is None, own=own_output(output.events_file)
         )
         options = RunOptions(attach=True, job=job_name, register=not no_register)
         code = output.execute(prepared, options)

@@ -91,14 +91,14 @@ def submit(
     )
     with sigterm_as_interrupt():
         prepared = prepare_run(
-            loaded, Host(environ=with_secret_paths(os.environ, secret_paths)), own=own_output(output.json_file)
+            loaded, Host(environ=with_secret_paths(os.environ, secret_paths)), own=own_output(output.events_file)
         )
         if len(arguments) == 1 and len(arguments[0].split()) > 1:
             click.echo("note: a single argument is the name of a program; for a shell write: -- sh -c '…'", err=True)
         if dry_run:
-            from aml_train.pipeline import render_plan
+            from aml_train.cli.run import print_plan
 
-            click.echo(render_plan(prepared.plan))
+            print_plan(prepared.plan, as_json=output.as_json is True)
             return
         options = RunOptions(
             fresh=True,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 import re
 import shutil
 import sys
@@ -45,24 +43,12 @@ def terminal_width() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def print_json_line(facts: Mapping[str, Any]) -> None:
-    """Print one of several results as a line of JSON."""
-    click.echo(json.dumps(finite(facts), ensure_ascii=False))
-
-
-def finite(value: Any) -> Any:
-    """Return *value* as JSON can hold it: numbers that are not finite become text."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, Mapping):
-        return {key: finite(one) for key, one in value.items()}
-    return [finite(one) for one in value] if isinstance(value, list | tuple) else value
-
-
 def print_facts(facts: Mapping[str, Any], *, as_json: bool) -> None:
     """Print nested values as YAML, which reads well, or as JSON."""
     if as_json:
-        click.echo(json.dumps(finite(facts), ensure_ascii=False, indent=2))
+        from aml_train.cli.result import print_result
+
+        print_result(facts)
         return
     import yaml
 

@@ -1,4 +1,4 @@
-"""Typed events. The console, the ``--json`` file and GitHub are listeners.
+"""Typed events. The console, the file of ``--events`` and GitHub are listeners.
 
 A stage emits events through a :data:`Listener`; it prints nothing itself.
 """
@@ -47,7 +47,7 @@ class Event:
 
     @property
     def name(self) -> str:
-        """The word for this event in the ``--json`` file, such as ``stage-started``."""
+        """The word for this event in the file of ``--events``, such as ``stage-started``."""
         words = "".join("-" + c.lower() if c.isupper() else c for c in type(self).__name__)
         return words.removeprefix("-")
 
@@ -104,7 +104,7 @@ class LogLine(Event):
 class LogLines(Event):
     """Untrusted lines of a job's log, as many as arrived together.
 
-    The ``--json`` file has a ``log-line`` for each.
+    The file of ``--events`` has a ``log-line`` for each.
 
     *text* is the lines, joined by line feeds, without the end of the last one, which continues in the next event of the same *origin*
     where *more* says so. *origin* is the log's path. *rank* is which of the job's processes wrote it, such as ``0`` or ``worker 1``;

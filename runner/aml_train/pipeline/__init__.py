@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     from aml_train.pipeline.compare import parse_reference as parse_reference
     from aml_train.pipeline.doctor.diagnose import DoctorProject as DoctorProject
     from aml_train.pipeline.doctor.diagnose import diagnose as diagnose
+    from aml_train.pipeline.plan import Plan as Plan
     from aml_train.pipeline.plan import for_job as for_job
     from aml_train.pipeline.plan import origin_of as origin_of
     from aml_train.pipeline.plan import render_plan as render_plan
+    from aml_train.pipeline.plan_values import plan_facts as plan_facts
     from aml_train.pipeline.prepare import PreparedRun as PreparedRun
     from aml_train.pipeline.prepare import json_listener as json_listener
     from aml_train.pipeline.prepare import plan_image_only as plan_image_only
@@ -44,6 +46,8 @@ _MODULES = {
     "for_job": "plan",
     "origin_of": "plan",
     "render_plan": "plan",
+    "plan_facts": "plan_values",
+    "Plan": "plan",
     "PreparedRun": "prepare",
     "json_listener": "prepare",
     "plan_image_only": "prepare",

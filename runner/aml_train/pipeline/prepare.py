@@ -185,8 +185,8 @@ def json_listener(path: Path | None) -> Iterator[list[Listener]]:
     try:
         file: TextIO = path.open("w", encoding="utf-8")
     except OSError as error:
-        raise InvalidError(f"--json {path}: cannot be written: {error.strerror}") from error
-    lasting = lasting_output(file, sys.stderr, name=f"--json {path}")
+        raise InvalidError(f"--events {path}: cannot be written: {error.strerror}") from error
+    lasting = lasting_output(file, sys.stderr, name=f"--events {path}")
 
     def write(event: Event) -> None:
         lasting.write(to_json(event) + "\n")

@@ -52,7 +52,7 @@ def aml_train(emulator: Emulator, folder: Path, kind: str, image: str, *sets: st
     events = folder.with_suffix(".jsonl")
     own = (f"job.environment.docker.baseImage={image}", f"job.target={info['compute']}")
     done = subprocess.run(
-        [python_of_v1(), "-m", "aml_train", "run", "--target", "azure", "--json", str(events)]
+        [python_of_v1(), "-m", "aml_train", "run", "--target", "azure", "--events", str(events)]
         + [part for one in (*own, *sets) for part in ("--set", one)],
         cwd=folder,
         env={

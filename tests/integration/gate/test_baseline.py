@@ -43,12 +43,15 @@ class Project:
         target = {key: info[known] for key, known in names.items()}
         target |= {"workspace": info["workspace"], "compute": info["compute"]}
         script = (
-            f"metric accuracy 0 0.1\nmetric accuracy 1 {accuracy}\nsay ${{{{inputs.epochs}}}} ${{{{inputs.train}}}}"
+            f"metric accuracy 0 0.1\nmetric accuracy 1 {accuracy}\nsay ${{{{inputs.epochs}}}} ${{{{inputs.train}}}}\n"
+            f"param rate {accuracy / 10:g}\nparam seed 7\n"
+            "say at: https://region.api.azureml.ms/mlflow/v2.0/subscriptions/s/#/experiments/e1/runs/child-1"
         )
         job = {
             "command": script,
             "environment": {"image": "python:3.11-slim-bookworm"},
             "experiment_name": "compared",
+            "environment_variables": {"LEVEL": f"{accuracy:g}", "SAME": "1"},
             "inputs": {
                 "epochs": round(accuracy * 100),
                 "train": {"type": "uri_file", "path": "azureml:points@latest"},
@@ -80,7 +83,7 @@ class Project:
     def run(self, code: int = 0, command: str = "run") -> dict[str, Any]:
         """Run, and return the facts that it ends with."""
         events = self.folder.parent / "events.jsonl"
-        self.aml_train(command, "--json", str(events), code=code)
+        self.aml_train(command, "--events", str(events), code=code)
         last = json.loads(events.read_text().splitlines()[-1])
         return {**last["facts"], "message": last["message"]}
 
@@ -117,6 +120,8 @@ def test_a_pull_request_is_compared_with_the_last_run_of_main_that_passed(projec
     )  # fmt: skip
     assert better["candidate"]["data"] == {"train": "points:2"}
     assert better["different_data"] == ["train"]
+    assert better["different_logged_parameters"] == ["rate"]
+    assert better["different_environment_variables"] == ["LEVEL"]
     assert baseline["commit"] != better["candidate"]["commit"]
 
     # A feature's run is no run of main, however good it was.
@@ -128,6 +133,26 @@ def test_a_pull_request_is_compared_with_the_last_run_of_main_that_passed(projec
     assert shown["tags"]["aml-train.gate"] == "failed"
     assert json.loads(shown["tags"]["aml-train.verdict.feature"])["repository"] == "github.com/owner/name"
     assert shown["tags"]["aml-train.data.train"] == "points:2", "the job's own tags stay"
+    assert shown["logged_parameters"] == {"rate": "0.085", "seed": "7"}
+    assert shown["environment_variables"].items() >= {("LEVEL", "0.85"), ("SAME", "1")}
+    assert shown["studio"].startswith(f"https://ml.azure.com/runs/{worse['job']}?wsid=")
+    logged = project.aml_train("jobs", "logs", worse["job"]).stdout
+    assert "\nat: https://ml.azure.com/runs/child-1?wsid=/subscriptions/" in logged, (
+        "the studio shows what MLflow does not"
+    )
+    found = project.aml_train("jobs", "list", "--experiment", "compared", "--sort", "accuracy", "--json").stdout
+    rows = [json.loads(line) for line in found.splitlines()]
+    assert [(row["name"], row["metrics"]["accuracy"]) for row in rows] == [
+        (better["job"], 0.95),
+        (first["job"], 0.9),
+        (worse["job"], 0.85),
+    ]
+    assert all(row["seconds"] >= 0 for row in rows)
+    table = project.aml_train("jobs", "list", "-n", "1", "--metric", "accuracy").stdout.splitlines()
+    assert "METRICS" in table[0]
+    assert "accuracy=0.85" in table[1]
+    ending = json.loads(project.aml_train("attach", worse["job"], "--json", code=6).stdout)
+    assert (ending["status"], ending["exit_code"], ending["job"]) == ("gate-failed", 6, worse["job"])
 
     # Data that must be the same, and are not, are told before anything is submitted.
     project.commit(0.99, ", data: fail")
@@ -138,6 +163,10 @@ def test_a_pull_request_is_compared_with_the_last_run_of_main_that_passed(projec
     compared = json.loads(project.aml_train("compare", better["job"], "branch:main", "--json").stdout)
     assert compared["right"]["job"] == first["job"]
     assert compared["metrics"]["accuracy"]["difference"] == 0.05
+    assert (compared["different_parameters"], compared["different_logged_parameters"]) == (["epochs"], ["rate"])
+    told = project.aml_train("compare", better["job"], "branch:main", "--no-charts").stdout
+    assert "env LEVEL    0.95" in told
+    assert "SAME" not in told
     assert compared["histories"]["accuracy"] == {"left": [[0, 0.1], [1, 0.95]], "right": [[0, 0.1], [1, 0.9]]}
     assert compared["left"]["parameters"] == {"epochs": "95"}
     assert compared["left"]["seconds"] >= 0

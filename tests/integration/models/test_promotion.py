@@ -122,7 +122,7 @@ def test_of_twenty_promoters_one_wins_and_what_a_killed_one_began_is_finished(pl
     assert killed.returncode == -9
     assert in_stage(place.versions(), "production") == sorted([winner, "22"])
     told = place.aml_train(
-        "rollback", "digits", "--to", "production", "--yes", "--json", str(place.folder / "events.jsonl")
+        "rollback", "digits", "--to", "production", "--yes", "--events", str(place.folder / "events.jsonl")
     )
     assert "Finished the promote of version 22 to production, which the late one began" in told
     assert f"digits version {winner} is in production again; version 22 is archived." in told

@@ -104,7 +104,7 @@ class AmlTrain:
         events = self.folder / f"{number}.jsonl"
         events.touch()
         place = ("--image", image) if image else ()
-        where = ("--target", "azure", "-c", "local-cluster", *place, "--json", str(events))
+        where = ("--target", "azure", "-c", "local-cluster", *place, "--events", str(events))
         return Running(self.emulator, folder, ("submit", *where, *options, "--", *arguments), events)
 
 

@@ -93,7 +93,7 @@ class Project:
         events = self.folder / "events.jsonl"
         events.unlink(missing_ok=True)
         done = subprocess.run(
-            [python_of_v1(), "-m", "aml_train", *arguments, "--target", "azure", "--json", str(events)],
+            [python_of_v1(), "-m", "aml_train", *arguments, "--target", "azure", "--events", str(events)],
             cwd=self.folder / "project",
             env=self.environment,
             capture_output=True,

@@ -40,7 +40,7 @@ def project(folder: Path, emulator: Emulator, name: str, command: str, extra: Ma
 
 def start(emulator: Emulator, folder: Path, command: str, *arguments: str) -> Running:
     events = folder / f"{command}.jsonl"
-    return Running(emulator, folder, (command, "--json", str(events), *arguments), events)
+    return Running(emulator, folder, (command, "--events", str(events), *arguments), events)
 
 
 def until(running: Running, kind: str, **fields: str) -> dict[str, Any]:

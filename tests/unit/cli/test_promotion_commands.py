@@ -68,7 +68,7 @@ def test_promote_and_roll_back(
         place.add(acc, "candidate")
     assert run(monkeypatch, "promote", "digits:1", "--to", "production", "--yes", "--actor", "ann") == 0
     assert place.tags("1")["aml-train.promoted-by"] == "ann"
-    assert run(monkeypatch, "promote", "--to", "Production", "--expect", "1", "--yes", "--json", "events") == 0
+    assert run(monkeypatch, "promote", "--to", "Production", "--expect", "1", "--yes", "--events", "events") == 0
     last = json.loads(Path("events").read_text().splitlines()[-1])
     assert (last["status"], last["facts"]["promoted_version"]) == ("promoted", "2")
     assert run(monkeypatch, "rollback", "digits", "--to", "production", "--dry-run") == 0

@@ -115,7 +115,7 @@ def test_a_record_that_cannot_be_written_does_not_end_the_run(
         for number in range(3):
             listeners[0](Notice(text=str(number)))
     said = capsys.readouterr().err
-    assert said == f"aml-train: --json {tmp_path / 'record'} cannot be written any more: No space left on device. The run continues.\n"  # fmt: skip
+    assert said == f"aml-train: --events {tmp_path / 'record'} cannot be written any more: No space left on device. The run continues.\n"  # fmt: skip
 
 
 @pytest.mark.parametrize(

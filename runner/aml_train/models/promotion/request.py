@@ -86,7 +86,7 @@ class Promotion:
         return f"{name} is in {self.stage}{after}."
 
     def facts(self) -> Mapping[str, Any]:
-        """Return it as plain values, for the ``--json`` file and the outputs."""
+        """Return it as plain values, for the result and the outputs."""
         facts: dict[str, Any] = {
             "action": self.action,
             "promotion": self.status,

@@ -1,0 +1,91 @@
+"""The option ``--json``: a command's result, alone on standard output.
+
+Its meaning is the same for all commands. Commands that emit events write these with ``--events``; there ``--json FILE`` was the name of
+that option, and a file still is accepted as its value.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+_HELP: Final = "Print the result as JSON, and nothing else on standard output."
+_LINES_HELP: Final = "Print each result as a line of JSON, and nothing else on standard output."
+#: Ends of the former value; any other word after the option may be an argument of the command.
+_FILES: Final = (".json", ".jsonl", ".ndjson", ".log")
+
+_Option = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def json_option(*, lines: bool = False) -> _Option:
+    """Return the option ``--json``, whose parameter is ``as_json``.
+
+    Args:
+        lines: the result is a list, printed as one line for each.
+    """
+    return click.option("--json", "as_json", is_flag=True, help=_LINES_HELP if lines else _HELP)
+
+
+def json_option_or_file(instead: str) -> _Option:
+    """Return the option ``--json`` of commands where its value was a file.
+
+    The parameter ``as_json`` is a bool, or the path.
+
+    Args:
+        instead: what replaces the value.
+    """
+
+    def check(context: click.Context, _parameter: click.Parameter, value: bool | str) -> bool | Path:
+        if isinstance(value, bool):
+            return value
+        takes_arguments = any(isinstance(one, click.Argument) for one in context.command.params)
+        if takes_arguments and not value.endswith(_FILES):
+            raise click.UsageError(
+                f"--json {value}: --json takes no value. Write it after the arguments, or `--json -- {value}`;"
+                f" for a file, {instead}."
+            )
+        click.echo(
+            f"note: --json prints the result; for a file, write {instead} in place of --json {value}.", err=True
+        )
+        return Path(value)
+
+    return click.option(
+        "--json",
+        "as_json",
+        is_flag=False,
+        flag_value=True,
+        default=False,
+        type=click.UNPROCESSED,
+        metavar="",
+        callback=check,
+        help=_HELP,
+    )
+
+
+def print_result(document: object) -> None:
+    """Print a result as JSON, in lines for people."""
+    click.echo(result_text(document))
+
+
+def print_result_line(document: object) -> None:
+    """Print one of several results as a line of JSON."""
+    click.echo(json.dumps(finite(document), ensure_ascii=False, default=str))
+
+
+def result_text(document: object) -> str:
+    """Return a result as JSON; paths, dates, NaN and infinities become text."""
+    return json.dumps(finite(document), ensure_ascii=False, indent=2, default=str)
+
+
+def finite(value: Any) -> Any:
+    """Return *value* as JSON can hold it: numbers that are not finite become text."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, Mapping):
+        return {key: finite(one) for key, one in value.items()}
+    return [finite(one) for one in value] if isinstance(value, list | tuple) else value

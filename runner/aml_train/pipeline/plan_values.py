@@ -1,0 +1,64 @@
+"""The plan of a run as plain values, for JSON. Pure."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import asdict
+from typing import Any
+
+from aml_train.image import Given
+from aml_train.jobs import job_name
+from aml_train.pipeline.plan import Plan
+
+
+def plan_facts(plan: Plan) -> dict[str, Any]:
+    """Return what a run will do as plain values; None for what it has none of.
+
+    The job's name lacks its attempt, and the hash if an image is built first. The digest of such an image is not known yet.
+    """
+    return {
+        "target": {"name": plan.names.target, "description": plan.names.description},
+        "commit": None if plan.commit is None else str(plan.commit),
+        "image": _image(plan),
+        "tests": _tests(plan),
+        "compute": None if plan.cluster is None else asdict(plan.cluster),
+        "job": _job(plan),
+        "gate": [{"metric": rule.metric, "rule": rule.rule.text, "where": rule.where} for rule in plan.gate],
+        "baseline": None if plan.baseline is None else asdict(plan.baseline),
+        "model": None if plan.model is None else asdict(plan.model),
+        "notes": list(plan.notices),
+    }
+
+
+def _image(plan: Plan) -> dict[str, Any] | None:
+    """Return the image that is built; None if the job brings its own environment."""
+    spec = plan.image
+    if spec is None:
+        return None
+    return {
+        "reference": f"{plan.names.registry_for_jobs}/{spec.repository}:{spec.address_tag}",
+        "platform": spec.platform,
+        "base": spec.base.reference.familiar,
+        "base_identity": str(spec.base.identity),
+        "dockerfile": spec.dockerfile,
+    }
+
+
+def _tests(plan: Plan) -> dict[str, Any] | None:
+    if plan.tests is None:
+        return None
+    files = len(plan.tests.files.entries)
+    return {"command": plan.tests.command, "files": files, "timeout_seconds": plan.tests.timeout}
+
+
+def _job(plan: Plan) -> dict[str, Any]:
+    code = plan.job.code
+    name = plan.job.stem
+    if plan.image is None:
+        name = job_name(plan.job, Given(environment=plan.environment), 1).rpartition("-")[0]
+    return {
+        "name": name,
+        "sdk": "v2" if plan.job.runconfig is None else "v1",
+        "document": copy.deepcopy(dict(plan.job.document)),
+        "code": None if code is None else {"files": len(code.entries), "bytes": code.size},
+    }
