@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from aml_emulator.api import login
 from aml_emulator.api.arm import assets, authorization, computes, dataplane, datastores, jobs, workspaces
+from aml_emulator.api.error_bodies import management_body, service_body
 from aml_emulator.api.errors import (
     ServiceError,
     error_code,
@@ -31,6 +32,7 @@ from aml_emulator.api.history import runs as history
 from aml_emulator.api.mlflow import experiments as mlflow_experiments
 from aml_emulator.api.mlflow import models as mlflow_models
 from aml_emulator.api.mlflow import runs as mlflow
+from aml_emulator.api.response_headers import MANAGEMENT_HOST, response_headers
 from aml_emulator.api.routing import Call, Reply, Route, Router
 from aml_emulator.api.v1 import artifacts as v1_artifacts
 from aml_emulator.api.v1 import content as v1_content
@@ -49,7 +51,6 @@ from aml_emulator.network import LOGIN_HOSTS, SERVICE_SUFFIX
 
 logger = logging.getLogger(__name__)
 
-MANAGEMENT_HOST = "management.azure.com"
 ASCII = "".join(map(chr, range(0x21, 0x7F)))
 """Characters that a path may hold; other bytes are percent-encoded."""
 
@@ -111,9 +112,8 @@ class App:
         query = QueryParams(scope["query_string"])
         body = await _read(receive)
         if body is None:
-            reply = _error(
-                ServiceError(413, "RequestEntityTooLarge", f"More than {MAX_BODY_BYTES} bytes."), raw_path, host
-            )
+            too_large = ServiceError(413, "RequestEntityTooLarge", f"More than {MAX_BODY_BYTES} bytes.")
+            reply = self._error(too_large, raw_path, host)
             content = reply.encoded()
         else:
             call = Call(
@@ -128,16 +128,17 @@ class App:
                 from_job=from_job,
             )
             reply, content = await run_in_threadpool(self._answer, call)
+        took = time.perf_counter() - began
+        location = self._context.identity.location
         sent = {
             "content-length": str(len(content)),
-            "x-ms-request-id": str(uuid.uuid4()),
+            **response_headers(method, host, reply.status, location=location, seconds=took),
             **({"content-type": reply.media_type} if content else {}),
             **reply.headers,
         }
         encoded = [(key.encode("latin-1"), value.encode("latin-1")) for key, value in sent.items()]
         await send({"type": "http.response.start", "status": reply.status, "headers": encoded})
         await send({"type": "http.response.body", "body": b"" if method == "HEAD" else content})
-        took = time.perf_counter() - began
         logger.debug("%s %s%s -> %d in %.1f ms", method, host, raw_path, reply.status, took * 1000)
         self._note(method, host, raw_path, query, reply, took, headers.get("user-agent", ""))
 
@@ -156,6 +157,7 @@ class App:
                 status=reply.status,
                 headers=reply.headers,
                 body=reply.value,
+                client=client,
             )
 
     def _answer(self, call: Call) -> tuple[Reply, bytes]:
@@ -174,18 +176,34 @@ class App:
         if isinstance(error, DomainError):
             error = mlflow_error(error) if call.path.startswith("/mlflow/") else service_error(error)
         if isinstance(error, ServiceError):
-            return _error(error, call.path, call.host)
+            return self._error(error, call.path, call.host)
         if isinstance(error, TokenError):
             authority = f"https://login.microsoftonline.com/{self._context.identity.tenant_id}"
             challenge = f'Bearer authorization_uri="{authority}", error="invalid_token"'
-            reply = _error(ServiceError(401, error.code, error.message), call.path, call.host)
+            reply = self._error(ServiceError(401, error.code, error.message), call.path, call.host)
             return Reply(status=401, value=reply.value, headers={"WWW-Authenticate": challenge})
         logger.error("%s %s%s failed", call.method, call.host, call.path, exc_info=error)
         damage = state_error(error, self._context.data)
         if damage is not None:
-            return _error(damage, call.path, call.host)
+            return self._error(damage, call.path, call.host)
         message = "The local AzureML failed; its log says how."
-        return _error(ServiceError(500, "InternalServerError", message), call.path, call.host)
+        return self._error(ServiceError(500, "InternalServerError", message), call.path, call.host)
+
+    def _error(self, error: ServiceError, raw_path: str, host: str) -> Reply:
+        """Return the answer to a refused request, in its interface's form."""
+        logger.info("%s -> %d %s", raw_path, error.status, json.dumps(error.message))
+        body = error.body()
+        general = type(error).body is ServiceError.body
+        ids = {"operation": uuid.uuid4().hex, "request": uuid.uuid4().hex[:16]}
+        location = self._context.identity.location
+        if host == MANAGEMENT_HOST and general:
+            body = management_body(error, location=location, details=error.details, **ids)
+        elif host.endswith(SERVICE_SUFFIX) and general:
+            body = service_body(error, location=location, **ids)
+        if raw_path.startswith("/mlflow/") and "error_code" not in body:
+            # MLflow's client reads these two, ARM's the nested ones.
+            body = {**body, "error_code": error.code, "message": error.message}
+        return Reply(status=error.status, value=body)
 
     def _dispatch(self, call: Call) -> Any:
         found = (self._login if call.host in LOGIN_HOSTS else self._routes).find(call.method, call.path)
@@ -243,15 +261,3 @@ async def _read(receive: Receive) -> bytes | None:
             return None
         if not message.get("more_body", False):
             return b"".join(chunks)
-
-
-def _error(error: ServiceError, raw_path: str, host: str) -> Reply:
-    body = error.body()
-    if raw_path.startswith("/mlflow/") and "error_code" not in body:
-        # MLflow's client reads these two, ARM's the nested ones.
-        body = {**body, "error_code": error.code, "message": error.message}
-    elif host.endswith(SERVICE_SUFFIX) and isinstance(body.get("error"), dict):
-        # azureml-core cannot print an error without details.
-        body = {**body, "error": {**body["error"], "details": []}}
-    logger.info("%s -> %d %s", raw_path, error.status, json.dumps(error.message))
-    return Reply(status=error.status, value=body)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,14 +36,24 @@ class ServiceError(Exception):
         code: Azure's word for the cause, for example ``UserError``.
         message: what is wrong, for the user of the client.
         inner: the chain of narrower codes that AzureML nests, outermost first; may be empty.
+        details: narrower errors, each with code and message.
     """
 
-    def __init__(self, status: int, code: str, message: str, *, inner: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        inner: tuple[str, ...] = (),
+        details: tuple[Mapping[str, str], ...] = (),
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
         self.message = message
         self.inner = inner
+        self.details = details
 
     def body(self) -> dict[str, Any]:
         """Return the JSON body: ``{"error": {"code", "message", ...}}``."""
@@ -67,7 +78,7 @@ class MlflowError(ServiceError):
 
 def service_error(error: DomainError) -> ServiceError:
     """Return the answer to a request that the domain refuses."""
-    return ServiceError(STATUS[type(error)], error.code, error.message, inner=error.reasons)
+    return ServiceError(STATUS[type(error)], error.code, error.message, inner=error.reasons, details=error.details)
 
 
 def mlflow_error(error: DomainError) -> ServiceError:

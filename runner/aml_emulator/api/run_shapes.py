@@ -10,7 +10,7 @@ from typing import Any
 from aml_emulator.api.routing import Call, Handler, Route
 from aml_emulator.api.shapes import USER, iso
 from aml_emulator.context import Context
-from aml_emulator.domain import known_run, logged_by, output_asset
+from aml_emulator.domain import datasets_read_by, known_run, logged_by, output_asset
 from aml_emulator.store import Run
 
 OUTPUT_TYPES = {
@@ -49,7 +49,10 @@ def run_of(context: Context, call: Call) -> Run:
 def run_view(context: Context, run: Run) -> dict[str, Any]:
     """Return a run as run history shows it."""
     identity = context.identity
-    user = {"userObjectId": identity.object_id, "userTenantId": identity.tenant_id, "userName": USER}
+    user = user_view(context)
+    parent = context.store.runs.get(run.parent_id) if run.parent_id else None
+    cancel = None if run.job is None else _cancel_address(context, run)
+    lasted = duration(run)
     asset = f"azureml://locations/{identity.location}/workspaces/{identity.workspace_id}/data"
     return {
         "runNumber": run.number,
@@ -64,9 +67,16 @@ def run_view(context: Context, run: Run) -> dict[str, Any]:
         "revision": int(run.modified * 1000),
         "statusRevision": 1,
         "runUuid": run.uuid,
-        "parentRunUuid": None,
-        "rootRunUuid": run.uuid,
+        "parentRunUuid": parent.uuid if parent else None,
+        "rootRunUuid": parent.uuid if parent else run.uuid,
         "hasVirtualParent": False,
+        "lastStartTimeUtc": None,
+        "currentComputeTime": None,
+        "computeDuration": lasted,
+        "effectiveStartTimeUtc": None,
+        "duration": lasted,
+        "currentAttemptId": 1,
+        "scheduleId": None,
         "lastModifiedBy": user,
         "lastModifiedUtc": iso(run.modified),
         "cancelationReason": None,
@@ -85,13 +95,15 @@ def run_view(context: Context, run: Run) -> dict[str, Any]:
         "runTypeV2": {"orchestrator": None, "traits": [], "attribution": None, "computeType": "AmlcTrain"},
         "properties": dict(run.properties),
         "parameters": dict(logged_by(context, run).params),
-        "actionUris": {},
+        "actionUris": {} if cancel is None else {"Cancel": cancel},
         "scriptName": None,
         "target": compute_name(run),
         "uniqueChildRunComputeTargets": [],
         "tags": dict(run.tags),
         "settings": {},
         "services": {},
+        "inputDatasets": datasets_read_by(context, context.store.v1.definition(run.id)),
+        "outputDatasets": [],
         "inputs": {},
         "outputs": {
             name: {
@@ -105,14 +117,60 @@ def run_view(context: Context, run: Run) -> dict[str, Any]:
         "jobSpecification": None,
         "primaryMetricName": None,
         "createdFrom": None,
-        "cancelUri": None,
+        "cancelUri": cancel,
         "completeUri": None,
         "diagnosticsUri": None,
         "computeRequest": None,
-        "compute": {"target": compute_name(run)},
+        "compute": compute_view(run),
         "retainForLifetimeOfWorkspace": False,
         "queueingInfo": None,
     }
+
+
+def user_view(context: Context) -> dict[str, Any]:
+    """Return who made a run: the one service principal."""
+    identity = context.identity
+    return {
+        "userObjectId": identity.object_id,
+        "userPuId": None,
+        "userIdp": None,
+        "userAltSecId": None,
+        "userIss": f"https://sts.windows.net/{identity.tenant_id}/",
+        "userTenantId": identity.tenant_id,
+        "userName": USER,
+        "upn": None,
+    }
+
+
+def duration(run: Run) -> str | None:
+    """Return how long a run took, ``HH:MM:SS.ffffff``; None before its end."""
+    if run.started is None or run.ended is None:
+        return None
+    whole, rest = divmod(max(0.0, run.ended - run.started), 1)
+    minutes, seconds = divmod(int(whole), 60)
+    return f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}.{int(rest * 1e6):06}"
+
+
+def compute_view(run: Run) -> dict[str, Any]:
+    """Return where a run runs."""
+    resources = (run.job or {}).get("resources") or {}
+    return {
+        "target": compute_name(run),
+        "targetType": "amlctrain" if run.job else None,
+        "vmSize": None,
+        "instanceType": resources.get("instanceType"),
+        "instanceCount": int(resources.get("instanceCount") or 1),
+        "gpuCount": 0,
+        "priority": None,
+        "region": None,
+        "armId": None,
+        "properties": None,
+    }
+
+
+def _cancel_address(context: Context, run: Run) -> str:
+    identity = context.identity
+    return f"https://{identity.api_host}/studioservice/apiv2{identity.workspace_arm_id}/runs/{run.id}/Cancel"
 
 
 def run_status(context: Context, run: Run) -> str:

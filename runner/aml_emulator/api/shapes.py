@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from aml_emulator.api.routing import Call
+from aml_emulator.api.routing import Call, Reply
+from aml_emulator.domain import InvalidError
 
 Item = TypeVar("Item")
 
@@ -48,10 +49,33 @@ def resource(
             "createdBy": USER,
             "createdByType": "Application",
             "lastModifiedAt": iso(modified),
+            "lastModifiedBy": USER,
+            "lastModifiedByType": "Application",
         },
         "properties": dict(properties),
         **more,
     }
+
+
+def created(call: Call, value: dict[str, Any], *, new: bool) -> Reply:
+    """Return the answer to a PUT: 201 with the address of a new resource, or 200."""
+    if not new:
+        return Reply(status=200, value=value)
+    query = f"?{call.query}" if call.query else ""
+    return Reply(status=201, value=value, headers={"Location": f"https://{call.host}{call.path}{query}"})
+
+
+def archived_of(call: Call) -> bool | None:
+    """Return whether a list shows archived items (True), the others, or all (None).
+
+    Raises:
+        InvalidError: an unknown ``listViewType``.
+    """
+    given = call.option("listViewType") or "ActiveOnly"
+    views = {"activeonly": False, "archivedonly": True, "all": None}
+    if given.lower() not in views:
+        raise InvalidError(f"The listViewType '{given}' is invalid: ActiveOnly, ArchivedOnly or All.")
+    return views[given.lower()]
 
 
 def cut(items: Sequence[Item], start: int, size: int) -> tuple[Sequence[Item], int | None]:

@@ -13,6 +13,7 @@ from aml_emulator.domain.assets import ASSET_KINDS as ASSET_KINDS
 from aml_emulator.domain.assets import ASSET_VERSIONS as ASSET_VERSIONS
 from aml_emulator.domain.assets import delete_version as delete_version
 from aml_emulator.domain.assets import known_version as known_version
+from aml_emulator.domain.assets import no_container as no_container
 from aml_emulator.domain.assets import put_version as put_version
 from aml_emulator.domain.assets import start_upload as start_upload
 from aml_emulator.domain.cleaning import clean_workspace as clean_workspace

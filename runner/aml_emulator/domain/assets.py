@@ -73,8 +73,32 @@ def known_version(workspace: Workspace, kind: str, name: str, version: str) -> A
     """
     known = workspace.store.assets.version(kind, name, version)
     if known is None:
-        raise NotFoundError(f"{kind} '{name}', version '{version}'")
+        raise no_version(kind, name, version)
     return known
+
+
+def no_container(kind: str, name: str) -> NotFoundError:
+    """Return the error for a name that no asset has, in the service's words."""
+    if kind == "environments":
+        return no_version(kind, name, "")
+    if kind == "models":
+        message = f"Model container with name: {name} not found."
+        return _no_resource(f"{kind} container '{name}'", "ModelNotFound", message)
+    return NotFoundError(f"{kind} container '{name}'")
+
+
+def no_version(kind: str, name: str, version: str) -> NotFoundError:
+    """Return the error for a version that there is not, in the service's words."""
+    what = f"{kind} '{name}', version '{version}'"
+    if kind == "environments":
+        message = f"No environment exists for name: {name}, version: {version}, label: "
+        return NotFoundError(what, message=message)
+    return NotFoundError(what)
+
+
+def _no_resource(what: str, code: str, message: str) -> NotFoundError:
+    details = ({"code": code, "message": message},)
+    return NotFoundError(what, message="The specified resource was not found.", reasons=(), details=details)
 
 
 def put_version(
@@ -98,7 +122,8 @@ def put_version(
     if kind == "models":
         properties |= locate_model(workspace, str(properties.get("modelUri") or ""))
     if kind == "environments" and properties.get("condaFile"):
-        conda_of(str(properties["condaFile"]))
+        # The service keeps it as JSON, whatever it was written in.
+        properties["condaFile"] = json.dumps(conda_of(str(properties["condaFile"])), indent=2)
     # If two requests create one version at the same moment, one of them is refused.
     with workspace.store.transaction():
         known = workspace.store.assets.version(kind, name, version)
@@ -138,8 +163,15 @@ def text(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else json.dumps(value)
 
 
+def _same(key: str, before: Any, now: Any) -> bool:
+    """Return whether a field is unchanged; conda files are compared as values."""
+    if key == "condaFile" and before and now:
+        return bool(conda_of(str(before)) == conda_of(str(now)))
+    return bool(before == now)
+
+
 def _refuse_changes(known: AssetVersion, properties: Mapping[str, Any]) -> None:
-    changed = [key for key in IMMUTABLE[known.kind] if known.properties.get(key) != properties.get(key)]
+    changed = [key for key in IMMUTABLE[known.kind] if not _same(key, known.properties.get(key), properties.get(key))]
     if changed:
         raise ConflictError(
             f"A version with name {known.name} and version {known.version} exists already in {known.kind}, and its"

@@ -82,8 +82,8 @@ def register_datastore(
         container=container,
         properties={
             "description": spec.description,
-            "tags": spec.tags or {},
-            "properties": spec.properties or {},
+            "tags": spec.tags,
+            "properties": spec.properties,
             "serviceDataAccessAuthIdentity": spec.access_identity or "None",
             "credentials": {"credentialsType": spec.credentials},
         },

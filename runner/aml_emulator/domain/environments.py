@@ -173,7 +173,7 @@ def asset_properties(workspace: Workspace, definition: Mapping[str, Any]) -> dic
         )
     conda = python.get("condaDependencies")
     if conda and not python.get("userManagedDependencies"):
-        found["condaFile"] = yaml.safe_dump(conda, sort_keys=False)
+        found["condaFile"] = json.dumps(conda, indent=2)
     return found
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 
 class DomainError(Exception):
     """Something that the domain refuses; each kind of refusal is a class below it.
@@ -13,6 +15,7 @@ class DomainError(Exception):
     """
 
     reasons: tuple[str, ...] = ()
+    details: tuple[Mapping[str, str], ...] = ()
 
     def __init__(self, message: str, *, code: str = "UserError", reasons: tuple[str, ...] | None = None) -> None:
         super().__init__(message)
@@ -23,12 +26,27 @@ class DomainError(Exception):
 
 
 class NotFoundError(DomainError):
-    """An asset, a run or another thing that does not exist, named by *what*."""
+    """An asset, a run or another thing that does not exist.
 
-    reasons = ("NotFound",)
+    Args:
+        what: what it is, as the user would name it.
+        message: the service's own words for it, if they are known.
+        reasons: as `DomainError`.
+        details: narrower errors, each with code and message.
+    """
 
-    def __init__(self, what: str) -> None:
-        super().__init__(f"Not found: {what}")
+    reasons = ("NotFoundError",)
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        message: str | None = None,
+        reasons: tuple[str, ...] | None = None,
+        details: tuple[Mapping[str, str], ...] = (),
+    ) -> None:
+        super().__init__(message or f"Not found: {what}", reasons=reasons)
+        self.details = details
 
 
 class InvalidError(DomainError):

@@ -59,7 +59,7 @@ def known_job(workspace: Workspace, name: str) -> Run:
     """
     run = workspace.store.runs.get(name)
     if run is None or run.job is None:
-        raise NotFoundError(f"job '{name}'")
+        raise NotFoundError(f"job '{name}'", message=f"Job {name} not found.", reasons=("NotFound", "JobNotFound"))
     return run
 
 

@@ -101,7 +101,7 @@ class Workspace:
         """
         found = self.find_datastore(name)
         if found is None:
-            raise NotFoundError(f"datastore '{name}'")
+            raise NotFoundError(f"datastore '{name}'", message=f"Could not find datastore: {name}.")
         return found
 
     def _own_datastore(self, name: str, container: str) -> Datastore:
@@ -110,8 +110,8 @@ class Workspace:
             container=container,
             properties={
                 "description": None,
-                "tags": {},
-                "properties": {},
+                "tags": None,
+                "properties": None,
                 "serviceDataAccessAuthIdentity": "None",
                 "credentials": {"credentialsType": "AccountKey"},
             },

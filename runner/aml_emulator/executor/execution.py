@@ -177,7 +177,6 @@ class JobExecution:
                 f"\terror: The image {self.spec.image} cannot be used: it is not on the Docker engine, and: {error}"
             )
             raise RunFailedError(RunError(code="UserError", message=message)) from error
-        self._status("Starting")
         containers = self._started(image)
         with abandoned_on_error(self._outputs):
             return self._follow(containers)

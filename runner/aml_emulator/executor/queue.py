@@ -41,6 +41,7 @@ class JobQueue:
         self._fleet = fleet or Fleet()
         self._waiting: dict[str, JobExecution] = {}
         self._running: dict[str, JobExecution] = {}
+        self._reported: set[str] = set()
         self._started = False
         self._closed = False
         self._timer: threading.Timer | None = None
@@ -160,10 +161,22 @@ class JobQueue:
                 run = self._next() if self._started and not self._closed else None
                 if run is None:
                     self._await_node()
-                    return
+                    queued = self._unreported()
+                    break
                 del self._waiting[run.spec.run_id]
                 self._running[run.spec.run_id] = run
             self._begin(run, run.execute)
+        for run_id in queued:
+            # A run that begins meanwhile is past this status, and stays there.
+            self._sink_for(run_id).status("Queued")
+
+    def _unreported(self) -> tuple[str, ...]:
+        """Return the waiting runs that were not reported to be queued, once each."""
+        if not self._started or self._closed:
+            return ()
+        found = tuple(run_id for run_id in self._waiting if run_id not in self._reported)
+        self._reported = set(self._waiting)
+        return found
 
     def _next(self) -> JobExecution | None:
         """Return the first waiting run that has nodes now, or None; its nodes are taken."""

@@ -161,7 +161,7 @@ class RunSink(Protocol):
     """Receives the progress of a run, in order, from the executor's threads."""
 
     def status(self, word: str, /) -> None:
-        """The run is now Preparing, Starting, Running, CancelRequested or Finalizing."""
+        """The run is now Queued, Preparing, Running, CancelRequested or Finalizing."""
 
     def log(self, path: str, /) -> None:
         """A log exists at *path* in the artefacts, and grows."""

@@ -109,6 +109,7 @@ class Recorder:
         status: int,
         headers: Mapping[str, str],
         body: Any,
+        client: str = "",
     ) -> None:
         """Write one answer.
 
@@ -116,8 +117,10 @@ class Recorder:
             query: of which the names and the api-version are kept.
             headers: of the answer.
             body: what was answered, as JSON can hold it; None for nothing.
+            client: the request's User-Agent.
         """
         entry = {
+            "client": client[:120],
             "method": method,
             "host": host,
             "path": path,

@@ -235,7 +235,7 @@ class RunPages:
 
     def _waits(self, run: Run, compute: str) -> str:
         """Return a job's place in its cluster's queue, empty if it does not wait."""
-        view = self._context.fleet.view(compute) if compute and run.status == "Queued" else None
+        view = self._context.fleet.view(compute) if compute and run.status in ("Starting", "Queued") else None
         if view is None or run.id not in view.queue:
             return ""
         return f"place {view.queue.index(run.id) + 1} of {len(view.queue)} in the queue of {compute}"

@@ -17,9 +17,9 @@ TERMINAL = frozenset({"Completed", "Failed", "Canceled"})
 
 RUN_ORDER = {
     "NotStarted": 0,
-    "Queued": 1,
-    "Preparing": 2,
-    "Starting": 3,
+    "Starting": 1,
+    "Queued": 2,
+    "Preparing": 3,
     "Running": 4,
     "CancelRequested": 5,
     "Finalizing": 6,

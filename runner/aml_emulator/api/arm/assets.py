@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aml_emulator.api.routing import Call, Reply, Route
-from aml_emulator.api.shapes import Item, cut, page, resource
+from aml_emulator.api.shapes import Item, archived_of, created, cut, page, resource
 from aml_emulator.context import Context
 from aml_emulator.domain import (
     ASSET_CONTAINER,
     ASSET_KINDS,
     ASSET_VERSIONS,
-    NotFoundError,
     delete_version,
     known_version,
+    no_container,
     put_version,
     start_upload,
 )
@@ -22,6 +22,7 @@ from aml_emulator.schema import WORD, Fields
 from aml_emulator.store import AssetContainer, AssetVersion
 
 MAX_PAGE = 100
+_UNSET = {"autoDeleteSetting": None, "intellectualProperty": None, "stage": None}
 
 
 def routes(context: Context) -> Sequence[Route]:
@@ -69,7 +70,7 @@ class Assets:
         """Return what is common to all versions of a name."""
         container = self._context.store.assets.container(self._kind, call.params["name"])
         if container is None:
-            raise NotFoundError(f"{self._kind} container '{call.params['name']}'")
+            raise no_container(self._kind, call.params["name"])
         return self._container_view(container)
 
     def put_container(self, call: Call) -> Reply:
@@ -79,7 +80,7 @@ class Assets:
         given = call.json(Fields({"properties": ASSET_CONTAINER})).get("properties") or {}
         kept = {key: value for key, value in given.items() if key not in ("latestVersion", "nextVersion")}
         container = self._context.store.assets.put_container(self._kind, name, kept)
-        return Reply(status=201 if new else 200, value=self._container_view(container))
+        return created(call, self._container_view(container), new=new)
 
     def delete_container(self, call: Call) -> Reply:
         """Delete a name with all its versions; their blobs stay."""
@@ -112,7 +113,8 @@ class Assets:
         stored, new = put_version(
             self._context, self._kind, call.params["name"], call.params["version"], call.json(shape)["properties"]
         )
-        return Reply(status=201 if new else 200, value=self._view(stored))
+        # Recorded: a change of an environment is answered like its creation.
+        return created(call, self._view(stored), new=new or self._kind == "environments")
 
     def delete(self, call: Call) -> Reply:
         """Delete one version; its blobs stay."""
@@ -142,6 +144,8 @@ class Assets:
     def _container_view(self, container: AssetContainer) -> dict[str, Any]:
         store = self._context.store.assets
         versions = store.versions(self._kind, container.name)
+        # An archived version is no latest one while there is another.
+        latest = next((one for one in versions if not one.properties.get("isArchived")), None)
         return resource(
             f"{self._context.identity.workspace_arm_id}/{self._kind}/{container.name}",
             f"workspaces/{self._kind}",
@@ -151,7 +155,7 @@ class Assets:
                 "properties": {},
                 "isArchived": False,
                 **container.properties,
-                "latestVersion": versions[0].version if versions else None,
+                "latestVersion": latest.version if latest else None,
                 "nextVersion": store.next_version(self._kind, container.name),
                 **({"dataType": versions[0].properties.get("dataType")} if self._kind == "data" and versions else {}),
             },
@@ -162,9 +166,11 @@ class Assets:
     def _view(self, version: AssetVersion) -> dict[str, Any]:
         own: dict[str, Any] = {}
         if self._kind == "models":
-            own = {"flavors": {}}
+            own = {"flavors": {}, "jobName": None}
         elif self._kind == "environments":
-            own = {"environmentType": "UserCreated", "osType": "Linux"}
+            own = {"environmentType": "UserCreated", "osType": "Linux", "condaFile": "", "autoRebuild": "Disabled"}
+        if self._kind != "codes":
+            own |= _UNSET
         return resource(
             f"{self._context.identity.workspace_arm_id}/{self._kind}/{version.name}/versions/{version.version}",
             f"workspaces/{self._kind}/versions",
@@ -190,6 +196,4 @@ def _shown(call: Call, items: Sequence[Item]) -> tuple[Sequence[Item], int | Non
 
 def _visible(call: Call, properties: Mapping[str, Any]) -> bool:
     """Return whether a list shows an item: archived ones only on request."""
-    view = call.option("listViewType") or "ActiveOnly"
-    archived = bool(properties.get("isArchived"))
-    return view == "All" or archived == (view == "ArchivedOnly")
+    return archived_of(call) in (None, bool(properties.get("isArchived")))

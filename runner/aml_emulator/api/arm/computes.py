@@ -35,6 +35,8 @@ RETRY_AFTER = {"Retry-After": "1", "x-ms-retry-after-ms": "100"}
 """When a client may ask again, in seconds and milliseconds; without it (or with 0) Azure's clients wait 30 s."""
 
 
+_NO_NODES = dict.fromkeys(("allocationState", "currentNodeCount", "targetNodeCount", "nodeStateCounts"))
+
 _CLUSTER = Fields(
     {
         "vmSize": TEXT,
@@ -71,7 +73,6 @@ def routes(context: Context, jobs: JobService) -> Sequence[Route]:
         Route(method="GET", path=f"{operations}/vmSizes", handler=computes.sizes),
         Route(method="GET", path=f"{operations}/usages", handler=computes.usages),
         Route(method="GET", path=f"{operations}/computeOperationsStatus/{{id}}", handler=computes.status),
-        Route(method="GET", path="{WS}/operationResults/{id}", handler=computes.result),
     )
 
 
@@ -96,8 +97,13 @@ class Computes:
         name = call.params["name"]
         known = self._context.store.assets.compute(name)
         compute = self._stored(name, call.json(COMPUTE), known)
-        created = known is None
-        return self._started(compute, "created" if created else "updated", 201 if created else 200)
+        if known is not None:
+            return self._started(compute, "updated", 200)
+        reply = self._started(compute, "created", 201)
+        # The answer to a creation shows a cluster that has no nodes yet.
+        properties = reply.value["properties"]
+        properties |= {"provisioningState": "Creating", "properties": {**properties["properties"], **_NO_NODES}}
+        return reply
 
     def patch(self, call: Call) -> Reply:
         """Change the scale settings of a compute target."""
@@ -201,20 +207,8 @@ class Computes:
             "status": "Succeeded",
             "startTime": iso(known[2]),
             "endTime": iso(known[2]),
+            "percentComplete": 100.0,
         }
-
-    def result(self, call: Call) -> Reply:
-        """Return the result of an operation: 202 until the cancelled job has ended."""
-        known = self._context.store.assets.operation(call.params["id"])
-        if known is None:
-            raise resource_not_found(f"operationResults/{call.params['id']}")
-        kind, target, _ = known
-        run = self._context.store.runs.get(target) if kind == "cancel" else None
-        if run is not None and not run.terminal:
-            return Reply(
-                status=202, headers={"Location": f"https://{call.host}{call.path}?{call.query}", **RETRY_AFTER}
-            )
-        return Reply(status=200)
 
     def _stored(self, name: str, body: Mapping[str, Any], known: Compute | None) -> Compute:
         """Check and store a compute target, and let its nodes come and go accordingly."""

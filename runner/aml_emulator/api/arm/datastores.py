@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from aml_emulator.api.routing import Answers, Call, Reply, Route
-from aml_emulator.api.shapes import cut, page, resource
+from aml_emulator.api.shapes import created, cut, page, resource
 from aml_emulator.context import Context
 from aml_emulator.domain import (
     BLOB_DATASTORE,
@@ -80,7 +80,7 @@ class Datastores(Answers):
             raise InvalidError("A datastore's body has 'properties'.")
         validate = call.query.get("skipValidation", "false").lower() != "true"
         stored, new = register_datastore(self._context, call.params["name"], _spec(given), validate=validate)
-        return Reply(status=201 if new else 200, value=self._view(stored))
+        return created(call, self._view(stored), new=new)
 
     def delete(self, call: Call) -> Reply:
         """Delete a datastore; its blobs stay."""
@@ -100,6 +100,7 @@ class Datastores(Answers):
             f"{identity.workspace_arm_id}/datastores/{datastore.name}",
             "workspaces/datastores",
             {
+                "intellectualProperty": None,
                 "datastoreType": BLOB_DATASTORE,
                 "accountName": identity.storage_account,
                 "containerName": datastore.container,

@@ -7,25 +7,33 @@ from typing import Any
 from urllib.parse import urlencode
 
 from aml_emulator.api.arm.computes import RETRY_AFTER
+from aml_emulator.api.arm.job_view import job_view
+from aml_emulator.api.errors import resource_not_found
+from aml_emulator.api.response_headers import MANAGEMENT_HOST
 from aml_emulator.api.routing import Call, Reply, Route
-from aml_emulator.api.shapes import cut, page, resource
+from aml_emulator.api.shapes import archived_of, created, cut, page
 from aml_emulator.context import Context
 from aml_emulator.domain import JOB_CHANGES, JOB_SHAPE, InvalidError, JobService, NotSupportedError, known_job
 from aml_emulator.schema import Fields
 from aml_emulator.store import Run
 
 PAGE = 50
+CANCELLATION = "jc"
+"""The first part of the id of a cancellation's operation."""
 
 
 def routes(context: Context, jobs: JobService) -> Sequence[Route]:
     """Return the routes of jobs."""
     handlers = Jobs(context, jobs)
+    locations = "/subscriptions/{sub}/providers/Microsoft.MachineLearningServices/locations"
+    results = f"{locations}/{{location}}/mfeOperationResults/{{id}}"
     return (
         Route(method="GET", path="{WS}/jobs", handler=handlers.list),
         Route(method="GET", path="{WS}/jobs/{name}", handler=handlers.get),
         Route(method="PUT", path="{WS}/jobs/{name}", handler=handlers.put),
         Route(method="PATCH", path="{WS}/jobs/{name}", handler=handlers.patch),
         Route(method="POST", path="{WS}/jobs/{name}/cancel", handler=handlers.cancel),
+        Route(method="GET", path=results, handler=handlers.result),
         Route(method="PUT", path="{WS}/components/{name}/versions/{version}", handler=handlers.component),
     )
 
@@ -46,7 +54,7 @@ class Jobs:
             # There are none of other types.
             return page(call, [], None)
         size = call.integer("$top", PAGE, low=1, high=PAGE)
-        archived = {"All": None, "ArchivedOnly": True}.get(call.option("listViewType"), False)
+        archived = archived_of(call)
         runs = self._context.store.runs.jobs(
             limit=size + 1, after=_after(call.option("$skip")), archived=archived, tag=call.option("tag")
         )
@@ -64,7 +72,7 @@ class Jobs:
         run, new = self._jobs.put(
             call.params["name"], call.json(Fields({"properties": JOB_SHAPE})).get("properties") or {}
         )
-        return Reply(status=201 if new else 200, value=self._view(run))
+        return created(call, self._view(run), new=new)
 
     def patch(self, call: Call) -> dict[str, Any]:
         """Change tags, names and whether a job is archived."""
@@ -74,73 +82,34 @@ class Jobs:
 
     def cancel(self, call: Call) -> Reply:
         """Ask for a job to be stopped; the operation ends when it has."""
-        run = self._jobs.cancel(call.params["name"])
-        operation = self._context.store.assets.start_operation("cancel", run.id)
+        if known_job(self._context, call.params["name"]).terminal:
+            return Reply(status=200)
+        run, identity = self._jobs.cancel(call.params["name"]), self._context.identity
+        operation = f"{CANCELLATION}:{identity.workspace_id}:{run.id}"
         address = (
-            f"https://management.azure.com{self._context.identity.workspace_arm_id}/operationResults/{operation}"
+            f"https://{MANAGEMENT_HOST}{identity.location_id}/mfeOperationResults/{operation}"
             f"?{urlencode({'api-version': call.query.get('api-version', '')})}"
         )
-        return Reply(status=202, headers={"Location": address, **RETRY_AFTER})
+        headers = {"Location": address, "x-ms-async-operation-timeout": "PT1H", **RETRY_AFTER}
+        return Reply(status=202, headers=headers)
+
+    def result(self, call: Call) -> Reply:
+        """Return the result of a cancellation: 202 until the job has ended."""
+        kind, _, rest = call.params["id"].partition(":")
+        run = self._context.store.runs.get(rest.partition(":")[2])
+        if kind != CANCELLATION or run is None:
+            raise resource_not_found(f"mfeOperationResults/{call.params['id']}")
+        if run.terminal:
+            return Reply(status=200)
+        here = f"https://{call.host}{call.path}?{call.query}"
+        return Reply(status=202, value={}, headers={"Location": here, **RETRY_AFTER})
 
     def component(self, call: Call) -> Reply:
         """Refuse a component: azure-ai-ml creates them before a pipeline job."""
         raise NotSupportedError(f"components ('{call.params['name']}'), which jobs of type 'Pipeline' consist of")
 
     def _view(self, run: Run) -> dict[str, Any]:
-        job = dict(run.job or {})
-        identity = self._context.identity
-        arm_id = identity.workspace_arm_id
-        artifacts = self._context.artifacts_of(run.id)
-        outputs: dict[str, Any] = {
-            name: {
-                **value,
-                "uri": value.get("uri") or f"azureml://datastores/workspaceblobstore/paths/azureml/{run.id}/{name}/",
-                "mode": value.get("mode") or "ReadWriteMount",
-            }
-            for name, value in (job.get("outputs") or {}).items()
-        }
-        outputs["default"] = {
-            "uri": f"azureml://datastores/workspaceartifactstore/{artifacts.prefix}",
-            "mode": "ReadWriteMount",
-            "jobOutputType": "uri_folder",
-        }
-        properties = dict(run.properties)
-        if run.exit_code is not None:
-            properties["exitCode"] = str(run.exit_code)
-        if run.error_message:
-            properties["errorMessage"] = run.error_message
-        return resource(
-            f"{arm_id}/jobs/{run.id}",
-            "workspaces/jobs",
-            {
-                **job,
-                "jobType": "Command",
-                "displayName": run.display_name,
-                "description": run.description,
-                "experimentName": run.experiment,
-                "tags": dict(run.tags),
-                "properties": properties,
-                "isArchived": run.archived,
-                "status": self._context.shown.status(run),
-                "outputs": outputs,
-                "services": {
-                    "Tracking": {
-                        "endpoint": f"azureml://{identity.api_host}/mlflow/v1.0{arm_id}",
-                        "jobServiceType": "Tracking",
-                        "port": None,
-                        "status": None,
-                    },
-                    "Studio": {
-                        "endpoint": f"https://ml.azure.com/runs/{run.id}?wsid={arm_id}&tid={identity.tenant_id}",
-                        "jobServiceType": "Studio",
-                        "port": None,
-                        "status": None,
-                    },
-                },
-            },
-            created=run.created,
-            modified=run.modified,
-        )
+        return job_view(self._context, run)
 
 
 def _after(token: str) -> tuple[float, str] | None:

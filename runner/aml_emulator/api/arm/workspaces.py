@@ -8,7 +8,7 @@ from typing import Any
 
 from aml_emulator.api.errors import resource_not_found
 from aml_emulator.api.routing import Call, Route
-from aml_emulator.api.shapes import resource
+from aml_emulator.api.shapes import iso, resource
 from aml_emulator.api.versions import VERSIONS
 from aml_emulator.context import Context
 from aml_emulator.domain import NotSupportedError
@@ -67,6 +67,11 @@ def routes(context: Context) -> Sequence[Route]:
             handler=workspaces.registry_credentials,
         ),
     )
+
+
+_UNSET = dict.fromkeys(
+    ("imageBuildCompute", "linkedModelInventoryArmId", "notebookInfo", "sasGetterUri", "sdkTelemetryAppInsightsKey")
+)
 
 
 class Workspaces:
@@ -174,6 +179,10 @@ class Workspaces:
             identity.workspace_arm_id,
             "workspaces",
             {
+                **_UNSET,
+                "creationTime": iso(self._started),
+                "softDeleteEnabled": False,
+                "privateLinkCount": 0,
                 "friendlyName": identity.workspace,
                 "description": "The local AzureML",
                 "storageAccount": f"{providers}/Microsoft.Storage/storageAccounts/{identity.storage_account}",
@@ -197,6 +206,7 @@ class Workspaces:
             location=identity.location,
             tags={},
             kind="Default",
+            etag=None,
             sku={"name": "Basic", "tier": "Basic"},
             identity={
                 "type": "SystemAssigned",

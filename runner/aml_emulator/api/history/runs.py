@@ -8,12 +8,15 @@ from typing import Any
 from aml_emulator.api.routing import Answers, Call, Route
 from aml_emulator.api.run_shapes import (
     compute_name,
+    compute_view,
+    duration,
     experiment_view,
     run_error,
     run_of,
     run_routes,
     run_status,
     run_view,
+    user_view,
 )
 from aml_emulator.api.shapes import continued, iso
 from aml_emulator.context import Context
@@ -37,6 +40,7 @@ def routes(context: Context) -> Sequence[Route]:
         *run_routes(
             ("GET", "", history.run),
             ("PATCH", "", history.patch),
+            ("PATCH", "/modify", history.patch),
             ("GET", "/details", history.details),
             ("GET", "/children", history.children),
         ),
@@ -83,6 +87,20 @@ class History(Answers):
             "target": compute_name(run),
             "status": run_status(self._context, run),
             "parentRunId": run.parent_id,
+            "rootRunId": run.parent_id or run.id,
+            "runNumber": run.number,
+            "dataContainerId": f"dcid.{run.id}",
+            "userId": self._context.identity.object_id,
+            "statusRevision": 1,
+            "effectiveStartTimeUtc": None,
+            "lastStartTimeUtc": None,
+            "currentComputeTime": None,
+            "currentAttemptId": 1,
+            "lastModifiedBy": user_view(self._context),
+            "lastModifiedUtc": iso(run.modified),
+            "duration": duration(run),
+            "inputs": {},
+            "outputs": {},
             "createdTimeUtc": iso(run.created),
             "startTimeUtc": iso(run.started),
             "endTimeUtc": iso(run.ended),
@@ -104,9 +122,9 @@ class History(Answers):
             "runTypeV2": None,
             "settings": {},
             "computeRequest": None,
-            "compute": {"target": compute_name(run)},
-            "createdBy": None,
-            "computeDuration": None,
+            "compute": compute_view(run),
+            "createdBy": user_view(self._context),
+            "computeDuration": duration(run),
         }
 
     def data(self, call: Call) -> dict[str, Any]:
@@ -116,6 +134,7 @@ class History(Answers):
             "runMetadata": run_view(self._context, run),
             "runDefinition": None,
             "jobSpecification": None,
+            "systemSettings": None,
         }
 
     def _view(self, run: Run) -> dict[str, Any]:

@@ -30,6 +30,7 @@ def routes(context: Context) -> Sequence[Route]:
         Route(method="POST", path=f"{base}/batch", handler=metrics.log),
         Route(method="POST", path=f"{base}/list", handler=metrics.list),
         Route(method="POST", path=f"{base}/full", handler=metrics.full),
+        Route(method="POST", path=f"{base}/lastvalues", handler=metrics.last),
     )
 
 
@@ -61,13 +62,25 @@ class Metrics(Answers):
         run = run_of(self._context, call)
         body = call.json(Fields({"metricName": WORD, "startTime": WORD, "endTime": WORD}))
         name = str(body.get("metricName") or "")
-        described = self._described(run, name)
         rows = values_of(self._context, run, name, since=body.get("startTime"), until=body.get("endTime"))
+        return {**self._metric(run, name, rows), "continuationToken": None}
+
+    def last(self, call: Call) -> dict[str, Any]:
+        """Return the last value of every metric of a run."""
+        run = run_of(self._context, call)
+        found = []
+        for name in value_names(self._context, run):
+            rows = values_of(self._context, run, name, since=None, until=None)
+            shown = self._metric(run, name, rows[-1:])
+            found.append({**shown, "namespace": None, "standardSchemaId": None})
+        return {"value": found}
+
+    def _metric(self, run: Run, name: str, rows: Iterable[MetricRow]) -> dict[str, Any]:
+        """Return a metric with these values."""
         return {
             "dataContainerId": f"dcid.{run.id}",
             "name": name,
-            **described,
-            "continuationToken": None,
+            **self._described(run, name),
             "value": [
                 {
                     "metricId": row.metric_id,

@@ -14,7 +14,7 @@ from aml_emulator.domain.clusters import seconds_of
 from aml_emulator.domain.errors import InvalidError, NotSupportedError
 from aml_emulator.domain.jobs.docker_args import docker_options, size_bytes
 from aml_emulator.domain.jobs.types import INPUT, JOB_SHAPE, OUTPUT
-from aml_emulator.executor import ExpressionError, InputKind, expression_references
+from aml_emulator.executor import DEFAULT_SHM_BYTES, ExpressionError, InputKind, expression_references
 from aml_emulator.schema import Fields
 
 READ_ONLY = frozenset({"parameters", "provisioningState", "status"})
@@ -201,10 +201,7 @@ def essence(job: Mapping[str, Any]) -> dict[str, Any]:
         if name != "default"
     }
     resources = job.get("resources") or {}
-    inputs = {
-        name: {key: value for key, value in (item or {}).items() if value is not None and key != "description"}
-        for name, item in (job.get("inputs") or {}).items()
-    }
+    inputs = {name: _input_essence(item or {}) for name, item in (job.get("inputs") or {}).items()}
     return {
         "command": job.get("command"),
         "code": str(job.get("codeId") or "").lower(),
@@ -215,12 +212,20 @@ def essence(job: Mapping[str, Any]) -> dict[str, Any]:
         "inputs": inputs,
         "outputs": outputs,
         "timeout": timeout_seconds(job),
-        "shm": shm_bytes(job),
+        "shm": shm_bytes(job) or DEFAULT_SHM_BYTES,
         "docker arguments": [resources.get("dockerArgs") or "", resources.get("dockerArgsList") or []],
         "instance count": instance_count(job),
         "distribution": {key: value for key, value in (job.get("distribution") or {}).items() if value is not None},
         "parent job": job.get("parentJobName") or "",
     }
+
+
+def _input_essence(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an input's essence; the mode that the service fills in is left out."""
+    left = {key: value for key, value in given.items() if value is not None and key != "description"}
+    if left.get("mode") == "ReadOnlyMount":
+        del left["mode"]
+    return left
 
 
 INPUT_KINDS: Mapping[str, InputKind] = {kind: kind for kind in get_args(InputKind)}

@@ -103,7 +103,7 @@ class JobService:
                 experiment_id=experiment.id,
                 display_name=str(job.get("displayName") or name),
                 description=job.get("description"),
-                status="Queued",
+                status="Starting",
                 tags={key: str(value) for key, value in (job.get("tags") or {}).items()},
                 properties=properties,
                 job=job,
@@ -114,7 +114,7 @@ class JobService:
             workspace.store.runs.set_spec(name, spec_to_json(spec))
         logger.info("job %s submitted (image %s)", name, spec.image)
         self._runner.submit(spec)
-        return workspace.store.runs.require(name)
+        return run
 
     def _check_nodes(self, nodes: int, compute: Compute) -> None:
         """Refuse a job on more nodes than its cluster may have."""
@@ -225,11 +225,11 @@ class JobService:
                 for run in store.unfinished_jobs()
                 if run.spec is not None and run.id not in known and not self._lost_meanwhile(run)
             ]
-            begun = [run for run in unfinished if run.status not in ("Queued", "Preparing")]
+            begun = [run for run in unfinished if run.status not in ("Starting", "Queued")]
             self._runner.adopt([spec_from_json(run.spec) for run in begun if run.spec])
             self._runner.start()
             for run in unfinished:
-                if run.status in ("Queued", "Preparing") and run.spec:
+                if run.status in ("Starting", "Queued") and run.spec:
                     self._runner.submit(spec_from_json(run.spec))
                 elif run.status == "CancelRequested" and not self._runner.cancel(run.id):
                     store.finish(run.id, "Canceled")

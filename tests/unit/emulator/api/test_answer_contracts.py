@@ -101,6 +101,12 @@ def test_every_reason_is_of_a_model_that_there_is() -> None:
         assert len(reason) > 20
 
 
+def deviations(answer: Any, model: str) -> list[str]:
+    """Return how an answer is not as declared, without what has a reason to be undeclared."""
+    found = contracts.load("azure-ai-ml").deviations(answer, model)
+    return [one for one in found if one.removesuffix(": undeclared") not in contracts.undeclared()]
+
+
 @pytest.mark.parametrize(
     ("change", "deviation"),
     [
@@ -120,16 +126,16 @@ def test_what_is_not_as_declared_is_found(service: Service, change: dict[str, An
     contract = contracts.load("azure-ai-ml")
     model = contract.model_of("GET", f"{WS}/jobs/job1", 200)
     assert model == "JobBase"
-    assert list(contract.deviations(answer, model)) == []
+    assert deviations(answer, model) == []
     answer["properties"] |= change
-    (found,) = contract.deviations(answer, model)
+    (found,) = deviations(answer, model)
     assert found.endswith(deviation)
 
 
 def test_what_is_required_and_absent_is_found(service: Service) -> None:
     answer = service.submit("job1").json
     del answer["properties"]["environmentId"]
-    (found,) = contracts.load("azure-ai-ml").deviations(answer, "JobBase")
+    (found,) = deviations(answer, "JobBase")
     assert found == ".properties.environmentId: absent, and CommandJob requires it"
 
 

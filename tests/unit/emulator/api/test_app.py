@@ -119,7 +119,7 @@ def test_a_job_becomes_what_the_executor_needs(service: Service) -> None:
         limits={"timeout": "PT5M"},
         environmentVariables={"A": "b"},
     )
-    assert (answer.status, answer.json["properties"]["status"]) == (201, "Queued")
+    assert (answer.status, answer.json["properties"]["status"]) == (201, "Starting")
     (spec,) = service.runner.submitted
     assert (spec.image, spec.shm_bytes, spec.timeout_seconds) == ("python:3.11", 1024**3, 300)
     assert spec.code == Folder(container="cont", prefix="src")

@@ -42,8 +42,8 @@ def test_a_job_shows_any_state_until_it_ends(emulator: Service) -> None:
     emulator.submit("run1")
     assert ask(emulator, "run1/show?status=NotResponding") == (200, {"job": "run1", "status": "NotResponding"})
     assert state(emulator, "run1") == {"NotResponding"}
-    assert ask(emulator, "run1/show")[1] == {"job": "run1", "status": "Queued"}
-    assert state(emulator, "run1") == {"Queued"}
+    assert ask(emulator, "run1/show")[1] == {"job": "run1", "status": "Starting"}
+    assert state(emulator, "run1") == {"Starting"}
     ask(emulator, "run1/show?status=Meditating")
     RunProgress(emulator.services, "run1").finished("Completed", None)
     assert state(emulator, "run1") == {"Completed"}

@@ -449,7 +449,7 @@ def test_a_log_is_followed_in_whole_lines(service: Service) -> None:
     browser = Browser(service, **{"log.txt": stored})
     answer = browser.ask("/ui/runs/j/log.txt?path=log.txt&from=4")
     assert answer.content.body == b"two\n"
-    assert dict(answer.content.headers) == {"X-Next": "9", "X-Status": "Queued"}
+    assert dict(answer.content.headers) == {"X-Next": "9", "X-Status": "Starting"}
     service.store.runs.finish("j", "Completed")
     assert browser.ask("/ui/runs/j/log.txt?path=log.txt&from=9").content.body == b"thr"
     assert browser.ask("/ui/runs/j/log.txt?path=log.txt&from=12").content.body == b""

@@ -35,7 +35,7 @@ def _run(store: Store, name: str = "r", *, job: bool = True) -> Run:
 
 def test_a_run_goes_forward_only(store: Store) -> None:
     _run(store)
-    for status, changed in (("Starting", True), ("Preparing", False), ("Running", True), ("CancelRequested", True)):
+    for status, changed in (("Preparing", True), ("Starting", False), ("Running", True), ("CancelRequested", True)):
         assert store.runs.advance("r", status) is changed
     assert not store.runs.advance("r", "Running")
     assert store.runs.require("r").started is not None

@@ -1,0 +1,127 @@
+"""A job as Azure Resource Manager shows it.
+
+The service fills in what a client leaves out: recorded answers (``tests/contracts/recorded/jobs.json``) have every field of
+a command job, null where the job says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aml_emulator.api.shapes import resource
+from aml_emulator.context import Context
+from aml_emulator.store import Run
+
+SHM_SIZE: Final = "2g"
+"""The size of /dev/shm of a job that names none."""
+
+_UNSET: Final = dict.fromkeys(
+    (
+        "autologgerSettings",
+        "codeId",
+        "componentId",
+        "computeId",
+        "distribution",
+        "environmentVariables",
+        "identity",
+        "limits",
+        "notificationSetting",
+        "secretsConfiguration",
+    )
+)
+_SERVICE: Final = {"port": None, "status": None, "errorMessage": None, "properties": None, "nodes": None}
+_OUTPUT: Final = {"description": None, "assetName": None, "assetVersion": None, "autoDeleteSetting": None}
+
+
+def job_view(context: Context, run: Run) -> dict[str, Any]:
+    """Return a job's resource."""
+    identity = context.identity
+    job = dict(run.job or {})
+    properties = dict(run.properties)
+    if run.exit_code is not None:
+        properties["exitCode"] = str(run.exit_code)
+    if run.error_message:
+        properties["errorMessage"] = run.error_message
+    return resource(
+        f"{identity.workspace_arm_id}/jobs/{run.id}",
+        "workspaces/jobs",
+        {
+            **_UNSET,
+            **job,
+            "jobType": "Command",
+            "displayName": run.display_name,
+            "description": run.description,
+            "experimentName": run.experiment,
+            "tags": dict(run.tags),
+            "properties": properties,
+            "isArchived": run.archived,
+            "status": context.shown.status(run),
+            "queueSettings": _queue(job.get("queueSettings")),
+            "resources": _resources(job.get("resources") or {}),
+            "inputs": {name: _input(value) for name, value in (job.get("inputs") or {}).items()},
+            "outputs": _outputs(context, run, job.get("outputs") or {}),
+            "parameters": {},
+            "services": _services(context, run),
+        },
+        created=run.created,
+        modified=run.modified,
+    )
+
+
+def _resources(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "instanceCount": 1,
+        "instanceType": None,
+        "locations": None,
+        "maxInstanceCount": None,
+        "properties": None,
+        "dockerArgs": None,
+        **given,
+        "shmSize": given.get("shmSize") or SHM_SIZE,
+    }
+
+
+def _queue(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return {"jobTier": None, "priority": None, **given} if given else None
+
+
+def _input(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if given is None:
+        return None
+    literal = str(given.get("jobInputType")).lower() == "literal"
+    mode = {} if literal else {"mode": given.get("mode") or "ReadOnlyMount"}
+    return {"description": None, **given, **mode}
+
+
+def _outputs(context: Context, run: Run, given: Mapping[str, Mapping[str, Any] | None]) -> dict[str, Any]:
+    base = f"azureml://datastores/workspaceblobstore/paths/azureml/{run.id}"
+    outputs: dict[str, Any] = {
+        name: {
+            **_OUTPUT,
+            **(value or {}),
+            "uri": (value or {}).get("uri") or f"{base}/{name}/",
+            "mode": (value or {}).get("mode") or "ReadWriteMount",
+        }
+        for name, value in given.items()
+    }
+    outputs["default"] = {
+        **_OUTPUT,
+        "uri": f"azureml://datastores/workspaceartifactstore/{context.artifacts_of(run.id).prefix}",
+        "mode": "ReadWriteMount",
+        "jobOutputType": "uri_folder",
+    }
+    return outputs
+
+
+def _services(context: Context, run: Run) -> dict[str, Any]:
+    """Return where the job is followed: by MLflow, and in the studio."""
+    identity = context.identity
+    # The studio's own form of a workspace's id.
+    place = f"/subscriptions/{identity.subscription_id}/resourcegroups/{identity.resource_group}"
+    workspace = f"{place}/workspaces/{identity.workspace}"
+    endpoints = {
+        "Tracking": f"azureml://{identity.api_host}/mlflow/v1.0{identity.workspace_arm_id}?",
+        "Studio": f"https://ml.azure.com/runs/{run.id}?wsid={workspace}&tid={identity.tenant_id}",
+    }
+    return {name: {**_SERVICE, "jobServiceType": name, "endpoint": endpoint} for name, endpoint in endpoints.items()}
