@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -97,6 +99,15 @@ def test_the_package_is_the_same_when_it_is_built_again(repository: Path, built:
     output = tmp_path / "output"
     output.mkdir()
     assert build_distributions(sources, output) == Record.read(built).distributions
+
+
+def test_the_packages_page_has_no_address_that_only_the_repository_knows(built: Path) -> None:
+    wheel = built / Record.read(built).wheel.file
+    with zipfile.ZipFile(wheel) as files:
+        metadata = files.read(f"aml_train-{VERSION}.dist-info/METADATA").decode()
+    links = re.findall(r"\]\(([^)]+)\)", metadata)
+    assert f"https://raw.githubusercontent.com/{REPOSITORY}/v{VERSION}/docs/recordings/first-run.svg" in links
+    assert [link for link in links if not link.startswith("https://")] == []
 
 
 def test_what_is_published_is_verified_byte_for_byte(
