@@ -110,22 +110,39 @@ def python_prose(source: str) -> str:
         starts.append(starts[-1] + len(line))
     pieces: list[str] = []
     end = 0
-    for item in tokenize.generate_tokens(io.StringIO(source).readline):
-        prose = _prose_of(item)
+    for kind, start, stop in _strings_and_comments(source, starts):
+        prose = _prose_of(kind, source[start:stop])
         if prose is None:
             continue
-        start = starts[item.start[0] - 1] + item.start[1]
         pieces += (_mask(source[end:start]), prose)
-        end = start + len(prose)
+        end = stop
     return "".join((*pieces, _mask(source[end:])))
 
 
-def _prose_of(item: tokenize.TokenInfo) -> str | None:
+def _strings_and_comments(source: str, starts: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """Yield type, start and end of each string and comment, a formatted string as one.
+
+    From Python 3.12 on, formatted strings are many tokens, from FSTRING_START to FSTRING_END (PEP 701).
+    """
+    depth = begin = 0
+    for item in tokenize.generate_tokens(io.StringIO(source).readline):
+        start, stop = (starts[line - 1] + column for line, column in (item.start, item.end))
+        name = token.tok_name[item.type]
+        if name.endswith("STRING_START"):
+            begin, depth = (begin if depth else start), depth + 1
+        elif name.endswith("STRING_END"):
+            depth -= 1
+            if not depth:
+                yield token.STRING, begin, stop
+        elif not depth and item.type in (token.STRING, token.COMMENT):
+            yield item.type, start, stop
+
+
+def _prose_of(kind: int, text: str) -> str | None:
     """Return the token with all but its prose masked, or None without prose."""
-    text = item.string
-    if item.type == token.COMMENT:
+    if kind == token.COMMENT:
         return _INLINE_CODE.sub(_masked, text.replace("#", " "))
-    if item.type != token.STRING or " " not in text:
+    if " " not in text:
         return None
     opening = _STRING_START.match(text)
     assert opening is not None, text  # noqa: S101 - a string begins with a quote

@@ -209,12 +209,16 @@ class Database(Queries):
         self._depth = 0
         self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         self._connection.row_factory = sqlite3.Row
+        try:
+            self._prepare(str(path))
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _prepare(self, path: str) -> None:
         self._connection.execute("PRAGMA journal_mode=WAL")
         self._connection.execute("PRAGMA synchronous=NORMAL")
         self._connection.execute("PRAGMA foreign_keys=ON")
-        self._prepare(str(path))
-
-    def _prepare(self, path: str) -> None:
         version = int(self._connection.execute("PRAGMA user_version").fetchone()[0])
         if version > SCHEMA_VERSION:
             raise ValueError(f"{path} has schema {version}, newer than {SCHEMA_VERSION}, which this emulator knows")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -285,7 +286,7 @@ def dump(folder: Path) -> dict[str, str]:
     found = {}
     for path in sorted(folder.rglob("*")):
         if path.suffix in (".sqlite", ".db", ".sqlite3"):
-            with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as database:
+            with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
                 found[str(path)] = "\n".join(database.iterdump())
         elif path.is_file() and ("registry" in path.parts or "__blobstorage__" in path.parts):
             found[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
