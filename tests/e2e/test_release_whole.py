@@ -21,6 +21,7 @@ from scripts.act_demo import run_act
 from scripts.release.bases import prepare_base
 from scripts.release.checks import EMULATOR_IMAGE, ISOLATED, install_wheel
 from scripts.release.layout import Layout
+from scripts.release.packages import normal
 from scripts.release.record import Record
 from tests.e2e.conftest import ROOT, Local
 from tests.e2e.hosted_runner import HostedRunner
@@ -167,25 +168,21 @@ def test_the_list_of_packages_has_those_that_the_image_reports(released: Release
     image = released.record.image(name)
     reference = f"{released.registry}/{image.repository}@{image.digest}"
     listed = json.loads((released.output / image.sbom).read_text())["packages"]
-    found = {(one["name"].lower().replace("_", "-"), one.get("versionInfo")) for one in listed}
+    found = {(normal(one["name"]), one.get("versionInfo")) for one in listed}
     apt = inside(reference, "dpkg-query", "--show", "--showformat=${Package} ${Version}\n").splitlines()
     assert len(apt) > 80
-    assert {tuple(line.split()) for line in apt} <= found
+    assert {(normal(name), version) for name, version in map(str.split, apt)} <= found
     python = f"/opt/aml-{'train' if name == 'action' else 'emulator'}/bin/python"
     script = "import importlib.metadata as m\nfor d in m.distributions(): print(d.name, d.version)"
-    pip = [
-        line.lower().replace("_", "-").split() for line in inside(reference, python, "-I", "-c", script).splitlines()
-    ]
+    pip = inside(reference, python, "-I", "-c", script).splitlines()
     assert len(pip) > 10
-    assert {tuple(line) for line in pip} <= found
+    assert {(normal(name), version) for name, version in map(str.split, pip)} <= found
     if name == "action":
         assert {"docker-cli", "docker-buildx"} <= {one for one, _ in found}
     else:
         lock = json.loads((ROOT / "runner/aml_emulator/package-lock.json").read_text())["packages"]
-        npm = {
-            (path.rpartition("node_modules/")[2], one["version"]) for path, one in lock.items() if not one.get("dev")
-        }
-        assert {one for one in npm if one[0]} <= found
+        wanted = [(path.rpartition("node_modules/")[2], one) for path, one in lock.items() if not one.get("dev")]
+        assert {(normal(name), one["version"]) for name, one in wanted if name} <= found
 
 
 def test_the_released_action_runs_by_its_digest_as_on_a_hosted_runner(

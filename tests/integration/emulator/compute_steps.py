@@ -13,6 +13,23 @@ from client_steps import client, wait  # type: ignore[import-not-found]  # it li
 from tests.integration.emulator.holding import HOLD, let_go
 
 
+def value_of(entity: Any, attribute: str, name: str) -> Any:
+    """Return a value of what the client read.
+
+    azure-ai-ml 1.35.2 keeps the values of nodes and sizes under the service's names, beside attributes that stay None
+    (AmlComputeNodeInfo and VmSize, ``_from_rest_object``); before, the attributes had them.
+    """
+    return vars(entity).get(name, vars(entity).get(attribute))
+
+
+def nodes_of(ml: Any, cluster: str) -> list[dict[str, Any]]:
+    """Return state and job of the nodes of *cluster*."""
+    return [
+        {"state": value_of(node, "node_state", "nodeState"), "job": value_of(node, "run_id", "runId")}
+        for node in ml.compute.list_nodes(cluster)
+    ]
+
+
 def clusters(given: dict[str, str]) -> dict[str, Any]:
     """Make a cluster with every setting, read it back, change it; what there is to choose; what is refused."""
     from azure.ai.ml.entities import (
@@ -47,7 +64,7 @@ def clusters(given: dict[str, str]) -> dict[str, Any]:
     )
     ml.compute.begin_create_or_update(wanted).result()
     seen = ml.compute.get("full")
-    nodes = [node.node_state for node in ml.compute.list_nodes("full")]
+    nodes = [node["state"] for node in nodes_of(ml, "full")]
     seen.max_instances = 3
     seen.min_instances = 0
     seen.idle_time_before_scale_down = 1
@@ -63,8 +80,14 @@ def clusters(given: dict[str, str]) -> dict[str, Any]:
             ml.compute.begin_create_or_update(compute).result()
         except HttpResponseError as error:
             refused[name] = [error.status_code, str(error.message)]
-    sizes = {size.name: [size.v_cp_us, size.gpus] for size in ml.compute.list_sizes(compute_type="amlcompute")}
-    usage = {item.name["value"]: [item.current_value, item.limit] for item in ml.compute.list_usage()}
+    sizes = {
+        size.name: [value_of(size, "v_cp_us", "vCPUs"), size.gpus]
+        for size in ml.compute.list_sizes(compute_type="amlcompute")
+    }
+    usage = {
+        item.name["value"]: [value_of(item, "current_value", "currentValue"), item.limit]
+        for item in ml.compute.list_usage()
+    }
     listed = sorted(compute.name for compute in ml.compute.list())
     ml.compute.begin_delete("full").result()
     return {
@@ -102,7 +125,7 @@ def queues(given: dict[str, str]) -> dict[str, Any]:
     wait(ml, first, until=("Running",))
     wait(ml, doomed, until=("Running",))
     meanwhile = {name: ml.jobs.get(name).status for name in (second, closed, behind)}
-    nodes = [[node.node_state, node.run_id == first] for node in ml.compute.list_nodes("single")]
+    nodes = [[node["state"], node["job"] == first] for node in nodes_of(ml, "single")]
     ml.compute.begin_delete("doomed").result()
     seen_second = [ml.jobs.get(second).status]
     let_go(given, first)
@@ -137,7 +160,7 @@ def slow_start(given: dict[str, str]) -> dict[str, Any]:
     ml.environments.create_or_update(Environment(name="queue-env", version="1", image="python:3.11-slim-bookworm"))
     ml.compute.begin_create_or_update(AmlCompute(name="slow", size="Standard_DS3_v2", max_instances=1)).result()
     name = ml.jobs.create_or_update(command(command="true", environment="queue-env:1", compute="slow")).name
-    starting = [node.node_state for node in ml.compute.list_nodes("slow")]
+    starting = [node["state"] for node in nodes_of(ml, "slow")]
     return {"starting": starting, "status": ml.jobs.get(name).status, "job": name}
 
 

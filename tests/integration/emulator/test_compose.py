@@ -12,7 +12,7 @@ import pytest
 from pytest_docker.plugin import Services
 
 from aml_train.local.admin import emulator_info
-from aml_train.local.settings import EmulatorSettings
+from aml_train.local.settings import IMAGE, EmulatorSettings
 from tests.integration.emulator.test_container import User
 from tests.support.ports import free_port
 
@@ -20,6 +20,8 @@ pytestmark = pytest.mark.full
 
 ROOT = Path(__file__).parents[3]
 PORTS = ("AML_TRAIN_EMULATOR_PORT", "AML_TRAIN_EMULATOR_REGISTRY_PORT")
+IMAGE_NAME = "AML_TRAIN_EMULATOR_IMAGE"
+GIVEN = frozenset(os.environ)
 
 
 @pytest.fixture(scope="session")
@@ -30,9 +32,10 @@ def docker_compose_command() -> str:
 
 @pytest.fixture(scope="session")
 def ports() -> tuple[int, int]:
-    """Ports that the compose file takes from the environment."""
+    """Ports that the compose file takes from the environment, as it does the image."""
     chosen = (free_port(), free_port())
     os.environ.update(zip(PORTS, map(str, chosen), strict=True))
+    os.environ.setdefault(IMAGE_NAME, IMAGE)
     return chosen
 
 
@@ -40,7 +43,7 @@ def ports() -> tuple[int, int]:
 def _only_here(ports: tuple[int, int]) -> Iterator[None]:
     """The services go on until the end of the session; what other modules start is not to have their ports."""
     yield
-    for name in PORTS:
+    for name in {*PORTS, IMAGE_NAME} - GIVEN:
         del os.environ[name]
 
 
