@@ -181,7 +181,7 @@ def baseline_config(checked: CheckedTree, rules: tuple[GateRule, ...]) -> Baseli
             remedy = "add it: `baseline: {model: NAME, stage: production}`"
             checked.fault(what, "gate", needs.metric, remedy=remedy)
         return None
-    selectors = [name for name in ("stage", "tag", "version") if name in found]
+    selectors = [name for name in ("stage", "tag", "version") if checked.has("baseline", name)]
     if "model" in found and len(selectors) != 1:
         checked.fault(
             "`baseline.model` needs one of `stage`, `tag` and `version`",
