@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from aml_emulator.domain.environments import image_of_environment
 from aml_emulator.domain.jobs.check import PRIORITIES, given_inputs, instance_count, shm_bytes, timeout_seconds
@@ -14,6 +14,7 @@ from aml_emulator.executor import Launcher, RunSpec
 from aml_emulator.store import Run
 
 LAUNCHERS: Mapping[str, Launcher] = {"PyTorch": "pytorch", "TensorFlow": "tensorflow", "Mpi": "mpi"}
+_TELEMETRY_OFF: Final = "MLFLOW_DISABLE_TELEMETRY"
 
 
 def compute_of(job: Mapping[str, Any]) -> str:
@@ -56,7 +57,12 @@ def run_spec(workspace: Workspace, run: Run) -> RunSpec:
 
 
 def service_environment(workspace: Workspace, run: Run) -> dict[str, str]:
-    """Return the variables that AzureML sets for MLflow and azureml-core."""
+    """Return the variables that AzureML sets for MLflow and azureml-core.
+
+    MLflow's telemetry is switched off: the local AzureML sends no usage data. MLflow's client 3.15 also sets and deletes variables in its thread for
+    telemetry, and a request that reads them meanwhile fails with KeyError '_MLFLOW_TELEMETRY_SESSION_ID'.
+    A job that sets the variable keeps its value.
+    """
     identity = workspace.identity
     token = workspace.tokens.issue_for_run(run.id)
     api = f"https://{identity.api_host}"
@@ -80,6 +86,8 @@ def service_environment(workspace: Workspace, run: Run) -> dict[str, str]:
         "AZUREML_SERVICE_ENDPOINT": api,
         "AZUREML_DISCOVERY_SERVICE_ENDPOINT": f"{api}/discovery",
     }
+    if _TELEMETRY_OFF not in ((run.job or {}).get("environmentVariables") or {}):
+        variables[_TELEMETRY_OFF] = "true"
     identity_of_job = (run.job or {}).get("identity") or {}
     if identity_of_job.get("clientId"):
         variables["DEFAULT_IDENTITY_CLIENT_ID"] = str(identity_of_job["clientId"])

@@ -140,6 +140,16 @@ def test_variables_are_text_whatever_a_client_sends(service: Service) -> None:
     assert service.submit("run1", environmentVariables={"A": "True", "B": "5", "C": "c"}).status == 200
 
 
+@pytest.mark.parametrize(("given", "value"), [({}, "true"), ({"MLFLOW_DISABLE_TELEMETRY": "false"}, None)])
+def test_mlflow_sends_no_usage_data_unless_the_job_wants_it(
+    service: Service, given: dict[str, str], value: str | None
+) -> None:
+    service.submit("run1", environmentVariables=given)
+    (spec,) = service.runner.submitted
+    assert spec.service_environment.get("MLFLOW_DISABLE_TELEMETRY") == value
+    assert spec.environment_variables == given
+
+
 def test_the_same_job_again_is_the_same_job_and_another_one_is_not(service: Service) -> None:
     assert service.submit("run1").status == 201
     again = service.submit("run1", tags={"a": "b"}, displayName="new")
