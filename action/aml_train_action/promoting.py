@@ -22,11 +22,13 @@ def promote(invocation: Invocation, listeners: Sequence[Listener]) -> None:
         ServiceError: the sign-in fails.
     """
     from aml_train.pipeline import open_promoter, run_promotion
+    from aml_train.pipeline import policy_of as signers_of
 
     config = invocation.config
     request = _request(invocation)
     listener = Broadcast(*listeners)
-    promoter: Promoter = open_promoter(invocation.host(), config.target, config.directory, listener)
+    policy = signers_of(config.passport, None, config.directory) if request.policy.require else None
+    promoter: Promoter = open_promoter(invocation.host(), config.target, config.directory, listener, policy=policy)
 
     def work() -> Promotion:
         rollback = invocation.inputs.command == "rollback"

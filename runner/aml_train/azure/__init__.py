@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from aml_train.azure.models import AzureCatalogue as AzureCatalogue
     from aml_train.azure.names import azure_names as azure_names
     from aml_train.azure.names import find_workspace as find_workspace
+    from aml_train.azure.papers import AzurePapers as AzurePapers
     from aml_train.azure.results import SORT_KEYS as SORT_KEYS
     from aml_train.azure.results import read_results as read_results
     from aml_train.azure.results import sort_rows as sort_rows
@@ -81,6 +82,7 @@ _MODULES = {
     "AzureCatalogue": "models",
     "azure_names": "names",
     "find_workspace": "names",
+    "AzurePapers": "papers",
     "AzureV2": "sdk_v2",
     "Assertion": "credentials",
     "Fetched": "sign_in",

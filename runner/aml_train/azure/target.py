@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
     from aml_train.config import ClusterConfig, TargetConfig
-    from aml_train.image import RegistryLocation
+    from aml_train.image import Registry, RegistryLocation
 
 #: Azure limits how often a principal may ask: https://learn.microsoft.com/azure/azure-resource-manager/management/request-limits-and-throttling
 _PACE: Final = Pace(shortest=1.0, longest=60.0, share=0.05, calls=1000)
@@ -82,6 +82,10 @@ class AzureTarget:
         from aml_train.image import find_image
 
         return find_image(spec, location=self._location())
+
+    def registry(self, host: str) -> Registry | None:
+        """Return the client of the registry *host*, signed in to."""
+        return self.location(host).client()
 
     def _location(self) -> RegistryLocation:
         return self.location(self.settings.registry or login_server(self.rest))

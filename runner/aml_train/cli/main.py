@@ -22,6 +22,7 @@ _COMMANDS: Final[Mapping[str, str]] = {
     "jobs": "jobs",
     "compare": "compare",
     "model": "model",
+    "verify": "passport",
     "promote": "model",
     "rollback": "model",
     "image": "image",
@@ -51,6 +52,7 @@ Exit codes
   0 passed, submitted      3 image-failed     6 gate-failed
   1 error (ours)           4 tests-failed     7 cancelled, timed-out
   2 invalid                5 job-failed       8 service-error, not-responding, preempted
+                                              9 not-verified
 """
 
 

@@ -20,11 +20,12 @@ from aml_train.cli.options import (
     tag_filter,
     target_options,
 )
+from aml_train.cli.passport import bom, card, passport
 from aml_train.cli.result import json_option, print_result, print_result_line
 from aml_train.cli.text import print_facts, printable
 
 if TYPE_CHECKING:
-    from aml_train.config import TargetConfig
+    from aml_train.config import PolicyConfig, PromotionConfig, TargetConfig
     from aml_train.models import Confirm, ModelRow, Promoter, Promotion, PromotionRequest
 
 #: Who promotes: the action and workflows set it.
@@ -44,6 +45,10 @@ def model() -> None:
     aml-train model show digits@production
     aml-train model lineage digits:7
     """
+
+
+for _command in (passport, card, bom):
+    model.add_command(_command)
 
 
 def _open(project: ProjectOptions) -> Promoter:
@@ -300,7 +305,15 @@ def promote(
         )
     request = change.request(name, version=version or None, policy=found.policy(change.stage))
     asks = change.asks
-    _carry_out(lambda promoter, ask: promoter.promote(request, ask), found.target, found.directory, output, asks=asks)
+    policy = _policy(found) if request.policy.require else None
+    _carry_out(
+        lambda promoter, ask: promoter.promote(request, ask),
+        found.target,
+        found.directory,
+        output,
+        asks=asks,
+        policy=policy,
+    )
 
 
 @click.command()
@@ -357,6 +370,13 @@ def _actor() -> str:
         return f"user {os.getuid()}"
 
 
+def _policy(found: PromotionConfig) -> PolicyConfig | None:
+    """Return whose signatures count in a stage that demands a passport."""
+    from aml_train.pipeline import policy_of
+
+    return policy_of(found.passport, None, found.directory)
+
+
 def _carry_out(
     change: Callable[[Promoter, Confirm | None], Promotion],
     target: TargetConfig,
@@ -364,6 +384,7 @@ def _carry_out(
     output: OutputOptions,
     *,
     asks: bool,
+    policy: PolicyConfig | None = None,
 ) -> NoReturn:
     """Change the stage, show it, and end with its exit code."""
     from aml_train.core.events import Broadcast
@@ -374,7 +395,8 @@ def _carry_out(
 
         def work() -> Promotion:
             return change(
-                open_promoter(Host(environ=dict(os.environ)), target, directory, listener), _ask if asks else None
+                open_promoter(Host(environ=dict(os.environ)), target, directory, listener, policy=policy),
+                _ask if asks else None,
             )
 
         end, _ = run_promotion(work, listener)

@@ -10,13 +10,18 @@ if TYPE_CHECKING:
     from aml_train.config.document import json_schema as json_schema
     from aml_train.config.job.command_line import CommandLine as CommandLine
     from aml_train.config.job.load import CommandJob as CommandJob
+    from aml_train.config.load import PromotionConfig as PromotionConfig
     from aml_train.config.load import Targets as Targets
     from aml_train.config.load import check_text as check_text
     from aml_train.config.load import load_command as load_command
     from aml_train.config.load import load_config as load_config
+    from aml_train.config.load import load_passport as load_passport
     from aml_train.config.load import load_promotion as load_promotion
     from aml_train.config.load import load_targets as load_targets
     from aml_train.config.model import Config as Config
+    from aml_train.config.policy import IdentityConfig as IdentityConfig
+    from aml_train.config.policy import PolicyConfig as PolicyConfig
+    from aml_train.config.policy import load_policy as load_policy
     from aml_train.config.sections.code import CodeConfig as CodeConfig
     from aml_train.config.sections.code import DataLink as DataLink
     from aml_train.config.sections.code import SetupCommand as SetupCommand
@@ -33,7 +38,11 @@ if TYPE_CHECKING:
     from aml_train.config.sections.image_packages import SECRET_IN_URL as SECRET_IN_URL
     from aml_train.config.sections.image_packages import PipConfig as PipConfig
     from aml_train.config.sections.image_packages import ProtectConfig as ProtectConfig
+    from aml_train.config.sections.image_papers import SbomConfig as SbomConfig
+    from aml_train.config.sections.image_papers import ScanConfig as ScanConfig
     from aml_train.config.sections.model import StagePolicy as StagePolicy
+    from aml_train.config.sections.passport import PassportConfig as PassportConfig
+    from aml_train.config.sections.passport import Requirement as Requirement
     from aml_train.config.sections.targets import ClusterConfig as ClusterConfig
     from aml_train.config.sections.targets import TargetConfig as TargetConfig
     from aml_train.config.sections.tests import ContainerLimits as ContainerLimits
@@ -58,10 +67,12 @@ _MODULES = {
     "json_schema": "document",
     "CommandLine": "job.command_line",
     "CommandJob": "job.load",
+    "PromotionConfig": "load",
     "Targets": "load",
     "check_text": "load",
     "load_command": "load",
     "load_config": "load",
+    "load_passport": "load",
     "load_promotion": "load",
     "load_targets": "load",
     "Config": "model",
@@ -80,8 +91,15 @@ _MODULES = {
     "OfedConfig": "sections.image_ofed",
     "PipConfig": "sections.image_packages",
     "ProtectConfig": "sections.image_packages",
+    "SbomConfig": "sections.image_papers",
+    "ScanConfig": "sections.image_papers",
     "SECRET_IN_URL": "sections.image_packages",
     "StagePolicy": "sections.model",
+    "IdentityConfig": "policy",
+    "PassportConfig": "sections.passport",
+    "PolicyConfig": "policy",
+    "Requirement": "sections.passport",
+    "load_policy": "policy",
     "ClusterConfig": "sections.targets",
     "TargetConfig": "sections.targets",
     "ContainerLimits": "sections.tests",

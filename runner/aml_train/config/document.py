@@ -13,6 +13,7 @@ from aml_train.config.sections.code import CODE, DATA, SETUP
 from aml_train.config.sections.gate import BASELINE, GATE
 from aml_train.config.sections.image import IMAGE
 from aml_train.config.sections.model import MODEL, PROMOTE
+from aml_train.config.sections.passport import PASSPORT
 from aml_train.config.sections.targets import TARGET, TARGETS
 from aml_train.config.sections.tests import TESTS
 from aml_train.config.sections.values import PATH
@@ -58,6 +59,7 @@ DOCUMENT: Final = Record(
         "baseline": Key(BASELINE, "Values that rules with `baseline` compare with."),
         "model": Key(MODEL, "Model that is registered after the gate."),
         "promote": Key(PROMOTE, "Conditions of promoting a model, by stage, such as `production`."),
+        "passport": Key(PASSPORT, "Signature of the registered model and of where it comes from."),
         "watch": Key(WATCH, "Bounds of the job's time, and what an interrupted run does to it."),
         "retry": Key(RETRY, "Resubmission, under the next attempt's name."),
         "cost": Key(COST, "Prices of nodes, and bounds of the job's cost."),

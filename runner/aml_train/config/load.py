@@ -25,6 +25,7 @@ from aml_train.config.sections.model import (
     model_config,
     stage_policies,
 )
+from aml_train.config.sections.passport import PassportConfig, check_requirements, passport_config
 from aml_train.config.sections.targets import TargetConfig, check_nodes, choose_target
 from aml_train.config.sections.tests import tests_config
 from aml_train.config.sections.watch import RetryConfig, WatchConfig, cost_config
@@ -43,7 +44,7 @@ _DOCUMENT: Final = replace(
     DOCUMENT, one_of=(), keys={**DOCUMENT.keys, "job": Key(Anything(), DOCUMENT.keys["job"].text)}
 )
 _OF_TARGETS: Final = ("target", "targets")
-_OF_PROMOTION: Final = (*_OF_TARGETS, "gate", "baseline", "model", "promote")
+_OF_PROMOTION: Final = (*_OF_TARGETS, "gate", "baseline", "model", "promote", "passport")
 
 
 def load_config(
@@ -142,6 +143,7 @@ class PromotionConfig:
         model: the name under ``model``; None if there is none.
         stages: ``promote``, by the stages' names in lower case.
         otherwise: what a model must meet in a stage that ``promote`` does not name: the run's gate.
+        passport: whose signatures count.
     """
 
     directory: Path
@@ -149,6 +151,7 @@ class PromotionConfig:
     model: str | None = None
     stages: Mapping[str, StagePolicy] = field(default_factory=dict)
     otherwise: StagePolicy = field(default_factory=StagePolicy)
+    passport: PassportConfig = field(default_factory=PassportConfig)
 
     def policy(self, stage: str) -> StagePolicy:
         """Return what a model must meet in *stage*."""
@@ -173,6 +176,20 @@ def load_targets(path: Path | None, *, directory: Path) -> Targets:
     return Targets(directory=file.parent, tree=_complete(reader.read(file), reader.faults))
 
 
+def load_passport(path: Path | None, *, directory: Path) -> PassportConfig:
+    """Read ``passport`` of the configuration, and no other keys.
+
+    Args:
+        path: the aml-train.yml; None for the one in *directory*, if there is any.
+        directory: where to look.
+
+    Raises:
+        InvalidError: the file cannot be read, or the key has a fault.
+    """
+    checked = load_targets(path, directory=directory).checked(("passport",))
+    return _complete(passport_config(checked), checked.faults)
+
+
 def load_promotion(path: Path | None, *, directory: Path, target: str | None) -> PromotionConfig:
     """Read what promoting a model needs: the target, the model and the rules.
 
@@ -194,6 +211,8 @@ def load_promotion(path: Path | None, *, directory: Path, target: str | None) ->
     chosen = choose_target(checked, target)
     check_gate(checked.tree, checked.faults)
     check_promote(checked)
+    passport = passport_config(checked)
+    check_requirements(checked, _demanding(checked))
     chosen = _complete(chosen, checked.faults)
     model = model_config(checked)
     return PromotionConfig(
@@ -202,7 +221,12 @@ def load_promotion(path: Path | None, *, directory: Path, target: str | None) ->
         model=model.name if model is not None else None,
         stages=stage_policies(checked),
         otherwise=default_policy(checked),
+        passport=passport,
     )
+
+
+def _demanding(checked: CheckedTree) -> Mapping[str, StagePolicy]:
+    return {name: policy for name, policy in stage_policies(checked).items() if policy.require}
 
 
 def _complete(made: T | None, faults: Faults) -> T:
@@ -327,6 +351,8 @@ class _Loader(Reader):
         chosen = choose_target(checked, target)
         check_gate(checked.tree, faults)
         check_promote(checked)
+        passport = passport_config(checked)
+        check_requirements(checked, _demanding(checked) if not faults else {})
         if job is not None and chosen is not None and not self.own_compute:
             check_nodes(checked, chosen, job.document)
         rules = () if faults else gate_rules(checked.tree)
@@ -344,6 +370,7 @@ class _Loader(Reader):
             baseline=baseline,
             model=model_config(checked),
             promote=stage_policies(checked),
+            passport=passport,
             target=chosen,
             watch=make(WatchConfig, checked.section("watch")),
             retry=make(RetryConfig, checked.section("retry")),

@@ -12,6 +12,7 @@ from aml_train.config.sections.code import CodeConfig, DataLink, SetupCommand
 from aml_train.config.sections.gate import BaselineConfig, GateRule
 from aml_train.config.sections.image import ImageConfig
 from aml_train.config.sections.model import ModelConfig, StagePolicy
+from aml_train.config.sections.passport import PassportConfig
 from aml_train.config.sections.targets import TargetConfig
 from aml_train.config.sections.tests import TestsConfig
 from aml_train.config.sections.watch import CostConfig, RetryConfig, WatchConfig
@@ -39,6 +40,7 @@ class Config:
     baseline: BaselineConfig | None = None
     model: ModelConfig | None
     promote: Mapping[str, StagePolicy] = field(default_factory=dict)
+    passport: PassportConfig = field(default_factory=PassportConfig)
     target: TargetConfig
     watch: WatchConfig = field(default_factory=WatchConfig)
     retry: RetryConfig = field(default_factory=RetryConfig)

@@ -103,6 +103,13 @@ class GateFailedError(AmlTrainError):
     status = "gate-failed"
 
 
+class PassportError(AmlTrainError):
+    """A passport cannot be issued, or what it states does not hold."""
+
+    exit_code = 9
+    status = "not-verified"
+
+
 class CancelledError(AmlTrainError):
     """The run was cancelled: by a signal, by a cap, or by anybody in the portal."""
 

@@ -48,6 +48,8 @@ TAG_METRIC: Final = "aml-train.metric."
 TAG_PARAMETER: Final = "aml-train.parameter."
 #: The gate's rules with value, limit and verdict, as JSON.
 TAG_RULES: Final = "aml-train.gate-rules"
+#: SHA-256 of the passport's bundle.
+TAG_PASSPORT: Final = "aml-train.passport"
 #: How many tags there was no room for, by kind.
 TAG_LEFT_OUT: Final = "aml-train.left-out"
 

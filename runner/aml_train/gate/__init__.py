@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from aml_train.gate.logged_tables import file_of as file_of
     from aml_train.gate.logged_tables import is_json as is_json
     from aml_train.gate.logged_tables import tables_of as tables_of
+    from aml_train.gate.recompute import RecordedRule as RecordedRule
+    from aml_train.gate.recompute import fault_of_rule as fault_of_rule
+    from aml_train.gate.recompute import word_of as word_of
     from aml_train.gate.rules import DataPolicy as DataPolicy
     from aml_train.gate.rules import Policies as Policies
     from aml_train.gate.rules import Rule as Rule
@@ -79,6 +82,9 @@ _MODULES = {
     "file_of": "logged_tables",
     "is_json": "logged_tables",
     "tables_of": "logged_tables",
+    "RecordedRule": "recompute",
+    "fault_of_rule": "recompute",
+    "word_of": "recompute",
     "DataPolicy": "rules",
     "Policies": "rules",
     "Rule": "rules",

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from aml_train.image.inputs import BaseImage as BaseImage
     from aml_train.image.inputs import ImageInputs as ImageInputs
     from aml_train.image.leftovers import sweep_leftovers as sweep_leftovers
+    from aml_train.image.papers import PAPER_TYPES as PAPER_TYPES
+    from aml_train.image.papers import SLSA_PROVENANCE as SLSA_PROVENANCE
     from aml_train.image.readiness.check import probe_image as probe_image
     from aml_train.image.readiness.facts import Facts as Facts
     from aml_train.image.readiness.judge import judge_facts as judge_facts
@@ -92,6 +94,8 @@ _MODULES = {
     "read_file": "collect",
     "unresolved_base": "collect",
     "sweep_leftovers": "leftovers",
+    "PAPER_TYPES": "papers",
+    "SLSA_PROVENANCE": "papers",
     "probe_image": "readiness.check",
     "Facts": "readiness.facts",
     "judge_facts": "readiness.judge",

@@ -23,6 +23,7 @@ from aml_train.image.build.cache import CACHE_TAG, LAYERS_TAG, Cache, engine_cac
 from aml_train.image.context import ImageContext
 from aml_train.image.disk import check_disk
 from aml_train.image.leftovers import candidate_tag
+from aml_train.image.papers import Papers, check_found, keep_papers, prepare_papers
 from aml_train.image.push import lost_part, push_image, read_back, release
 from aml_train.image.readiness.check import probe_image, store_facts
 from aml_train.image.readiness.facts import Facts
@@ -166,6 +167,7 @@ def _is_complete(ctx: ImageContext, found: Manifest) -> bool:
 def _reuse(ctx: ImageContext, found: Manifest) -> Tested:
     """Verify the image that the registry has, and give it the tags of this run."""
     record = verify_found(ctx, found)
+    check_found(ctx, found)
     for tag in (_digest_tag(found.digest), *ctx.release_tags):
         head = ctx.registry.head_manifest(ctx.repository, tag)
         if head is None or head.digest != found.digest:
@@ -182,7 +184,8 @@ def _build_and_release(ctx: ImageContext, started: float, *, force: bool) -> Tes
         manifest, record, facts = _build_and_verify(ctx, candidate, started, force=force)
         other = None if force else _released_meanwhile(ctx, manifest)
         if other is None:
-            _release(ctx, manifest, record, facts)
+            papers = prepare_papers(ctx, manifest, started)
+            _release(ctx, manifest, record, facts, papers)
     except Exception:
         candidate.remove()
         raise
@@ -230,7 +233,7 @@ def _build_and_verify(
     return manifest, make_record(ctx, manifest.digest, results, facts), facts
 
 
-def _release(ctx: ImageContext, manifest: Manifest, record: TestRecord | None, facts: Facts) -> None:
+def _release(ctx: ImageContext, manifest: Manifest, record: TestRecord | None, facts: Facts, papers: Papers) -> None:
     """Put the image under its tags; the address, by which readers find all, is last."""
     tags = (_digest_tag(manifest.digest), *ctx.release_tags)
     release(ctx.registry, manifest, source=ctx.candidates, repository=ctx.repository, tags=tags)
@@ -238,6 +241,7 @@ def _release(ctx: ImageContext, manifest: Manifest, record: TestRecord | None, f
     if record is not None:
         store_record(ctx.registry, ctx.repository, record)
     store_facts(ctx.registry, ctx.repository, manifest.digest, facts)
+    keep_papers(ctx, manifest, papers)
     # The next build's cache is no part of the release.
     for tag in (ctx.spec.address_tag, CACHE_TAG):
         ctx.registry.put_tag(ctx.repository, tag, manifest)

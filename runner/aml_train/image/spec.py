@@ -14,13 +14,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from aml_train.config import ContainerLimits, ImageConfig, ProtectConfig, SecretConfig
+from aml_train.config import ContainerLimits, ImageConfig, ProtectConfig, ScanConfig, SecretConfig
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
 from aml_train.image.build_secrets import SecretAccess
 from aml_train.image.dockerfile.ofed import plan_ofed
 from aml_train.image.dockerfile.render import render_dockerfile
 from aml_train.image.inputs import BaseImage, ImageInputs
+from aml_train.image.sbom import SbomSpec
 
 FORMAT: Final = 3
 """Enters every address: raise it when an image is built differently from the same inputs."""
@@ -84,6 +85,9 @@ class ImageSpec:
         build_args, target: of a Dockerfile of the user's own.
         protect: the packages that the build of a user's Dockerfile must leave as in the base; None if the
             rendered text sees to it.
+        provenance: whether a build states what went into it; not covered by the address.
+        sbom: what lists the packages; None for no list; not covered by the address.
+        scan: which known vulnerabilities fail the image; not covered by the address.
     """
 
     base: BaseImage
@@ -100,6 +104,9 @@ class ImageSpec:
     build_args: Mapping[str, str] = field(default_factory=dict)
     target: str | None = None
     protect: ProtectConfig | None = None
+    provenance: bool = True
+    sbom: SbomSpec | None = None
+    scan: ScanConfig | None = None
 
     @property
     def address_tag(self) -> str:
@@ -162,7 +169,14 @@ def plan_image(config: ImageConfig, base: BaseImage, inputs: ImageInputs | None,
         target=target,
         protect=config.protect if config.dockerfile is not None else None,
         checks=_check_policy(config),
+        provenance=config.provenance,
+        sbom=_sbom(config),
+        scan=config.scan,
     )
+
+
+def _sbom(config: ImageConfig) -> SbomSpec | None:
+    return SbomSpec(format=config.sbom.format, image=config.sbom.image) if config.sbom is not None else None
 
 
 def content_address(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
     from aml_train.config import ClusterConfig
-    from aml_train.image import RegistryLocation
+    from aml_train.image import Registry, RegistryLocation
 
 #: Seconds for which a run waits for a container that has stopped: enough to start it, and to replace it by a newer one.
 PATIENCE: Final = 120.0
@@ -158,6 +158,10 @@ class LocalTarget:
         from aml_train.image import find_image
 
         return find_image(spec, location=self._location())
+
+    def registry(self, host: str) -> Registry | None:
+        """Return the client of the loopback registry by the name that jobs have for it."""
+        return self._location().client() if host == self.names.registry_for_jobs else None
 
     def _location(self) -> RegistryLocation:
         from aml_train.image import RegistryLocation

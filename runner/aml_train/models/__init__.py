@@ -15,8 +15,21 @@ if TYPE_CHECKING:
     from aml_train.models.browse import metrics_of as metrics_of
     from aml_train.models.browse import version_facts as version_facts
     from aml_train.models.catalogue import LockedRecord as LockedRecord
+    from aml_train.models.catalogue import StoredFile as StoredFile
     from aml_train.models.lineage import Tracer as Tracer
     from aml_train.models.lineage import render_lineage as render_lineage
+    from aml_train.models.passport.documents import ml_bom as ml_bom
+    from aml_train.models.passport.documents import model_card as model_card
+    from aml_train.models.passport.envelope import Signer as Signer
+    from aml_train.models.passport.issue import PASSPORT_FILE as PASSPORT_FILE
+    from aml_train.models.passport.issue import issue_passport as issue_passport
+    from aml_train.models.passport.keyless import KeylessSigner as KeylessSigner
+    from aml_train.models.passport.keys import load_signer as load_signer
+    from aml_train.models.passport.manifest import SIGNATURE_FILE as SIGNATURE_FILE
+    from aml_train.models.passport.observe import Desk as Desk
+    from aml_train.models.passport.trust import load_trust as load_trust
+    from aml_train.models.passport.values import Verification as Verification
+    from aml_train.models.passport.verify import Verifier as Verifier
     from aml_train.models.promotion.promote import Promoter as Promoter
     from aml_train.models.promotion.request import Confirm as Confirm
     from aml_train.models.promotion.request import Promotion as Promotion
@@ -35,6 +48,19 @@ _MODULES = {
     "list_models": "browse",
     "metrics_of": "browse",
     "version_facts": "browse",
+    "StoredFile": "catalogue",
+    "ml_bom": "passport.documents",
+    "model_card": "passport.documents",
+    "PASSPORT_FILE": "passport.issue",
+    "SIGNATURE_FILE": "passport.manifest",
+    "Signer": "passport.envelope",
+    "issue_passport": "passport.issue",
+    "KeylessSigner": "passport.keyless",
+    "load_signer": "passport.keys",
+    "Desk": "passport.observe",
+    "load_trust": "passport.trust",
+    "Verification": "passport.values",
+    "Verifier": "passport.verify",
     "Tracer": "lineage",
     "render_lineage": "lineage",
     "Promoter": "promotion.promote",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from aml_train.jobs import ModelView
@@ -79,3 +80,31 @@ class PromotionStore(Protocol):
         Raises:
             ServiceError: another process holds it for too long, or the storage refuses or does not answer.
         """
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredFile:
+    """A file in the workspace's storage; its path is relative."""
+
+    path: str
+    size: int
+    read: Callable[[], Iterator[bytes]] = field(repr=False)
+
+
+class PaperStore(Protocol):
+    """The files that passports are about, and the passports of a workspace's models.
+
+    Every method raises ServiceError if the storage refuses or does not answer, InvalidError for another kind of storage.
+    """
+
+    def model_files(self, model: ModelView) -> Iterator[StoredFile]:
+        """Yield the files of a registered version, from the place that it names."""
+
+    def code_files(self, job: str) -> Iterator[StoredFile] | None:
+        """Return the files of the code snapshot that *job* ran; None if it ran none."""
+
+    def read(self, model: str, version: str, name: str) -> bytes:
+        """Return a document that is kept with a version; empty for none."""
+
+    def write(self, model: str, version: str, name: str, content: bytes) -> None:
+        """Keep a document with a version; one of that name is replaced."""

@@ -113,9 +113,13 @@ def lineage_tags(job: JobView, *, metrics: Mapping[str, float], decision: Decisi
     judged = {rule.metric for rule in decision.rules}
     tags |= {f"{TAG_METRIC}{name}": repr(float(metrics[name])) for name in sorted(judged & metrics.keys())}
     tags |= {f"{TAG_DATA}{name}": value for name, value in data_of(job.tags, job.inputs).items()}
-    for name, value in sorted(job.parameters.items()):
-        tags[f"{TAG_PARAMETER}{name}"] = "***" if _SECRET.search(name) else value
+    tags |= {f"{TAG_PARAMETER}{name}": value for name, value in shown_parameters(job).items()}
     return tags | {f"{TAG_METRIC}{name}": repr(float(value)) for name, value in sorted(metrics.items())}
+
+
+def shown_parameters(job: JobView) -> dict[str, str]:
+    """Return the job's parameters; the values of secrets are left out."""
+    return {name: "***" if _SECRET.search(name) else value for name, value in sorted(job.parameters.items())}
 
 
 def _rules(decision: Decision) -> str:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from aml_train.pipeline.compare import parse_reference as parse_reference
     from aml_train.pipeline.doctor.diagnose import DoctorProject as DoctorProject
     from aml_train.pipeline.doctor.diagnose import diagnose as diagnose
+    from aml_train.pipeline.passport import open_verifier as open_verifier
+    from aml_train.pipeline.passport import policy_of as policy_of
     from aml_train.pipeline.plan import Plan as Plan
     from aml_train.pipeline.plan import for_job as for_job
     from aml_train.pipeline.plan import origin_of as origin_of
@@ -55,6 +57,8 @@ _MODULES = {
     "run_prepared": "prepare",
     "sweep_engine": "prepare",
     "repository_of": "project_name",
+    "open_verifier": "passport",
+    "policy_of": "passport",
     "open_promoter": "promotion",
     "run_promotion": "promotion",
     "BRANCH_VARIABLE": "resolve",

@@ -12,6 +12,7 @@ from aml_train.core.errors import AmlTrainError
 from aml_train.core.events import Listener, Notice, Stage, report_stage
 from aml_train.core.masking import Masker
 from aml_train.jobs import LiveJob, Workspace
+from aml_train.models import Signer
 from aml_train.pipeline.plan import Plan
 from aml_train.pipeline.result import RunOptions, RunResult
 from aml_train.pipeline.sdk import SdkLoader
@@ -60,6 +61,7 @@ class RunContext:
         secrets: masks secrets in the job's logs and tables.
         sdk: loads the SDK as soon as a submission is certain.
         progress: what was reached so far.
+        signer: returns who signs passports; None if none are configured.
     """
 
     plan: Plan
@@ -70,6 +72,7 @@ class RunContext:
     secrets: Masker = field(default_factory=Masker)
     sdk: SdkLoader = field(default_factory=SdkLoader)
     progress: Progress = field(default_factory=Progress)
+    signer: Callable[[], Signer | None] = lambda: None
 
     def stage(self, name: Stage, title: str) -> AbstractContextManager[list[str]]:
         """Report a stage. The block appends its summary to the list that it receives."""

@@ -19,6 +19,7 @@ from aml_train.config import (
     CostConfig,
     GateRule,
     ImageConfig,
+    PassportConfig,
     RetryConfig,
     WatchConfig,
 )
@@ -52,6 +53,7 @@ class Plan:
         cluster: what the job's compute is to be, where more than its name is said.
         notices: remarks for the user.
         origin: what the job's tags say of where it comes from; None outside a git repository.
+        passport: who signs the passport of the model.
         project: what the project is called, where the configuration names neither image nor job.
     """
 
@@ -70,6 +72,7 @@ class Plan:
     baseline: BaselineConfig | None = None
     origin: Origin | None = None
     project: ProjectName | None = None
+    passport: PassportConfig = field(default_factory=PassportConfig)
 
     @property
     def environment(self) -> Any:
@@ -117,6 +120,7 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url
     origin = origin_of(config, resolved.commit)
     return Plan(
         origin=origin,
+        passport=config.passport,
         project=project,
         image=image,
         tests=tests,

@@ -24,6 +24,7 @@ from aml_train.core.streams import lasting_output
 from aml_train.image import secret_access
 from aml_train.jobs import TargetNames
 from aml_train.pipeline.context import RunContext
+from aml_train.pipeline.passport import make_signer
 from aml_train.pipeline.plan import Plan, make_plan
 from aml_train.pipeline.resolve import BRANCH_VARIABLE, RUN_URL_VARIABLE, Commit, read_commit, read_project, resolve
 from aml_train.pipeline.result import RunOptions, RunResult
@@ -219,6 +220,7 @@ def run_prepared(
             clock=Clock(now=elapsed, sleep=time.sleep),
             secrets=masker,
             sdk=sdk,
+            signer=functools.cache(lambda: make_signer(config.passport, host.environ, host.assertion)),
         )
     )
 

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from aml_train.azure import HttpWay
-from aml_train.config import TargetConfig
+from aml_train.config import PolicyConfig, TargetConfig
 from aml_train.core.clock import Clock
 from aml_train.core.errors import AmlTrainError, CancelledError
 from aml_train.core.events import Listener, RunFinished
-from aml_train.models import LockedRecord, Promoter, Promotion, Tracer
+from aml_train.models import LockedRecord, Promoter, Promotion, Tracer, Verifier, load_trust
 from aml_train.pipeline.evaluate import evaluate
+from aml_train.pipeline.passport import open_desk
 from aml_train.pipeline.target import Host, open_workspace
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 _STATUS: Final = {"promote": "promoted", "rollback": "rolled-back"}
 
 
-def open_promoter(host: Host, target: TargetConfig, directory: Path, emit: Listener) -> Promoter:
+def open_promoter(
+    host: Host, target: TargetConfig, directory: Path, emit: Listener, *, policy: PolicyConfig | None = None
+) -> Promoter:
     """Open a workspace for promotions; start the local AzureML if it does not run.
 
     Args:
@@ -31,9 +34,10 @@ def open_promoter(host: Host, target: TargetConfig, directory: Path, emit: Liste
         target: which target.
         directory: the project folder, which may have a config.json.
         emit: receives every event.
+        policy: whose signatures of passports count, for stages that demand one.
 
     Raises:
-        InvalidError: the target's workspace is not configured, or the password of the registry's user is missing.
+        InvalidError: the target's workspace is not configured, a key of the policy cannot be read, or the password of the registry's user is missing.
         ServiceError: there is nothing to sign in with, or the local AzureML does not start.
     """
     from aml_train.azure import AzureCatalogue, password_of
@@ -43,14 +47,20 @@ def open_promoter(host: Host, target: TargetConfig, directory: Path, emit: Liste
         password_of(target, host.environ)  # a missing one is reported before anything is looked up
     clock = Clock(now=time.monotonic, sleep=time.sleep)
     catalogue = AzureCatalogue(connection.service, clock)
+    tracer = Tracer(service=connection.service, catalogue=catalogue, registry=connection.registry)
+    verifier = None
+    if policy is not None:
+        desk = open_desk(connection.service, connection.registry)
+        verifier = Verifier(desk=desk, trace=tracer.trace, trust=load_trust(policy))
     return Promoter(
         service=connection.service,
         catalogue=catalogue,
         store=DefaultDatastore(connection.service, clock),
-        tracer=Tracer(service=connection.service, catalogue=catalogue, registry=connection.registry),
+        tracer=tracer,
         evaluate=evaluate,
         clock=clock,
         listener=emit,
+        verify=verifier.verify if verifier is not None else None,
     )
 
 

@@ -91,6 +91,9 @@ class Target(Protocol):
     def find_image(self, spec: ImageSpec) -> Tested | None:
         """Return the image if it exists in the target's registry; build and run nothing."""
 
+    def registry(self, host: str) -> Registry | None:
+        """Return the client of a registry by its host; None for one that is not reached."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Connection:

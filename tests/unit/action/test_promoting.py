@@ -54,7 +54,9 @@ def act(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
     (tmp_path / "aml-train.yml").write_text(CONFIG)
 
     def run(place: Place, **given: str) -> Ran:
-        def opened(_host: object, _target: object, _directory: object, listener: Listener) -> Promoter:
+        def opened(
+            _host: object, _target: object, _directory: object, listener: Listener, **_more: object
+        ) -> Promoter:
             return replace(place.promoter(), listener=listener)
 
         monkeypatch.setattr("aml_train.pipeline.promotion.open_promoter", opened)

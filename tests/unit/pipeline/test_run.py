@@ -30,6 +30,7 @@ from aml_train.core.references import ImageRef
 from aml_train.core.threads import CancelToken
 from aml_train.gate.rules import parse_rule
 from aml_train.image.inputs import BaseImage
+from aml_train.image.registry.client import Registry
 from aml_train.image.spec import ImageSpec, Tested, TestSpec
 from aml_train.jobs.pace import Pace
 from aml_train.jobs.spec import JobSpec, JobTemplate, TargetNames
@@ -91,6 +92,9 @@ class FakeTarget:
         if isinstance(self.compute, AmlTrainError):
             raise self.compute
         self.ensured.append(cluster)
+
+    def registry(self, host: str) -> Registry | None:
+        return None
 
     def find_image(self, spec: ImageSpec) -> Tested | None:
         return None if isinstance(self.image, AmlTrainError) else self.image

@@ -102,7 +102,7 @@ class DataWorkspace:
             case DatastorePath():
                 return address
             case Asset():
-                return self._follow(self.asset(address).uri, f"The data asset {address.name}")
+                return self.follow(self.asset(address).uri, f"The data asset {address.name}")
             case JobOutput():
                 return self._job_output(address)
 
@@ -195,11 +195,12 @@ class DataWorkspace:
             # The place of an output whose job does not name one.
             f"azureml://datastores/{self.default_datastore()}/paths/azureml/{address.job}/{name}/"
         )
-        base = self._follow(uri, f"The output {address.output} of the job {address.job}")
+        base = self.follow(uri, f"The output {address.output} of the job {address.job}")
         path = f"{base.path.rstrip('/')}/{address.path}" if address.path or base.path else ""
         return DatastorePath(datastore=base.datastore, path=path.lstrip("/"))
 
-    def _follow(self, uri: str, what: str) -> DatastorePath:
+    def follow(self, uri: str, what: str) -> DatastorePath:
+        """Return where in a datastore an address of the service leads; *what* is at it."""
         if uri.startswith("https://"):
             return self._by_url(uri, what)
         try:

@@ -29,6 +29,7 @@ from aml_train.config.sections.image_packages import (
     conda_config,
     pip_config,
 )
+from aml_train.config.sections.image_papers import SBOM, SCAN, SbomConfig, ScanConfig, sbom_config, scan_config
 from aml_train.config.sections.image_paths import ImageTree
 from aml_train.config.sections.values import PATH, VARIABLE_NAME, VARIABLES
 from aml_train.config.yaml.nodes import Mark, shown
@@ -256,6 +257,17 @@ class ImageConfig:
         "Whether the tag of the digest is locked in an Azure Container Registry; true by default.",
         default=True,
     )
+    provenance: bool = key(
+        Flag(), "Whether the image gets a statement of what went into its build; true by default.", default=True
+    )
+    sbom: SbomConfig | None = key(
+        SBOM, "List of the packages of the image, made by syft; none by default.", default=None
+    )
+    scan: ScanConfig | None = key(
+        SCAN,
+        "Known vulnerabilities that fail the image, by a scanner that reads `sbom`; none by default.",
+        default=None,
+    )
     platform: str | None = key(
         Choice(words=("linux/amd64", "linux/arm64")),
         "`linux/amd64` or `linux/arm64`; the engine's by default.",
@@ -312,11 +324,17 @@ def image_config(checked: CheckedTree) -> ImageConfig | None:
         ca_certificates=_certificates(image, found.get("ca-certificates", ())),
         secrets=_secrets(image, found.get("secrets", {})),
         protect=make(ProtectConfig, found.get("protect", {})),
+        sbom=sbom_config(found.get("sbom")),
+        scan=scan_config(found.get("scan")),
         dockerfile=_dockerfile(image, found.get("dockerfile")),
         ignored_checks=tuple(found.get("checks", {}).get("ignore", ())),
         where=image.mark("base" if "base" in found else "dockerfile").where,
     )
     _check_secrets(image, config)
+    if config.scan is not None and config.sbom is None:
+        image.fault(
+            "`image.scan` needs `image.sbom`", "scan", why="it reads the list of packages", remedy="add `sbom: spdx`"
+        )
     if config.dockerfile is not None:
         why, remedy = "nothing is added to the image of a Dockerfile", "write it into the Dockerfile"
         for name in sorted(found.keys() & rendered_keys(ImageConfig)):

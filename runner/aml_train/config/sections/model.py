@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 from aml_train.config.job.grammar import ASSET_NAME
 from aml_train.config.section import CheckedTree, key, make, record, section
 from aml_train.config.sections.gate import GATE, GateRule, check_gate, gate_rules
+from aml_train.config.sections.passport import REQUIRE, Requirement
 from aml_train.config.sections.values import inside
 from aml_train.config.yaml.nodes import MapNode, ScalarNode, find, join, shown
 from aml_train.config.yaml.shapes import Choice, Flag, Text, nearest
@@ -103,6 +104,10 @@ PROMOTE: Final = Table(
                     GATE,
                     "Rules for this stage, instead of those of a run; `baseline` is the model that is in the stage now.",
                 ),
+                "require": Key(
+                    REQUIRE,
+                    "Requirements that the model's passport must meet: `signature`, `provenance`, `tests`; none by default.",
+                ),
                 "bootstrap": Key(
                     Flag(),
                     "Whether rules that need a baseline are skipped while the stage is empty; `baseline.bootstrap` by default.",
@@ -122,6 +127,7 @@ class StagePolicy:
         rules: the gate; its baseline is the model that is in the stage.
         bootstrap: whether rules that need a baseline are skipped while the stage is empty.
         data: what becomes of the gate if the model in the stage has read other data.
+        require: what the passport of the version must show; nothing to verify without any.
         where: ``file:line``; empty if the file has no entry for the stage.
     """
 
@@ -129,6 +135,7 @@ class StagePolicy:
     rules: tuple[GateRule, ...] = ()
     bootstrap: bool = False
     data: DataPolicy = "warn"
+    require: tuple[Requirement, ...] = ()
     where: str = ""
 
 
@@ -205,6 +212,7 @@ def stage_policies(checked: CheckedTree) -> dict[str, StagePolicy]:
             sources=tuple(one.lower() for one in ((sources,) if isinstance(sources, str) else sources)),
             rules=gate_rules(entry.node) if isinstance(entry.node, MapNode) and "gate" in given else default.rules,
             bootstrap=given.get("bootstrap", default.bootstrap),
+            require=tuple(given.get("require", ())),
             where=entry.mark.where,
         )
     return found

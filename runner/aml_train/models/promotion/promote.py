@@ -9,14 +9,14 @@ written down and not done does it, and is then judged against it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from aml_train.config import BaselineConfig, GateRule
 from aml_train.core.clock import Clock
-from aml_train.core.errors import CancelledError, GateFailedError, ServiceError
+from aml_train.core.errors import CancelledError, GateFailedError, InvalidError, ServiceError
 from aml_train.core.events import (
     BaselineCompared,
     Listener,
@@ -30,6 +30,7 @@ from aml_train.gate import Decision, GateResult, series_of
 from aml_train.jobs import ModelView, Workspace
 from aml_train.models.catalogue import Catalogue, PromotionStore
 from aml_train.models.lineage import LineageStep, Tracer
+from aml_train.models.passport.values import Verification
 from aml_train.models.promotion.change import apply, decoded, finish, new_change, proposal, title
 from aml_train.models.promotion.choose import (
     StageState,
@@ -63,7 +64,10 @@ class Evaluate(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Promoter:
-    """Promotes and rolls back in one workspace."""
+    """Promotes and rolls back in one workspace.
+
+    *verify* verifies a version's passport, for stages that demand one; None if no policy is configured.
+    """
 
     service: Workspace
     catalogue: Catalogue
@@ -72,6 +76,7 @@ class Promoter:
     evaluate: Evaluate
     clock: Clock
     listener: Listener
+    verify: Callable[[ModelView], Verification] | None = None
 
     def promote(self, request: PromotionRequest, confirm: Confirm | None = None) -> Promotion:
         """Have a version in a stage, if it meets what the stage asks for.
@@ -80,8 +85,8 @@ class Promoter:
 
         Raises:
             CancelledError: *confirm* returned False. Nothing is changed.
-            GateFailedError: it does not meet the gate or comes from the wrong stage, its lineage is broken, or another version got
-                into the stage meanwhile. Nothing is changed.
+            GateFailedError: it does not meet the gate or comes from the wrong stage, its lineage is broken, its passport does not
+                show what the stage demands, or another version got into the stage meanwhile. Nothing is changed.
             InvalidError: the request cannot be understood.
             ServiceError: there is no such version, or the service or the storage refuses or does not answer.
         """
@@ -100,6 +105,7 @@ class Promoter:
                 f"The lineage of {title(chosen)} is broken: {_sentences(lineage)}",
                 hint="Nothing was changed. See: aml-train model lineage; train it again, or promote another version.",
             )
+        self._demand(request, chosen)
         decision = self._decide(request, chosen, previous)
         change = new_change(request, "promote", chosen, previous, lineage, decision)
         return self._carry_out(request, change, state, chosen, decision=decision, lineage=lineage, confirm=confirm)
@@ -172,6 +178,26 @@ class Promoter:
                 if step.state == "unknown":
                     self.listener(Notice(text=f"{step.kind} {step.name}: {step.detail}", level="warning"))
         return lineage
+
+    def _demand(self, request: PromotionRequest, chosen: ModelView) -> None:
+        """Verify the version's passport, if the stage demands one."""
+        policy = request.policy
+        if not policy.require:
+            return
+        if self.verify is None:
+            raise InvalidError(
+                f"`promote.{request.stage}.require` needs `passport.policy` ({policy.where}).",
+                hint="Name a policy file with the public keys or identities that may sign: docs/passport.md",
+            )
+        with self._stage("lineage", f"Verify the passport of {title(chosen)}") as summary:
+            found = self.verify(chosen)
+            if faults := found.faults(policy.require):
+                raise GateFailedError(
+                    f"The passport of {title(chosen)} does not show what {request.stage} demands ({policy.where}):\n"
+                    + "\n".join(faults),
+                    hint=f"Nothing was changed. See: aml-train verify {chosen.name}:{chosen.version}",
+                )
+            summary.append(f"signed by {found.signer}" if found.signer else "nothing is refused")
 
     def _decide(self, request: PromotionRequest, chosen: ModelView, previous: Sequence[ModelView]) -> Decision:
         policy = request.policy

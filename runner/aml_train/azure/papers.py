@@ -1,0 +1,81 @@
+"""Files of models and of code in a workspace's storage, and the passports there."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Final
+from urllib.parse import quote
+
+from aml_train.azure.blob.address import DatastorePath, LocalPath, parse_address
+from aml_train.azure.blob.datastores import DataWorkspace
+from aml_train.azure.blob.operations import Place
+from aml_train.azure.blob.storage import Entry, Storage
+from aml_train.azure.workspace import AzureRest
+from aml_train.core.errors import ServiceError
+from aml_train.jobs import ModelView
+from aml_train.models import StoredFile
+
+_API: Final = {"api-version": "2023-04-01"}
+_FOLDER: Final = "aml-train/passport"
+_CHUNK: Final = 8 << 20
+
+
+class AzurePapers:
+    """See :class:`aml_train.models.catalogue.PaperStore`.
+
+    Passports are in the default datastore: ``aml-train/passport/MODEL/VERSION/NAME``.
+    """
+
+    def __init__(self, rest: AzureRest, data: DataWorkspace) -> None:
+        self._rest = rest
+        self._data = data
+
+    def model_files(self, model: ModelView) -> Iterator[StoredFile]:
+        """See :meth:`aml_train.models.catalogue.PaperStore.model_files`."""
+        address = parse_address(model.path)
+        if isinstance(address, LocalPath):
+            raise ServiceError(
+                f"The files of {model.name} version {model.version} are at {model.path}, no datastore."
+            )
+        return self._files(self._data.locate(address), model.path)
+
+    def code_files(self, job: str) -> Iterator[StoredFile] | None:
+        """See :meth:`aml_train.models.catalogue.PaperStore.code_files`."""
+        what = f"Looking for the code of the job {job}"
+        found = self._rest.find_job(job)
+        code = None if found is None else found.optional_text("properties.codeId")
+        if not code:
+            return None
+        version = self._rest.need("GET", f"{self._rest.cloud.arm}{quote(code)}", what, params=_API)
+        uri = version.text("properties.codeUri")
+        return self._files(self._data.follow(uri, f"The code of the job {job}"), uri)
+
+    def read(self, model: str, version: str, name: str) -> bytes:
+        """See :meth:`aml_train.models.catalogue.PaperStore.read`."""
+        storage = self._storage()
+        entry = storage.find(_name(model, version, name))
+        return b"" if entry is None else storage.read(entry, 0, entry.size)
+
+    def write(self, model: str, version: str, name: str, content: bytes) -> None:
+        """See :meth:`aml_train.models.catalogue.PaperStore.write`."""
+        md5 = hashlib.md5(content, usedforsecurity=False).digest()
+        self._storage().put(_name(model, version, name), content, md5=md5)
+
+    def _storage(self) -> Storage:
+        return self._data.storage(self._data.default_datastore())
+
+    def _files(self, where: DatastorePath, address: str) -> Iterator[StoredFile]:
+        storage = self._data.storage(where.datastore)
+        for relative, entry in Place(storage=storage, path=where.path, address=address).find().items:
+            yield StoredFile(path=relative, size=entry.size, read=lambda entry=entry: _chunks(storage, entry))  # type: ignore[misc]
+
+
+def _chunks(storage: Storage, entry: Entry) -> Iterator[bytes]:
+    """Yield a blob's contents; the storage refuses if it changes meanwhile."""
+    for offset in range(0, entry.size, _CHUNK):
+        yield storage.read(entry, offset, min(_CHUNK, entry.size - offset))
+
+
+def _name(model: str, version: str, name: str) -> str:
+    return f"{_FOLDER}/{model}/{version}/{name}"

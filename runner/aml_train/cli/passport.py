@@ -1,0 +1,177 @@
+"""The commands ``verify``, ``model passport``, ``model card`` and ``model bom``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from aml_train.cli.options import ProjectOptions, target_options
+from aml_train.cli.result import json_option, print_result, result_text
+from aml_train.cli.text import printable
+
+if TYPE_CHECKING:
+    from aml_train.config import PolicyConfig
+    from aml_train.jobs import ModelView
+    from aml_train.models import Verification, Verifier
+
+_POLICY = click.option(
+    "--policy",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The policy that names whose signatures count.  [default: `passport.policy`]",
+)
+_OUTPUT = click.option(
+    "-o", "--output", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False), help="Write it into a file."
+)
+
+
+@click.command()
+@click.argument("address", metavar="MODEL[:VERSION|@STAGE]")
+@_POLICY
+@target_options
+@json_option()
+def verify(address: str, project: ProjectOptions, policy: Path | None, *, as_json: bool) -> None:
+    """Verify the passport of a model version, by default of the newest one.
+
+    Everything that can be looked up or computed again is: the digest of each file of the model, the image, the record of its tests,
+    its provenance, the code snapshot, the metrics, the gate's decision, data and parameters, tags, and the signatures.
+
+    \b
+    ✓ recomputed: looked up or computed again      ✓ signed: a signer that the policy names says so
+    · stated: written down, and not proved         ? unknown: the look-up failed
+    ✗ refused: it does not hold
+
+    Exit codes: 0, 2 invalid, 8 the service, 9 a claim is refused or the policy demands more.
+    """
+    from aml_train.core.errors import PassportError
+
+    rules, _, found, _ = _verified(address, project, policy)
+    if as_json:
+        print_result(found.facts())
+    else:
+        for line in found.lines():
+            click.echo(printable(line))
+    if faults := found.faults(rules.require if rules is not None else ()):
+        raise PassportError(f"{found.model} is not verified:\n" + "\n".join(faults))
+
+
+@click.command("passport")
+@click.argument("address", metavar="MODEL[:VERSION|@STAGE]")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FOLDER",
+    required=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The folder to write into; it is made if it does not exist.",
+)
+@target_options
+def passport(address: str, project: ProjectOptions, output: Path) -> None:
+    """Write the signed documents of a model version, for other verifiers.
+
+    \b
+    model.sig               for model_signing: the digests of the model's files
+    passport.sigstore.json  for cosign and Sigstore's clients: the passport
+
+    Nothing is verified. Exit codes: 0, 2 invalid, 8 the service, 9 there is no passport.
+    """
+    from aml_train.core.errors import PassportError
+    from aml_train.models import PASSPORT_FILE, SIGNATURE_FILE
+
+    verifier, model = _open(address, project, None)
+    output.mkdir(parents=True, exist_ok=True)
+    for name in (SIGNATURE_FILE, PASSPORT_FILE):
+        content = verifier.desk.store.read(model.name, model.version, name)
+        if not content:
+            raise PassportError(
+                f"{model.name}:{model.version} has no {name}.", hint="Sign models: `passport` in aml-train.yml."
+            )
+        (output / name).write_bytes(content)
+        click.echo(str(output / name))
+
+
+@click.command("card")
+@click.argument("address", metavar="MODEL[:VERSION|@STAGE]")
+@_OUTPUT
+@_POLICY
+@target_options
+def card(address: str, project: ProjectOptions, policy: Path | None, output: Path | None) -> None:
+    """Write a model card (Markdown) from a verified passport.
+
+    Exit codes: 0, 2 invalid, 8 the service, 9 the passport does not hold.
+    """
+    from aml_train.models import model_card
+
+    _write_document(address, project, policy, output, lambda found, text: model_card(found, text))
+
+
+@click.command("bom")
+@click.argument("address", metavar="MODEL[:VERSION|@STAGE]")
+@_OUTPUT
+@_POLICY
+@target_options
+def bom(address: str, project: ProjectOptions, policy: Path | None, output: Path | None) -> None:
+    """Write an ML-BOM (CycloneDX 1.6, JSON) from a verified passport.
+
+    Exit codes: 0, 2 invalid, 8 the service, 9 the passport does not hold.
+    """
+    from aml_train.models import ml_bom
+
+    def make(found: Verification, text: str | None) -> str:
+        return result_text(ml_bom(found, text)) + "\n"
+
+    _write_document(address, project, policy, output, make)
+
+
+def _write_document(
+    address: str,
+    project: ProjectOptions,
+    policy: Path | None,
+    output: Path | None,
+    make: Callable[[Any, str | None], str],
+) -> None:
+    from aml_train.core.errors import PassportError
+
+    rules, _, found, model = _verified(address, project, policy)
+    if faults := found.faults(rules.require if rules is not None else ()):
+        raise PassportError(f"{found.model} is not verified:\n" + "\n".join(faults))
+    text = make(found, model.description)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        output.write_text(text, encoding="utf-8")
+
+
+def _verified(
+    address: str, project: ProjectOptions, policy: Path | None
+) -> tuple[PolicyConfig | None, Verifier, Verification, ModelView]:
+    rules = _rules(project, policy)
+    verifier, model = _open(address, project, rules)
+    return rules, verifier, verifier.verify(model), model
+
+
+def _rules(project: ProjectOptions, named: Path | None) -> PolicyConfig | None:
+    """Return the policy of the command line, else that of the configuration."""
+    from aml_train.config import load_passport
+    from aml_train.pipeline import policy_of
+
+    if named is not None:
+        return policy_of(None, named.absolute(), project.directory)
+    return policy_of(load_passport(project.config, directory=project.directory), None, project.directory)
+
+
+def _open(address: str, project: ProjectOptions, rules: PolicyConfig | None) -> tuple[Verifier, ModelView]:
+    from aml_train.cli.console import ConsoleListener
+    from aml_train.models import find_model
+    from aml_train.pipeline import Host, open_verifier
+
+    targets = project.targets()
+    host = Host(environ=dict(os.environ))
+    target = targets.named(project.target)
+    verifier = open_verifier(host, target, targets.directory, rules, ConsoleListener(sys.stderr))
+    return verifier, find_model(verifier.desk.service, address)

@@ -1,0 +1,158 @@
+"""The list of packages of an image (SBOM), made by syft in the image itself.
+
+syft's program is copied into a container of the image, which has no network, and lists the file system that a job sees: the
+packages of apt, pip, conda and of the base. Nothing is exported or pulled again, and no one gets the engine's socket. The
+program comes from this machine (the extra ``sbom`` installs it), or from an image of it that the configuration names by digest.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from aml_train.core.errors import ImageError
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+SbomFormat = Literal["spdx", "cyclonedx"]
+SBOM_TYPES: Final[Mapping[SbomFormat, str]] = {
+    "spdx": "application/spdx+json",
+    "cyclonedx": "application/vnd.cyclonedx+json",
+}
+INSTALL: Final = "pip install 'aml-train[sbom]'"
+_FOLDER: Final = "aml-train-sbom"
+_TIMEOUT: Final = 1800.0
+_MOST_BYTES: Final = 256 << 20
+_OUTPUT: Final = "sbom.json"
+_MOST_LOG: Final = 2000
+
+
+@dataclass(frozen=True, kw_only=True)
+class SbomSpec:
+    """The program that lists packages: ``/syft`` of *image*, or this machine's."""
+
+    format: SbomFormat = "spdx"
+    image: str | None = None
+
+
+def find_syft(environ: Mapping[str, str]) -> Path:
+    """Return the program on this machine.
+
+    Raises:
+        ImageError: it is not installed.
+    """
+    found = shutil.which("syft", path=environ.get("PATH"))
+    if found is None:
+        raise ImageError(
+            "`image.sbom` needs the program syft, which is not installed here.",
+            hint=f"{INSTALL}; or name an image of it: `image.sbom: {{image: anchore/syft@sha256:…}}`.",
+        )
+    return Path(found)
+
+
+def arguments(format_: SbomFormat, name: str, version: str) -> list[str]:
+    """Return the command line in the container."""
+    kind = {"spdx": "spdx-json", "cyclonedx": "cyclonedx-json"}[format_]
+    excluded = [f"--exclude=./{path}/**" for path in ("proc", "sys", "dev", _FOLDER)]
+    return [
+        f"/{_FOLDER}/syft",
+        "scan",
+        "dir:/",
+        f"--output={kind}=/{_FOLDER}/{_OUTPUT}",
+        "--override-default-catalogers=image",
+        f"--source-name={name}",
+        f"--source-version={version}",
+        *excluded,
+    ]
+
+
+def make_sbom(
+    engine: DockerClient, image_id: str, spec: SbomSpec, *, environ: Mapping[str, str], name: str, version: str
+) -> bytes:
+    """Return the list of packages of an image that the engine has, as JSON.
+
+    Raises:
+        ImageError: there is no program, or it fails.
+    """
+    program = _from_image(engine, spec.image) if spec.image is not None else find_syft(environ).read_bytes()
+    container = engine.containers.create(
+        image_id,
+        entrypoint=arguments(spec.format, name, version),
+        command=[],
+        user="0:0",
+        working_dir="/",
+        network_mode="none",
+        environment={"SYFT_CHECK_FOR_APP_UPDATE": "false", "HOME": f"/{_FOLDER}", "TMPDIR": f"/{_FOLDER}"},
+        security_opt=["no-new-privileges"],
+        labels={"aml-train.sbom": name},
+    )
+    try:
+        container.put_archive("/", _packed(program))
+        container.start()
+        status = container.wait(timeout=_TIMEOUT)["StatusCode"]
+        if status != 0:
+            log = container.logs(tail=20).decode("utf-8", "replace")[-_MOST_LOG:]
+            raise ImageError(f"syft ended with {status} in the image {name}: {log.strip()}")
+        content = _read(container, f"/{_FOLDER}/{_OUTPUT}")
+    finally:
+        container.remove(force=True, v=True)
+    try:
+        json.loads(content)
+    except ValueError as error:
+        raise ImageError(f"syft's list of the packages of {name} is no JSON: {error}") from error
+    return content
+
+
+def _from_image(engine: DockerClient, image: str) -> bytes:
+    """Return ``/syft`` of an image, which is pulled by its digest if it is not there."""
+    from docker.errors import APIError, ImageNotFound
+
+    try:
+        try:
+            engine.images.get(image)
+        except ImageNotFound:
+            engine.images.pull(image)
+        container = engine.containers.create(image, command=["version"])
+    except APIError as error:
+        raise ImageError(f"the image {image} of `image.sbom` cannot be used: {error.explanation or error}") from error
+    try:
+        return _read(container, "/syft")
+    finally:
+        container.remove(force=True, v=True)
+
+
+def _packed(program: bytes) -> bytes:
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w") as archive:
+        folder = tarfile.TarInfo(_FOLDER)
+        folder.type, folder.mode = tarfile.DIRTYPE, 0o755
+        archive.addfile(folder)
+        info = tarfile.TarInfo(f"{_FOLDER}/syft")
+        info.size, info.mode = len(program), 0o755
+        archive.addfile(info, io.BytesIO(program))
+    return target.getvalue()
+
+
+def _read(container: Any, path: str) -> bytes:
+    """Return one file of a container, of bounded size."""
+    from docker.errors import APIError
+
+    try:
+        stream, stat = container.get_archive(path)
+    except APIError as error:
+        raise ImageError(f"the container has no {path}: {error.explanation or error}") from error
+    if stat.get("size", 0) > _MOST_BYTES:
+        raise ImageError(f"{path} in the container has {stat['size']} bytes, more than {_MOST_BYTES}")
+    with tarfile.open(fileobj=io.BytesIO(b"".join(stream))) as archive:
+        for member in archive:
+            file = archive.extractfile(member) if member.isreg() else None
+            if file is not None:
+                return file.read()
+    raise ImageError(f"{path} in the container is no file")

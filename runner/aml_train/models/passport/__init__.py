@@ -1,0 +1,1 @@
+"""The passport of a model: a signed statement of where it comes from."""

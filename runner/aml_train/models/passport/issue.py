@@ -1,0 +1,174 @@
+"""Issue a passport: gather the facts, state them, sign them, and keep them.
+
+The bundle of the model's files and the passport are kept in the workspace's storage with the model, and the passport is a
+referrer of the image, too. A tag of the version names the passport's digest.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aml_train.config import GateRule
+from aml_train.core.errors import PassportError, ServiceError
+from aml_train.core.references import ImageRef
+from aml_train.core.tags import TAG_DIGEST, TAG_IMAGE, TAG_PASSPORT
+from aml_train.core.version import PRODUCT
+from aml_train.gate import Decision
+from aml_train.jobs import JobView, ModelView
+from aml_train.models.passport.envelope import BUNDLE, Bundle, Signer, encode_statement, read_bundle
+from aml_train.models.passport.manifest import SIGNATURE_FILE, STATEMENT
+from aml_train.models.passport.observe import PAPERS, Desk, Fact, Observation, Unknown, observe
+
+PASSPORT_TYPE: Final = "https://aml-train.org/passport/v1"
+PASSPORT_FILE: Final = "passport.sigstore.json"
+#: What a passport must state. The other facts are stated if they exist.
+_NEEDED: Final = ("image", "tests", "metrics", *PAPERS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Passport:
+    """A passport that was issued; *left_out* are reasons why a fact is not in it."""
+
+    bundle: Bundle
+    signer: str
+    left_out: tuple[str, ...] = ()
+
+
+def issue_passport(
+    desk: Desk, signer: Signer, model: ModelView, job: JobView, decision: Decision, rules: tuple[GateRule, ...] = ()
+) -> Passport:
+    """State the facts of *model*, sign them, and keep the passport.
+
+    Args:
+        desk: where facts are looked up, and the passport is kept.
+        signer: signs.
+        model: the registered version.
+        job: the job that wrote it.
+        decision: the gate's.
+        rules: its rules, which name the files that values came from.
+
+    Raises:
+        PassportError: a fact that must be stated could not be looked up, or nothing can be signed.
+        ServiceError: the workspace or its storage refuses or does not answer.
+        ImageError: the registry refuses.
+    """
+    seen = observe(desk, model, job)
+    if seen.manifest is None:
+        raise PassportError(f"The files of {_title(model)} cannot be read: {_why(seen.facts['files'])}")
+    for name in _NEEDED:
+        if isinstance(fact := seen.facts[name], Unknown):
+            raise PassportError(
+                f"The passport of {_title(model)} cannot state its {name}: {fact.reason}",
+                hint="The model is registered. `aml-train attach` signs its passport later.",
+            )
+    statement = make_statement(model, seen, gate_fact(decision, rules))
+    signature = signer.sign(encode_statement(seen.manifest.statement(model.name)))
+    bundle = read_bundle(signer.sign(encode_statement(statement)))
+    _keep(desk, model, job, signature=signature, bundle=bundle)
+    return Passport(bundle=bundle, signer=signer.title, left_out=tuple(_left_out(seen.facts)))
+
+
+def make_statement(model: ModelView, seen: Observation, gate: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the in-toto statement: the model's files and the image are its subjects."""
+    facts: dict[str, Any] = {name: None if isinstance(fact, Unknown) else fact for name, fact in seen.facts.items()}
+    for kind in PAPERS:
+        facts[kind] = _chosen(facts[kind])
+    subjects = [{"name": model.name, "digest": {"sha256": facts["files"]["sha256"]}}]
+    if facts["image"] and facts["image"]["digest"]:
+        image = ImageRef.parse(facts["image"]["reference"])
+        digest = facts["image"]["digest"].removeprefix("sha256:")
+        subjects.append({"name": f"{image.registry}/{image.repository}", "digest": {"sha256": digest}})
+    issued = {"by": PRODUCT, "at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")}
+    return {
+        "_type": STATEMENT,
+        "subject": subjects,
+        "predicateType": PASSPORT_TYPE,
+        "predicate": {**facts, "gate": dict(gate), "issued": issued},
+    }
+
+
+def gate_fact(decision: Decision, rules: tuple[GateRule, ...]) -> dict[str, Any]:
+    """Return the gate's decision with all that it takes to decide it again."""
+    sources = {rule.metric: rule.source for rule in rules if rule.source is not None}
+    entries = []
+    for rule in decision.rules:
+        entry: dict[str, Any] = {
+            "metric": rule.metric,
+            "rule": rule.rule.text,
+            "value": _number(rule.value),
+            "limit": _number(rule.limit),
+            "verdict": rule.verdict,
+            "reason": rule.reason,
+            "where": rule.where,
+        }
+        if (source := sources.get(rule.metric)) is not None:
+            entry["file"] = dataclasses.asdict(source)
+        entries.append(entry)
+    return {"word": decision.word, "rules": entries}
+
+
+def _keep(desk: Desk, model: ModelView, job: JobView, *, signature: bytes, bundle: Bundle) -> None:
+    """Keep both bundles with the model, the passport also with the image; tag it."""
+    desk.store.write(model.name, model.version, SIGNATURE_FILE, signature)
+    desk.store.write(model.name, model.version, PASSPORT_FILE, bundle.content)
+    _attach(desk, model, job, bundle)
+    desk.catalogue.change_tags(
+        model.name, model.version, {TAG_PASSPORT: f"sha256:{bundle.digest}"}, guard=lambda: None
+    )
+
+
+def _attach(desk: Desk, model: ModelView, job: JobView, bundle: Bundle) -> None:
+    from aml_train.image import attach_document
+
+    image, digest = job.tags.get(TAG_IMAGE), job.tags.get(TAG_DIGEST)
+    if image is None or digest is None:
+        return
+    reference = ImageRef.parse(image)
+    registry = desk.registry(reference.registry)
+    if registry is None:
+        raise ServiceError(f"The registry {reference.registry} cannot be reached from here.")
+    with registry:
+        manifest = registry.get_manifest(reference.repository, digest)
+        if manifest is None:
+            raise PassportError(f"The image {image} of {_title(model)} is not in its registry any more.")
+        # As cosign writes them: https://github.com/sigstore/cosign/blob/main/specs/BUNDLE_SPEC.md
+        annotations = {
+            "dev.sigstore.bundle.content": "dsse-envelope",
+            "dev.sigstore.bundle.predicateType": PASSPORT_TYPE,
+            "org.aml-train.model": f"{model.name}:{model.version}",
+        }
+        attach_document(
+            registry,
+            reference.repository,
+            manifest,
+            artifact_type=BUNDLE,
+            content=bundle.content,
+            annotations=annotations,
+        )
+
+
+def _chosen(papers: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return one paper of a kind without a fault: a passport names it by its digest."""
+    good = sorted(manifest for manifest, fact in (papers or {}).items() if "fault" not in fact)
+    return {"manifest": good[0], **(papers or {})[good[0]]} if good else None
+
+
+def _left_out(facts: Mapping[str, Fact]) -> list[str]:
+    return [f"{name}: {fact.reason}" for name, fact in facts.items() if isinstance(fact, Unknown)]
+
+
+def _why(fact: Fact) -> str:
+    return fact.reason if isinstance(fact, Unknown) else ""
+
+
+def _number(value: float | None) -> float | str | None:
+    """Return a number as JSON can have it: NaN and infinities as words."""
+    return value if value is None or value - value == 0 else repr(value)
+
+
+def _title(model: ModelView) -> str:
+    return f"{model.name} version {model.version}"

@@ -1,0 +1,155 @@
+"""Keys in files: sign and check statements offline.
+
+Elliptic curves as OpenSSF Model Signing and cosign take them: P-256, P-384, P-521. A private key is a PEM file (PKCS #8 or
+SEC 1), or the text of one in an environment variable; the passphrase is in an environment variable. Neither is ever logged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from aml_train.core.errors import InvalidError
+from aml_train.models.passport.envelope import Bundle, key_bundle, pae
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, EllipticCurvePrivateKey, EllipticCurvePublicKey
+
+_CURVES: Final = ("secp256r1", "secp384r1", "secp521r1")
+_MAKE: Final = (
+    "Make one: openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -aes-256-cbc -out signing.pem; "
+    "its public part: openssl pkey -in signing.pem -pubout -out signing.pub"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicKey:
+    """A key that signatures are checked with; *name* is its file."""
+
+    name: str
+    key: EllipticCurvePublicKey = field(repr=False, compare=False)
+
+    @property
+    def hint(self) -> str:
+        """The name of the key in a bundle: its PEM text's SHA-256 (``model_signing``)."""
+        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+        text = self.key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        return hashlib.sha256(text).hexdigest()
+
+    def verifies(self, bundle: Bundle) -> bool:
+        """Return whether *bundle* was signed with this key."""
+        from cryptography.exceptions import InvalidSignature
+
+        try:
+            self.key.verify(bundle.signature, bundle.signed, _algorithm(self.key))
+        except InvalidSignature:
+            return False
+        return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeySigner:
+    """Signs with a private key."""
+
+    name: str
+    key: EllipticCurvePrivateKey = field(repr=False)
+
+    @property
+    def public(self) -> PublicKey:
+        """The key's public part."""
+        return PublicKey(name=self.name, key=self.key.public_key())
+
+    @property
+    def title(self) -> str:
+        """See :class:`aml_train.models.passport.envelope.Signer`."""
+        return f"the key {self.public.hint[:16]} ({self.name})"
+
+    def sign(self, payload: bytes) -> bytes:
+        """See :class:`aml_train.models.passport.envelope.Signer`."""
+        public = self.public
+        return key_bundle(payload, self.key.sign(pae(payload), _algorithm(public.key)), public.hint)
+
+
+def load_signer(
+    file: Path | None, variable: str | None, passphrase: str | None, *, environ: Mapping[str, str]
+) -> KeySigner:
+    """Load a private key.
+
+    Args:
+        file: the PEM file.
+        variable: the environment variable that holds the PEM text, instead of *file*.
+        passphrase: the environment variable that holds the passphrase; None for a key without one.
+
+    Raises:
+        InvalidError: it is missing, is no such key, or the passphrase is missing or wrong.
+    """
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    name = f"${variable}" if variable else str(file)
+    secret = environ.get(passphrase, "") if passphrase else ""
+    if passphrase and not secret:
+        raise InvalidError(
+            f"The environment variable {passphrase} is not set: the passphrase of the signing key {name}.",
+            hint="In a workflow: env: {…: ${{ secrets.… }}}.",
+        )
+    text = _text(file, variable, environ, name)
+    if b"ENCRYPTED SIGSTORE PRIVATE KEY" in text or b"ENCRYPTED COSIGN PRIVATE KEY" in text:
+        raise InvalidError(f"The signing key {name} is in cosign's own format, which is not read.", hint=_MAKE)
+    try:
+        key = load_pem_private_key(text, password=secret.encode() or None)
+    except (ValueError, TypeError) as error:
+        # The library's words may quote a part of the text.
+        why = "its passphrase is missing or wrong" if b"ENCRYPTED" in text else "it is no private key in PEM"
+        raise InvalidError(
+            f"The signing key {name} cannot be used: {why} ({type(error).__name__}).", hint=_MAKE
+        ) from None
+    if not isinstance(key, EllipticCurvePrivateKey) or key.curve.name not in _CURVES:
+        raise InvalidError(f"The signing key {name} is not of one of the curves {', '.join(_CURVES)}.", hint=_MAKE)
+    return KeySigner(name=name, key=key)
+
+
+def load_public_key(file: Path) -> PublicKey:
+    """Load a public key (PEM).
+
+    Raises:
+        InvalidError: it is missing, or is no such key.
+    """
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    try:
+        key = load_pem_public_key(_text(file, None, {}, str(file)))
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise InvalidError(f"{file} is no public key in PEM ({type(error).__name__}).", hint=_MAKE) from None
+    if not isinstance(key, EllipticCurvePublicKey) or key.curve.name not in _CURVES:
+        raise InvalidError(f"The public key {file} is not of one of the curves {', '.join(_CURVES)}.", hint=_MAKE)
+    return PublicKey(name=str(file), key=key)
+
+
+def _text(file: Path | None, variable: str | None, environ: Mapping[str, str], name: str) -> bytes:
+    if variable is not None:
+        if not (text := environ.get(variable, "")):
+            raise InvalidError(
+                f"The environment variable {variable} is not set: it holds the signing key.",
+                hint="In a workflow: env: {…: ${{ secrets.… }}}.",
+            )
+        return text.encode()
+    try:
+        return Path(str(file)).read_bytes()
+    except OSError as error:
+        raise InvalidError(f"The key {name} cannot be read: {error.strerror}.", hint=_MAKE) from error
+
+
+def _algorithm(key: EllipticCurvePublicKey) -> ECDSA:
+    """Return the signature's algorithm: the hash is as long as the curve."""
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric.ec import ECDSA
+
+    long = {"secp384r1": hashes.SHA384, "secp521r1": hashes.SHA512}
+    return ECDSA(long.get(key.curve.name, hashes.SHA256)())

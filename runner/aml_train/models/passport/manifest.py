@@ -1,0 +1,118 @@
+"""Digests of files: of a model (OpenSSF Model Signing), and of a code snapshot.
+
+Format of the manifest: an in-toto statement whose predicate lists every file with its digest
+(https://github.com/sigstore/model-transparency, ``model_signing/_signing/signing.py``, version 1.1).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from aml_train.core.answers import Answer
+from aml_train.models.catalogue import StoredFile
+
+MODEL_SIGNING: Final = "https://model_signing/signature/v1.0"
+STATEMENT: Final = "https://in-toto.io/Statement/v1"
+#: Name of the bundle next to a model's files, which verifiers leave out.
+SIGNATURE_FILE: Final = "model.sig"
+_WORKERS: Final = 8
+_SERIALIZATION: Final[Mapping[str, Any]] = {
+    "method": "files",
+    "hash_type": "sha256",
+    "allow_symlinks": False,
+    "ignore_paths": [SIGNATURE_FILE],
+}
+_MOST_NAMED: Final = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileManifest:
+    """The digests (hexadecimal SHA-256) of files, by their paths, in order."""
+
+    digests: Mapping[str, str]
+    size: int = 0
+
+    @property
+    def root(self) -> str:
+        """One SHA-256 over all files' digests, as OpenSSF Model Signing computes it."""
+        whole = hashlib.sha256()
+        for digest in self.digests.values():
+            whole.update(bytes.fromhex(digest))
+        return whole.hexdigest()
+
+    @property
+    def listing(self) -> str:
+        """One SHA-256 over the lines that ``sha256sum`` writes: names count, too."""
+        lines = "".join(f"{digest}  {path}\n" for path, digest in self.digests.items())
+        return hashlib.sha256(lines.encode(errors="surrogatepass")).hexdigest()
+
+    def statement(self, name: str) -> dict[str, Any]:
+        """Return the in-toto statement on the model *name*."""
+        resources = [{"name": path, "algorithm": "sha256", "digest": digest} for path, digest in self.digests.items()]
+        return {
+            "_type": STATEMENT,
+            "subject": [{"name": name, "digest": {"sha256": self.root}}],
+            "predicateType": MODEL_SIGNING,
+            "predicate": {"serialization": dict(_SERIALIZATION), "resources": resources},
+        }
+
+    def difference(self, other: FileManifest) -> str:
+        """Return in words how *other*, the present state, differs; empty if it does not."""
+        changed = [path for path in self.digests if other.digests.get(path, self.digests[path]) != self.digests[path]]
+        kinds = {
+            "changed": changed,
+            "missing": [path for path in self.digests if path not in other.digests],
+            "not signed": [path for path in other.digests if path not in self.digests],
+        }
+        return "; ".join(f"{word}: {_named(paths)}" for word, paths in kinds.items() if paths)
+
+
+def hash_files(files: Iterable[StoredFile]) -> FileManifest:
+    """Return the digests of *files*, which are read in parallel and never kept.
+
+    Raises:
+        ServiceError: the storage refuses or does not answer.
+    """
+    with ThreadPoolExecutor(_WORKERS, thread_name_prefix="digest") as pool:
+        found = dict(pool.map(lambda file: (file.path, (_digest(file), file.size)), files))
+    ordered = sorted(found, key=lambda path: PurePosixPath(path).parts)
+    return FileManifest(
+        digests={path: found[path][0] for path in ordered}, size=sum(size for _, size in found.values())
+    )
+
+
+def read_manifest(statement: Answer) -> FileManifest:
+    """Return the manifest of a statement.
+
+    Raises:
+        ValueError: it is none, or its digests do not give the digest of its subject.
+    """
+    if statement.optional_text("predicateType") != MODEL_SIGNING:
+        raise ValueError(f"its predicate is not {MODEL_SIGNING}")
+    digests: dict[str, str] = {}
+    for one in statement.at("predicate").each("resources"):
+        if one.text("algorithm") != "sha256":
+            raise ValueError(f"a digest is of {one.text('algorithm')[:20]!r}, and not of SHA-256")
+        digests[one.text("name")] = one.text("digest")
+    manifest = FileManifest(digests=digests)
+    subjects = [one.text("digest.sha256") for one in statement.each("subject")]
+    if subjects != [manifest.root]:
+        raise ValueError("its digests do not give the digest of its subject")
+    return manifest
+
+
+def _digest(file: StoredFile) -> str:
+    found = hashlib.sha256()
+    for chunk in file.read():
+        found.update(chunk)
+    return found.hexdigest()
+
+
+def _named(paths: list[str]) -> str:
+    more = f" and {len(paths) - _MOST_NAMED} more" if len(paths) > _MOST_NAMED else ""
+    return ", ".join(paths[:_MOST_NAMED]) + more

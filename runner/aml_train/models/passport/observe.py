@@ -1,0 +1,252 @@
+"""Look up the facts of a model that a passport states, where each is kept.
+
+The same facts are gathered when a passport is issued and when it is verified: to verify is to look again and to compare.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from aml_train.core.answers import Answer, UndecodableError, decode
+from aml_train.core.errors import ImageError, InvalidError, ServiceError
+from aml_train.core.references import ImageRef
+from aml_train.core.tags import (
+    TAG_ADDRESS,
+    TAG_BASE,
+    TAG_BRANCH,
+    TAG_COMMIT,
+    TAG_CONFIGURATION,
+    TAG_DIGEST,
+    TAG_FINGERPRINT,
+    TAG_IMAGE,
+    TAG_PASSPORT,
+    TAG_REPOSITORY,
+    TAG_RUN_URL,
+    TAG_SOURCE,
+    TAG_STAGE,
+    TAG_TESTED,
+)
+from aml_train.jobs import JobView, ModelView, Workspace, data_of
+from aml_train.models.catalogue import Catalogue, PaperStore
+from aml_train.models.passport.manifest import FileManifest, hash_files
+from aml_train.models.register import shown_parameters
+
+if TYPE_CHECKING:
+    from aml_train.image import Registry
+
+#: Tags that change after the registration: stages, promotions, and the passport itself.
+_CHANGING: Final = (TAG_STAGE, TAG_PASSPORT, "aml-train.promot", "aml-train.archived", "aml-train.replaced")
+_SOURCE: Final = {
+    "commit": TAG_COMMIT,
+    "repository": TAG_REPOSITORY,
+    "branch": TAG_BRANCH,
+    "configuration": TAG_CONFIGURATION,
+}
+PAPERS: Final = ("provenance", "sbom")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Desk:
+    """The services by which facts are looked up.
+
+    Attributes:
+        service: the workspace's jobs and metrics.
+        catalogue: its environments and data assets.
+        registry: opens the registry of that host; None for one that cannot be reached.
+        store: the files of models and code, and the passports.
+    """
+
+    service: Workspace
+    catalogue: Catalogue
+    registry: Callable[[str], Registry | None]
+    store: PaperStore
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unknown:
+    """A fact that could not be looked up, and why."""
+
+    reason: str
+
+
+Fact = dict[str, Any] | None | Unknown
+"""A fact as plain values; None for one that does not exist."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observation:
+    """The facts of a model, by their names in a passport.
+
+    Attributes:
+        manifest: the digests of the model's files; None if they could not be read.
+        facts: the others.
+    """
+
+    manifest: FileManifest | None
+    facts: Mapping[str, Fact]
+
+
+def observe(desk: Desk, model: ModelView, job: JobView) -> Observation:
+    """Look up the facts of *model*, which *job* wrote.
+
+    Facts that cannot be looked up are unknown, and no error.
+    """
+    manifest, files = _files(desk, model)
+    facts: dict[str, Fact] = {
+        "model": {
+            "name": model.name,
+            "version": model.version,
+            "type": model.type,
+            "source": model.tags.get(TAG_SOURCE, ""),
+            "path": model.path,
+        },
+        "files": files,
+        "job": {"name": job.name, "experiment": job.experiment, "fingerprint": job.tags.get(TAG_FINGERPRINT)},
+        "code": _attempt(lambda: _code(desk, job)),
+        "data": dict(data_of(job.tags, job.inputs)),
+        "parameters": shown_parameters(job),
+        "metrics": _attempt(lambda: metrics_of(desk.service, job.name)),
+        "source": {name: job.tags[tag] for name, tag in _SOURCE.items() if tag in job.tags},
+        "workflow": {"run": job.tags.get(TAG_RUN_URL)},
+        "tags": fixed_tags(model),
+    }
+    facts |= _of_image(desk, job)
+    return Observation(manifest=manifest, facts=facts)
+
+
+def fixed_tags(model: ModelView) -> dict[str, str]:
+    """Return the tags of aml-train that do not change after the registration."""
+    return {
+        name: value
+        for name, value in sorted(model.tags.items())
+        if name.startswith("aml-train.") and not name.startswith(_CHANGING)
+    }
+
+
+def metrics_of(service: Workspace, job: str) -> dict[str, Any]:
+    """Return a job's last values, as JSON can have them: NaN and infinities are words."""
+    found = service.last_metrics(job)
+    return {name: value if math.isfinite(value) else repr(value) for name, value in sorted(found.items())}
+
+
+def record_digest(record: object) -> str:
+    """Return the SHA-256 of a test record's facts, in any layout of its JSON."""
+    facts = dataclasses.asdict(record)  # type: ignore[call-overload]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _attempt(look: Callable[[], Fact]) -> Fact:
+    try:
+        return look()
+    except (ServiceError, ImageError, InvalidError) as error:
+        return Unknown(reason=error.message)
+
+
+def _files(desk: Desk, model: ModelView) -> tuple[FileManifest | None, Fact]:
+    try:
+        manifest = hash_files(desk.store.model_files(model))
+    except (ServiceError, InvalidError) as error:
+        return None, Unknown(reason=error.message)
+    return manifest, {"sha256": manifest.root, "files": len(manifest.digests), "bytes": manifest.size}
+
+
+def _code(desk: Desk, job: JobView) -> Fact:
+    files = desk.store.code_files(job.name)
+    if files is None:
+        return None
+    manifest = hash_files(files)
+    return {"sha256": manifest.listing, "files": len(manifest.digests), "bytes": manifest.size}
+
+
+def _of_image(desk: Desk, job: JobView) -> dict[str, Fact]:
+    """Return the facts of the image that the job ran in, of its tests and its papers."""
+    names = ("image", "tests", *PAPERS)
+    image, digest = job.tags.get(TAG_IMAGE), job.tags.get(TAG_DIGEST)
+    if image is None or digest is None:
+        return dict.fromkeys(names)
+    reference = ImageRef.parse(image)
+    try:
+        registry = desk.registry(reference.registry)
+        if registry is None:
+            return dict.fromkeys(
+                names, Unknown(reason=f"the registry {reference.registry} cannot be reached from here")
+            )
+        with registry:
+            there = registry.head_manifest(reference.repository, digest)
+            kept = registry.head_manifest(reference.repository, f"dig-{digest.removeprefix('sha256:')}")
+            found: dict[str, Fact] = {
+                "image": {
+                    "reference": image,
+                    "digest": digest if there is not None else None,
+                    "environment": desk.catalogue.environment_image(job.name),
+                    "kept": kept.digest if kept is not None else None,
+                    "address": job.tags.get(TAG_ADDRESS),
+                    "base": job.tags.get(TAG_BASE),
+                },
+                "tests": _tests(registry, reference.repository, digest, job.tags.get(TAG_TESTED, "")),
+            }
+            return found | {kind: _papers(registry, reference.repository, digest, kind) for kind in PAPERS}
+    except (ImageError, ServiceError) as error:
+        return dict.fromkeys(names, Unknown(reason=error.message))
+
+
+def _tests(registry: Registry, repository: str, digest: str, key: str) -> Fact:
+    from aml_train.image import load_record
+
+    if not key or " " in key:
+        return None
+    try:
+        record = load_record(registry, repository, digest, key)
+    except ImageError as error:
+        return {"key": key, "fault": error.message}
+    if record is None:
+        return {"key": key, "fault": "the registry has no record of these tests in this image"}
+    return {
+        "key": key,
+        "command": record.command,
+        "passed": record.passed,
+        "skipped": record.skipped,
+        "at": record.at,
+        "sha256": record_digest(record),
+    }
+
+
+def _papers(registry: Registry, repository: str, digest: str, kind: str) -> Fact:
+    """Return every paper of the image of that kind, by the digest of its manifest."""
+    from aml_train.image import PAPER_TYPES, list_referrers, read_referrer
+
+    found: dict[str, Any] = {}
+    for one in list_referrers(registry, repository, digest):
+        if one.artifact_type not in PAPER_TYPES[kind]:
+            continue
+        try:
+            content = read_referrer(registry, repository, one)
+        except ImageError as error:
+            found[one.digest] = {"fault": error.message}
+            continue
+        fault = fault_of_provenance(content, digest) if kind == "provenance" else None
+        found[one.digest] = {"type": one.artifact_type, "sha256": hashlib.sha256(content).hexdigest()}
+        found[one.digest] |= {"fault": fault} if fault else {}
+    return found
+
+
+def fault_of_provenance(content: bytes, digest: str) -> str | None:
+    """Return why a provenance is not one of the image *digest*; None if it is."""
+    from aml_train.image import SLSA_PROVENANCE
+
+    try:
+        document = Answer(decode(content), ValueError)
+        if document.optional_text("predicateType") != SLSA_PROVENANCE:
+            return f"its predicate is not {SLSA_PROVENANCE}"
+        subjects = [one.optional_text("digest.sha256") for one in document.each("subject")]
+    except (UndecodableError, ValueError) as error:
+        return f"it {error}"
+    if digest.removeprefix("sha256:") not in subjects:
+        return "it is about another image"
+    return None

@@ -1,0 +1,89 @@
+"""The result of a verification: claims, and what each of them rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from aml_train.config import Requirement
+
+Basis = Literal["recomputed", "signed", "stated", "unknown", "refused"]
+"""``recomputed``: looked up or computed again, and as it is stated. ``signed``: a signer that counts says so, and nothing here
+can confirm it. ``stated``: written down, and not proved. ``unknown``: it could not be looked up. ``refused``: it does not hold."""
+
+_MARKS: Final[Mapping[Basis, str]] = {
+    "recomputed": "✓",
+    "signed": "✓",
+    "stated": "·",
+    "unknown": "?",
+    "refused": "✗",
+}
+#: What each requirement demands: the claim, and the bases that meet it.
+_DEMANDS: Final[Mapping[Requirement, tuple[str, Basis]]] = {
+    "signature": ("signature", "signed"),
+    "provenance": ("provenance", "recomputed"),
+    "tests": ("tests", "recomputed"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """One claim of a passport; *by* is the signer that was proved."""
+
+    name: str
+    basis: Basis
+    detail: str
+    by: str | None = None
+
+    def facts(self) -> dict[str, Any]:
+        """Return it as plain values, for JSON."""
+        return {"claim": self.name, "basis": self.basis, "detail": self.detail}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verification:
+    """The result for one model version.
+
+    Attributes:
+        model: ``NAME:VERSION``.
+        claims: every claim.
+        signer: who signed, if that was proved; None otherwise.
+        statement: the passport's statement; empty without one.
+    """
+
+    model: str
+    claims: tuple[Claim, ...]
+    signer: str | None = None
+    statement: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def refused(self) -> tuple[Claim, ...]:
+        """The claims that do not hold."""
+        return tuple(claim for claim in self.claims if claim.basis == "refused")
+
+    def faults(self, require: Sequence[Requirement] = ()) -> tuple[str, ...]:
+        """Return why the model is not verified; none if it is.
+
+        Args:
+            require: what must be shown, besides that no claim is refused.
+        """
+        found = [f"{claim.name}: {claim.detail}" for claim in self.refused]
+        by_name = {claim.name: claim for claim in self.claims}
+        for one in require:
+            name, basis = _DEMANDS[one]
+            claim = by_name.get(name)
+            if claim is None:
+                found.append(f"{one} is required, and nothing is stated of it")
+            elif claim.basis not in (basis, "refused"):
+                found.append(f"{one} is required, and is only {claim.basis}: {claim.detail}")
+        return tuple(found)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the claims as lines, without colours."""
+        for claim in self.claims:
+            yield f"{_MARKS[claim.basis]} {claim.name:<10} {claim.basis:<10}  {claim.detail}"
+
+    def facts(self) -> dict[str, Any]:
+        """Return it as plain values, for JSON."""
+        return {"model": self.model, "signer": self.signer, "claims": [claim.facts() for claim in self.claims]}

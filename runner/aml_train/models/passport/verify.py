@@ -1,0 +1,174 @@
+"""Verify a passport: look its facts up again, compare, and name each basis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from aml_train.core.answers import Answer
+from aml_train.core.errors import ImageError, ServiceError
+from aml_train.core.references import ImageRef
+from aml_train.core.tags import TAG_DIGEST, TAG_IMAGE, TAG_PASSPORT
+from aml_train.jobs import JobView, ModelView
+from aml_train.models.lineage import LineageStep
+from aml_train.models.passport.compare import compare_facts
+from aml_train.models.passport.envelope import BUNDLE, BadBundleError, Bundle, read_bundle
+from aml_train.models.passport.issue import PASSPORT_FILE, PASSPORT_TYPE
+from aml_train.models.passport.manifest import SIGNATURE_FILE, STATEMENT, FileManifest, read_manifest
+from aml_train.models.passport.observe import Desk, Observation, observe
+from aml_train.models.passport.recount import gate_claim
+from aml_train.models.passport.trust import Trust
+from aml_train.models.passport.values import Basis, Claim, Verification
+
+_NO_PASSPORT: Final = (
+    "it has no passport: neither its storage nor its tags have one. Sign models with `passport` in aml-train.yml"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verifier:
+    """Verifies passports.
+
+    Attributes:
+        desk: where facts are looked up.
+        trace: looks a model's lineage up.
+        trust: whose signatures count; None if no policy says so.
+    """
+
+    desk: Desk
+    trace: Callable[[ModelView], LineageStep]
+    trust: Trust | None = None
+
+    def verify(self, model: ModelView) -> Verification:
+        """Verify the passport of *model*.
+
+        Raises:
+            ServiceError: the workspace or its storage refuses or does not answer.
+        """
+        title = f"{model.name}:{model.version}"
+        content = self.desk.store.read(model.name, model.version, PASSPORT_FILE)
+        if not content:
+            tagged = model.tags.get(TAG_PASSPORT)
+            why = f"its passport {tagged} is gone from the workspace's storage" if tagged else _NO_PASSPORT
+            return Verification(model=title, claims=(_refused("passport", why),))
+        try:
+            bundle = read_bundle(content)
+            statement = bundle.statement
+            claims = [*self._signature(bundle), *_passport(model, bundle, statement)]
+            claims += self._facts(model, bundle, statement.at("predicate"))
+        except BadBundleError as error:
+            return Verification(model=title, claims=(_refused("passport", f"it cannot be used: {error}"),))
+        signer = next((claim.by for claim in claims if claim.name == "signature"), None)
+        return Verification(model=title, claims=tuple(claims), signer=signer, statement=statement.value)
+
+    def _signature(self, bundle: Bundle) -> Iterator[Claim]:
+        if self.trust is None:
+            who = f"a key {bundle.key_hint[:16]}" if bundle.key_hint else "a certificate"
+            detail = f"it names {who}; no policy says whose signatures count, so that it is not checked"
+            yield Claim(name="signature", basis="unknown", detail=detail)
+            return
+        found = self.trust.check(bundle)
+        basis: Basis = "signed" if found.signer else "refused" if found.refused else "unknown"
+        yield Claim(name="signature", basis=basis, detail=found.detail, by=found.signer)
+
+    def _facts(self, model: ModelView, bundle: Bundle, stated: Answer) -> Iterator[Claim]:
+        """Compare each fact with the present, if the job is still there."""
+        yield from _lineage(self.trace(model))
+        job = self.desk.service.find(model.origin or "")
+        if job is None:
+            yield _refused("job", f"the job {model.origin} is not in the workspace any more")
+            return
+        seen = observe(self.desk, model, job)
+        signed = self.trust is not None and self.trust.check(bundle).signer is not None
+        weak: Basis = "signed" if signed else "stated"
+        yield from compare_facts(stated, seen.facts, weak)
+        yield from self._manifest(model, seen, stated)
+        yield gate_claim(self.desk.service, job.name, stated.at("gate"))
+        yield self._referrer(model, job, bundle)
+
+    def _manifest(self, model: ModelView, seen: Observation, stated: Answer) -> Iterator[Claim]:
+        """Check the bundle of the files: another tool verifies the model with it."""
+        content = self.desk.store.read(model.name, model.version, SIGNATURE_FILE)
+        if not content:
+            yield _refused("manifest", f"the signature of the files, {SIGNATURE_FILE}, is gone from the storage")
+            return
+        try:
+            bundle = read_bundle(content)
+            signed = read_manifest(bundle.statement)
+        except (BadBundleError, ValueError) as error:
+            yield _refused("manifest", f"{SIGNATURE_FILE} cannot be used: {error}")
+            return
+        yield self._compare_manifest(bundle, signed, seen.manifest, stated)
+
+    def _compare_manifest(
+        self, bundle: Bundle, signed: FileManifest, present: FileManifest | None, stated: Answer
+    ) -> Claim:
+        if self.trust is not None and (found := self.trust.check(bundle)).refused:
+            return _refused("manifest", f"the signature of {SIGNATURE_FILE} does not count: {found.detail}")
+        if signed.root != stated.optional_text("files.sha256"):
+            return _refused("manifest", f"{SIGNATURE_FILE} is about other files than the passport")
+        if present is None:
+            return Claim(name="manifest", basis="unknown", detail="the model's files cannot be read")
+        if different := signed.difference(present):
+            return _refused("manifest", f"the model's files are not those that were signed: {different}")
+        count = len(signed.digests)
+        detail = f"the digests of {count} {'file' if count == 1 else 'files'}, sha256 {signed.root[:16]}"
+        return Claim(name="manifest", basis="recomputed", detail=detail)
+
+    def _referrer(self, model: ModelView, job: JobView, bundle: Bundle) -> Claim:
+        """Check that the image's referrers have this passport."""
+        from aml_train.image import list_referrers, read_referrer
+
+        image, digest = job.tags.get(TAG_IMAGE), job.tags.get(TAG_DIGEST)
+        if image is None or digest is None:
+            return Claim(name="referrer", basis="stated", detail="the job ran in an image that was given")
+        reference = ImageRef.parse(image)
+        try:
+            registry = self.desk.registry(reference.registry)
+            if registry is None:
+                why = f"the registry {reference.registry} cannot be reached from here"
+                return Claim(name="referrer", basis="unknown", detail=why)
+            with registry:
+                for one in list_referrers(registry, reference.repository, digest, artifact_type=BUNDLE):
+                    if read_referrer(registry, reference.repository, one) == bundle.content:
+                        return Claim(
+                            name="referrer", basis="recomputed", detail=f"{reference.repository}@{one.digest}"
+                        )
+        except (ImageError, ServiceError) as error:
+            return Claim(name="referrer", basis="unknown", detail=error.message)
+        return _refused("referrer", f"the image {digest[:19]} has no referrer that is this passport")
+
+
+def _passport(model: ModelView, bundle: Bundle, statement: Answer) -> Iterator[Claim]:
+    """Check that the bundle is a passport, and the one that the version names."""
+    kind, predicate = statement.optional_text("_type"), statement.optional_text("predicateType")
+    if (kind, predicate) != (STATEMENT, PASSPORT_TYPE):
+        yield _refused("passport", f"its statement is a {predicate}, and not a {PASSPORT_TYPE}")
+        return
+    named = model.tags.get(TAG_PASSPORT)
+    if named != f"sha256:{bundle.digest}":
+        yield _refused("passport", f"the version names the passport {named or 'no passport'}, and it is another one")
+        return
+    wanted = {statement.optional_text("predicate.files.sha256")}
+    if image := statement.optional_text("predicate.image.digest"):
+        wanted.add(image.removeprefix("sha256:"))
+    if {one.optional_text("digest.sha256") for one in statement.each("subject")} != wanted:
+        yield _refused("passport", "its subjects are not the model and the image that it is about")
+        return
+    yield Claim(name="passport", basis="recomputed", detail=f"sha256 {bundle.digest[:16]}, as the version names it")
+
+
+def _lineage(step: LineageStep) -> Iterator[Claim]:
+    if step.broken:
+        yield _refused("lineage", "; ".join(f"{one.kind} {one.name}: {one.detail}" for one in step.broken))
+        return
+    states = [one.state for one in step.walk()]
+    words: Sequence[Literal["verified", "recorded", "unknown"]] = ("verified", "recorded", "unknown")
+    counts: Mapping[str, Any] = {word: states.count(word) for word in words}
+    detail = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    yield Claim(name="lineage", basis="recomputed", detail=detail)
+
+
+def _refused(name: str, detail: str) -> Claim:
+    return Claim(name=name, basis="refused", detail=detail)

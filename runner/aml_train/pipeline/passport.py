@@ -1,0 +1,129 @@
+"""Passports: who signs, whose signatures count, and the step that issues one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aml_train.azure import HttpWay
+from aml_train.config import PassportConfig, PolicyConfig, TargetConfig, load_policy
+from aml_train.core.clock import Clock
+from aml_train.core.errors import AmlTrainError, InvalidError, PassportError
+from aml_train.core.events import Listener
+from aml_train.gate import GateResult
+from aml_train.jobs import JobView, ModelView, Workspace
+from aml_train.models import Desk, Signer, Tracer, Verifier, issue_passport, load_trust
+from aml_train.pipeline.context import RunContext
+from aml_train.pipeline.target import Host, Target, open_workspace
+
+if TYPE_CHECKING:
+    from aml_train.image import Registry
+
+
+def make_signer(
+    config: PassportConfig, environ: Mapping[str, str], identity: Callable[[str], str] | None = None
+) -> Signer | None:
+    """Return who signs passports; None if none are configured. Nothing is signed yet.
+
+    Args:
+        config: the configuration's ``passport``.
+        environ: holds the key or its passphrase.
+        identity: fetches the workflow's identity token for an audience, if this process can.
+
+    Raises:
+        InvalidError: the key cannot be used, or there is no identity to sign with.
+    """
+    from aml_train.models import KeylessSigner, load_signer
+
+    if not config.signs:
+        return None
+    if not config.keyless:
+        return load_signer(config.key_file, config.key_env, config.passphrase_env, environ=environ)
+    if identity is None:
+        raise InvalidError(
+            "`passport.keyless` signs with the identity of a workflow, and this process has none.",
+            hint="Run in GitHub Actions with `permissions: {id-token: write}`, or sign with a key: `passport.key`.",
+        )
+    signer = KeylessSigner(token=identity, trust=config.trust)
+    signer.check()
+    return signer
+
+
+def open_desk(service: Workspace, registry: Callable[[str], Registry | None]) -> Desk:
+    """Return the services by which the facts of passports are looked up."""
+    from aml_train.azure import AzureCatalogue, AzurePapers, AzureV2, workspace_of
+
+    if not isinstance(service, AzureV2):  # pragma: no cover - targets are workspaces of Azure or like them
+        raise TypeError("passports need the storage of a workspace")
+    clock = Clock(now=time.monotonic, sleep=time.sleep)
+    data = workspace_of(service, service.credential, HttpWay(), service.workspace.name)
+    return Desk(
+        service=service,
+        catalogue=AzureCatalogue(service, clock),
+        registry=registry,
+        store=AzurePapers(service, data),
+    )
+
+
+def open_verifier(
+    host: Host, target: TargetConfig, directory: Path, policy: PolicyConfig | None, emit: Listener
+) -> Verifier:
+    """Open a workspace to verify the passports of its models.
+
+    Raises:
+        InvalidError: the workspace is not configured, or a key of the policy cannot be read.
+        ServiceError: there is nothing to sign in with, or the local AzureML does not start.
+    """
+    trust = load_trust(policy) if policy is not None else None
+    connection = open_workspace(host, target, directory, emit)
+    desk = open_desk(connection.service, connection.registry)
+    tracer = Tracer(service=desk.service, catalogue=desk.catalogue, registry=desk.registry)
+    return Verifier(desk=desk, trace=tracer.trace, trust=trust)
+
+
+def policy_of(config: PassportConfig | None, named: Path | None, directory: Path) -> PolicyConfig | None:
+    """Return the policy that is named on the command line, else the configured one.
+
+    Raises:
+        InvalidError: it cannot be read.
+    """
+    file = named or (config.policy if config is not None else None)
+    return None if file is None else load_policy(file, directory=directory)
+
+
+def check_signer(ctx: RunContext) -> None:
+    """Load the key before anything is built: a bad key should not cost GPU hours.
+
+    Raises:
+        InvalidError: it cannot be used.
+    """
+    if ctx.plan.model is not None and ctx.options.register and ctx.plan.passport.signs:
+        ctx.signer()
+
+
+def sign_model(ctx: RunContext, target: Target, job: JobView, gate: GateResult, model: ModelView) -> None:
+    """Issue the passport of a registered model, if passports are configured.
+
+    Raises:
+        PassportError: it cannot be issued; the model is registered.
+    """
+    signer = ctx.signer()
+    if signer is None:
+        return
+    with ctx.stage("register", f"Sign the passport of {model.name} version {model.version}") as summary:
+        try:
+            made = issue_passport(
+                open_desk(target.service, target.registry), signer, model, job, gate.decision, ctx.plan.gate
+            )
+        except PassportError:
+            raise
+        except AmlTrainError as error:
+            raise PassportError(
+                f"{model.name} version {model.version} is registered, and its passport could not be issued: {error.message}",
+                hint=error.hint or f"`aml-train attach {job.name}` issues it.",
+            ) from error
+        for reason in made.left_out:
+            ctx.warn(f"The passport does not state the {reason}")
+        summary.append(f"sha256 {made.bundle.digest[:16]}, by {made.signer}")
