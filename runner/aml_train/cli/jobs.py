@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from aml_train.cli.completion import complete_words
 from aml_train.cli.options import ProjectOptions, sigterm_as_interrupt, tag_filter, target_options
 from aml_train.cli.result import json_option, print_result_line
 from aml_train.cli.text import print_facts, printable, printable_lines, terminal_width
@@ -37,6 +38,18 @@ def jobs() -> None:
     """
 
 
+def _states() -> Sequence[str]:
+    from aml_train.jobs import JobStatus
+
+    return [status.value.lower() for status in JobStatus]
+
+
+def _sort_keys() -> Sequence[str]:
+    from aml_train.azure import SORT_KEYS
+
+    return SORT_KEYS
+
+
 def _clock() -> Clock:
     from aml_train.core.clock import Clock
 
@@ -51,6 +64,7 @@ def _clock() -> Clock:
     multiple=True,
     metavar="STATUS",
     help="Only jobs in this state, such as running; may be repeated.",
+    shell_complete=complete_words(lambda: _states()),
 )
 @click.option("--experiment", metavar="NAME", help="Only jobs of this experiment.")
 @click.option("--name", metavar="PATTERN", help="Only jobs of this name or display name; * and ? are wildcards.")
@@ -64,6 +78,7 @@ def _clock() -> Clock:
     "key",
     metavar="KEY",
     default="created",
+    shell_complete=complete_words(lambda: _sort_keys()),
     help="Sort by created, duration, name, status, experiment, compute, or a metric; times and numbers descend.  [default: created]",
 )
 @click.option("-r", "--reverse", is_flag=True, help="Sort in the other direction.")

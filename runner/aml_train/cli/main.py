@@ -30,6 +30,7 @@ _COMMANDS: Final[Mapping[str, str]] = {
     "emulator": "emulator",
     "convert": "run",
     "schema": "run",
+    "completion": "completion",
 }
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import click
 
+from aml_train.cli.completion import complete_keys
 from aml_train.cli.options import (
     OutputOptions,
     ProjectOptions,
@@ -65,7 +66,12 @@ def _open(project: ProjectOptions) -> Promoter:
 @click.argument("pattern", metavar="[MODEL]", required=False)
 @target_options
 @click.option("--versions", is_flag=True, help="List versions, the newest first.")
-@click.option("--stage", metavar="STAGE", help="Only versions in this stage, such as production.")
+@click.option(
+    "--stage",
+    metavar="STAGE",
+    help="Only versions in this stage, such as production.",
+    shell_complete=complete_keys("promote", "candidate", "archived"),
+)
 @click.option(
     "--tag", "tags", multiple=True, metavar="KEY[=VALUE]", help="Only versions with this tag; may be repeated."
 )
@@ -249,7 +255,14 @@ class ChangeOptions:
 
 def _change_options(command: _Command) -> _Command:
     options = {
-        "stage": click.option("--to", "stage", required=True, metavar="STAGE", help="The stage, such as production."),
+        "stage": click.option(
+            "--to",
+            "stage",
+            required=True,
+            metavar="STAGE",
+            help="The stage, such as production.",
+            shell_complete=complete_keys("promote"),
+        ),
         "expect": click.option(
             "--expect",
             metavar="VERSION",

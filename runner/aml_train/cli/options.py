@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TextIO, TypeVar, cast
 
 import click
 
+from aml_train.cli.completion import complete_keys
 from aml_train.cli.result import json_option_or_file
 
 if TYPE_CHECKING:
@@ -108,7 +109,12 @@ def _directory(text: str) -> _Option:
     )
 
 
-_TARGET: Final = click.option("--target", metavar="NAME", help="One of `targets:`.  [default: `target:`, else local]")
+_TARGET: Final = click.option(
+    "--target",
+    metavar="NAME",
+    help="One of `targets:`.  [default: `target:`, else local]",
+    shell_complete=complete_keys("targets", "local"),
+)
 _WITHOUT_JOB: Final[dict[str, _Option]] = {
     "directory": _directory("The project folder.  [default: .]"),
     "config": click.option(

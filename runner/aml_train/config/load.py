@@ -125,6 +125,11 @@ class Targets:
         checked = self.checked(_OF_TARGETS)
         return _complete(choose_target(checked, name), checked.faults)
 
+    def names(self, key: str) -> tuple[str, ...]:
+        """Return the names that the file defines below *key*, unchecked."""
+        entry = self.tree.entries.get(key)
+        return tuple(entry.node.entries) if entry is not None and isinstance(entry.node, MapNode) else ()
+
     def checked(self, keys: Sequence[str]) -> CheckedTree:
         """Check some keys of the file; the others are missing in the result."""
         faults, part = Faults(), Record(noun=DOCUMENT.noun, keys={key: DOCUMENT.keys[key] for key in keys})
