@@ -12,7 +12,7 @@ import click
 
 from aml_train.cli.options import ProjectOptions, target_options
 from aml_train.cli.result import json_option, print_result
-from aml_train.cli.text import printable_line
+from aml_train.cli.text import printable_line, terminal_width
 
 if TYPE_CHECKING:
     from aml_train.core.comparison import Comparison, Side
@@ -118,7 +118,7 @@ def _print_table(found: Comparison) -> None:
     for sign, side in (("A", found.left), ("B", found.right)):
         click.echo(f"{sign}  {printable_line(side.title)}")
     click.echo()
-    for line in comparison_table(found, head=("", "A", "B", "A - B")):
+    for line in comparison_table(found, head=("", "A", "B", "A - B"), width=terminal_width()):
         click.echo(line)
 
 

@@ -285,8 +285,13 @@ class ConsoleListener:
             self._compare(self._comparison)
             self._comparison = None
         self._console.print(Text.assemble((f"tags of {printable_line(event.model)}", "bold"), " that change"))
-        for line in tag_table(event.changes):
+        for line in tag_table(event.changes, self._table_width):
             self._console.print(Text(f"  {line}"))
+
+    @property
+    def _table_width(self) -> int | None:
+        """The width of an indented table on the terminal; None if there is none."""
+        return self._console.width - len("  ") if self._console.is_terminal else None
 
     def _compare(self, comparison: Comparison) -> None:
         from aml_train.cli.tables import comparison_table
@@ -294,7 +299,7 @@ class ConsoleListener:
         title = printable_line(comparison.right.title)
         self._console.print(Text.assemble(("compared with the baseline", "bold"), f", {title}"))
         head = ("", "this job", "baseline", "difference")
-        for line in comparison_table(comparison, head=head, most=_MOST_METRICS):
+        for line in comparison_table(comparison, head=head, most=_MOST_METRICS, width=self._table_width):
             self._console.print(Text(f"  {line}"))
 
     def _row(self, name: str, text: str) -> None:

@@ -18,6 +18,8 @@ from aml_train.core.tables import Table, grouped
 
 _INDENT: Final = "  "
 _WIDEST: Final = 60
+#: Narrower cells of a comparison would cut its numbers.
+_NARROWEST: Final = 12
 
 
 def table(
@@ -121,40 +123,52 @@ def logged_tables(tables: Sequence[Table], more: int) -> Iterator[str]:
         yield f"and {more} more that the job logged"
 
 
-def comparison_table(comparison: Comparison, *, head: Sequence[str], most: int | None = None) -> Iterator[str]:
+def comparison_table(
+    comparison: Comparison, *, head: Sequence[str], most: int | None = None, width: int | None = None
+) -> Iterator[str]:
     """Yield the lines of a comparison, numbers to the right.
 
     Args:
         comparison: the two sides.
         head: the titles of the four columns.
         most: the number of metrics shown; None for all. A last line counts the others.
+        width: of the terminal, to which the texts of both sides are cut; None for no bound. Numbers and differences are never cut.
     """
     rows = comparison.rows()
     metrics = [row for row in rows if row.kind == "metric"]
     shown = [row for row in rows if row.kind != "metric"] + metrics[:most]
     cells = [tuple(map(_shortened, (row.name, row.left, row.right, row.difference))) for row in shown]
+    if width is not None and cells:
+        outer = sum(max(cell_len(text) for text in (head[at], *(cell[at] for cell in cells))) for at in (0, 3))
+        side = max(_NARROWEST, (width - outer - 3 * len(_INDENT)) // 2)
+        cells = [(name, _shortened(left, side), _shortened(right, side), end) for name, left, right, end in cells]
     numbers = {(at, column) for at, row in enumerate(shown) if row.kind == "metric" for column in (1, 2)}
     yield from table(head, cells, right=numbers)
     if most is not None and len(metrics) > most:
         yield f"and {len(metrics) - most} more metrics"
 
 
-def tag_table(changes: Sequence[TagChange]) -> Iterator[str]:
-    """Yield the lines of a table of tags that change; ``-`` is no tag."""
+def tag_table(changes: Sequence[TagChange], width: int | None = None) -> Iterator[str]:
+    """Yield the lines of a table of tags that change, within *width*; ``-`` is none."""
     rows = [
         (one.version if at == 0 or changes[at - 1].version != one.version else "", one.tag, one.before, one.after)
         for at, one in enumerate(changes)
     ]
     cells = [tuple("-" if text is None else _shortened(text) for text in row) for row in rows]
-    yield from table(("VERSION", "TAG", "NOW", "THEN"), cells)
+    columns = (
+        Column(title="VERSION"),
+        Column(title="TAG"),
+        *(Column(title=one, least=16) for one in ("NOW", "THEN")),
+    )
+    yield from fitted_table(columns, cells, width)
 
 
-def _shortened(text: str) -> str:
+def _shortened(text: str, widest: int = _WIDEST) -> str:
     """Return *text* on one line, cut in its middle if it is too wide.
 
     Both ends of an address are informative.
     """
     line = printable_line(text)
-    if len(line) <= _WIDEST:
+    if len(line) <= widest:
         return line
-    return f"{line[: _WIDEST // 2]}…{line[1 - _WIDEST // 2 :]}"
+    return f"{line[: widest // 2]}…{line[1 + widest // 2 - widest :]}"

@@ -57,6 +57,24 @@ def test_the_table_shows_what_differs_and_by_how_much() -> None:
     assert short[-1] == "and 1 more metrics"
 
 
+def test_the_table_fits_a_terminal_by_cutting_texts_and_no_numbers() -> None:
+    long = "digits-4382604b6c89-1"
+    left, right = replace(LEFT, job=long, metrics={"acc": 0.00723092}), replace(RIGHT, metrics={"acc": 0.0789127})
+    head = ("", "this job", "baseline", "difference")
+    wide = list(comparison_table(Comparison(left=left, right=right), head=head))
+    assert any(long in line for line in wide)
+    lines = list(comparison_table(Comparison(left=left, right=right), head=head, width=70))
+    assert max(map(len, lines)) <= 70
+    name, cut, other = lines[1].split()
+    assert (name, other) == ("job", "old")
+    assert cut != long
+    assert cut.startswith("digits-4")
+    assert cut.endswith("89-1")
+    assert lines[-1].split() == ["acc", "0.00723092", "0.0789127", "-0.0716818", "(-90.8", "%)"]
+    narrow = list(comparison_table(Comparison(left=left, right=right), head=head, width=20))
+    assert lines[-1].split() == narrow[-1].split(), "numbers stay, however narrow it is"
+
+
 def test_logged_parameters_and_variables_are_compared_where_both_sides_know_them() -> None:
     left = replace(LEFT, logged={"epochs": "3", "lr": "0.1"}, variables={"SEED": "1"})
     right = replace(RIGHT, logged={"epochs": "2", "lr": "0.2"}, variables={"SEED": "1", "TF32": "1"})
