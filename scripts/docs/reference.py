@@ -18,6 +18,7 @@ from packaging.requirements import Requirement
 
 from aml_train.config import json_schema
 from aml_train.core import checks, comparison, events, tables
+from scripts.docs import coverage
 from scripts.docs.commands import action, command_line
 from scripts.docs.markdown import docstring, page, paragraph, paragraphs, table
 
@@ -42,6 +43,7 @@ def generated(root: Path) -> dict[Path, str]:
         _FOLDER / "events.md": events_page(),
         _FOLDER / "keys.md": keys_page(),
         _FOLDER / "versions.md": versions_page(root),
+        coverage.PAGE: coverage.coverage(root),
     }
 
 

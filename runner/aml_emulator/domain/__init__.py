@@ -62,6 +62,7 @@ from aml_emulator.domain.jobs.service import output_asset as output_asset
 from aml_emulator.domain.jobs.types import JOB_CHANGES as JOB_CHANGES
 from aml_emulator.domain.jobs.types import JOB_SHAPE as JOB_SHAPE
 from aml_emulator.domain.jobs.types import RUNCONFIG_SHAPE as RUNCONFIG_SHAPE
+from aml_emulator.domain.limits import LIMITS as LIMITS
 from aml_emulator.domain.locations import AssetId as AssetId
 from aml_emulator.domain.locations import parse_location as parse_location
 from aml_emulator.domain.metrics import RUN_NAME as RUN_NAME

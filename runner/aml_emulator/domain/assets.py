@@ -6,19 +6,25 @@ A version of an environment, of code or of data never changes its content; a mod
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from aml_emulator.domain.environments import conda_of
-from aml_emulator.domain.errors import ConflictError, NotFoundError
+from aml_emulator.domain.errors import ConflictError, InvalidError, NotFoundError
+from aml_emulator.domain.limits import check_asset_name
 from aml_emulator.domain.models import delete_model, locate_model
 from aml_emulator.domain.workspace import Workspace
 from aml_emulator.schema import ANYTHING, FLAG, OBJECT, TEXT, Fields, MapOf
 from aml_emulator.store import AssetVersion
 
 ASSET_KINDS: Final = ("environments", "codes", "data", "models")
+
+DATA_TYPES: Final = ("uri_file", "uri_folder", "mltable")
+_IMAGE: Final = re.compile(r"[A-Za-z0-9][\w.:/@+-]*")
+"""The form of an image's reference, roughly: neither empty nor with spaces, and no option of a command."""
 
 IMMUTABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "environments": ("image", "build", "condaFile"),
@@ -63,6 +69,16 @@ class PendingUpload:
 
     id: str
     container: str
+
+
+def _check_content(kind: str, given: Mapping[str, Any]) -> None:
+    """Raise InvalidError for content that the specification does not know."""
+    type_ = given.get("dataType")
+    if kind == "data" and type_ is not None and type_.lower() not in DATA_TYPES:
+        raise InvalidError(f"The dataType '{type_}' is invalid: {', '.join(DATA_TYPES)}.")
+    image = given.get("image")
+    if kind == "environments" and image and not _IMAGE.fullmatch(image):
+        raise InvalidError(f"The image '{image}' of the environment is not a reference of a container image.")
 
 
 def known_version(workspace: Workspace, kind: str, name: str, version: str) -> AssetVersion:
@@ -114,6 +130,9 @@ def put_version(
         ConflictError: the content of an existing version would change.
         DomainError: the content cannot be read, or does not exist.
     """
+    if workspace.store.assets.container(kind, name) is None:
+        check_asset_name(name)
+    _check_content(kind, given)
     properties = dict(given)
     for field in ("properties", "tags"):
         # Clients send numbers as well (``hash_version``); the service stores and answers text.

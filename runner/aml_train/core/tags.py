@@ -57,3 +57,5 @@ TAG_LEFT_OUT: Final = "aml-train.left-out"
 #: of models the page says nothing.
 KEY_LENGTH: Final = 100
 VALUE_LENGTH: Final = 1000
+#: Tags that a job's author may give it: a run has 50, and aml-train's own need up to 20 of them.
+AUTHOR_TAGS: Final = 30

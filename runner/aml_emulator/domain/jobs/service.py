@@ -12,6 +12,7 @@ from aml_emulator.domain.errors import InvalidError, NotSupportedError
 from aml_emulator.domain.jobs.check import changed, check_job, instance_count
 from aml_emulator.domain.jobs.places import asset_kind, place_outputs
 from aml_emulator.domain.jobs.to_run_spec import compute_of, run_spec
+from aml_emulator.domain.limits import EXPERIMENT, check_limit, check_run_fields
 from aml_emulator.domain.runs import JOB_NAME, known_job
 from aml_emulator.domain.workspace import Workspace
 from aml_emulator.executor import Ending, Folder, JobExecutor, RunError, spec_from_json, spec_to_json
@@ -77,6 +78,7 @@ class JobService:
 
     def _submit(self, name: str, job: Mapping[str, Any]) -> Run:
         check_job(job)
+        _check_sizes(job)
         workspace = self._workspace
         compute = compute_of(job)
         target = workspace.store.assets.compute(compute)
@@ -142,6 +144,7 @@ class JobService:
 
     def change(self, name: str, fields: Mapping[str, Any]) -> Run:
         """Change the names, tags and description of a job, and whether it is archived."""
+        _check_sizes(fields)
         run, tags = known_job(self._workspace, name), fields.get("tags")
         self._workspace.store.runs.change(
             run.id,
@@ -282,6 +285,17 @@ class RunProgress:
             exit_code=error.exit_code if error else (0 if status == "Completed" else None),
         )
         logger.info("job %s: %s%s", self._run_id, status, f" ({error.message})" if error else "")
+
+
+def _check_sizes(fields: Mapping[str, Any]) -> None:
+    """Refuse a job whose names, texts or tags are larger than the service allows."""
+    check_limit(EXPERIMENT, str(fields.get("experimentName") or ""))
+    check_run_fields(
+        display_name=fields.get("displayName"),
+        description=fields.get("description"),
+        tags=fields.get("tags"),
+        properties=fields.get("properties"),
+    )
 
 
 def _deleted(compute: str) -> str:

@@ -7,10 +7,12 @@ also refuses what it accepts and the service cannot run: an environment without 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 from aml_train.config.yaml.shapes import Anything, Choice, Flag, Literal, Number, Text, Variable
 from aml_train.config.yaml.structures import Either, Items, Key, Record, Table, Variants
+from aml_train.core.tags import AUTHOR_TAGS, KEY_LENGTH, VALUE_LENGTH
 
 NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*"
 ASSET_NAME: Final = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}"
@@ -54,10 +56,34 @@ def _choice(*words: str) -> Choice:
 _PORT: Final = Number(noun="a port", minimum=1, maximum=65535, digits=True)
 _PATH: Final = Text(noun="a path")
 _NAME: Final = Text(noun="a name")
+
+
+def _at_most(characters: int) -> Callable[[str], None]:
+    """Return a rule for texts of AzureML, which refuses longer ones.
+
+    https://learn.microsoft.com/azure/machine-learning/resource-limits-capacity#runs
+    """
+
+    def rule(text: str) -> None:
+        if len(text) > characters:
+            raise ValueError(f"it has {len(text):,} characters, and AzureML refuses more than {characters:,}")
+
+    return rule
+
+
+_RUN_NAME: Final = Text(noun="a name", rule=_at_most(256))
+_DESCRIPTION: Final = Text(rule=_at_most(5000))
 _ASSET_NAME: Final = Text(pattern=ASSET_NAME, noun="a name")
 _MAPPING: Final = Table(noun="a mapping", value=Anything())
-TAGS: Final = Table(
+PROPERTIES: Final = Table(
     noun="a mapping of text to text", value=Either(noun="text", scalar=Text(blank=True), nothing=True)
+)
+_TAG: Final = Text(blank=True, rule=_at_most(VALUE_LENGTH))
+TAGS: Final = Table(
+    noun="a mapping of text to text",
+    key=Text(noun="a name", rule=_at_most(KEY_LENGTH)),
+    value=Either(noun="text", scalar=_TAG, nothing=True),
+    most=AUTHOR_TAGS,
 )
 _VERSION: Final = Either(
     noun="a version, as text or a whole number",
@@ -381,11 +407,11 @@ JOB: Final = Record(
             Text(noun="a name", pattern=r"[A-Za-z0-9][A-Za-z0-9_-]{0,254}"),
             "Start of the job's name, to which aml-train adds a hash; by default `experiment_name`, else the project's name.",
         ),
-        "display_name": Key(_NAME, "Name shown in the studio."),
-        "experiment_name": Key(_NAME, "Experiment that the job belongs to."),
-        "description": Key(Text(), "Free text."),
+        "display_name": Key(_RUN_NAME, "Name shown in the studio."),
+        "experiment_name": Key(_RUN_NAME, "Experiment that the job belongs to."),
+        "description": Key(_DESCRIPTION, "Free text."),
         "tags": Key(TAGS, "Tags."),
-        "properties": Key(TAGS, "Properties."),
+        "properties": Key(PROPERTIES, "Properties."),
         "parent_job_name": Key(Text(noun="a job's name"), "Job that this one belongs to."),
     },
 )

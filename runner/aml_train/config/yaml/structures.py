@@ -37,12 +37,13 @@ class Items:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A mapping whose keys the user chooses."""
+    """A mapping whose keys the user chooses, *least* of them and *most* at most."""
 
     value: Shape
     noun: str
     key: Text = _NAME
     least: int = 0
+    most: int | None = None
     special: Mapping[str, Shape] = field(default_factory=dict)
 
     def check(self, node: Node, name: str, faults: Faults) -> Any:
@@ -50,6 +51,9 @@ class Table:
             return mismatch(node, name, self.noun, faults, remedy="write it as indented `key: value` lines")
         if len(node.entries) < self.least:
             faults.add(node.mark, f"`{name}` is empty", remedy=f"give it {self.noun}, or delete the line")
+            return BAD
+        if self.most is not None and len(node.entries) > self.most:
+            faults.add(node.mark, f"`{name}` has {len(node.entries)} entries, and at most {self.most} are possible")
             return BAD
         values: dict[str, Any] = {}
         for key, entry in node.entries.items():
@@ -65,7 +69,12 @@ class Table:
         if self.special:
             schema["properties"] = {key: shape.schema() for key, shape in self.special.items()}
         names = {k: v for k, v in self.key.schema().items() if k != "type"}
-        return {**schema, "propertyNames": names, **({"minProperties": self.least} if self.least else {})}
+        bounds = {"minProperties": self.least or None, "maxProperties": self.most}
+        return {
+            **schema,
+            "propertyNames": names,
+            **{key: value for key, value in bounds.items() if value is not None},
+        }
 
 
 @dataclass(frozen=True)
