@@ -29,6 +29,7 @@ from aml_train.jobs.spec import JobSpec
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView
 from aml_train.models.lineage import Tracer
+from aml_train.models.passport.envelope import Signer
 from aml_train.models.passport.issue import Passport, issue_passport
 from aml_train.models.passport.keys import KeySigner, PublicKey
 from aml_train.models.passport.observe import Desk
@@ -121,6 +122,10 @@ class PassportWorld:
         """Issue the model's passport."""
         rules = tuple(self._rules())
         return issue_passport(self.desk, signer or self.signer, self.current(version), self.job, self.decision, rules)
+
+    def sign_by(self, signer: Signer) -> None:
+        """Issue the passport again, by another signer."""
+        issue_passport(self.desk, signer, self.current(), self.job, self.decision, tuple(self._rules()))
 
     def register(self, version: str) -> ModelView:
         """Register a version of the job's model."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 from urllib.parse import quote
 
-from aml_train.azure.blob.address import DatastorePath, LocalPath, parse_address
+from aml_train.azure.blob.address import LocalPath, parse_address
 from aml_train.azure.blob.datastores import DataWorkspace
 from aml_train.azure.blob.operations import Place
 from aml_train.azure.blob.storage import Entry, Storage
@@ -38,7 +39,8 @@ class AzurePapers:
             raise ServiceError(
                 f"The files of {model.name} version {model.version} are at {model.path}, no datastore."
             )
-        return self._files(self._data.locate(address), model.path)
+        where = self._data.locate(address)
+        return _files(self._data.storage(where.datastore), where.path, model.path)
 
     def code_files(self, job: str) -> Iterator[StoredFile] | None:
         """See :meth:`aml_train.models.catalogue.PaperStore.code_files`."""
@@ -49,7 +51,8 @@ class AzurePapers:
             return None
         version = self._rest.need("GET", f"{self._rest.cloud.arm}{quote(code)}", what, params=_API)
         uri = version.text("properties.codeUri")
-        return self._files(self._data.follow(uri, f"The code of the job {job}"), uri)
+        storage, path = self._data.storage_of(uri, f"The code of the job {job}")
+        return _files(storage, path, uri)
 
     def read(self, model: str, version: str, name: str) -> bytes:
         """See :meth:`aml_train.models.catalogue.PaperStore.read`."""
@@ -65,10 +68,10 @@ class AzurePapers:
     def _storage(self) -> Storage:
         return self._data.storage(self._data.default_datastore())
 
-    def _files(self, where: DatastorePath, address: str) -> Iterator[StoredFile]:
-        storage = self._data.storage(where.datastore)
-        for relative, entry in Place(storage=storage, path=where.path, address=address).find().items:
-            yield StoredFile(path=relative, size=entry.size, read=lambda entry=entry: _chunks(storage, entry))  # type: ignore[misc]
+
+def _files(storage: Storage, path: str, address: str) -> Iterator[StoredFile]:
+    for relative, entry in Place(storage=storage, path=path, address=address).find().items:
+        yield StoredFile(path=relative, size=entry.size, read=partial(_chunks, storage, entry))
 
 
 def _chunks(storage: Storage, entry: Entry) -> Iterator[bytes]:

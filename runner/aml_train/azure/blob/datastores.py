@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import quote
 
@@ -102,7 +102,7 @@ class DataWorkspace:
             case DatastorePath():
                 return address
             case Asset():
-                return self.follow(self.asset(address).uri, f"The data asset {address.name}")
+                return self._follow(self.asset(address).uri, f"The data asset {address.name}")
             case JobOutput():
                 return self._job_output(address)
 
@@ -195,12 +195,11 @@ class DataWorkspace:
             # The place of an output whose job does not name one.
             f"azureml://datastores/{self.default_datastore()}/paths/azureml/{address.job}/{name}/"
         )
-        base = self.follow(uri, f"The output {address.output} of the job {address.job}")
+        base = self._follow(uri, f"The output {address.output} of the job {address.job}")
         path = f"{base.path.rstrip('/')}/{address.path}" if address.path or base.path else ""
         return DatastorePath(datastore=base.datastore, path=path.lstrip("/"))
 
-    def follow(self, uri: str, what: str) -> DatastorePath:
-        """Return where in a datastore an address of the service leads; *what* is at it."""
+    def _follow(self, uri: str, what: str) -> DatastorePath:
         if uri.startswith("https://"):
             return self._by_url(uri, what)
         try:
@@ -226,6 +225,26 @@ class DataWorkspace:
             f"{what} is at {parts.scheme}://{parts.netloc}{parts.path}, and no datastore stands for that container.",
             hint="Register the container as a datastore.",
         )
+
+    def storage_of(self, uri: str, what: str) -> tuple[Storage, str]:
+        """Return the container of an address in Blob storage, and the path in it.
+
+        Code snapshots have separate containers, for which no datastore is registered; they are in the account of the default
+        datastore, whose credentials are used.
+
+        Raises:
+            ServiceError: *what* is elsewhere, or the credentials may not be read.
+        """
+        parts = split(uri)
+        default = self.default_datastore()
+        access = self.access(default)
+        if parts is None or f"{parts.scheme}://{parts.netloc}" != access.account_url.rstrip("/"):
+            where = self._follow(uri, what)
+            return self.storage(where.datastore), where.path
+        container, _, path = parts.path.lstrip("/").partition("/")
+        if container == access.container:
+            return self.storage(default), path
+        return self._open(replace(access, container=container)), path
 
     def access(self, datastore: str) -> Access:
         """Return the credentials of a datastore's container; raises as :meth:`storage`."""

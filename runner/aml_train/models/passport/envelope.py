@@ -72,7 +72,7 @@ class Bundle:
     def statement(self) -> Answer:
         """The statement, whose members are read with their types checked."""
         try:
-            return Answer(decode(self.payload), BadBundleError)
+            return Answer(decode(self.payload), lambda problem: BadBundleError(f"its statement {problem}"))
         except UndecodableError as error:
             raise BadBundleError(f"its statement {error}") from error
 
@@ -108,7 +108,7 @@ def read_bundle(content: bytes) -> Bundle:
         BadBundleError: it is no bundle of one signed in-toto statement.
     """
     try:
-        document = Answer(decode(content), BadBundleError)
+        document = Answer(decode(content), lambda problem: BadBundleError(f"it {problem}"))
     except UndecodableError as error:
         raise BadBundleError(f"it {error}") from error
     if (kind := document.optional_text("mediaType")) != BUNDLE:

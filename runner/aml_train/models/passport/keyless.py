@@ -25,11 +25,8 @@ _ISSUER: Final = ("1.3.6.1.4.1.57264.1.8", "1.3.6.1.4.1.57264.1.1")
 """The issuer's extension of a certificate, and its first form (https://github.com/sigstore/fulcio/blob/main/docs/oid-info.md)."""
 
 
-class MissingSigstoreError(Exception):
-    """The package `sigstore` is not installed."""
-
-    def __init__(self) -> None:
-        super().__init__(f"it has a certificate, and checking that needs: {INSTALL}")
+class UncheckableError(Exception):
+    """A certificate cannot be checked here; the message says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,9 +64,7 @@ class KeylessSigner:
     def sign(self, payload: bytes) -> bytes:
         """See :class:`aml_train.models.passport.envelope.Signer`."""
         self.check()
-        import requests
         from sigstore.dsse import Statement
-        from sigstore.errors import Error
         from sigstore.oidc import IdentityError, IdentityToken
         from sigstore.sign import SigningContext
 
@@ -83,7 +78,9 @@ class KeylessSigner:
                 f"Sigstore cannot use this workflow's identity token: {error}",
                 hint="The job needs `permissions: {id-token: write}`.",
             ) from error
-        except (Error, requests.RequestException) as error:
+        except Exception as error:
+            if isinstance(error, InvalidError | ServiceError):
+                raise
             raise ServiceError(
                 f"Sigstore did not sign: {type(error).__name__}: {error}",
                 hint="Is it reachable? https://status.sigstore.dev. `aml-train attach` signs later.",
@@ -101,7 +98,7 @@ class KeylessVerifier:
         """Return whose signature it is, proved by certificate and log; else why it is not.
 
         Raises:
-            MissingSigstoreError: `sigstore` is not installed.
+            UncheckableError: `sigstore` is not installed, or its roots cannot be fetched.
         """
         try:
             from sigstore.errors import Error
@@ -109,16 +106,24 @@ class KeylessVerifier:
             from sigstore.models import InvalidBundle
             from sigstore.verify import Verifier, policy
         except ImportError:
-            raise MissingSigstoreError from None
+            raise UncheckableError(f"it has a certificate, and checking that needs: {INSTALL}") from None
         try:
             found = SigstoreBundle.from_json(bundle.content)
-            verifier = Verifier(trusted_root=_trust_config(self.trust).trusted_root)
+            verifier = Verifier(trusted_root=self._roots().trusted_root)
             _, payload = verifier.verify_dsse(found, policy.UnsafeNoOp())
         except (Error, InvalidBundle, ValueError) as error:
             return f"it does not hold: {error}"
         if payload != bundle.payload:
             return "it is a signature of other contents"
         return _identity(found.signing_certificate)
+
+    def _roots(self) -> ClientTrustConfig:
+        try:
+            return _trust_config(self.trust)
+        except InvalidError:
+            raise
+        except Exception as error:
+            raise UncheckableError(f"the roots of Sigstore cannot be fetched: {type(error).__name__}") from error
 
 
 def _trust_config(trust: Path | None) -> ClientTrustConfig:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from aml_train.config import IdentityConfig, PolicyConfig
 from aml_train.models.passport.envelope import Bundle
-from aml_train.models.passport.keyless import KeylessVerifier, MissingSigstoreError
+from aml_train.models.passport.keyless import KeylessVerifier, UncheckableError
 from aml_train.models.passport.keys import PublicKey, load_public_key
 
 
@@ -55,7 +55,7 @@ class Trust:
             raise ValueError("identities need a verifier")
         try:
             found = self.verifier.verify(bundle)
-        except MissingSigstoreError as error:
+        except UncheckableError as error:
             return Signature(detail=str(error))
         if isinstance(found, str):
             return Signature(detail=found, refused=True)

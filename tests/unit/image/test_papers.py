@@ -1,0 +1,129 @@
+"""The papers of an image: its provenance, the command that lists its packages, and the gate of vulnerabilities."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aml_train.config import ScanConfig
+from aml_train.core.errors import ImageError
+from aml_train.image.papers import SLSA_PROVENANCE, provenance
+from aml_train.image.sbom import SbomSpec, _packed, arguments, find_syft
+from aml_train.image.scan import judge, read_matches, scan_sbom
+from tests.support.image_configs import DIGEST, FULL, plan
+
+TIMES = {"started": "2026-11-21T10:00:00+00:00", "finished": "2026-11-21T10:01:00+00:00"}
+
+
+def _provenance(commit: str | None = "c0ffee") -> dict[str, Any]:
+    spec = replace(plan(FULL), trees={})  # the folder of the tree is not there
+    return provenance(spec, DIGEST, commit=commit, name="r.test/digits", builder="docker-engine 29.1", **TIMES)
+
+
+def test_a_provenance_names_what_went_into_the_build() -> None:
+    stated = _provenance()
+    assert stated["predicateType"] == SLSA_PROVENANCE
+    assert stated["subject"] == [{"name": "r.test/digits", "digest": {"sha256": "a" * 64}}]
+    definition, details = stated["predicate"]["buildDefinition"], stated["predicate"]["runDetails"]
+    parts = {one["uri"]: one["digest"] for one in definition["resolvedDependencies"]}
+    assert parts["docker://nvcr.io/nvidia/pytorch"] == {"sha256": "a" * 64}
+    assert parts["git+commit"] == {"gitCommit": "c0ffee"}
+    assert parts["requirements.txt"]["sha256"]
+    assert details["builder"]["id"] == "https://aml-train.org/builder/docker-engine"
+    assert details["metadata"] == {"startedOn": TIMES["started"], "finishedOn": TIMES["finished"]}
+
+
+def test_secrets_are_in_a_provenance_by_name_only() -> None:
+    parameters = _provenance()["predicate"]["buildDefinition"]["externalParameters"]
+    assert parameters["secrets"] == ["logins", "other", "token"]
+    assert "TOKEN" not in json.dumps(_provenance())
+
+
+def test_uncommitted_changes_are_stated() -> None:
+    commits = [one for one in _dependencies("c0ffee-dirty") if one["uri"] == "git+commit"]
+    assert commits == [{"uri": "git+commit", "digest": {"gitCommit": "c0ffee"}, "annotations": {"dirty": True}}]
+    assert "git+commit" not in {one["uri"] for one in _dependencies(None)}
+
+
+def _dependencies(commit: str | None) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = _provenance(commit)["predicate"]["buildDefinition"]["resolvedDependencies"]
+    return found
+
+
+def test_the_command_that_lists_packages() -> None:
+    assert arguments("cyclonedx", "digits", DIGEST) == [
+        "/aml-train-sbom/syft",
+        "scan",
+        "dir:/",
+        "--output=cyclonedx-json=/aml-train-sbom/sbom.json",
+        "--override-default-catalogers=image",
+        "--source-name=digits",
+        f"--source-version={DIGEST}",
+        *(f"--exclude=./{path}/**" for path in ("proc", "sys", "dev", "aml-train-sbom")),
+    ]
+    with tarfile.open(fileobj=BytesIO(_packed(b"program"))) as archive:
+        assert [(one.name, one.mode) for one in archive] == [
+            ("aml-train-sbom", 0o755),
+            ("aml-train-sbom/syft", 0o755),
+        ]
+
+
+def test_without_syft_the_command_that_installs_it_is_named(tmp_path: Path) -> None:
+    assert SbomSpec().format == "spdx"
+    with pytest.raises(ImageError, match="needs the program syft") as error:
+        find_syft({"PATH": str(tmp_path)})
+    assert "pip install 'aml-train[sbom]'" in (error.value.hint or "")
+
+
+def _grype(*found: tuple[str, str | None]) -> bytes:
+    matches = [
+        {"vulnerability": {"id": name, "severity": severity}, "artifact": {"name": "libx", "version": "1"}}
+        for name, severity in found
+    ]
+    return json.dumps({"matches": matches}).encode()
+
+
+@pytest.mark.parametrize(
+    ("severities", "fail_on", "bad"),
+    [
+        (["Critical", "Low"], "critical", ["CVE-0"]),
+        (["High", "Critical"], "high", ["CVE-1", "CVE-0"]),
+        (["High", "Negligible", None], "critical", []),
+        (["Medium"], "low", ["CVE-0"]),
+        ([], "low", []),
+    ],
+)
+def test_the_gate_of_vulnerabilities(severities: list[str | None], fail_on: Any, bad: list[str]) -> None:
+    matches = read_matches(_grype(*((f"CVE-{n}", one) for n, one in enumerate(severities))), "grype")
+    scan = ScanConfig(fail_on=fail_on)
+    if not bad:
+        assert f"none of severity {fail_on} or above" in judge(matches, scan)
+        return
+    with pytest.raises(ImageError) as error:
+        judge(matches, scan)
+    named = [word for word in error.value.message.replace(";", " ").split() if word.startswith("CVE-")]
+    assert named == bad
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"{}", "has no `matches`"),
+        (b"text", "is not JSON"),
+        (b'{"matches": [{}]}', "where a text was expected"),
+    ],
+)
+def test_a_scanner_that_writes_something_else(content: bytes, reason: str) -> None:
+    with pytest.raises(ImageError, match=reason):
+        read_matches(content, "grype")
+
+
+def test_a_scanner_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ImageError, match="needs the program grype"):
+        scan_sbom(b"{}", ScanConfig(fail_on="high"), environ={"PATH": str(tmp_path)})
