@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from aml_train.models.passport.documents import model_card as model_card
     from aml_train.models.passport.envelope import Signer as Signer
     from aml_train.models.passport.issue import PASSPORT_FILE as PASSPORT_FILE
+    from aml_train.models.passport.issue import has_passport as has_passport
     from aml_train.models.passport.issue import issue_passport as issue_passport
     from aml_train.models.passport.keyless import KeylessSigner as KeylessSigner
     from aml_train.models.passport.keys import load_signer as load_signer
@@ -54,6 +55,7 @@ _MODULES = {
     "PASSPORT_FILE": "passport.issue",
     "SIGNATURE_FILE": "passport.manifest",
     "Signer": "passport.envelope",
+    "has_passport": "passport.issue",
     "issue_passport": "passport.issue",
     "KeylessSigner": "passport.keyless",
     "load_signer": "passport.keys",

@@ -14,7 +14,7 @@ from aml_train.core.errors import AmlTrainError, InvalidError, PassportError
 from aml_train.core.events import Listener
 from aml_train.gate import GateResult
 from aml_train.jobs import JobView, ModelView, Workspace
-from aml_train.models import Desk, Signer, Tracer, Verifier, issue_passport, load_trust
+from aml_train.models import Desk, Signer, Tracer, Verifier, has_passport, issue_passport, load_trust
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.target import Host, Target, open_workspace
 
@@ -104,7 +104,7 @@ def check_signer(ctx: RunContext) -> None:
 
 
 def sign_model(ctx: RunContext, target: Target, job: JobView, gate: GateResult, model: ModelView) -> None:
-    """Issue the passport of a registered model, if passports are configured.
+    """Issue the passport of a registered model once, if passports are configured.
 
     Raises:
         PassportError: it cannot be issued; the model is registered.
@@ -114,9 +114,11 @@ def sign_model(ctx: RunContext, target: Target, job: JobView, gate: GateResult, 
         return
     with ctx.stage("register", f"Sign the passport of {model.name} version {model.version}") as summary:
         try:
-            made = issue_passport(
-                open_desk(target.service, target.registry), signer, model, job, gate.decision, ctx.plan.gate
-            )
+            desk = open_desk(target.service, target.registry)
+            if has_passport(desk, model):
+                summary.append("it had been signed")
+                return
+            made = issue_passport(desk, signer, model, job, gate.decision, ctx.plan.gate)
         except PassportError:
             raise
         except AmlTrainError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -70,6 +71,19 @@ def issue_passport(
     bundle = read_bundle(signer.sign(encode_statement(statement)))
     _keep(desk, model, job, signature=signature, bundle=bundle)
     return Passport(bundle=bundle, signer=signer.title, left_out=tuple(_left_out(seen.facts)))
+
+
+def has_passport(desk: Desk, model: ModelView) -> bool:
+    """Return whether the version has the passport that it names.
+
+    Raises:
+        ServiceError: the storage refuses or does not answer.
+    """
+    named = model.tags.get(TAG_PASSPORT)
+    if named is None:
+        return False
+    content = desk.store.read(model.name, model.version, PASSPORT_FILE)
+    return named == f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
 def make_statement(model: ModelView, seen: Observation, gate: Mapping[str, Any]) -> dict[str, Any]:
