@@ -22,8 +22,8 @@ from starlette.concurrency import run_in_threadpool
 
 from aml_emulator.api import Admin, App, prepare_workspace
 from aml_emulator.context import Context
-from aml_emulator.domain import CuratedImages, JobService, RunProgress
-from aml_emulator.executor import ExecutorSettings, Fleet, JobExecutor, JobQueue, SinkFor
+from aml_emulator.domain import CuratedImages, DataMap, JobService, RunProgress
+from aml_emulator.executor import ExecutorSettings, Fleet, JobExecutor, JobQueue, SinkFor, guarded, why_unreachable
 from aml_emulator.fronts import PlainRegistry, serve_application, start_fault_fronts, start_registry_fronts
 from aml_emulator.identity import Federation, Identity, Tokens, load_or_create
 from aml_emulator.network import (
@@ -137,12 +137,12 @@ async def _run(
     listener = listen(settings.host, settings.port)
     stack.callback(listener.close)
     port = int(listener.getsockname()[1])
-    context = _context(settings, identity, store, blobs, port, clock)
+    own_ports = frozenset({port, registry_port})
+    context = _context(settings, identity, store, blobs, (port, registry_port), clock)
     if context.recorder is not None:
         stack.callback(context.recorder.close)
     await run_in_threadpool(prepare_workspace, context, max_jobs=settings.max_jobs)
 
-    own_ports = frozenset({port, registry_port})
     engine_name = settings.registry_engine_name or f"localhost:{registry_port}"
     runner = make_runner(
         context,
@@ -229,7 +229,12 @@ async def _run(
 
 
 def _context(
-    settings: Settings, identity: Identity, store: Store, blobs: Blobs, port: int, clock: Callable[[], float]
+    settings: Settings,
+    identity: Identity,
+    store: Store,
+    blobs: Blobs,
+    ports: tuple[int, int],
+    clock: Callable[[], float],
 ) -> Context:
     return Context(
         identity=identity,
@@ -244,8 +249,10 @@ def _context(
         fleet=Fleet(clock=clock, start_seconds=settings.node_start_seconds, seed=identity.instance),
         quotas=settings.quotas,
         data=settings.data,
-        page_address=settings.page_address or f"http://127.0.0.1:{port}",
+        page_address=settings.page_address or f"http://127.0.0.1:{ports[0]}",
         environments=CuratedImages(settings.environments, settings.data / "environments.json"),
+        data_map=DataMap(settings.data / "data-map.json"),
+        unreachable=lambda url: why_unreachable(url, session=guarded(Outward(own_ports=ports))),
     )
 
 

@@ -16,7 +16,8 @@ from starlette.concurrency import run_in_threadpool
 from aml_emulator.api.errors import state_error
 from aml_emulator.api.provoke import Provoked
 from aml_emulator.context import Context
-from aml_emulator.domain import JobService, clean_workspace, cluster_summaries, create_default_cluster
+from aml_emulator.domain import DomainError, JobService, clean_workspace, cluster_summaries, create_default_cluster
+from aml_emulator.executor import Folder
 from aml_emulator.identity import FederatedCredential
 from aml_emulator.network import KEPT_REQUESTS, Rule
 from aml_emulator.store import state_problems
@@ -25,12 +26,15 @@ logger = logging.getLogger(__name__)
 
 _FAULTS = "/_emulator/faults"
 _ENVIRONMENTS = "/_emulator/environments"
+_DATA = "/_emulator/data"
 _FEDERATION = "/_emulator/federated-credentials"
 _ROLES = "/_emulator/roles"
 _JOB = re.compile(r"/_emulator/jobs/([^/]+)/([a-z-]+)")
 CANCEL_SECONDS = 300.0
 """How long a reset waits for the jobs that it cancels. One takes seconds; the engine of a busy machine takes more."""
 POLL_SECONDS = 0.1
+MAPPED_PREFIX = "mapped/"
+"""The folder of the default datastore into which ``aml-train emulator data map`` uploads."""
 
 
 class Admin:
@@ -80,6 +84,9 @@ class Admin:
             ("GET", _ENVIRONMENTS): self.environments,
             ("POST", _ENVIRONMENTS): lambda: self.name_environment(query),
             ("DELETE", _ENVIRONMENTS): self.forget_environments,
+            ("GET", _DATA): self.data,
+            ("POST", _DATA): lambda: self.map_data(query),
+            ("DELETE", _DATA): lambda: self.unmap_data(query),
             ("POST", "/_emulator/clean"): lambda: self.clean(query),
             ("GET", "/_emulator/requests"): lambda: self.requests(query),
             ("GET", _FEDERATION): self.federation,
@@ -210,6 +217,36 @@ class Admin:
         self._context.environments.forget()
         return self.environments()
 
+    def data(self) -> tuple[int, dict[str, Any]]:
+        """Return the addresses of data elsewhere, and what replaces each."""
+        found = self._context.data_map.listed()
+        return 200, {"data": {address: self._context.address(folder) for address, folder in found.items()}}
+
+    def map_data(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
+        """Replace an ``address`` by the files at ``uri``; 400 without."""
+        try:
+            before = self._context.data_map.put(query.get("address", ""), self._context.folder(query.get("uri", "")))
+        except (ValueError, DomainError) as error:
+            return 400, {"error": str(error)}
+        self._remove_mapped(before)
+        return self.data()
+
+    def unmap_data(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
+        """Replace an ``address`` no longer; 404 if nothing did."""
+        try:
+            before = self._context.data_map.remove(query.get("address", ""))
+        except ValueError as error:
+            return 400, {"error": str(error)}
+        if before is None:
+            return 404, {"error": f"nothing replaces {query['address']}"}
+        self._remove_mapped(before)
+        return self.data()
+
+    def _remove_mapped(self, folder: Folder | None) -> None:
+        """Delete files that were uploaded for an address; files of a user's own stay."""
+        if folder is not None and folder.prefix.startswith(MAPPED_PREFIX):
+            self._context.blobs.delete_prefix(folder.container, folder.prefix)
+
     def federation(self) -> tuple[int, dict[str, Any]]:
         """Return the federated credentials; with none, all issuers are trusted."""
         return 200, {"federated_credentials": [asdict(one) for one in self._context.federation.credentials]}
@@ -266,6 +303,7 @@ class Admin:
         self._context.store.clear()
         self._context.fleet.clear()
         runner.forget_images()
+        self._context.data_map.clear()
         blobs = self._context.blobs
         for container in blobs.containers():
             blobs.delete_container(container)

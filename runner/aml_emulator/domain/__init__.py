@@ -25,6 +25,7 @@ from aml_emulator.domain.clusters import create_default_cluster as create_defaul
 from aml_emulator.domain.clusters import family_title as family_title
 from aml_emulator.domain.clusters import stored_cluster as stored_cluster
 from aml_emulator.domain.curated_images import CuratedImages as CuratedImages
+from aml_emulator.domain.data_map import DataMap as DataMap
 from aml_emulator.domain.datasets import dataflow_of as dataflow_of
 from aml_emulator.domain.datasets import dataset_id as dataset_id
 from aml_emulator.domain.datasets import datasets_read_by as datasets_read_by
@@ -34,7 +35,9 @@ from aml_emulator.domain.datasets import register_dataset as register_dataset
 from aml_emulator.domain.datasets import save_dataset as save_dataset
 from aml_emulator.domain.datasets import unregister_dataset as unregister_dataset
 from aml_emulator.domain.datastores import BLOB_DATASTORE as BLOB_DATASTORE
+from aml_emulator.domain.datastores import DATASTORE_PLACES as DATASTORE_PLACES
 from aml_emulator.domain.datastores import DATASTORE_SECRETS as DATASTORE_SECRETS
+from aml_emulator.domain.datastores import FILE_DATASTORE as FILE_DATASTORE
 from aml_emulator.domain.datastores import STORAGE_ENDPOINT as STORAGE_ENDPOINT
 from aml_emulator.domain.datastores import STORAGE_PROTOCOL as STORAGE_PROTOCOL
 from aml_emulator.domain.datastores import DatastoreSpec as DatastoreSpec

@@ -113,7 +113,7 @@ class UploadedArtifacts:
             prefix = safe_relative(f"{self.origin}/{self.container}")
         except UnsafePathError as error:
             raise NotFoundError(f"artifact '{self.origin}/{self.container}'") from error
-        for datastore in self.workspace.all_datastores():
+        for datastore in self.workspace.local_datastores():
             if datastore.name == self.origin:
                 return Folder(container=datastore.container, prefix=prefix.removeprefix(f"{datastore.name}/"))
         return Folder(container=self.workspace.identity.artifact_container, prefix=prefix)

@@ -15,6 +15,7 @@ from typing import Any, Final
 from aml_emulator.domain.environments import conda_of
 from aml_emulator.domain.errors import ConflictError, InvalidError, NotFoundError
 from aml_emulator.domain.limits import check_asset_name
+from aml_emulator.domain.locations import in_datastore
 from aml_emulator.domain.models import delete_model, locate_model
 from aml_emulator.domain.workspace import Workspace
 from aml_emulator.schema import ANYTHING, FLAG, OBJECT, TEXT, Fields, MapOf
@@ -140,6 +141,8 @@ def put_version(
             properties[field] = {key: text(value) for key, value in properties[field].items()}
     if kind == "models":
         properties |= locate_model(workspace, str(properties.get("modelUri") or ""))
+    if kind == "data":
+        properties["dataUri"] = data_uri(workspace, str(properties["dataUri"]), str(properties.get("dataType")))
     if kind == "environments" and properties.get("condaFile"):
         # The service keeps it as JSON, whatever it was written in.
         properties["condaFile"] = json.dumps(conda_of(str(properties["condaFile"])), indent=2)
@@ -147,7 +150,7 @@ def put_version(
     with workspace.store.transaction():
         known = workspace.store.assets.version(kind, name, version)
         if known is not None:
-            _refuse_changes(known, properties)
+            _refuse_changes(workspace, known, properties)
             properties = {**known.properties, **properties}
         hash_ = (properties.get("properties") or {}).get("hash_sha256")
         stored = workspace.store.assets.put(
@@ -189,8 +192,26 @@ def _same(key: str, before: Any, now: Any) -> bool:
     return bool(before == now)
 
 
-def _refuse_changes(known: AssetVersion, properties: Mapping[str, Any]) -> None:
-    changed = [key for key in IMMUTABLE[known.kind] if not _same(key, known.properties.get(key), properties.get(key))]
+def data_uri(workspace: Workspace, uri: str, data_type: str) -> str:
+    """Return an asset's address as AzureML shows it.
+
+    The form is the long one, with a slash at the end of folders. See azure-sdk-for-python,
+    sdk/ml/azure-ai-ml/tests/recordings/dataset/e2etests, test_create_uri_folder: sent is
+    ``azureml://datastores/NAME/paths/PATH``, shown ``azureml://subscriptions/…/datastores/NAME/paths/PATH/``.
+    """
+    place = in_datastore(uri)
+    if place is None:
+        return uri
+    slash = "/" if place.path and data_type.lower() in ("uri_folder", "mltable") else ""
+    return workspace.long_uri(place.datastore, f"{place.path}{slash}")
+
+
+def _refuse_changes(workspace: Workspace, known: AssetVersion, properties: Mapping[str, Any]) -> None:
+    stored = dict(known.properties)
+    if known.kind == "data":
+        # Earlier versions of this service stored the address as it was sent.
+        stored["dataUri"] = data_uri(workspace, str(stored.get("dataUri")), str(stored.get("dataType")))
+    changed = [key for key in IMMUTABLE[known.kind] if not _same(key, stored.get(key), properties.get(key))]
     if changed:
         raise ConflictError(
             f"A version with name {known.name} and version {known.version} exists already in {known.kind}, and its"

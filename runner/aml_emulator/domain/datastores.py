@@ -17,14 +17,34 @@ from aml_emulator.domain.workspace import Workspace
 from aml_emulator.store import Datastore
 
 BLOB_DATASTORE: Final = "AzureBlob"
-OTHER_KINDS: Final = ("AzureDataLakeGen1", "AzureDataLakeGen2", "AzureFile", "OneLake")
+FILE_DATASTORE: Final = "AzureFile"
+LAKE_DATASTORE: Final = "AzureDataLakeGen2"
+OTHER_KINDS: Final = ("AzureDataLakeGen1", "OneLake")
 STORAGE_ENDPOINT: Final = "core.windows.net"
 STORAGE_PROTOCOL: Final = "https"
 
-DATASTORE_SECRETS: Final[Mapping[str, str]] = {"AccountKey": "key", "Sas": "sasToken"}
+DATASTORE_PLACES: Final[Mapping[str, str]] = {
+    BLOB_DATASTORE: "containerName",
+    FILE_DATASTORE: "fileShareName",
+    LAKE_DATASTORE: "filesystem",
+}
+"""Kind of datastore → the field of its place in the storage account."""
+
+DATASTORE_SECRETS: Final[Mapping[str, str]] = {
+    "AccountKey": "key",
+    "Sas": "sasToken",
+    "ServicePrincipal": "clientSecret",
+    "Certificate": "certificate",
+}
 """Kind of credentials → the field of its secret. ``None`` has none: users sign in themselves."""
 
-CREDENTIALS: Final = (*DATASTORE_SECRETS, "None", "ServicePrincipal", "Certificate")
+ALLOWED_CREDENTIALS: Final[Mapping[str, tuple[str, ...]]] = {
+    BLOB_DATASTORE: ("AccountKey", "Sas", "None"),
+    FILE_DATASTORE: ("AccountKey", "Sas", "None"),
+    LAKE_DATASTORE: ("ServicePrincipal", "Certificate", "None"),
+}
+
+CREDENTIALS: Final = (*DATASTORE_SECRETS, "None")
 _NAME: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{0,254}")
 _CONTAINER: Final = re.compile(r"(?!.*--)[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
 
@@ -35,6 +55,7 @@ class DatastoreSpec:
 
     Attributes:
         credentials: the kind of credentials, None if the request has none.
+        signs_in_as: the fields of the credentials that are no secret.
         secret: the key or the SAS of that kind.
         access_identity: the identity by which data is read in the service.
     """
@@ -45,6 +66,7 @@ class DatastoreSpec:
     endpoint: Any = None
     protocol: Any = None
     credentials: Any = None
+    signs_in_as: Mapping[str, Any] = field(default_factory=dict)
     secret: Any = field(default=None, repr=False)
     access_identity: str | None = None
     description: str | None = None
@@ -70,9 +92,10 @@ def register_datastore(
     known = workspace.find_datastore(name)
     container = _container(workspace, spec, known)
     secret = _secret(spec)
-    if create_container:
+    if create_container and spec.account == workspace.identity.storage_account:
         workspace.blobs.create_container(container)
-    if validate and container not in workspace.blobs.containers():
+    local = spec.account == workspace.identity.storage_account
+    if validate and local and container not in workspace.blobs.containers():
         raise InvalidError(
             f"The container '{container}' was not found in the storage account"
             f" '{workspace.identity.storage_account}'. Create it, or register with skipValidation=true."
@@ -81,11 +104,12 @@ def register_datastore(
         known.name if known else name,
         container=container,
         properties={
+            **_place(spec),
             "description": spec.description,
             "tags": spec.tags,
             "properties": spec.properties,
             "serviceDataAccessAuthIdentity": spec.access_identity or "None",
-            "credentials": {"credentialsType": spec.credentials},
+            "credentials": {"credentialsType": spec.credentials, **spec.signs_in_as},
         },
         secret=secret,
     )
@@ -113,12 +137,49 @@ def is_default_datastore(workspace: Workspace, datastore: Datastore) -> bool:
     return datastore.name == next(iter(workspace.own_containers))
 
 
+def _place(spec: DatastoreSpec) -> dict[str, Any]:
+    """Return the fields of a place, none for a container of the workspace's account.
+
+    Files and lakes may be anywhere: they are references that are read back, as
+    sdk/ml/azure-ai-ml/tests/recordings/datastore/e2etests of azure-sdk-for-python has them.
+    """
+    if spec.kind == BLOB_DATASTORE:
+        return {}
+    return {
+        "datastoreType": spec.kind,
+        "accountName": spec.account,
+        "endpoint": spec.endpoint or STORAGE_ENDPOINT,
+        "protocol": spec.protocol or STORAGE_PROTOCOL,
+    }
+
+
 def _container(workspace: Workspace, spec: DatastoreSpec, known: Datastore | None) -> str:
     """Return the container of a datastore, after its place was checked."""
     if spec.kind in OTHER_KINDS:
-        raise NotSupportedError(f"datastores of type {spec.kind}; only {BLOB_DATASTORE}")
-    if spec.kind != BLOB_DATASTORE:
+        raise NotSupportedError(f"datastores of type {spec.kind}; only {', '.join(DATASTORE_PLACES)}")
+    if spec.kind not in DATASTORE_PLACES:
         raise InvalidError(f"The datastoreType '{spec.kind}' is unknown.")
+    if spec.kind == BLOB_DATASTORE:
+        _check_blob_place(workspace, spec)
+    elif not spec.account:
+        raise InvalidError("A datastore has an accountName.")
+    container, place = str(spec.container or ""), DATASTORE_PLACES[spec.kind]
+    if not _CONTAINER.fullmatch(container):
+        raise InvalidError(f"The {place} '{container}' is not the name of a container.")
+    if known is not None and (known.kind, known.account or spec.account) != (spec.kind, spec.account):
+        raise ConflictError(
+            f"The datastore '{known.name}' is of type {known.kind} in '{known.account or spec.account}', which cannot be"
+            " changed. Use another name, or delete it first."
+        )
+    if known is not None and known.container != container:
+        raise ConflictError(
+            f"The datastore '{known.name}' stands for the container '{known.container}', which cannot be changed."
+            " Use another name, or delete it first."
+        )
+    return container
+
+
+def _check_blob_place(workspace: Workspace, spec: DatastoreSpec) -> None:
     account = workspace.identity.storage_account
     if spec.account != account:
         raise NotSupportedError(
@@ -130,15 +191,6 @@ def _container(workspace: Workspace, spec: DatastoreSpec, known: Datastore | Non
     ):
         if str(given or only) != only:
             raise NotSupportedError(f"datastores with the {key} '{given}'; only '{only}'")
-    container = str(spec.container or "")
-    if not _CONTAINER.fullmatch(container):
-        raise InvalidError(f"The containerName '{container}' is not the name of a container.")
-    if known is not None and known.container != container:
-        raise ConflictError(
-            f"The datastore '{known.name}' stands for the container '{known.container}', which cannot be changed."
-            " Use another name, or delete it first."
-        )
-    return container
 
 
 def _secret(spec: DatastoreSpec) -> dict[str, Any]:
@@ -148,10 +200,9 @@ def _secret(spec: DatastoreSpec) -> dict[str, Any]:
         raise InvalidError(f"A datastore's credentials have a credentialsType: {', '.join(CREDENTIALS)}.")
     if kind == "None":
         return {}
-    if kind not in DATASTORE_SECRETS:
-        raise NotSupportedError(
-            f"datastores with credentials of type {kind}; only {', '.join(DATASTORE_SECRETS)} and None"
-        )
+    if kind not in ALLOWED_CREDENTIALS[spec.kind]:
+        allowed = ", ".join(ALLOWED_CREDENTIALS[spec.kind])
+        raise NotSupportedError(f"datastores of type {spec.kind} with credentials of type {kind}; only {allowed}")
     secret = spec.secret
     if not isinstance(secret, str) or not secret:
         raise InvalidError(f"Credentials of type {kind} need secrets.{DATASTORE_SECRETS[kind]}.")

@@ -92,12 +92,18 @@ def parse_location(uri: str, *, what: str = "") -> Location:
         parts = urlsplit(uri)
     except ValueError as error:
         raise InvalidError(f"{shown} is not an address") from error
-    if parts.scheme in ("https", "wasbs", "http") and parts.hostname:
+    if parts.scheme in ("https", "http", "wasbs", "wasb", "abfss", "abfs") and parts.hostname:
         container, _, path = unquote(parts.path).lstrip("/").partition("/")
-        if parts.scheme == "wasbs" and parts.username:
+        if parts.scheme not in ("https", "http") and parts.username:
             return BlobPath(host=parts.hostname, container=parts.username, path=_clean(unquote(parts.path)))
         return BlobPath(host=parts.hostname, container=container, path=_clean(path))
     raise InvalidError(f"{shown} is not an address that AzureML knows")
+
+
+def in_datastore(uri: str) -> DatastorePath | None:
+    """Return the place of an address in a datastore, None for another address."""
+    match = _DATASTORE.fullmatch(uri)
+    return None if match is None else DatastorePath(datastore=match.group(1), path=_clean(match.group(2)))
 
 
 def _clean(path: str | None) -> str:

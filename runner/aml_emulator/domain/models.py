@@ -75,7 +75,7 @@ def model_artifact_prefix(workspace: Workspace, version: AssetVersion) -> str:
     folder = workspace.folder(str(version.properties["modelUri"]))
     if folder.container == workspace.identity.artifact_container:
         return folder.prefix
-    for datastore in workspace.all_datastores():
+    for datastore in workspace.local_datastores():
         if datastore.container == folder.container:
             return f"{datastore.name}/{folder.prefix}"
     raise NotSupportedError(f"models in the container '{folder.container}' for azureml-core")
@@ -157,7 +157,7 @@ def _uri_of(workspace: Workspace, artifacts: Iterable[Mapping[str, Any]]) -> str
     prefixes = [str(one.get("prefix") or one.get("id") or "").strip("/") for one in artifacts]
     common = prefixes[0] if len(prefixes) == 1 else posixpath.commonpath(prefixes)
     container = workspace.identity.artifact_container
-    own = [one for one in workspace.all_datastores() if common.startswith(f"{one.name}/")]
+    own = [one for one in workspace.local_datastores() if common.startswith(f"{one.name}/")]
     if own:
         container, common = own[0].container, common.removeprefix(f"{own[0].name}/")
     return workspace.address(Folder(container=container, prefix=common))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from aml_emulator.domain.curated_images import CuratedImages
+from aml_emulator.domain.data_map import DataMap
 from aml_emulator.domain.errors import InvalidError, NotFoundError
 from aml_emulator.domain.locations import (
     AssetId,
@@ -56,6 +57,8 @@ class Workspace:
         quotas: how many vCPUs nodes may have.
         environments: the images that play curated environments.
         shown: states that jobs show instead of the real ones.
+        data_map: the folders that replace addresses of data elsewhere.
+        unreachable: gives the reason why a file on the web cannot be read, None if it can.
     """
 
     identity: Identity
@@ -67,6 +70,8 @@ class Workspace:
     quotas: Quotas = DEFAULT_QUOTAS
     environments: CuratedImages = field(default_factory=CuratedImages)
     shown: ShownStates = field(default_factory=ShownStates)
+    data_map: DataMap = field(default_factory=DataMap)
+    unreachable: Callable[[str], str | None] = lambda url: None
     started: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -74,14 +79,25 @@ class Workspace:
 
     @property
     def own_containers(self) -> dict[str, str]:
-        """The containers of the workspace's own datastores, the default one first."""
+        """The containers of the workspace's own datastores, the default one first.
+
+        Every workspace has these four: azure-sdk-for-python, sdk/ml/azure-ai-ml/tests/recordings/datastore/e2etests,
+        test_file_store. The last two are file shares there; here a container of the share's name has their files.
+        """
         return {
             "workspaceblobstore": self.identity.blob_container,
             "workspaceartifactstore": self.identity.artifact_container,
+            "workspacefilestore": self.identity.file_share,
+            "workspaceworkingdirectory": self.identity.code_share,
         }
 
+    def local_datastores(self) -> list[Datastore]:
+        """Return the datastores whose files are in the workspace's storage account."""
+        own = (None, self.identity.storage_account)
+        return [one for one in self.all_datastores() if one.account in own]
+
     def all_datastores(self) -> list[Datastore]:
-        """Return all datastores: the default one, the other own one, the registered ones."""
+        """Return all datastores: the default one, the other own ones, the registered ones."""
         stored = {one.name: one for one in self.store.datastores.all()}
         own = [
             stored.pop(name) if name in stored else self._own_datastore(name, container)
@@ -105,10 +121,12 @@ class Workspace:
         return found
 
     def _own_datastore(self, name: str, container: str) -> Datastore:
+        shares = (self.identity.file_share, self.identity.code_share)
         return Datastore(
             name=name,
             container=container,
             properties={
+                **({"datastoreType": "AzureFile"} if container in shares else {}),
                 "description": None,
                 "tags": None,
                 "properties": None,
@@ -137,23 +155,36 @@ class Workspace:
         """
         if hops > MOST_HOPS:
             raise InvalidError(f"'{uri.partition('?')[0]}' leads from asset to asset, and not to any files")
-        return self._resolve(parse_location(uri), uri, hops)
+        return self.data_map.find(uri) or self._resolve(parse_location(uri), uri, hops)
 
     def _resolve(self, location: Location, uri: str, hops: int) -> Folder:
         match location:
             case DatastorePath(datastore=datastore, path=path):
-                return Folder(container=self.datastore(datastore).container, prefix=path)
+                return self._in_datastore(self.datastore(datastore), path)
             case JobOutput(job=job, output=output, path=path):
                 return self._job_output(job, output, path)
             case BlobPath(host=host, container=container, path=path):
-                if host != self.identity.blob_host:
+                if host.replace(".dfs.", ".blob.") != self.identity.blob_host:
+                    shown = uri.partition("?")[0]
                     raise InvalidError(
-                        f"'{uri.partition('?')[0]}' is outside of the workspace's storage account"
-                        f" ({self.identity.blob_host}), the only one that the local AzureML has"
+                        f"'{shown}' is outside of the workspace's storage account ({self.identity.blob_host}), the only"
+                        f" one that the local AzureML has. {map_remedy(shown)}"
                     )
                 return Folder(container=container, prefix=path)
             case AssetId():
                 return self._asset(location, hops)
+
+    def _in_datastore(self, datastore: Datastore, path: str) -> Folder:
+        if datastore.account not in (None, self.identity.storage_account):
+            address = _address_of(datastore)
+            mapped = self.data_map.find(f"{address}/{path}")
+            if mapped is None:
+                raise InvalidError(
+                    f"The datastore '{datastore.name}' is in the storage account '{datastore.account}', which the local"
+                    f" AzureML does not have. {map_remedy(address)}"
+                )
+            return mapped
+        return Folder(container=datastore.container, prefix=path)
 
     def _job_output(self, job: str, output: str | None, path: str) -> Folder:
         run = self.store.runs.get(job)
@@ -180,13 +211,29 @@ class Workspace:
         """Return the address of a place: in its datastore, if there is one, else its URL."""
         return self.datastore_uri(folder) or self.blobs.url(folder.container, folder.prefix)
 
+    def long_uri(self, datastore: str, path: str) -> str:
+        """Return the long address of a path in a datastore."""
+        identity = self.identity
+        return (
+            f"azureml://subscriptions/{identity.subscription_id}/resourcegroups/{identity.resource_group}"
+            f"/workspaces/{identity.workspace}/datastores/{datastore}/paths/{path}"
+        )
+
     def datastore_uri(self, folder: Folder) -> str | None:
         """Return the long address of a place in a datastore, None for another container."""
-        for datastore in self.all_datastores():
+        for datastore in self.local_datastores():
             if datastore.container == folder.container:
-                identity = self.identity
-                return (
-                    f"azureml://subscriptions/{identity.subscription_id}/resourcegroups/{identity.resource_group}"
-                    f"/workspaces/{identity.workspace}/datastores/{datastore.name}/paths/{folder.prefix}"
-                )
+                return self.long_uri(datastore.name, folder.prefix)
         return None
+
+
+def map_remedy(address: str) -> str:
+    """Return what a user can do about data that are not here."""
+    return f"Replace it by a folder of this machine: aml-train emulator data map {address} FOLDER"
+
+
+def _address_of(datastore: Datastore) -> str:
+    """Return the address of a datastore in another storage account."""
+    service = {"AzureFile": "file", "AzureDataLakeGen2": "dfs"}.get(datastore.kind, "blob")
+    endpoint = datastore.properties.get("endpoint") or "core.windows.net"
+    return f"https://{datastore.account}.{service}.{endpoint}/{datastore.container}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from aml_emulator.executor.engine import DEFAULT_SHM_BYTES as DEFAULT_SHM_BYTES
 from aml_emulator.executor.expressions import ExpressionError as ExpressionError
 from aml_emulator.executor.expressions import expression_references as expression_references
+from aml_emulator.executor.fetch import guarded as guarded
+from aml_emulator.executor.fetch import why_unreachable as why_unreachable
 from aml_emulator.executor.globs import split_glob as split_glob
 from aml_emulator.executor.launch import Launcher as Launcher
 from aml_emulator.executor.layout import UnsafePathError as UnsafePathError

@@ -20,7 +20,7 @@ from urllib3.exceptions import NewConnectionError
 
 from aml_emulator.executor.archive import ContentError
 from aml_emulator.executor.spec import InputSpec
-from aml_emulator.network import Destination, InwardError, Outward, decide
+from aml_emulator.network import Destination, InwardError, Outward, decide, is_public_storage
 
 CHUNK_BYTES = 1024 * 1024
 CONNECT_SECONDS = 30.0
@@ -66,6 +66,24 @@ def fetched(
                 _fetch(item, file, go_on, session)
                 files[item.name] = file
         yield files
+
+
+def why_unreachable(url: str, *, session: Sessions | None = None) -> str | None:
+    """Return the reason why a file on the web cannot be read, None if it can.
+
+    Nothing of it is read.
+
+    Args:
+        session: gives the HTTP client; by default one that connects to no address of this machine.
+    """
+    try:
+        with (session or guarded(Outward()))() as client, _opened(url, client):
+            return None
+    except _RefusedError as error:
+        return str(error)
+    except requests.RequestException as error:
+        # The library's own text may quote the whole address, with whatever secret its query holds.
+        return type(error).__name__
 
 
 def _fetch(item: InputSpec, file: IO[bytes], go_on: Callable[[], None], session: Sessions) -> None:
@@ -135,10 +153,21 @@ def _dial(connection: HTTPConnection, outward: Outward) -> socket.socket:
 
 def _download(url: str, file: IO[bytes], go_on: Callable[[], None], client: requests.Session) -> None:
     """Write what *url* leads to into *file*, from its beginning."""
+    with _opened(url, client) as answer:
+        _keep(answer, file, go_on)
+
+
+@contextmanager
+def _opened(url: str, client: requests.Session) -> Iterator[requests.Response]:
+    """Yield the answer with the file that *url* leads to, its body unread.
+
+    Public storage in Azure is read without signing in where the job names it, and not where something else leads to it.
+    """
+    named = _host_of(url) if is_public_storage(_host_of(url)) else None
     for _ in range(MAX_REDIRECTS):
         host = _host_of(url)
         decision = decide(host, blob_host="", login_server="")
-        if decision.destination is not Destination.ONWARD:
+        if decision.destination is not Destination.ONWARD and host != named:
             raise _RefusedError(decision.reason or f"{host} is a service of the workspace")
         # Files are wanted as they are stored: no compression on the way.
         with client.get(
@@ -155,7 +184,7 @@ def _download(url: str, file: IO[bytes], go_on: Callable[[], None], client: requ
                 raise requests.HTTPError(str(answer.status_code))
             if answer.status_code != 200:
                 raise _RefusedError(f"the server answers {answer.status_code} {answer.reason}")
-            _keep(answer, file, go_on)
+            yield answer
             return
     raise _RefusedError(f"it leads on more than {MAX_REDIRECTS} times")
 

@@ -81,6 +81,16 @@ class Identity:
         """Container of the datastore ``workspaceblobstore``, the default one."""
         return f"azureml-blobstore-{self.workspace_id}"
 
+    @property
+    def file_share(self) -> str:
+        """File share of the datastore ``workspacefilestore``."""
+        return f"azureml-filestore-{self.workspace_id}"
+
+    @property
+    def code_share(self) -> str:
+        """File share of the datastore ``workspaceworkingdirectory``."""
+        return f"code-{self.workspace_id}"
+
 
 def load_or_create(folder: Path, *, location: str) -> Identity:
     """Return the identity stored in *folder*, or create one (mode 0600).

@@ -88,6 +88,11 @@ def decide(host: str, *, blob_host: str, login_server: str) -> Decision:
     return Decision(destination=Destination.ONWARD)
 
 
+def is_public_storage(host: str) -> bool:
+    """Return whether a host is that of a storage account in Azure."""
+    return host.strip("[]").rstrip(".").lower().endswith(".blob.core.windows.net")
+
+
 def inward_reason(what: str) -> str:
     """Return why a request for this machine itself is refused, and what to do instead."""
     return f"{what} is this machine itself; put it into NO_PROXY to reach it"

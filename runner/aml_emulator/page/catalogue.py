@@ -111,7 +111,7 @@ class Catalogue:
                     {
                         "name": one.name,
                         "container": one.container,
-                        "type": str(one.properties.get("datastoreType") or ""),
+                        "type": one.kind,
                         "credentials": str((one.properties.get("credentials") or {}).get("credentialsType") or ""),
                         "description": str(one.properties.get("description") or ""),
                     }

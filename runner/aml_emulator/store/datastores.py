@@ -14,11 +14,11 @@ from aml_emulator.store.database import Database, decoded
 
 @dataclass(frozen=True, kw_only=True)
 class Datastore:
-    """A datastore over Azure Blob Storage.
+    """A datastore.
 
     Attributes:
         name: as paths name it; one name whatever the case of its letters.
-        container: the container that it stands for; it need not exist.
+        container: the container, file share or file system that it stands for; it need not exist.
         properties: ARM's, without the secret.
         secret: ARM's ``secrets`` as they were given: a key, a SAS, or nothing.
         created, modified: seconds since the epoch.
@@ -30,6 +30,17 @@ class Datastore:
     secret: Mapping[str, Any] = field(repr=False)
     created: float
     modified: float
+
+    @property
+    def kind(self) -> str:
+        """ARM's ``datastoreType``."""
+        return str(self.properties.get("datastoreType") or "AzureBlob")
+
+    @property
+    def account(self) -> str | None:
+        """The storage account, None for the workspace's own."""
+        account = self.properties.get("accountName")
+        return None if account is None else str(account)
 
 
 class DatastoreStore:

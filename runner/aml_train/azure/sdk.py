@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
 
 from aml_train.core import retry as retries
-from aml_train.core.errors import AmlTrainError, CancelledError, InvalidError, ServiceError
+from aml_train.core.errors import AmlTrainError, CancelledError, InvalidError, RefusedError, ServiceError
 
 ATTEMPTS: Final = 3
 _LOG = logging.getLogger(__name__)
@@ -49,7 +49,8 @@ def made(
                     create()
             except Exception as error:
                 problem = translate(error, what)
-                if isinstance(problem, InvalidError | CancelledError):
+                # A refusal by the service is final unless an earlier attempt, whose answer was lost, has made it.
+                if isinstance(problem, InvalidError | CancelledError) and not isinstance(problem, RefusedError):
                     raise problem from error
                 problem.__cause__ = error
             found = look()

@@ -23,7 +23,7 @@ from aml_train.azure.sign_in import SignIn
 from aml_train.azure.workspace import AzureRest
 from aml_train.core import retry as retries
 from aml_train.core.answers import REACH, clean, traced
-from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
+from aml_train.core.errors import AmlTrainError, InvalidError, RefusedError, ServiceError
 from aml_train.core.tags import TAG_FINGERPRINT, TAG_GROUP, TAG_RESUBMITTED, TAG_SEQUENCE
 from aml_train.core.threads import CancelToken
 from aml_train.core.version import PRODUCT
@@ -42,6 +42,9 @@ _SERVICES_OWN: Final = re.compile(
 _LEAVING: Final[ContextVar[CancelToken | None]] = ContextVar("leaving", default=None)
 #: Seconds; azure-core's own are 300 each, so that one request that hangs would hold up a run for twenty minutes.
 _CONNECT_TIMEOUT, _ANSWER_TIMEOUT = 10.0, 120.0
+_INPUT: Final = re.compile(r"The input '([^']+)'")
+"""How the local AzureML begins a refusal of a job's input."""
+
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 #: What azure-core reads a wait from (``azure/core/pipeline/policies/_utils.py``, 1.41); only the first is a standard's.
 _WAITS: Final = ("Retry-After", "retry-after-ms", "x-ms-retry-after-ms")
@@ -320,6 +323,8 @@ def translate(error: Exception, what: str) -> AmlTrainError:
         asked = retries.retry_after(getattr(error.response, "headers", None) or {})
         wait = "" if asked is None else f"; it asks to wait {asked:.0f} seconds"
         said = f"{what}: AzureML answered {code}: {brief(error.message)}{wait} ({traced(error)})"
+        if code == 400:
+            return RefusedError(said, hint=_remedy(str(error.message)))
         return ServiceError(said, hint=HINTS.get(code or 0), transient=transient, retry_after=asked)
     if isinstance(error, MlException):  # which is an AzureError as well
         if error.error_category == ErrorCategory.SYSTEM_ERROR:
@@ -332,6 +337,13 @@ def translate(error: Exception, what: str) -> AmlTrainError:
         return ServiceError(why, hint=REACH, transient=True)
     why = f"{what}: azure-ai-ml failed with {type(error).__name__}: {brief(str(error))}"
     return ServiceError(why, hint="An answer of AzureML may not be as it expects; a proxy's page is none.")
+
+
+def _remedy(message: str) -> str | None:
+    """Return the hint for a refused job, None if the message has to do."""
+    if match := _INPUT.search(message):
+        return f"Name other data: --set job.inputs.{match[1]}.path=ADDRESS_OR_FOLDER."
+    return None
 
 
 def brief(text: object, limit: int = 1500) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 import click
 
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 _FAULTS: Final = ("status", "delay", "truncate", "reset", "outage")
 _FOLLOW_SECONDS: Final = 0.5
 _CLEAN_SECONDS: Final = 600.0
+_DATA_SCHEMES: Final = ("https", "http", "wasbs", "wasb", "abfss", "abfs")
+_DATA_STORE: Final = "workspaceblobstore"
+"""The datastore of copies, below ``mapped/``: the local AzureML deletes unused ones."""
 
 
 @click.group()
@@ -343,6 +348,61 @@ def environment_clear() -> None:
     """Remove all images from the list."""
     found = _request("environments", method="DELETE")
     click.echo(json.dumps(found["environments"], indent=2))
+
+
+@emulator.group()
+def data() -> None:
+    """Replace addresses of data by local folders, for jobs that read public data.
+
+    \b
+    aml-train emulator data map https://ACCOUNT.blob.core.windows.net/CONTAINER/digits ./digits
+    aml-train emulator data map wasbs://CONTAINER@ACCOUNT.blob.core.windows.net/iris.csv iris.csv
+
+    An address stands for all addresses below it, in jobs' inputs and outputs and in datastores.
+    """
+
+
+@data.command("map")
+@click.argument("address")
+@click.argument("local")
+def data_map(address: str, local: str) -> None:
+    """Replace ADDRESS by the file or folder LOCAL, which is copied.
+
+    Repeat the command after LOCAL has changed.
+    """
+    from aml_train.azure import Place
+    from aml_train.cli.console import ConsoleListener
+    from aml_train.cli.data import moved
+    from aml_train.config import load_targets
+    from aml_train.core.errors import InvalidError
+    from aml_train.pipeline import DataTargets, Host
+
+    if urlsplit(address).scheme not in _DATA_SCHEMES or not urlsplit(address).hostname:
+        raise InvalidError(
+            f"{address.partition('?')[0]!r} is not an address of data elsewhere.",
+            hint="Such as https://ACCOUNT.blob.core.windows.net/CONTAINER/PATH.",
+        )
+    listener, host = ConsoleListener(sys.stderr), Host(environ=dict(os.environ))
+    workspace = DataTargets(host, load_targets(None, directory=Path()), "local", listener).workspace(None)
+    name = f"/{Path(local).name}" if os.path.isfile(local) else ""  # noqa: PTH113 - too long a name is no file
+    path = f"mapped/{secrets.token_hex(8)}{name}"
+    place = Place(storage=workspace.storage(_DATA_STORE), path=path, address=address)
+    moved("sent", lambda tally: place.upload(local, tally))
+    uri = f"azureml://datastores/{_DATA_STORE}/paths/{path}"
+    click.echo(json.dumps(_request("data", {"address": address, "uri": uri}, method="POST")["data"], indent=2))
+
+
+@data.command("list")
+def data_list() -> None:
+    """Show the addresses, and the copy that replaces each."""
+    click.echo(json.dumps(_request("data")["data"], indent=2))
+
+
+@data.command("remove")
+@click.argument("address")
+def data_remove(address: str) -> None:
+    """Remove ADDRESS from the list, and delete its copy."""
+    click.echo(json.dumps(_request("data", {"address": address}, method="DELETE")["data"], indent=2))
 
 
 def _settings() -> EmulatorSettings:

@@ -70,6 +70,10 @@ class InvalidError(AmlTrainError):
             super().__init__("\n".join(str(fault) for fault in self.faults), hint=hint)
 
 
+class RefusedError(InvalidError):
+    """The service calls the request invalid: what was submitted has to change."""
+
+
 class ImageError(AmlTrainError):
     """The image could not be built, pushed, found or verified."""
 

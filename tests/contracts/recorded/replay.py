@@ -160,6 +160,9 @@ class Replayer:
                 yield f"{key}={value.replace(' ', '%20')}"
             elif key in ("hash", "hashVersion"):
                 yield f"{key}=ab"
+            elif key == "isDefault":
+                # azure-ai-ml sends it to get the default datastore, and the recorded list has that one alone.
+                yield f"{key}=true"
 
     def _body(self, exchange: Exchange) -> Any:
         made = self._value(exchange.sent)

@@ -19,11 +19,11 @@ def datastores(given: dict[str, str]) -> dict[str, Any]:
         AccountKeyConfiguration,
         AzureBlobDatastore,
         AzureDataLakeGen2Datastore,
+        AzureFileDatastore,
         Data,
         Environment,
         SasTokenConfiguration,
     )
-    from azure.core.exceptions import HttpResponseError
     from azure.storage.blob import BlobServiceClient, generate_container_sas
 
     ml = client(given)
@@ -73,10 +73,15 @@ def datastores(given: dict[str, str]) -> dict[str, Any]:
     seen["ended"] = wait(ml, submitted.name)[-1]
     ml.jobs.download(submitted.name, download_path=str(local))
     seen["log"] = next(local.rglob("std_log.txt")).read_text()
-    try:
-        ml.datastores.create_or_update(AzureDataLakeGen2Datastore(name="lake", account_name="x", filesystem="y"))
-    except HttpResponseError as error:
-        seen["lake"] = str(error)
+    ml.datastores.create_or_update(AzureDataLakeGen2Datastore(name="lake", account_name="x", filesystem="yyy"))
+    lake = ml.datastores.get("lake", include_secrets=True)
+    seen["lake"] = ["AzureDataLakeGen2", lake.account_name, lake.filesystem, type(lake.credentials).__name__]
+    key = AccountKeyConfiguration(account_key="a2V5")
+    ml.datastores.create_or_update(
+        AzureFileDatastore(name="share", account_name="x", file_share_name="zzz", credentials=key)
+    )
+    share = ml.datastores.get("share", include_secrets=True)
+    seen["share"] = ["AzureFile", share.account_name, share.file_share_name, type(share.credentials).__name__]
     ml.datastores.delete("bysas")
     seen["left"] = [one.name for one in ml.datastores.list()]
     ml.data.archive("bykey")

@@ -301,7 +301,7 @@ INPUTS = (
         "command: ls\ninputs: {d: {type: uri_folder, path: '@STORE/*.none'}}",
         "The input 'd' (@STORE/*.none) cannot be read",
     ),
-    fails(
+    refused(
         "web-missing",
         "command: ls\ninputs: {d: {type: uri_file, path: '@WEB/missing'}}",
         "The input 'd' cannot be read from @WEB/missing: the server answers 404",
@@ -323,7 +323,7 @@ INPUTS = (
     refused(
         "real-cloud",
         "command: ls\ninputs: {d: {type: uri_file, path: 'https://other.blob.core.windows.net/c/x'}}",
-        "outside of the workspace's storage account",
+        "The input 'd' cannot be read from https://other.blob.core.windows.net/c/x",
     ),
 )
 

@@ -28,6 +28,8 @@ def test_datastores_of_each_kind_are_registered_and_used(emulator: Emulator) -> 
     assert all(f"/datastores/{name}/paths/LocalUpload/" in path for name, path in seen["uploaded"].items())
     assert seen["ended"] == "Completed"
     assert "bykeybysasbyidentity" in seen["log"]
-    assert "datastores of type AzureDataLakeGen2" in seen["lake"]
-    assert seen["left"] == ["workspaceblobstore", "workspaceartifactstore", "bykey", "byidentity"]
+    assert seen["lake"] == ["AzureDataLakeGen2", "x", "yyy", "NoneCredentialConfiguration"]
+    assert seen["share"] == ["AzureFile", "x", "zzz", "AccountKeyConfiguration"]
+    own = ["workspaceblobstore", "workspaceartifactstore", "workspacefilestore", "workspaceworkingdirectory"]
+    assert seen["left"] == [*own, "bykey", "byidentity", "lake", "share"]
     assert seen["assets"] == ["byidentity", "bysas"]

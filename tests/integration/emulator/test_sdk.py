@@ -43,7 +43,12 @@ def test_the_workspace_can_be_looked_around_in(emulator: Emulator) -> None:
     assert max(seen["pauses"], default=0) < 20, seen["pauses"]  # azure-ai-ml itself would look again after 30
     assert "computes/nothing" in seen["missing"]
     assert (seen["version"], seen["latest"], seen["environments"]) == ("2", "2", ["1", "2"])
-    assert seen["datastores"] == ["workspaceartifactstore", "workspaceblobstore"]
+    assert seen["datastores"] == [
+        "workspaceartifactstore",
+        "workspaceblobstore",
+        "workspacefilestore",
+        "workspaceworkingdirectory",
+    ]
     assert seen["default"] == "workspaceblobstore"
     assert seen["after"] == ["local-cluster"]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import azure.identity  # noqa: F401 - its import looks for processes, which a test may not
 import pytest
+from azure.core.exceptions import HttpResponseError
 
 from aml_train.azure import target
 from aml_train.azure.clouds import cloud_named
@@ -166,3 +167,26 @@ def test_a_registry_of_somebody_else_uses_docker_login(monkeypatch: pytest.Monke
 def test_an_error_of_the_sign_in_comes_through_the_sdk() -> None:
     ours = ServiceError("Sign-in to Azure failed")
     assert translate(ours, "Submitting") is ours
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the libraries that azure-ai-ml imports
+@pytest.mark.parametrize(
+    ("status", "message", "ending", "hint"),
+    [
+        (
+            400,
+            "(UserError) The input 'images' cannot be read from https://a/x: 404",
+            "invalid",
+            "job.inputs.images.path=",
+        ),
+        (400, "(UserError) Unknown compute target", "invalid", None),
+        (501, "(NotImplemented) The input 'images'", "service-error", None),
+    ],
+)
+def test_a_job_that_the_service_calls_invalid_is(status: int, message: str, ending: str, hint: str | None) -> None:
+    error = HttpResponseError(message)
+    error.status_code = status
+    found = translate(error, "Submitting")
+    assert (found.status, f"AzureML answered {status}" in found.message) == (ending, True)
+    if ending == "invalid":
+        assert found.hint is None if hint is None else hint in str(found.hint)

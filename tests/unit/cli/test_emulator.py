@@ -127,3 +127,21 @@ def test_what_cannot_happen_to_a_job_is_told(admin: Admin) -> None:
     admin.answer = (400, {"error": "the nodes of c are dedicated"})
     with pytest.raises(InvalidError, match="the nodes of c are dedicated"):
         run("job", "preempt", "digits-1")
+
+
+def test_mapped_data_are_listed_and_removed(admin: Admin) -> None:
+    admin.answer = (200, {"data": {"https://a.org/x": "azureml://datastores/workspaceblobstore/paths/mapped/1"}})
+    assert '"https://a.org/x": "azureml://' in run("data", "list")
+    run("data", "remove", "https://a.org/x")
+    assert admin.asked == [("GET", "data", {}), ("DELETE", "data", {"address": "https://a.org/x"})]
+    admin.answer = (404, {"error": "nothing replaces https://a.org/x"})
+    with pytest.raises(InvalidError, match="nothing replaces"):
+        run("data", "remove", "https://a.org/x")
+
+
+@pytest.mark.parametrize("address", ["folder", "azureml://datastores/x/paths/y", "https://"])
+def test_an_address_that_is_none_is_refused_before_anything_is_sent(admin: Admin, address: str) -> None:
+    with pytest.raises(InvalidError, match="is not an address of data elsewhere") as caught:
+        run("data", "map", address, ".")
+    assert "https://ACCOUNT.blob.core.windows.net" in str(caught.value.hint)
+    assert admin.asked == []

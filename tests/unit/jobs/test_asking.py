@@ -19,7 +19,7 @@ from aml_train.azure.sdk_v2 import translate
 from aml_train.azure.sign_in import SignIn
 from aml_train.azure.workspace import AzureRest
 from aml_train.core import retry as retries
-from aml_train.core.errors import AmlTrainError, CancelledError, InvalidError, ServiceError
+from aml_train.core.errors import AmlTrainError, CancelledError, InvalidError, RefusedError, ServiceError
 
 WORKSPACE = WorkspaceId(subscription_id="s", resource_group="g", name="w")
 JSON = {"Content-Type": "application/json"}
@@ -128,6 +128,7 @@ LOST = ServiceError("no answer: reset", transient=True)
         ([(LOST, False)], 2),
         ([(LOST, False), (LOST, True)], 2),
         ([(ServiceError("there is one of that name already"), True)], 1),
+        ([(RefusedError("there is another one of that name"), True)], 1),
     ],
 )
 def test_what_was_made_is_found_and_what_was_not_is_made_again(failures: list[Any], tried: int) -> None:
@@ -141,6 +142,7 @@ def test_what_was_made_is_found_and_what_was_not_is_made_again(failures: list[An
     [
         (ServiceError("no such role"), ServiceError, 1),
         (InvalidError("no such compute"), InvalidError, 1),
+        (RefusedError("no such data"), RefusedError, 1),
         (CancelledError("called off"), CancelledError, 1),
     ],
 )

@@ -1,4 +1,4 @@
-"""Datastores in Azure Resource Manager's form, ``AzureBlobDatastore``."""
+"""Datastores in Azure Resource Manager's forms, such as ``AzureBlobDatastore``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from aml_emulator.api.routing import Answers, Call, Reply, Route
 from aml_emulator.api.shapes import created, cut, page, resource
 from aml_emulator.context import Context
 from aml_emulator.domain import (
-    BLOB_DATASTORE,
+    DATASTORE_PLACES,
     DATASTORE_SECRETS,
     STORAGE_ENDPOINT,
     STORAGE_PROTOCOL,
@@ -26,18 +26,21 @@ from aml_emulator.store import Datastore
 MAX_PAGE: Final = 30
 """How many a page has if the client does not say; azure-ai-ml's default of ``count``."""
 
+SIGNS_IN_AS: Final = ("authorityUrl", "resourceUrl", "clientId", "tenantId", "thumbprint")
+"""The fields of credentials that are no secret, of ``ServicePrincipal`` and ``Certificate``."""
+
 DATASTORE = Fields(
     {
         "datastoreType": WORD,
         "accountName": WORD,
-        "containerName": WORD,
+        **dict.fromkeys(DATASTORE_PLACES.values(), WORD),
         "endpoint": WORD,
         "protocol": WORD,
         "description": TEXT,
         "tags": WORDS,
         "properties": WORDS,
         "serviceDataAccessAuthIdentity": TEXT,
-        "credentials": Fields({"credentialsType": TEXT, "secrets": OBJECT}),
+        "credentials": Fields({"credentialsType": TEXT, "secrets": OBJECT, **dict.fromkeys(SIGNS_IN_AS, TEXT)}),
     }
 )
 
@@ -87,7 +90,7 @@ class Datastores(Answers):
         return Reply(status=200 if delete_datastore(self._context, call.params["name"]) else 204)
 
     def secrets(self, call: Call) -> dict[str, Any]:
-        """Return the key or the SAS; 400 for a datastore that has none."""
+        """Return the secret of the credentials; 400 for a datastore that has none."""
         datastore = self._context.datastore(call.params["name"])
         kind = credentials_of(datastore)
         if kind not in DATASTORE_SECRETS:
@@ -101,9 +104,9 @@ class Datastores(Answers):
             "workspaces/datastores",
             {
                 "intellectualProperty": None,
-                "datastoreType": BLOB_DATASTORE,
+                "datastoreType": datastore.kind,
                 "accountName": identity.storage_account,
-                "containerName": datastore.container,
+                DATASTORE_PLACES[datastore.kind]: datastore.container,
                 "endpoint": STORAGE_ENDPOINT,
                 "protocol": STORAGE_PROTOCOL,
                 "isDefault": is_default_datastore(self._context, datastore),
@@ -121,13 +124,15 @@ def _spec(given: Mapping[str, Any]) -> DatastoreSpec:
     credentials = given.get("credentials")
     credentials = credentials if isinstance(credentials, dict) else {}
     kind, secrets = credentials.get("credentialsType"), credentials.get("secrets")
+    type_ = str(given.get("datastoreType") or "")
     return DatastoreSpec(
-        kind=str(given.get("datastoreType") or ""),
+        kind=type_,
         account=given.get("accountName"),
-        container=given.get("containerName"),
+        container=given.get(DATASTORE_PLACES.get(type_, "")),
         endpoint=given.get("endpoint"),
         protocol=given.get("protocol"),
         credentials=kind,
+        signs_in_as={key: credentials[key] for key in SIGNS_IN_AS if credentials.get(key) is not None},
         secret=secrets.get(DATASTORE_SECRETS.get(str(kind), "")) if isinstance(secrets, dict) else None,
         access_identity=given.get("serviceDataAccessAuthIdentity"),
         description=given.get("description"),

@@ -10,7 +10,7 @@ from aml_emulator.api.shapes import cut, listed
 from aml_emulator.context import Context
 from aml_emulator.domain import (
     BLOB_DATASTORE,
-    DATASTORE_SECRETS,
+    FILE_DATASTORE,
     STORAGE_ENDPOINT,
     STORAGE_PROTOCOL,
     DatastoreSpec,
@@ -110,17 +110,18 @@ class V1Datastores(Answers):
         key, sas = datastore.secret.get("key"), datastore.secret.get("sasToken")
         return {
             "name": datastore.name,
-            "dataStoreType": BLOB_DATASTORE,
+            "dataStoreType": datastore.kind,
             "isDefault": is_default_datastore(self._context, datastore),
             "hasBeenValidated": True,
             "tags": dict(datastore.properties.get("tags") or {}),
             "azureStorageSection": {
-                "accountName": identity.storage_account,
+                "accountName": datastore.account or identity.storage_account,
                 "containerName": datastore.container,
                 "endpoint": STORAGE_ENDPOINT,
                 "protocol": STORAGE_PROTOCOL,
                 "credentialType": kind,
                 "credential": key or sas,
+                "clientCredentials": _client_credentials(datastore),
                 "sasToken": sas,
                 "accountKey": key,
                 "isSas": sas is not None,
@@ -133,13 +134,27 @@ class V1Datastores(Answers):
         }
 
 
+def _client_credentials(datastore: Datastore) -> dict[str, Any] | None:
+    """Return the service principal of a datastore, None without one."""
+    credentials = datastore.properties["credentials"]
+    if credentials_of(datastore) != "ServicePrincipal":
+        return None
+    return {
+        "clientId": credentials.get("clientId"),
+        "clientSecret": datastore.secret.get("clientSecret"),
+        "tenantId": credentials.get("tenantId"),
+        "resourceUri": credentials.get("resourceUrl"),
+        "authorityUrl": credentials.get("authorityUrl"),
+    }
+
+
 def _spec(given: Mapping[str, Any]) -> DatastoreSpec:
     """Return the values of a datastore in a body."""
     kind, section = str(given.get("dataStoreType") or ""), given.get("azureStorageSection")
-    if kind != BLOB_DATASTORE or not isinstance(section, dict):
-        raise NotSupportedError(f"datastores of type {kind}; only {BLOB_DATASTORE}")
+    if kind not in (BLOB_DATASTORE, FILE_DATASTORE) or not isinstance(section, dict):
+        raise NotSupportedError(f"datastores of type {kind}; only {BLOB_DATASTORE} and {FILE_DATASTORE}")
     credentials = str(section.get("credentialType") or "None")
-    if credentials not in (*DATASTORE_SECRETS, "None"):
+    if credentials not in ("AccountKey", "Sas", "None"):
         raise InvalidError(f"Unknown credentials of a datastore: '{credentials}'")
     return DatastoreSpec(
         kind=kind,

@@ -6,13 +6,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 
 from aml_emulator.domain.errors import InvalidError, NotFoundError
 from aml_emulator.domain.jobs.check import INPUT_KINDS
 from aml_emulator.domain.locations import AssetId, BlobPath, DatastorePath, parse_location
-from aml_emulator.domain.workspace import Workspace
+from aml_emulator.domain.workspace import Workspace, map_remedy
 from aml_emulator.executor import Folder, InputSpec, OutputSpec, split_glob, url_file_name
-from aml_emulator.network import Destination, decide
+from aml_emulator.network import Destination, decide, is_public_storage
 from aml_emulator.store import Run
 
 _EXPRESSION = re.compile(r"\$\{\{\s*(.*?)\s*\}\}")
@@ -32,8 +33,11 @@ def input_spec(workspace: Workspace, name: str, value: Mapping[str, Any]) -> Inp
     source = _source(workspace, uri)
     base = InputSpec(name=name, kind=kind, uri=uri, mode=mode)
     if _is_elsewhere(workspace, source):
-        return _from_the_web(base, source)
-    folder, pattern = _folder(workspace, source)
+        return _from_the_web(workspace, base, _web_address(source))
+    try:
+        folder, pattern = _folder(workspace, source)
+    except InvalidError as error:
+        raise InvalidError(f"The input '{name}' cannot be read: {error.message}") from error
     if mode == "Direct":
         return replace(base, literal=_address(workspace, folder, pattern))
     if pattern is not None and kind not in ("uri_folder", "mltable"):
@@ -58,27 +62,42 @@ def _source(workspace: Workspace, uri: str) -> str:
 
 
 def _is_elsewhere(workspace: Workspace, uri: str) -> bool:
-    """Return whether an address is on the web, outside of cloud storage."""
+    """Return whether an address is on the web or in public storage."""
     location = parse_location(uri)
-    if not isinstance(location, BlobPath) or not uri.lower().startswith(("https:", "http:")):
+    if not isinstance(location, BlobPath) or workspace.data_map.find(uri) is not None:
         return False
     identity = workspace.identity
+    if location.host == identity.blob_host:
+        return False
     decision = decide(location.host, blob_host=identity.blob_host, login_server=identity.login_server)
-    return decision.destination is Destination.ONWARD
+    web = decision.destination is Destination.ONWARD and uri.lower().startswith(("https:", "http:"))
+    return web or is_public_storage(location.host)
 
 
-def _from_the_web(item: InputSpec, url: str) -> InputSpec:
+def _web_address(uri: str) -> str:
+    """Return the https address of a file that may be given as ``wasbs://``."""
+    parts = urlsplit(uri)
+    if not parts.scheme.lower().startswith("wasb"):
+        return uri
+    return f"https://{parts.hostname}/{parts.username}{parts.path}"
+
+
+def _from_the_web(workspace: Workspace, item: InputSpec, url: str) -> InputSpec:
     shown = url.partition("?")[0]
     if item.mode == "Direct":
         return replace(item, literal=url)
     if item.kind != "uri_file":
         raise InvalidError(
             f"The input '{item.name}' ({shown}) is a {item.kind}; on the web there are only files: use uri_file."
+            f" {map_remedy(shown)}"
         )
     if item.mode == "ReadWriteMount":
         raise InvalidError(f"The input '{item.name}' ({shown}) is on the web, where nothing can be written.")
     if not url_file_name(url):
         raise InvalidError(f"The input '{item.name}' ({shown}) does not name a file.")
+    why = workspace.unreachable(url)
+    if why is not None:
+        raise InvalidError(f"The input '{item.name}' cannot be read from {shown}: {why}. {map_remedy(shown)}")
     return replace(item, url=url, uri=shown)
 
 

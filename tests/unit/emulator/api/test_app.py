@@ -169,7 +169,7 @@ def test_the_same_job_again_is_the_same_job_and_another_one_is_not(service: Serv
         ({"environmentId": "azureml://registries/azureml/environments/x/versions/1"}, 501, "registries"),
         ({"codeId": f"{WS}/codes/none/versions/1"}, 404, "codes 'none'"),
         (
-            {"inputs": {"d": {"jobInputType": "uri_file", "uri": "https://x.blob.core.windows.net/c/x"}}},
+            {"inputs": {"d": {"jobInputType": "uri_file", "uri": "abfss://c@x.dfs.core.windows.net/x"}}},
             400,
             "outside",
         ),

@@ -42,7 +42,7 @@ def test_files_and_folders_are_datasets(service: Service) -> None:
     assert "- folder: azureml://subscriptions/" in definition["legacyDataflow"]
     assert definition["legacyDataflow"].endswith("/datastores/workspaceblobstore/paths/digits\n")
     assert ask(service, "GET", f"{DATA}/digits/versions/1")["dataVersion"] == {
-        "dataUri": PLACE,
+        "dataUri": service.services.long_uri("workspaceblobstore", "digits/"),
         "dataType": "uri_folder",
     }
 

@@ -123,7 +123,8 @@ def test_a_datastore_of_v1_is_one_of_v2(service: Service) -> None:
     again = service.call("POST", f"{STORES}/datastores?skipValidation=true", section(), host=API)
     assert "Another datastore with the same name already exists" in again.json["error"]["message"]
     names = [one["name"] for one in ask(service, "GET", f"{STORES}/datastores")["value"]]
-    assert names == ["workspaceblobstore", "workspaceartifactstore", "pictures"]
+    own = ["workspaceblobstore", "workspaceartifactstore", "workspacefilestore", "workspaceworkingdirectory"]
+    assert names == [*own, "pictures"]
     assert service.call("DELETE", f"{STORES}/datastores/pictures", host=API).status == 200
     assert service.call("GET", f"{STORES}/datastores/pictures", host=API).status == 404
 
@@ -137,7 +138,7 @@ def test_the_default_datastore_stays(service: Service) -> None:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ({"name": "x", "dataStoreType": "AzureFile"}, "datastores of type AzureFile"),
+        ({"name": "x", "dataStoreType": "AzureDataLakeGen2"}, "datastores of type AzureDataLakeGen2"),
         (section(accountName="other"), "the storage account 'other'"),
     ],
 )

@@ -15,6 +15,7 @@ from tests.unit.emulator.parts import IDENTITY, WS, Service
 KEY = {"credentialsType": "AccountKey", "secrets": {"secretsType": "AccountKey", "key": "a2V5"}}
 SAS = {"credentialsType": "Sas", "secrets": {"secretsType": "Sas", "sasToken": "?sv=1&sig=x"}}
 NONE = {"credentialsType": "None"}
+OWN = ["workspaceblobstore", "workspaceartifactstore", "workspacefilestore", "workspaceworkingdirectory"]
 
 
 def put(service: Service, name: str, *, skip: bool = True, **properties: Any) -> Any:
@@ -63,12 +64,12 @@ def test_lists_and_the_default(service: Service) -> None:
     def names(query: str = "") -> list[str]:
         return [item["name"] for item in service.call("GET", f"{WS}/datastores{query}").json["value"]]
 
-    assert names() == ["workspaceblobstore", "workspaceartifactstore", "b", "a"]
+    assert names() == [*OWN, "b", "a"]
     assert names("?isDefault=true") == ["workspaceblobstore"]
     assert names("?names=A&names=b") == ["b", "a"]
     assert names("?searchText=ARTIFACT") == ["workspaceartifactstore"]
-    assert names("?count=3") == ["workspaceblobstore", "workspaceartifactstore", "b"]
-    link = service.call("GET", f"{WS}/datastores?count=3").json["nextLink"]
+    assert names("?count=5") == [*OWN, "b"]
+    link = service.call("GET", f"{WS}/datastores?count=5").json["nextLink"]
     assert names("?" + link.partition("?")[2]) == ["a"]
 
 
@@ -82,7 +83,7 @@ def test_what_may_change_and_what_not(service: Service) -> None:
     own = put(service, "workspaceblobstore", containerName=IDENTITY.blob_container)
     assert (own.status, own.json["properties"]["credentials"]) == (200, NONE)
     assert own.json["properties"]["isDefault"] is True
-    assert len(service.call("GET", f"{WS}/datastores").json["value"]) == 3
+    assert len(service.call("GET", f"{WS}/datastores").json["value"]) == len(OWN) + 1
 
 
 def test_deleting(service: Service) -> None:
@@ -96,14 +97,21 @@ def test_deleting(service: Service) -> None:
 @pytest.mark.parametrize(
     ("properties", "status", "words"),
     [
-        ({"datastoreType": "AzureDataLakeGen2"}, 501, "datastores of type AzureDataLakeGen2"),
-        ({"datastoreType": "AzureFile"}, 501, "datastores of type AzureFile"),
+        ({"datastoreType": "AzureDataLakeGen1"}, 501, "datastores of type AzureDataLakeGen1"),
+        ({"datastoreType": "AzureFile"}, 400, "The fileShareName ''"),
+        ({"datastoreType": "AzureDataLakeGen2", "filesystem": "x--"}, 400, "The filesystem 'x--'"),
+        ({"datastoreType": "AzureFile", "fileShareName": "abc", "accountName": ""}, 400, "has an accountName"),
         ({"datastoreType": "OneLake"}, 501, "datastores of type OneLake"),
         ({"datastoreType": "Tape"}, 400, "The datastoreType 'Tape' is unknown"),
         ({"accountName": "other"}, 501, "over the storage account 'other'"),
         ({"endpoint": "core.chinacloudapi.cn"}, 501, "the endpoint 'core.chinacloudapi.cn'"),
         ({"containerName": "Upper"}, 400, "The containerName 'Upper'"),
         ({"credentials": {"credentialsType": "ServicePrincipal"}}, 501, "credentials of type ServicePrincipal"),
+        (
+            {"datastoreType": "AzureFile", "fileShareName": "abc", "credentials": {"credentialsType": "Certificate"}},
+            501,
+            "credentials of type Certificate",
+        ),
         ({"credentials": {"credentialsType": "Sas", "secrets": {}}}, 400, "need secrets.sasToken"),
         ({"credentials": {}}, 400, "have a credentialsType"),
     ],
@@ -141,3 +149,114 @@ def test_deleting_a_name_takes_its_versions_along(service: Service) -> None:
     service.call("PUT", f"{WS}/data/table/versions/1", body)
     assert [service.call("DELETE", f"{WS}/data/table").status for _ in range(2)] == [200, 204]
     assert service.call("GET", f"{WS}/data/table/versions/1").status == 404
+
+
+def test_a_workspace_has_two_file_shares_as_well(service: Service) -> None:
+    shown = {one["name"]: one["properties"] for one in service.call("GET", f"{WS}/datastores").json["value"]}
+    assert {name: one["datastoreType"] for name, one in shown.items()} == {
+        "workspaceblobstore": "AzureBlob",
+        "workspaceartifactstore": "AzureBlob",
+        "workspacefilestore": "AzureFile",
+        "workspaceworkingdirectory": "AzureFile",
+    }
+    assert shown["workspacefilestore"]["fileShareName"] == f"azureml-filestore-{IDENTITY.workspace_id}"
+    assert shown["workspaceworkingdirectory"]["fileShareName"].startswith("code-")
+    assert "containerName" not in shown["workspacefilestore"]
+    assert [name for name, one in shown.items() if one["isDefault"]] == ["workspaceblobstore"]
+
+
+PRINCIPAL = {
+    "credentialsType": "ServicePrincipal",
+    "clientId": "c",
+    "tenantId": "t",
+    "authorityUrl": "https://login.microsoftonline.com",
+    "resourceUrl": "https://storage.azure.com/",
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "credentials", "secrets"),
+    [
+        ("AzureFile", "fileShareName", KEY, KEY["secrets"]),
+        ("AzureDataLakeGen2", "filesystem", NONE, None),
+        (
+            "AzureDataLakeGen2",
+            "filesystem",
+            {**PRINCIPAL, "secrets": {"secretsType": "ServicePrincipal", "clientSecret": "s"}},
+            {"secretsType": "ServicePrincipal", "clientSecret": "s"},
+        ),
+    ],
+)
+def test_files_and_lakes_anywhere_are_read_back(
+    service: Service, kind: str, place: str, credentials: dict[str, Any], secrets: dict[str, str] | None
+) -> None:
+    made = put(
+        service,
+        "other",
+        datastoreType=kind,
+        accountName="elsewhere",
+        containerName=None,
+        credentials=credentials,
+        fileShareName="things" if place == "fileShareName" else None,
+        filesystem="things" if place == "filesystem" else None,
+    )
+    assert made.status == 201, made.json
+    shown = service.call("GET", f"{WS}/datastores/other").json["properties"]
+    assert (shown["datastoreType"], shown["accountName"], shown[place]) == (kind, "elsewhere", "things")
+    assert (shown["endpoint"], shown["protocol"], shown["isDefault"]) == ("core.windows.net", "https", False)
+    assert shown["credentials"] == {key: value for key, value in credentials.items() if key != "secrets"}
+    if secrets is not None:
+        assert service.call("POST", f"{WS}/datastores/other/listSecrets").json == secrets
+
+
+def test_a_datastore_does_not_change_its_kind(service: Service) -> None:
+    put(service, "images")
+    moved = put(service, "images", datastoreType="AzureFile", fileShareName="images")
+    assert (moved.status, "is of type AzureBlob" in moved.json["error"]["message"]) == (409, True)
+
+
+def test_data_in_another_account_are_there_if_a_folder_replaces_them(service: Service) -> None:
+    put(service, "lake", datastoreType="AzureDataLakeGen2", accountName="elsewhere", filesystem="things")
+    uri = "azureml://datastores/lake/paths/a/b.csv"
+    job = {"inputs": {"d": {"jobInputType": "uri_file", "uri": uri}}}
+    refused = service.submit("run1", **job)
+    assert refused.status == 400
+    message = refused.json["error"]["message"]
+    assert message.startswith(
+        "The input 'd' cannot be read: The datastore 'lake' is in the storage account 'elsewhere'"
+    )
+    assert "aml-train emulator data map https://elsewhere.dfs.core.windows.net/things FOLDER" in message
+    folder = Folder(container=IDENTITY.blob_container, prefix="mapped/1")
+    service.services.data_map.put("abfss://things@elsewhere.dfs.core.windows.net/", folder)
+    assert service.submit("run1", **job).status == 201
+    (spec,) = service.runner.submitted
+    assert spec.inputs[0].location == Folder(container=IDENTITY.blob_container, prefix="mapped/1/a/b.csv")
+
+
+@pytest.mark.parametrize(
+    ("kind", "uri", "shown"),
+    [
+        ("uri_folder", "azureml://datastores/workspaceblobstore/paths/a/b", "workspaceblobstore/paths/a/b/"),
+        ("mltable", "azureml://datastores/workspaceblobstore/paths/a/", "workspaceblobstore/paths/a/"),
+        ("uri_file", "azureml://datastores/workspaceblobstore/paths/a/b.csv", "workspaceblobstore/paths/a/b.csv"),
+        ("uri_folder", "azureml://datastores/workspacefilestore", "workspacefilestore/paths/"),
+        ("uri_folder", "https://example.org/a", None),
+    ],
+)
+def test_data_are_shown_at_their_long_address(service: Service, kind: str, uri: str, shown: str | None) -> None:
+    long = (
+        f"azureml://subscriptions/{IDENTITY.subscription_id}/resourcegroups/{IDENTITY.resource_group}"
+        f"/workspaces/{IDENTITY.workspace}/datastores/{shown}"
+    )
+    body = {"properties": {"dataUri": uri, "dataType": kind}}
+    for status in (201, 200):  # sent again, it is the same
+        made = service.call("PUT", f"{WS}/data/d/versions/1", body)
+        assert (made.status, made.json["properties"]["dataUri"]) == (status, long if shown else uri)
+    assert service.call("GET", f"{WS}/data/d/versions/1").json["properties"]["dataUri"] == (long if shown else uri)
+
+
+def test_data_that_were_stored_with_a_short_address_are_the_same(service: Service) -> None:
+    uri = "azureml://datastores/workspaceblobstore/paths/a"
+    service.store.assets.put("data", "d", "1", {"dataUri": uri, "dataType": "uri_folder"})
+    body = {"properties": {"dataUri": uri, "dataType": "uri_folder"}}
+    assert service.call("PUT", f"{WS}/data/d/versions/1", body).status == 200

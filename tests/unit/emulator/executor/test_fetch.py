@@ -47,6 +47,32 @@ def test_a_file_is_had_after_a_redirect_and_a_failure() -> None:
 
 
 @pytest.mark.parametrize(
+    ("answers", "why"),
+    [
+        ([(200, {}, b"hello")], None),
+        ([(302, {"Location": "https://b.example.org/x"}, b"")], None),
+        ([(404, {}, b"")], "the server answers 404 as planned"),
+        ([requests.ConnectionError("secret")], "ConnectionError"),
+        ([(302, {"Location": "https://other.blob.core.windows.net/x"}, b"")], "belongs to a real cloud"),
+    ],
+)
+def test_a_file_is_looked_for_before_it_is_fetched(
+    answers: list[tuple[int, dict[str, str], bytes] | Exception], why: str | None
+) -> None:
+    pages = Pages(a=answers, b=[(200, {}, b"")])
+    found = fetch.why_unreachable("https://a.example.org/x?sig=secret".partition("?")[0], session=lambda: pages)
+    assert found is None if why is None else why in str(found)
+    assert "secret" not in str(found)
+
+
+def test_public_storage_is_read_where_the_job_names_it() -> None:
+    url = "https://public.blob.core.windows.net/c/x"
+    pages = Pages()
+    pages.answers = {url: [(200, {}, b"hello")]}
+    assert get(pages, url) == b"hello"
+
+
+@pytest.mark.parametrize(
     ("answers", "message"),
     [
         ([(404, {}, b"")], "the server answers 404 as planned"),
