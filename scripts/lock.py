@@ -59,6 +59,9 @@ LOCKS: Final = (
         # azureml-core 1.61 wants older ones than the newest, with which everything else is tried (pyopenssl bounds cryptography).
         but=("cryptography", "packaging", "pathspec"),
     ),
+    # Newer ones of what these hold back are in dev.txt: both majors are tried as their users have them.
+    Lock(name="mlflow-2.txt", wants=("requirements/mlflow-2.in",)),
+    Lock(name="mlflow-3.txt", wants=("requirements/mlflow-3.in",)),
     Lock(name="emulator.txt", wants=("--group=emulator",), agrees_with="dev.txt"),
     Lock(name="docs.txt", wants=("--group=docs",), agrees_with="dev.txt"),
     Lock(name="tools.txt", wants=("--group=tools",), agrees_with="dev.txt"),

@@ -1,0 +1,64 @@
+"""MLflow's clients of both major versions with azureml-mlflow against the local AzureML: registry, search, logging."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.emulator_process import Emulator, executing_by
+from tests.support.mlflow_clients import MAJORS, python_of_mlflow
+
+pytestmark = pytest.mark.full
+
+
+@pytest.fixture(scope="module")
+def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+    with executing_by("tests.support.instant_emulator", tmp_path_factory.mktemp("mlflow")) as service:
+        yield service
+
+
+def step(emulator: Emulator, major: str, name: str) -> dict[str, Any]:
+    info = emulator.info
+    scope = (
+        f"/subscriptions/{info['subscription_id']}/resourceGroups/{info['resource_group']}"
+        f"/providers/Microsoft.MachineLearningServices/workspaces/{info['workspace']}"
+    )
+    seen = emulator.client(
+        name,
+        script="mlflow_steps.py",
+        python=python_of_mlflow(major),
+        tracking=f"azureml://{info['api_host']}/mlflow/v1.0{scope}",
+        name=f"doubling-{major}",
+    )
+    assert seen["mlflow"].startswith(f"{major}.")
+    return seen
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_a_model_is_registered_loaded_and_predicts(emulator: Emulator, major: str) -> None:
+    seen = step(emulator, major, "registry")
+    assert seen["versions"] == ["1", "2"]
+    addresses = ("/1", "/2", "/latest", "@best", "/Production")
+    assert seen["predictions"] == {address: [2.0, 4.0] for address in addresses}
+    assert {"MLmodel", "python_model.pkl"} <= set(seen["files"])
+    assert seen["found"] == [["2", {"checked": "yes"}, "of this machine"]]
+    assert seen["models"] == [[f"doubling-{major}", "a doubling", {"kind": "toy"}]]
+    assert seen["left"] == ["2"]
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_runs_and_experiments_are_searched(emulator: Emulator, major: str) -> None:
+    seen = step(emulator, major, "search")
+    assert seen["up"] == ["low", "high", "nan", "missing"]
+    assert seen["down"] == ["high", "low", "nan", "missing"]
+    assert seen["listed"] == ["high", "low"]
+    assert seen["experiments"] == [True]
+
+
+def test_a_logged_model_of_mlflow_3_is_refused_as_by_azureml(emulator: Emulator) -> None:
+    seen = step(emulator, "3", "logged_models")
+    assert seen["refused"] == (
+        "API request to endpoint /api/2.0/mlflow/logged-models failed with error code 404 != 200. Response body: ''"
+    )
