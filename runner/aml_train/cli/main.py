@@ -10,32 +10,35 @@ import click
 
 from aml_train.core.version import __version__
 
-#: Each command's module, in the order of the help.
-_COMMANDS: Final[Mapping[str, str]] = {
-    "init": "init",
-    "doctor": "doctor",
-    "validate": "run",
-    "plan": "run",
-    "run": "run",
-    "attach": "run",
-    "submit": "submit",
-    "jobs": "jobs",
-    "compare": "compare",
-    "model": "model",
-    "verify": "passport",
-    "promote": "model",
-    "rollback": "model",
-    "image": "image",
-    "data": "data",
-    "emulator": "emulator",
-    "convert": "run",
-    "schema": "run",
-    "completion": "completion",
+#: Each command's module and the first sentence of its help, in the order of the help.
+_COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
+    "init": ("init", "Write a first aml-train.yml for a repository."),
+    "doctor": ("doctor", "Check everything that a run needs; change nothing."),
+    "validate": ("run", "Check the configuration and the job; report every fault."),
+    "plan": ("run", "Show what a run would do, without changing anything."),
+    "run": ("run", "Build and test the image, train, gate, register the model."),
+    "attach": ("run", "Follow a submitted job, gate it, register its model."),
+    "submit": ("submit", "Run any command as a job, with the current folder as its code."),
+    "jobs": ("jobs", "List, show, follow, cancel, resubmit and download jobs."),
+    "compare": ("compare", "Compare two jobs, models or files of metrics."),
+    "model": ("model", "List and show registered models, and trace their lineage."),
+    "verify": ("passport", "Verify the passport of a model version, by default of the newest one."),
+    "promote": ("model", "Promote a model version if it passes the stage's gate."),
+    "rollback": ("model", "Return a stage to its previous model version."),
+    "image": ("image", "Build, check and render the training image, without a job."),
+    "data": ("data", "List, upload, download, copy and remove data of a workspace."),
+    "emulator": ("emulator", "Manage the local AzureML, an emulator in a container."),
+    "convert": ("run", "Convert a run configuration of the SDK v1 to a command job."),
+    "schema": ("run", "Print the JSON Schema of aml-train.yml, for editors."),
+    "completion": ("completion", "Print the script that completes aml-train's commands in a shell."),
 }
 
 
 class _LazyGroup(click.Group):
-    """A group that imports a command's module when the command is named."""
+    """A group that imports a command's module when the command is named.
+
+    The list in its help takes the sentences of the table, because importing all modules takes longer than the rest.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -43,9 +46,13 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        command = getattr(import_module(f"aml_train.cli.{_COMMANDS[cmd_name]}"), cmd_name)
+        command = getattr(import_module(f"aml_train.cli.{_COMMANDS[cmd_name][0]}"), cmd_name)
         assert isinstance(command, click.Command)  # noqa: S101 - a fault of the table above
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, sentence) for name, (_, sentence) in _COMMANDS.items()])
 
 
 _EPILOG: Final = """\b

@@ -7,16 +7,18 @@ the connection that it reads from. One :class:`CancelToken` does that for builds
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from typing import Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 from aml_train.core.errors import AmlTrainError, CancelledError
+
+if TYPE_CHECKING:
+    import logging
+    from concurrent.futures import Future
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -26,7 +28,6 @@ JOIN_SECONDS: Final = 0.8
 CLEANUP_SECONDS: Final = 3.0
 """Seconds that the cleanup after an interruption is waited for, of the 7.5 that GitHub's runner gives from SIGINT to SIGTERM."""
 
-_LOG = logging.getLogger(__name__)
 _cleanups: list[threading.Thread] = []
 
 
@@ -125,7 +126,14 @@ def _free(action: Callable[[], object]) -> None:
     try:
         action()
     except Exception:  # noqa: BLE001 - an action that fails must not keep the others
-        _LOG.debug("An action that frees cancelled work failed", exc_info=True)
+        _log().debug("An action that frees cancelled work failed", exc_info=True)
+
+
+def _log() -> logging.Logger:
+    """Return this module's logger; every command imports the module, and few need `logging`."""
+    import logging
+
+    return logging.getLogger(__name__)
 
 
 def cleanup_on_interrupt(work: Callable[[], object], *, last: bool = False) -> None:
@@ -145,7 +153,7 @@ def cleanup_on_interrupt(work: Callable[[], object], *, last: bool = False) -> N
         try:
             work()
         except Exception:  # noqa: BLE001 - no caller waits for it
-            _LOG.warning("Something is left over from the interruption", exc_info=True)
+            _log().warning("Something is left over from the interruption", exc_info=True)
 
     thread = threading.Thread(target=run, name="cleanup", daemon=True)
     _cleanups.append(thread)
@@ -312,6 +320,8 @@ def in_background(work: Callable[[], A], name: str, future: Future[A] | None = N
         name: the thread's name.
         future: the future to complete, if the caller must know it before the work begins; by default a new one.
     """
+    from concurrent.futures import Future
+
     result: Future[A] = future or Future()
 
     def run() -> None:
@@ -334,6 +344,7 @@ def exit_process(code: int) -> NoReturn:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):  # its reader is gone, or it is closed
                 stream.flush()
-        logging.shutdown()
+        if "logging" in sys.modules:
+            sys.modules["logging"].shutdown()
         os._exit(code)
     sys.exit(code)

@@ -1,0 +1,28 @@
+"""The group of all commands: its help does not import the commands."""
+
+from __future__ import annotations
+
+import click
+import pytest
+
+from aml_train.cli import main
+
+
+def test_the_list_has_the_first_sentence_of_each_commands_own_help() -> None:
+    context = click.Context(main.cli)
+    for name, (_, sentence) in main._COMMANDS.items():
+        command = main.cli.get_command(context, name)
+        assert command is not None
+        assert not command.hidden
+        assert sentence == command.get_short_help_str(limit=1000)
+
+
+def test_help_imports_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str) -> object:
+        raise AssertionError(f"{name} is imported for the help of the whole")
+
+    monkeypatch.setattr(main, "import_module", refuse)
+    shown = main.cli.get_help(click.Context(main.cli))
+    assert [line.split()[0] for line in shown.partition("Commands:\n")[2].split("\n\n")[0].splitlines()] == list(
+        main._COMMANDS
+    )
