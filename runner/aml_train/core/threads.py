@@ -130,7 +130,10 @@ def _free(action: Callable[[], object]) -> None:
 
 
 def _log() -> logging.Logger:
-    """Return this module's logger; every command imports the module, and few need `logging`."""
+    """Return this module's logger.
+
+    Every command imports the module, and few need ``logging``.
+    """
     import logging
 
     return logging.getLogger(__name__)

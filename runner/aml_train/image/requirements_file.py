@@ -100,6 +100,7 @@ _LARGE_FAMILIES: Final = ("cupy-", "jax-cuda", "nvidia-", "polars-runtime-", "te
 _OPTIONS: Final = re.compile(
     r"--?(?:i|f|index-url|extra-index-url|no-index|find-links|trusted-host|no-binary|only-binary|prefer-binary|pre|require-hashes)\b"
 )
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _HASHES: Final = re.compile(r"\s--hash[=\s].*$")
 
 
@@ -115,11 +116,20 @@ def large_pins(files: Iterable[bytes]) -> bytes | None:
         for line in logical_lines(content.decode("utf-8", "replace")):
             if _OPTIONS.match(line):
                 options[line] = None
-            elif (name := _pinned(line)) is not None and _is_large(name):
+            elif _is_large(_name(line)) and (name := _pinned(line)) is not None:
                 pins.setdefault(name, line)
     if not pins:
         return None
     return "".join(f"{line}\n" for line in (*options, *(pins[name] for name in sorted(pins)))).encode()
+
+
+def _name(line: str) -> str:
+    """Return the normalised name that a requirement begins with, "" without one.
+
+    The import of a parser takes longer than most files.
+    """
+    found = _NAME.match(line)
+    return re.sub(r"[-_.]+", "-", found[0]).lower() if found else ""
 
 
 def _pinned(line: str) -> str | None:

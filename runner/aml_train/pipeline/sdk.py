@@ -5,7 +5,6 @@ v1 is for run configurations, v2 for all else. It is loaded in advance.
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 import threading
 from collections.abc import Callable
@@ -26,9 +25,11 @@ def installed_v1() -> str | None:
             return None
     except ModuleNotFoundError:
         return None
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
-        return importlib.metadata.version("azureml-core")
-    except importlib.metadata.PackageNotFoundError:
+        return version("azureml-core")
+    except PackageNotFoundError:
         return "of an unknown version"
 
 
