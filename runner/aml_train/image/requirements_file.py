@@ -101,6 +101,9 @@ _OPTIONS: Final = re.compile(
     r"--?(?:i|f|index-url|extra-index-url|no-index|find-links|trusted-host|no-binary|only-binary|prefer-binary|pre|require-hashes)\b"
 )
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_EXACT: Final = re.compile(
+    r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?==\d+(?:\.\d+)*(?:(?:a|b|rc)\d+)?(?:\.post\d+)?(?:\.dev\d+)?"
+)
 _HASHES: Final = re.compile(r"\s--hash[=\s].*$")
 
 
@@ -134,11 +137,14 @@ def _name(line: str) -> str:
 
 def _pinned(line: str) -> str | None:
     """Return the normalised name of a requirement with one exact version, else None."""
+    line = _HASHES.sub("", line).strip()
+    if _EXACT.fullmatch(line):  # most are, and the import of the parser takes longer than the rest
+        return _name(line)
     from packaging.requirements import InvalidRequirement, Requirement
     from packaging.utils import canonicalize_name
 
     try:
-        requirement = Requirement(_HASHES.sub("", line))
+        requirement = Requirement(line)
     except InvalidRequirement:
         return None
     versions = list(requirement.specifier)
