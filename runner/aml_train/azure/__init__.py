@@ -30,10 +30,12 @@ if TYPE_CHECKING:
     from aml_train.azure.clouds import cloud_named as cloud_named
     from aml_train.azure.compute import ensure_cluster as ensure_cluster
     from aml_train.azure.credentials import Assertion as Assertion
+    from aml_train.azure.credentials import KeptTokens as KeptTokens
     from aml_train.azure.doctor.checks import azure_checks as azure_checks
     from aml_train.azure.doctor.probe import Wanted as Wanted
     from aml_train.azure.http import HttpWay as HttpWay
     from aml_train.azure.http import WorkspaceId as WorkspaceId
+    from aml_train.azure.http import read_answer as read_answer
     from aml_train.azure.models import AzureCatalogue as AzureCatalogue
     from aml_train.azure.names import azure_names as azure_names
     from aml_train.azure.names import find_workspace as find_workspace
@@ -79,12 +81,14 @@ _MODULES = {
     "azure_checks": "doctor.checks",
     "Wanted": "doctor.probe",
     "WorkspaceId": "http",
+    "read_answer": "http",
     "AzureCatalogue": "models",
     "azure_names": "names",
     "find_workspace": "names",
     "AzurePapers": "papers",
     "AzureV2": "sdk_v2",
     "Assertion": "credentials",
+    "KeptTokens": "credentials",
     "Fetched": "sign_in",
     "SignIn": "sign_in",
     "sign_in_to_azure": "sign_in",

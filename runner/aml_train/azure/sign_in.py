@@ -211,24 +211,37 @@ class SignIn:
 
     def _asked(self, *scopes: str, **options: Any) -> AccessToken:
         """Return what the inner credential gives."""
-        from azure.core.exceptions import AzureError, ClientAuthenticationError
-
         try:
             return self._inner.get_token(*scopes, **options)
-        except ClientAuthenticationError as error:
-            if isinstance(error.__cause__, ServiceError):
-                raise error.__cause__ from None
-            message = str(error.message)
-            if _passes(error):
-                raise self._outage(message) from error
-            raise ServiceError(
-                f"Sign-in to Azure failed, with {self.title}: {reason(message)}",
-                hint=remedy(message, self._claims(), self._otherwise, self._client),
-            ) from None
-        except AzureError as error:
-            raise self._outage(str(error.message)) from error
-        except MISREAD as error:
-            raise self._outage(f"the answer cannot be read ({type(error).__name__})") from error
+        except ServiceError:  # of the assertion's source, or of a sign-in without azure-identity
+            raise
+        except Exception as error:
+            ours = self._explained(error)
+            if ours is None:
+                raise
+            raise ours from (error if isinstance(ours, NotAnsweredError) else None)
+
+    def _explained(self, error: Exception) -> ServiceError | None:
+        """Return our error for one of azure-identity; None for a fault."""
+        # Here azure-identity has raised it, so that its exceptions are loaded.
+        from azure.core.exceptions import AzureError, ClientAuthenticationError
+
+        match error:
+            case ClientAuthenticationError():
+                if isinstance(error.__cause__, ServiceError):
+                    return error.__cause__
+                message = str(error.message)
+                if _passes(error):
+                    return self._outage(message)
+                return ServiceError(
+                    f"Sign-in to Azure failed, with {self.title}: {reason(message)}",
+                    hint=remedy(message, self._claims(), self._otherwise, self._client),
+                )
+            case AzureError():
+                return self._outage(str(error.message))
+            case _ if isinstance(error, MISREAD):
+                return self._outage(f"the answer cannot be read ({type(error).__name__})")
+        return None
 
     def _outage(self, message: str) -> NotAnsweredError:
         # msal answers from memory for a minute after a 429 or 5xx (throttled_http_client.py, 1.37): another one has none.

@@ -7,12 +7,13 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import requests
 
-from aml_train.azure import AzureV2, SignIn, WorkspaceId, sign_in_to_azure
+from aml_train.azure import AzureV2, SignIn, WorkspaceId
 from aml_train.core.answers import Answer
 from aml_train.core.clock import Clock
 from aml_train.core.errors import AmlTrainError, ServiceError
@@ -21,9 +22,10 @@ from aml_train.core.http_client import USER_AGENT
 from aml_train.image import ImageSpec, Tested, TestSpec
 from aml_train.jobs import JobView, Pace, TargetNames
 from aml_train.local.admin import register_environments
-from aml_train.local.environment import client_environment
+from aml_train.local.environment import client_environment, write_ca
 from aml_train.local.lifecycle import start_emulator
 from aml_train.local.settings import EmulatorInfo, EmulatorSettings
+from aml_train.local.sign_in import sign_in_to_local
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -42,11 +44,15 @@ class Presence(requests.Session):
 
     Args:
         stopped: returns how the container has ended, None if it runs or the engine does not answer.
+        ca: path of the CAs that its certificates are checked with; those of the environment by default.
         now: seconds of a clock that only grows.
     """
 
-    def __init__(self, stopped: Callable[[], str | None], *, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, stopped: Callable[[], str | None], *, ca: Path | None = None, now: Callable[[], float] = time.monotonic
+    ) -> None:
         super().__init__()
+        self._ca = ca
         self.headers["User-Agent"] = USER_AGENT
         self._stopped = stopped
         self._now = now
@@ -58,6 +64,8 @@ class Presence(requests.Session):
         Raises:
             ServiceError: the container has stopped; transient as long as it may be about to be started again.
         """
+        if self._ca is not None:  # requests prefers the environment's to `verify` of the session
+            options["verify"] = str(self._ca)
         try:
             response = super().send(request, **options)
         except requests.ConnectionError as error:
@@ -221,12 +229,15 @@ class LocalAzureML(AzureV2):
         credential: signs in.
         page: the origin of the page, without a slash at its end.
         name: the container's name.
+        ca: path of its CA; see :class:`Presence`.
     """
 
-    def __init__(self, workspace: WorkspaceId, credential: SignIn, *, page: str, name: str) -> None:
+    def __init__(
+        self, workspace: WorkspaceId, credential: SignIn, *, page: str, name: str, ca: Path | None = None
+    ) -> None:
         super().__init__(workspace, credential)
         settings = EmulatorSettings(name=name)
-        self.session = Presence(lambda: how_stopped(settings))
+        self.session = Presence(lambda: how_stopped(settings), ca=ca)
         self._page = page
 
     def view_of(self, name: str, properties: Answer) -> JobView:
@@ -249,6 +260,6 @@ def connect_local(info: EmulatorInfo, outer: Mapping[str, str], *, page: str) ->
     workspace = WorkspaceId(
         subscription_id=info.subscription_id, resource_group=info.resource_group, name=info.workspace
     )
-    return LocalAzureML(
-        workspace, sign_in_to_azure({**variables, "AML_TRAIN_SIGN_IN": "secret"}), page=page, name=info.name
-    )
+    settings, ca = EmulatorSettings(name=info.name), write_ca(info)
+    credential = sign_in_to_local(variables, Presence(lambda: how_stopped(settings), ca=ca))
+    return LocalAzureML(workspace, credential, page=page, name=info.name, ca=ca)

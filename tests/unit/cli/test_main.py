@@ -22,7 +22,7 @@ def test_help_imports_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError(f"{name} is imported for the help of the whole")
 
     monkeypatch.setattr(main, "import_module", refuse)
-    shown = main.cli.get_help(click.Context(main.cli))
+    shown = main.cli.get_help(click.Context(main.cli, terminal_width=200, max_content_width=200))
     assert [line.split()[0] for line in shown.partition("Commands:\n")[2].split("\n\n")[0].splitlines()] == list(
         main._COMMANDS
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -113,3 +114,19 @@ def test_without_an_engine_nothing_is_claimed(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr("aml_train.local.container.connect", refuse)
     assert how_stopped(EmulatorSettings()) is None
+
+
+def test_certificates_are_checked_with_the_given_ca_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "all.pem"))
+    checked: list[object] = []
+
+    class Checked(Adapter):
+        def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:  # type: ignore[override]
+            checked.append(options["verify"])
+            return super().send(request)
+
+    for ca in (None, tmp_path / "one.pem"):
+        made = Presence(lambda: None, ca=ca)
+        made.mount("https://", Checked([200]))
+        made.get("https://management.azure.com/x")
+    assert checked == [str(tmp_path / "all.pem"), str(tmp_path / "one.pem")]
