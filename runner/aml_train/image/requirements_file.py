@@ -127,19 +127,24 @@ def large_pins(files: Iterable[bytes]) -> bytes | None:
 
 
 def _name(line: str) -> str:
-    """Return the normalised name that a requirement begins with, "" without one.
-
-    The import of a parser takes longer than most files.
-    """
+    """Return the normalised name that a requirement begins with, "" without one."""
     found = _NAME.match(line)
     return re.sub(r"[-_.]+", "-", found[0]).lower() if found else ""
+
+
+def simple_name(requirement: str) -> str | None:
+    """Return the normalised name of a plain `NAME==VERSION`.
+
+    None for any other requirement, which takes a parser: its import takes longer than reading most files.
+    """
+    return _name(requirement) if _EXACT.fullmatch(requirement) else None
 
 
 def _pinned(line: str) -> str | None:
     """Return the normalised name of a requirement with one exact version, else None."""
     line = _HASHES.sub("", line).strip()
-    if _EXACT.fullmatch(line):  # most are, and the import of the parser takes longer than the rest
-        return _name(line)
+    if (simple := simple_name(line)) is not None:
+        return simple
     from packaging.requirements import InvalidRequirement, Requirement
     from packaging.utils import canonicalize_name
 

@@ -10,7 +10,7 @@ from typing import Final
 from aml_train.config import Faults, ImageConfig, ListNode, MapNode, ScalarNode, find, parse
 from aml_train.core.references import DOCKER_HUB, ImageRef
 from aml_train.image.imports.distributions import installed_with
-from aml_train.image.requirements_file import logical_lines
+from aml_train.image.requirements_file import logical_lines, simple_name
 
 _PYTHON_IMAGES: Final = frozenset({"python", "library/python"})
 """Repositories of Docker Hub whose images hold Python with pip, and no other package."""
@@ -64,10 +64,14 @@ def _is_python(base: object) -> bool:
 
 def _add(text: str, listed: list[str]) -> bool:
     """Add a requirement's name; return whether it is known what that installs."""
+    text = _OPTIONS.sub("", text).strip()
+    if (simple := simple_name(text)) is not None:
+        listed.append(simple)
+        return True
     from packaging.requirements import InvalidRequirement, Requirement
 
     try:
-        requirement = Requirement(_OPTIONS.sub("", text))
+        requirement = Requirement(text)
     except InvalidRequirement:
         return False
     listed.append(requirement.name)
