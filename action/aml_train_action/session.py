@@ -8,7 +8,7 @@ import logging
 import signal
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 from aml_train.core.errors import AmlTrainError, CancelledError
@@ -16,6 +16,7 @@ from aml_train.core.events import Event, ImageReady, JobNamed, JobSubmitted, Mod
 from aml_train.core.machine import expected
 from aml_train.core.masking import Masker, MaskingStream
 from aml_train.core.secrets import known_secrets
+from aml_train.core.values import dataclass
 from aml_train_action.github import (
     Annotations,
     Channel,

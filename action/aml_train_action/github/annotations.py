@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
@@ -21,6 +20,7 @@ from aml_train.core.events import (
     rank_label,
 )
 from aml_train.core.masking import Masker
+from aml_train.core.values import dataclass
 from aml_train.jobs import headline, innermost
 from aml_train_action.github.commands import ANNOTATIONS_SHOWN, annotation, harmless, lines_of
 from aml_train_action.github.log import Channel

@@ -14,9 +14,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from aml_train.core.values import dataclass
 
 _PULL: Final = "is about a pull request, whose commits are not on a branch of this repository yet"
 _ANY_REF: Final = "can be about any branch, tag or commit"

@@ -18,7 +18,7 @@ import threading
 import uuid
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Protocol, Self, cast
 from urllib.parse import quote, urlsplit
 
@@ -35,6 +35,7 @@ from aml_train.core.file_selection import FileEntry
 from aml_train.core.files import FileSet, changed
 from aml_train.core.http_client import USER_AGENT
 from aml_train.core.threads import CancelToken, in_background
+from aml_train.core.values import dataclass
 
 HASH_VERSION: Final = 202208
 """``get_content_hash_version`` of azure-ai-ml 1.34.1."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote
 
@@ -25,6 +24,7 @@ from aml_train.core.answers import (
 )
 from aml_train.core.errors import ServiceError
 from aml_train.core.http_client import TooLargeError, answer_of, exchange, host_of, new_session
+from aml_train.core.values import dataclass
 
 if TYPE_CHECKING:
     import requests

@@ -9,7 +9,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TextIO, TypeVar, cast
 
@@ -17,6 +16,7 @@ import click
 
 from aml_train.cli.completion import complete_keys
 from aml_train.cli.result import json_option_or_file
+from aml_train.core.values import dataclass
 
 if TYPE_CHECKING:
     from aml_train.azure import AzureV2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +17,7 @@ from aml_train.config.sections.targets import TargetConfig
 from aml_train.config.sections.tests import TestsConfig
 from aml_train.config.sections.watch import CostConfig, RetryConfig, WatchConfig
 from aml_train.core.secrets import identifier, named_secret
+from aml_train.core.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

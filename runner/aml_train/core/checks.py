@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from aml_train.core.values import dataclass
 
 Level = Literal["error", "warning", "info"]
 

@@ -9,7 +9,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -17,6 +17,7 @@ import pathspec
 
 from aml_train.core.boundary import is_inside, of_the_kernel
 from aml_train.core.errors import Fault, InvalidError
+from aml_train.core.values import dataclass
 
 GIT_IGNORE_FILES: Final = (".gitignore",)
 IGNORE_FILES: Final = (".amlignore", ".gitignore")

@@ -7,7 +7,6 @@ import functools
 import shlex
 import tarfile
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +15,7 @@ from aml_train.core.docker import fetch_file, open_chunks, read_docker_configura
 from aml_train.core.errors import AmlTrainError, ImageError
 from aml_train.core.references import DOCKER_HUB, ImageRef
 from aml_train.core.threads import in_background, temporary
+from aml_train.core.values import dataclass
 from aml_train.image.inputs import BaseImage
 from aml_train.image.registry.auth import Login, RegistryAuth, is_loopback
 from aml_train.image.registry.client import Registry

@@ -13,11 +13,11 @@ import json
 import shutil
 import tarfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from aml_train.core.errors import ImageError
+from aml_train.core.values import dataclass
 
 if TYPE_CHECKING:
     from docker import DockerClient

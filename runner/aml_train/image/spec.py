@@ -11,12 +11,13 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Literal
 
 from aml_train.config import ContainerLimits, ImageConfig, ProtectConfig, ScanConfig, SecretConfig
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
+from aml_train.core.values import dataclass
 from aml_train.image.build_secrets import SecretAccess
 from aml_train.image.dockerfile.ofed import plan_ofed
 from aml_train.image.dockerfile.render import render_dockerfile

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from aml_train.core.errors import AmlTrainError, PreemptedError, ServiceError
 from aml_train.core.tags import TAG_FINGERPRINT, TAG_RESUBMITTED, TAG_RETRIES
+from aml_train.core.values import dataclass
 from aml_train.jobs.live import LiveJob
 from aml_train.jobs.spec import JobSpec
 from aml_train.jobs.states import JobStatus, ending_of

@@ -7,12 +7,13 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
 from aml_train.core.files import FileSet
 from aml_train.core.tags import TAG_ADDRESS, TAG_DIGEST, TAG_FINGERPRINT, TAG_IMAGE, TAG_TESTED
+from aml_train.core.values import dataclass
 from aml_train.image import Given, JobImage, Tested
 from aml_train.jobs.parts import difference, in_one_line, part_tags, parts_of
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, Protocol
 
 from aml_train.core.errors import ServiceError
 from aml_train.core.tags import TAG_JOB, TAG_STAGE
 from aml_train.core.threads import CancelToken
+from aml_train.core.values import dataclass
 from aml_train.gate import LoggedSet, MetricPoint
 from aml_train.jobs.spec import JobSpec
 from aml_train.jobs.states import JobStatus

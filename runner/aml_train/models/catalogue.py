@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
+from aml_train.core.values import dataclass
 from aml_train.jobs import ModelView
 
 

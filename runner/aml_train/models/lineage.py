@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from aml_train.core.errors import ImageError, ServiceError
@@ -21,6 +20,7 @@ from aml_train.core.tags import (
     TAG_SOURCE,
     TAG_TESTED,
 )
+from aml_train.core.values import dataclass
 from aml_train.jobs import JobStatus, JobView, ModelView, Workspace, data_of
 from aml_train.models.catalogue import Catalogue
 from aml_train.models.register import FIXED

@@ -8,7 +8,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from aml_train.core.errors import InvalidError, JobFailedError, ServiceError
@@ -37,6 +37,7 @@ from aml_train.core.tags import (
     TAG_VERSION,
     VALUE_LENGTH,
 )
+from aml_train.core.values import dataclass
 from aml_train.core.version import __version__
 from aml_train.gate import Decision
 from aml_train.jobs import JobView, ModelView, NewModel, Workspace, data_of

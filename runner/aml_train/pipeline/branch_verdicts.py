@@ -10,11 +10,12 @@ import datetime
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Final, get_args
 
 from aml_train.core.git import Origin
 from aml_train.core.tags import KEY_LENGTH, TAG_GATE
+from aml_train.core.values import dataclass
 from aml_train.gate import GateWord as GateWord
 from aml_train.jobs import JobStatus, JobView, Workspace
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.tags import TAG_FINGERPRINT
+from aml_train.core.values import dataclass
 from aml_train.image import JobImage
 from aml_train.jobs import JobSpec, JobStatus, JobTemplate, JobView, Workspace, changed_parts, make_job
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from aml_train.config import BaselineConfig, GateRule, JsonValue
@@ -11,6 +11,7 @@ from aml_train.core.clock import Clock
 from aml_train.core.comparison import Comparison, Side
 from aml_train.core.errors import GateFailedError, InvalidError, ServiceError
 from aml_train.core.git import Origin
+from aml_train.core.values import dataclass
 from aml_train.gate import (
     EarlierBaseline,
     Evidence,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import yaml
@@ -26,6 +26,7 @@ from aml_train.config import (
 from aml_train.core.git import Origin
 from aml_train.core.release_tags import release_tags
 from aml_train.core.tags import TAG_BASE, TAG_RUN_URL, TAG_VERSION
+from aml_train.core.values import dataclass
 from aml_train.core.version import __version__
 from aml_train.image import BaseImage, Given, ImageSpec, Release, TestSpec, plan_image
 from aml_train.jobs import JobTemplate, TargetNames, add_setup, job_name, stem_of, unsent_notice

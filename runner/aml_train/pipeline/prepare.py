@@ -9,7 +9,6 @@ import functools
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -21,6 +20,7 @@ from aml_train.core.file_selection import FileId
 from aml_train.core.masking import Masker
 from aml_train.core.secrets import known_secrets
 from aml_train.core.streams import lasting_output
+from aml_train.core.values import dataclass
 from aml_train.image import secret_access
 from aml_train.jobs import TargetNames
 from aml_train.pipeline.context import RunContext

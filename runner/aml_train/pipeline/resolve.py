@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from aml_train.core import git
 from aml_train.core.file_selection import GIT_IGNORE_FILES, IGNORE_FILES, FileId
 from aml_train.core.files import FileSet
 from aml_train.core.git import DIRTY
+from aml_train.core.values import dataclass
 from aml_train.image import BaseImage, BaseResolver, ImageInputs, OsReader, collect_inputs, read_file
 from aml_train.jobs import check_code, check_links, unsent_metrics
 from aml_train.pipeline.project_name import ProjectName, name_project, repository_of

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 
 from aml_train.core.events import LogsEnded
+from aml_train.core.values import dataclass
 from aml_train.gate import GateResult
 from aml_train.image import JobImage, Tested
 from aml_train.jobs import Attempt, Cost, JobSpec, JobView, ModelView

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from aml_train.core.clock import Clock
 from aml_train.core.events import Listener
+from aml_train.core.values import dataclass
 from aml_train.image import ImageSpec, Tested, TestSpec
 from aml_train.jobs import Pace, Workspace
 from aml_train.pipeline.plan import Plan

@@ -6,13 +6,14 @@ import ast
 import posixpath
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from aml_train.cli.scaffold.draft import Item
 from aml_train.cli.scaffold.job_environment import Environment, joined
 from aml_train.cli.scaffold.literals import Scope, calls, keyword, last_name, place
 from aml_train.cli.scaffold.project import Project
 from aml_train.config import Mark
+from aml_train.core.values import dataclass
 from aml_train.image import parse_source
 
 

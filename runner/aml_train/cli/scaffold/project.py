@@ -7,7 +7,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Literal
 
@@ -26,6 +26,7 @@ from aml_train.config import (
     read_text,
 )
 from aml_train.core.errors import Fault
+from aml_train.core.values import dataclass
 
 Kind = Literal["command", "other job", "component", "environment", "runconfig", "conda", "workflow"]
 

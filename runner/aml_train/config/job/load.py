@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from aml_train.config.yaml.source import absolute, kind_of, read_text
 from aml_train.config.yaml.structures import Key
 from aml_train.config.yaml.tree import parse
 from aml_train.core.boundary import why_not_sent
+from aml_train.core.values import dataclass
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _ENVIRONMENT_KEY: Final = JOB.keys["environment"]

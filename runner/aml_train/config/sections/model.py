@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 from aml_train.config.job.grammar import ASSET_NAME
@@ -14,6 +14,7 @@ from aml_train.config.sections.values import inside
 from aml_train.config.yaml.nodes import MapNode, ScalarNode, find, join, shown
 from aml_train.config.yaml.shapes import Choice, Flag, Text, nearest
 from aml_train.config.yaml.structures import Either, Items, Key, Record, Table
+from aml_train.core.values import dataclass
 from aml_train.gate import DataPolicy
 
 ARCHIVED: Final = "archived"

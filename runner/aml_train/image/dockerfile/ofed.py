@@ -8,11 +8,11 @@ Guide for Linux" (2.9 and later) and of NVIDIA/hpc-container-maker (``doca_ofed.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from aml_train.config import OfedConfig
 from aml_train.core.errors import Fault, InvalidError
+from aml_train.core.values import dataclass
 
 MLNX_OFED_SERVER: Final = "https://content.mellanox.com/ofed"
 DOCA_SERVER: Final = "https://linux.mellanox.com/public/repo/doca"

@@ -6,9 +6,9 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from aml_train.core.values import dataclass
 from aml_train.image.imports.sources import Code
 
 _PYTHON: Final = re.compile(r"(?:.*/)?python(?:\d(?:\.\d+)?)?")

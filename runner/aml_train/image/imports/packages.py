@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from aml_train.config import Faults, ImageConfig, ListNode, MapNode, ScalarNode, find, parse
 from aml_train.core.references import DOCKER_HUB, ImageRef
+from aml_train.core.values import dataclass
 from aml_train.image.imports.distributions import installed_with
 from aml_train.image.requirements_file import logical_lines, simple_name
 

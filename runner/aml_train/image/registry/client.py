@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 from urllib.parse import urljoin
 
@@ -19,6 +19,7 @@ from aml_train.core.answers import Answer, Pages, is_within, split
 from aml_train.core.errors import ImageError
 from aml_train.core.http_client import answer_of
 from aml_train.core.references import is_digest
+from aml_train.core.values import dataclass
 from aml_train.image.registry.auth import BusyError, Login, RegistryAuth, is_acr, renew
 from aml_train.image.registry.http import RegistryHttp
 from aml_train.image.registry.manifest import (

@@ -7,13 +7,13 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from aml_train.core.docker import remove_container
 from aml_train.core.errors import TestsFailedError
 from aml_train.core.events import Listener, LogLine, Notice
 from aml_train.core.text import LineSplitter, Piece
+from aml_train.core.values import dataclass
 from aml_train.image.leftovers import LABEL_KIND, container_labels
 from aml_train.image.spec import TestSpec
 

@@ -6,8 +6,9 @@ import itertools
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from aml_train.core.values import dataclass
 
 _PYTEST: Final = re.compile(r"(?:.*/)?(?:pytest|py\.test)(?:-?3(?:\.\d+)?)?")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)

@@ -10,7 +10,6 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from aml_train.core.answers import Answer, UndecodableError, decode
@@ -32,6 +31,7 @@ from aml_train.core.tags import (
     TAG_STAGE,
     TAG_TESTED,
 )
+from aml_train.core.values import dataclass
 from aml_train.jobs import JobView, ModelView, Workspace, data_of
 from aml_train.models.catalogue import Catalogue, PaperStore
 from aml_train.models.passport.manifest import FileManifest, hash_files

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aml_train.core.diagnosis import Check, CheckResult, Diagnosis, Outcome, misconfigured, ok, run_checks
 from aml_train.core.errors import AmlTrainError, InvalidError
 from aml_train.core.masking import Masker
 from aml_train.core.secrets import known_secrets
+from aml_train.core.values import dataclass
 from aml_train.pipeline.doctor.machine import Logins, machine_checks
 from aml_train.pipeline.prepare import registry_logins
 from aml_train.pipeline.resolve import read_project
