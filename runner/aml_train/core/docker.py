@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 DEFAULT_HOST: Final = "unix:///var/run/docker.sock"
 
 _PROBE_TIMEOUT: Final = 30.0
+_BUILDX: Final = "Install the buildx plugin: the package docker-buildx-plugin, or docker-buildx on Debian and Ubuntu."
 _CALL_TIMEOUT: Final = 600
 _VERSION = re.compile(r"Docker version (\d+)\.(\d+)")
 
@@ -154,7 +155,7 @@ def buildkit_cli(environ: Mapping[str, str]) -> BuildCli:
         tried = ", ".join(paths) or "none on PATH"
         raise ImageError(
             f"no docker command can build with BuildKit (tried: {tried})",
-            hint="Install the buildx plugin: the package docker-buildx-plugin, or docker-buildx on Debian and Ubuntu.",
+            hint=_BUILDX if paths else f"Install Docker's client: docker-ce-cli, or docker-cli on Debian and Ubuntu. {_BUILDX}",
         )
     return BuildCli(path=chosen.path, buildx=chosen.buildx, environ=outer)
 

@@ -28,12 +28,14 @@ def test_engine_that_does_not_answer(tmp_path: Path) -> None:
 
 
 def test_no_client_that_builds(tmp_path: Path) -> None:
-    with pytest.raises(ImageError, match=r"no docker command can build with BuildKit \(tried: none on PATH\)"):
+    with pytest.raises(ImageError, match=r"no docker command can build with BuildKit \(tried: none on PATH\)") as caught:
         buildkit_cli({"PATH": str(tmp_path)})
+    assert "Install Docker's client" in (caught.value.hint or "")
     (tmp_path / "docker").write_text("#!/bin/sh\ntest \"$1\" = --version && echo 'Docker version 28.1.0, build x'\n")
     (tmp_path / "docker").chmod(0o755)
-    with pytest.raises(ImageError, match=rf"tried: {tmp_path}/docker"):
+    with pytest.raises(ImageError, match=rf"tried: {tmp_path}/docker") as caught:
         buildkit_cli({"PATH": f"{tmp_path}:/nowhere"})
+    assert (caught.value.hint or "").startswith("Install the buildx plugin")
 
 
 def test_the_command_gets_the_environment_it_is_given() -> None:
