@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import shutil
 import subprocess
 import sys
 import time
@@ -17,6 +19,7 @@ from pathlib import Path
 import docker
 import pytest
 
+from aml_train.core.docker import buildkit_cli
 from scripts.bootstrap.needs import BASE_IMAGE
 from scripts.release.commands import tool
 from tests.e2e.conftest import ROOT, TIMEOUT
@@ -67,8 +70,12 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def machine(wheel: Path) -> Iterator[Machine]:
-    """A container with Python, the engine's socket, the wheel, and the projects as their owners have them."""
-    mounts = [f"--volume={wheel}:/wheels/{wheel.name}:ro", f"--volume={ROOT}/tests/projects:/projects:ro"]
+    """A container with Python, the engine's socket and client, the wheel, and the projects as their owners have them."""
+    mounts = [
+        f"--volume={wheel}:/wheels/{wheel.name}:ro",
+        f"--volume={ROOT}/tests/projects:/projects:ro",
+        f"--volume={shutil.which(buildkit_cli(os.environ).path)}:/usr/local/bin/docker:ro",
+    ]
     with disposable_engine(disk=30 << 30, connected=True) as engine, contextlib.closing(docker.from_env()) as host:
         engine.load(BASE_IMAGE, host)
         argv = ["docker", "run", "--detach", f"--name={NAME}", "--network=host", "--env=HOME=/root", *mounts]
@@ -83,6 +90,6 @@ def test_three_projects_run_without_an_edit(machine: Machine) -> None:
     machine.type("pip install --quiet --disable-pip-version-check --root-user-action=ignore /wheels/*.whl")
     for name in PROJECTS:
         machine.type(f"cp -r /projects/{name} /root/{name} && cd /root/{name} && aml-train init")
-        machine.type(f"cd /root/{name} && aml-train run --json /root/{name}.events")
+        machine.type(f"cd /root/{name} && aml-train run --events /root/{name}.events")
         events = machine.type(f"cat /root/{name}.events").splitlines()
         assert json.loads(events[-1])["status"] == "passed"
