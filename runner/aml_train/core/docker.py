@@ -155,7 +155,9 @@ def buildkit_cli(environ: Mapping[str, str]) -> BuildCli:
         tried = ", ".join(paths) or "none on PATH"
         raise ImageError(
             f"no docker command can build with BuildKit (tried: {tried})",
-            hint=_BUILDX if paths else f"Install Docker's client: docker-ce-cli, or docker-cli on Debian and Ubuntu. {_BUILDX}",
+            hint=_BUILDX
+            if paths
+            else f"Install Docker's client: docker-ce-cli, or docker-cli on Debian and Ubuntu. {_BUILDX}",
         )
     return BuildCli(path=chosen.path, buildx=chosen.buildx, environ=outer)
 

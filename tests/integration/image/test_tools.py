@@ -28,7 +28,9 @@ def test_engine_that_does_not_answer(tmp_path: Path) -> None:
 
 
 def test_no_client_that_builds(tmp_path: Path) -> None:
-    with pytest.raises(ImageError, match=r"no docker command can build with BuildKit \(tried: none on PATH\)") as caught:
+    with pytest.raises(
+        ImageError, match=r"no docker command can build with BuildKit \(tried: none on PATH\)"
+    ) as caught:
         buildkit_cli({"PATH": str(tmp_path)})
     assert "Install Docker's client" in (caught.value.hint or "")
     (tmp_path / "docker").write_text("#!/bin/sh\ntest \"$1\" = --version && echo 'Docker version 28.1.0, build x'\n")
