@@ -22,8 +22,17 @@ from starlette.concurrency import run_in_threadpool
 
 from aml_emulator.api import Admin, App, prepare_workspace
 from aml_emulator.context import Context
-from aml_emulator.domain import CuratedImages, DataMap, JobService, RunProgress
-from aml_emulator.executor import ExecutorSettings, Fleet, JobExecutor, JobQueue, SinkFor, guarded, why_unreachable
+from aml_emulator.domain import CuratedImages, DataMap, JobService, RegistryTasks, RunProgress
+from aml_emulator.executor import (
+    ExecutorSettings,
+    Fleet,
+    JobExecutor,
+    JobQueue,
+    SinkFor,
+    TaskRunner,
+    guarded,
+    why_unreachable,
+)
 from aml_emulator.fronts import PlainRegistry, serve_application, start_fault_fronts, start_registry_fronts
 from aml_emulator.identity import Federation, Identity, Tokens, load_or_create
 from aml_emulator.network import (
@@ -144,26 +153,28 @@ async def _run(
     await run_in_threadpool(prepare_workspace, context, max_jobs=settings.max_jobs)
 
     engine_name = settings.registry_engine_name or f"localhost:{registry_port}"
-    runner = make_runner(
-        context,
-        ExecutorSettings(
-            max_jobs=settings.max_jobs,
-            proxy_port=port,
-            ca_bundle=system_authorities() + certificates.ca_pem.encode("ascii"),
-            registry_login_server=identity.login_server,
-            registry_engine_name=engine_name,
-            build_arguments=settings.build_arguments,
-            micromamba_url=settings.micromamba_url,
-            instance=identity.instance,
-            own_ports=own_ports,
-            container=settings.container or await run_in_threadpool(own_container),
-        ),
-        partial(RunProgress, context),
+    executing = ExecutorSettings(
+        max_jobs=settings.max_jobs,
+        proxy_port=port,
+        ca_bundle=system_authorities() + certificates.ca_pem.encode("ascii"),
+        registry_login_server=identity.login_server,
+        registry_engine_name=engine_name,
+        build_arguments=settings.build_arguments,
+        micromamba_url=settings.micromamba_url,
+        instance=identity.instance,
+        own_ports=own_ports,
+        container=settings.container or await run_in_threadpool(own_container),
     )
+    runner = make_runner(context, executing, partial(RunProgress, context))
     stack.callback(runner.close)
     jobs = JobService(context, runner)
 
-    app = App(context, jobs)
+    task_runner = TaskRunner(blobs=blobs, settings=executing)
+    stack.callback(task_runner.close)
+    tasks = RegistryTasks(context, task_runner)
+    await run_in_threadpool(tasks.recover)
+
+    app = App(context, jobs, tasks)
     service_socket, jobs_socket = listen("127.0.0.1", 0), listen("127.0.0.1", 0)
     serving = [
         serve_application(app, service_socket, certificates, stack),

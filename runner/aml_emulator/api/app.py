@@ -17,7 +17,16 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.types import Receive, Scope, Send
 
 from aml_emulator.api import login
-from aml_emulator.api.arm import assets, authorization, computes, dataplane, datastores, jobs, workspaces
+from aml_emulator.api.arm import (
+    assets,
+    authorization,
+    computes,
+    dataplane,
+    datastores,
+    jobs,
+    registry_tasks,
+    workspaces,
+)
 from aml_emulator.api.error_bodies import management_body, service_body
 from aml_emulator.api.errors import (
     ServiceError,
@@ -45,7 +54,7 @@ from aml_emulator.api.v1 import models as v1_models
 from aml_emulator.api.v1 import runs as v1_runs
 from aml_emulator.api.versions import check as check_version
 from aml_emulator.context import Context
-from aml_emulator.domain import DomainError, JobService, NotSupportedError
+from aml_emulator.domain import DomainError, JobService, NotSupportedError, RegistryTasks
 from aml_emulator.identity import Principal, TokenError
 from aml_emulator.network import LOGIN_HOSTS, SERVICE_SUFFIX
 
@@ -58,14 +67,19 @@ MAX_BODY_BYTES = 64 * 1024 * 1024
 
 
 class App:
-    """The ASGI application."""
+    """The ASGI application.
 
-    def __init__(self, context: Context, job_service: JobService) -> None:
+    Args:
+        tasks: the registry's runs; None for a registry without ACR Tasks.
+    """
+
+    def __init__(self, context: Context, job_service: JobService, tasks: RegistryTasks | None = None) -> None:
         self._context = context
         self._login = Router(login.routes(context))
         modules: tuple[Iterable[Route], ...] = (
             workspaces.routes(context),
             authorization.routes(context),
+            registry_tasks.routes(context, tasks) if tasks is not None else (),
             datastores.routes(context),
             computes.routes(context, job_service),
             assets.routes(context),

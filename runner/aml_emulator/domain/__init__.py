@@ -97,6 +97,9 @@ from aml_emulator.domain.registered_models import newest_in_stages as newest_in_
 from aml_emulator.domain.registered_models import set_alias as set_alias
 from aml_emulator.domain.registered_models import stage_of as stage_of
 from aml_emulator.domain.registered_models import version_by_alias as version_by_alias
+from aml_emulator.domain.registry_tasks import RUN_REQUEST as RUN_REQUEST
+from aml_emulator.domain.registry_tasks import RegistryRun as RegistryRun
+from aml_emulator.domain.registry_tasks import RegistryTasks as RegistryTasks
 from aml_emulator.domain.runs import RUN_SHAPE as RUN_SHAPE
 from aml_emulator.domain.runs import known_experiment as known_experiment
 from aml_emulator.domain.runs import known_job as known_job

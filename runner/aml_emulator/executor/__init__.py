@@ -31,3 +31,13 @@ from aml_emulator.executor.spec import RunSpec as RunSpec
 from aml_emulator.executor.spec import SinkFor as SinkFor
 from aml_emulator.executor.spec import spec_from_json as spec_from_json
 from aml_emulator.executor.spec import spec_to_json as spec_to_json
+from aml_emulator.executor.task_runner import TaskEnding as TaskEnding
+from aml_emulator.executor.task_runner import TaskRunner as TaskRunner
+from aml_emulator.executor.task_runner import TaskSink as TaskSink
+from aml_emulator.executor.task_spec import BuildStep as BuildStep
+from aml_emulator.executor.task_spec import PushStep as PushStep
+from aml_emulator.executor.task_spec import Step as Step
+from aml_emulator.executor.task_spec import TaskError as TaskError
+from aml_emulator.executor.task_spec import TaskSpec as TaskSpec
+from aml_emulator.executor.task_spec import UnsupportedTaskError as UnsupportedTaskError
+from aml_emulator.executor.task_spec import parse_task as parse_task

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import docker
@@ -113,13 +115,22 @@ class Images:
             self._api.remove_container(created["Id"], force=True, v=True)
 
     def build(
-        self, context: Iterator[bytes], *, tag: str, dockerfile: str, arguments: Mapping[str, str]
+        self,
+        context: Iterator[bytes],
+        *,
+        tag: str,
+        dockerfile: str,
+        arguments: Mapping[str, str],
+        options: Mapping[str, str] = MappingProxyType({}),
+        logins: Mapping[str, tuple[str, str]] = MappingProxyType({}),
     ) -> BuildOutput:
         """Begin to build an image by the engine's own builder, and return its output.
 
         Args:
             context: the build context, a tar stream.
             dockerfile: the Dockerfile's path in the context.
+            options: further parameters of the engine's interface; ``version`` 2 is BuildKit.
+            logins: registry → user and password, for what is pulled.
 
         Raises:
             APIError: the engine refuses the build.
@@ -134,9 +145,10 @@ class Images:
                 "forcerm": "1",
                 "buildargs": json.dumps(dict(arguments)),
                 "labels": json.dumps({INSTANCE_LABEL: self._instance}),
+                **options,
             },
             data=context,
-            headers={"Content-Type": "application/x-tar"},
+            headers={"Content-Type": "application/x-tar", **_login_header(logins)},
             stream=True,
             # A step may say nothing for as long as it likes.
             timeout=(PING_SECONDS, None),
@@ -148,6 +160,22 @@ class Images:
                 create_api_error_from_http_exception(error)
         return BuildOutput(response)
 
+    def push(self, reference: str) -> Iterator[dict[str, Any]]:
+        """Push an image that was built, and yield the engine's messages.
+
+        Raises:
+            APIError: the engine refuses.
+        """
+        repository, _, tag = reference.rpartition(":")
+        yield from self._api.push(repository, tag=tag, stream=True, decode=True)
+
+    def remove(self, reference: str) -> None:
+        """Remove a name of an image; one that is gone, or in use, is left alone."""
+        try:
+            self._api.remove_image(reference, noprune=True)
+        except EngineFault as error:
+            logger.debug("%s is not removed: %s", reference, fault_text(error))
+
     def remove_built(self) -> None:
         """Remove the images that were built for this emulator; one that is in use stays."""
         for image in self._client.images.list(filters={"label": f"{INSTANCE_LABEL}={self._instance}"}):
@@ -156,3 +184,14 @@ class Images:
                     self._api.remove_image(tag)
                 except EngineFault as error:
                     logger.warning("The image %s could not be removed: %s", tag, fault_text(error))
+
+
+def _login_header(logins: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    """Return the credentials of a build's pulls, as a header.
+
+    Source: ``X-Registry-Config`` of https://docs.docker.com/reference/api/engine/.
+    """
+    if not logins:
+        return {}
+    given = {registry: {"username": user, "password": password} for registry, (user, password) in logins.items()}
+    return {"X-Registry-Config": base64.urlsafe_b64encode(json.dumps(given).encode()).decode()}

@@ -8,7 +8,7 @@ those of Azure Blob Storage: https://learn.microsoft.com/rest/api/storageservice
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -188,6 +188,10 @@ class Blobs:
             blob.append_block(blocks[0])
         for block in blocks[1:]:
             blob.append_block(block)
+
+    def set_metadata(self, container: str, name: str, metadata: Mapping[str, str]) -> None:
+        """Replace the metadata of a blob."""
+        self._blob(container, name).set_blob_metadata(dict(metadata))
 
     def delete_prefix(self, container: str, prefix: str) -> None:
         """Delete every blob that `walk` yields for the same arguments."""

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from aml_train.azure.acr import location_of as location_of
     from aml_train.azure.acr import logins_by_identity as logins_by_identity
     from aml_train.azure.acr import password_of as password_of
+    from aml_train.azure.acr_tasks import build_service as build_service
     from aml_train.azure.blob.address import DatastorePath as DatastorePath
     from aml_train.azure.blob.address import JobOutput as JobOutput
     from aml_train.azure.blob.address import LocalPath as LocalPath
@@ -76,6 +77,7 @@ _MODULES = {
     "SORT_KEYS": "results",
     "read_results": "results",
     "sort_rows": "results",
+    "build_service": "acr_tasks",
     "cloud_named": "clouds",
     "ensure_cluster": "compute",
     "azure_checks": "doctor.checks",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from aml_train.azure.acr import PullDoubt, location_of, password_of, pull_doubt
+from aml_train.azure.acr_tasks import build_service
 from aml_train.azure.clouds import Cloud, cloud_named
 from aml_train.azure.credentials import Assertion
 from aml_train.azure.http import WorkspaceId
@@ -23,10 +24,8 @@ from aml_train.image import ImageSpec, Tested, TestSpec
 from aml_train.jobs import Pace
 
 if TYPE_CHECKING:
-    from docker import DockerClient
-
     from aml_train.config import ClusterConfig, TargetConfig
-    from aml_train.image import Registry, RegistryLocation
+    from aml_train.image import BuildPlace, Registry, RegistryLocation
 
 #: Azure limits how often a principal may ask: https://learn.microsoft.com/azure/azure-resource-manager/management/request-limits-and-throttling
 _PACE: Final = Pace(shortest=1.0, longest=60.0, share=0.05, calls=1000)
@@ -43,7 +42,7 @@ class AzureTarget:
     pace: Pace
     rest: AzureRest
     sign_in: SignIn
-    engine: Callable[[], DockerClient]
+    place: BuildPlace
     outer: Mapping[str, str]
     settings: TargetConfig
     listener: Listener
@@ -53,7 +52,6 @@ class AzureTarget:
 
     def ensure_image(self, spec: ImageSpec, tests: TestSpec | None, *, force: bool, commit: str | None) -> Tested:
         """Build, test and release the image in the workspace's registry, or find it."""
-        from aml_train.core.docker import buildkit_cli
         from aml_train.image import ensure_image
 
         location = self._location()
@@ -61,8 +59,9 @@ class AzureTarget:
         tested = ensure_image(
             spec,
             tests,
-            engine=self.engine(),
-            cli=lambda: buildkit_cli(self.outer),
+            engine=self.place.engine(),
+            cli=self.place.cli,
+            builder=self.place.builder(lambda config: build_service(config, self.rest, location, self.listener)),
             location=location,
             listener=self.listener,
             force=force,
@@ -128,7 +127,7 @@ def open_azure(
     workspace: WorkspaceId,
     compute: str | None,
     *,
-    engine: Callable[[], DockerClient],
+    place: BuildPlace,
     outer: Mapping[str, str],
     assertion: Assertion | None,
     listener: Listener,
@@ -138,7 +137,7 @@ def open_azure(
 
     Args:
         compute: what the job will run on, as in its document; None for a serverless job.
-        engine: gives the engine that builds images and runs their tests.
+        place: builds images and runs their tests.
         outer: the process's environment; chooses the sign-in (:mod:`aml_train.azure.sign_in`) and the cloud
             (``AZURE_ENVIRONMENT``).
         assertion: fetches federated assertions, where the caller can.
@@ -163,7 +162,7 @@ def open_azure(
         pace=_PACE,
         rest=service,
         sign_in=identity,
-        engine=engine,
+        place=replace(place, environ=without_secrets(kept)),
         outer=without_secrets(kept),
         settings=settings,
         listener=listener,

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from aml_train.config.sections.image import PullPolicy as PullPolicy
     from aml_train.config.sections.image import RunStep as RunStep
     from aml_train.config.sections.image import SecretConfig as SecretConfig
+    from aml_train.config.sections.image_builder import BuilderConfig as BuilderConfig
     from aml_train.config.sections.image_ofed import OfedConfig as OfedConfig
     from aml_train.config.sections.image_packages import SECRET_IN_URL as SECRET_IN_URL
     from aml_train.config.sections.image_packages import PipConfig as PipConfig
@@ -88,6 +89,7 @@ _MODULES = {
     "PullPolicy": "sections.image",
     "RunStep": "sections.image",
     "SecretConfig": "sections.image",
+    "BuilderConfig": "sections.image_builder",
     "OfedConfig": "sections.image_ofed",
     "PipConfig": "sections.image_packages",
     "ProtectConfig": "sections.image_packages",

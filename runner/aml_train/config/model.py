@@ -11,6 +11,7 @@ from aml_train.config.job.load import CommandJob
 from aml_train.config.sections.code import CodeConfig, DataLink, SetupCommand
 from aml_train.config.sections.gate import BaselineConfig, GateRule
 from aml_train.config.sections.image import ImageConfig
+from aml_train.config.sections.image_builder import BuilderConfig
 from aml_train.config.sections.model import ModelConfig, StagePolicy
 from aml_train.config.sections.passport import PassportConfig
 from aml_train.config.sections.targets import TargetConfig
@@ -52,6 +53,11 @@ class Config:
     sdk: Literal["v1", "v2"] | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
+
+    @property
+    def builder(self) -> BuilderConfig:
+        """The builder of the image; this machine's engine if there is no image."""
+        return BuilderConfig() if self.image is None else self.image.builder
 
     def describe(self) -> str:
         """Return the parts of a run in one line."""

@@ -55,7 +55,11 @@ def connect_engine(environ: Mapping[str, str]) -> DockerClient:
             with socket.socket(socket.AF_UNIX) as probe:
                 probe.connect(host.removeprefix("unix://"))
         # The client asks for the engine's version at once.
-        return docker.from_env(environment={**environ, "DOCKER_HOST": host}, timeout=_CALL_TIMEOUT)
+        return docker.from_env(
+            environment={**environ, "DOCKER_HOST": host},
+            timeout=_CALL_TIMEOUT,
+            use_ssh_client=host.startswith("ssh://"),  # the user's own ssh, with its configuration and agent
+        )
     # docker-py takes the address apart with urllib, which has ValueError for one that is none.
     except (DockerException, requests.RequestException, OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from aml_train.image.build_secrets import SECRET_PATH_VARIABLE as SECRET_PATH_VARIABLE
     from aml_train.image.build_secrets import WORKSPACE_VARIABLE as WORKSPACE_VARIABLE
     from aml_train.image.build_secrets import secret_access as secret_access
+    from aml_train.image.builders.place import BuildPlace as BuildPlace
+    from aml_train.image.builders.service import BuildService as BuildService
+    from aml_train.image.builders.service import ServiceBuild as ServiceBuild
     from aml_train.image.collect import BaseResolver as BaseResolver
     from aml_train.image.collect import OsReader as OsReader
     from aml_train.image.collect import collect_inputs as collect_inputs
@@ -74,6 +77,9 @@ _MODULES = {
     "SECRET_PATH_VARIABLE": "build_secrets",
     "WORKSPACE_VARIABLE": "build_secrets",
     "secret_access": "build_secrets",
+    "BuildPlace": "builders.place",
+    "BuildService": "builders.service",
+    "ServiceBuild": "builders.service",
     "build_and_probe": "ensure",
     "ensure_image": "ensure",
     "find_image": "ensure",

@@ -40,7 +40,7 @@ def resolve_base(
     reference: ImageRef,
     *,
     platform: str,
-    engine: DockerClient,
+    engine: DockerClient | None,
     registries: Registries,
     pull: PullPolicy = "check",
     check: MovedTags | None = None,
@@ -55,7 +55,7 @@ def resolve_base(
     Args:
         reference: the base as the user wrote it.
         platform: what is built for; an engine's image for another one does not count.
-        engine: the engine that will build.
+        engine: the engine that will build; None for a builder that pulls each base from its registry.
         registries: makes a client for the base's registry.
         pull: see above.
         check: looks tags up in bounded time; made here if None is given, and then its remarks are lost.
@@ -64,7 +64,7 @@ def resolve_base(
     Raises:
         ImageError: if neither engine nor registry has the image, or a needed registry refuses or does not answer.
     """
-    found = _in_engine(reference, platform, engine)
+    found = None if engine is None else _in_engine(reference, platform, engine)
     if found is None:
         return BaseImage(reference=reference, digest=_registrys_digest(reference, registries, where, in_engine=False))
     if found.base.local_only or reference.digest is not None or pull == "missing":
@@ -206,7 +206,7 @@ class BaseImages:
         remark: receives a sentence for each base that may have moved.
     """
 
-    engine: Callable[[], DockerClient]
+    engine: Callable[[], DockerClient | None]
     environ: Mapping[str, str]
     where: str
     pull: PullPolicy
@@ -322,7 +322,7 @@ def parse_os_release(text: str) -> str | None:
     return f"{identity}{version}" if identity and version else None
 
 
-def read_os(base: BaseImage, *, platform: str, engine: DockerClient, registries: Registries) -> str:
+def read_os(base: BaseImage, *, platform: str, engine: DockerClient | None, registries: Registries) -> str:
     """Return the distribution of *base*, such as ``ubuntu22.04``.
 
     If the engine has the base, a container of it is made, never started, and its file read. Otherwise the base's first
@@ -331,14 +331,14 @@ def read_os(base: BaseImage, *, platform: str, engine: DockerClient, registries:
     Args:
         base: the resolved base.
         platform: which of an index's images is meant.
-        engine: the engine that will build.
+        engine: the engine that will build, if one does.
         registries: makes a client for the base's registry.
 
     Raises:
         ImageError: if the base has no os-release, or it says no distribution; the hint names the key to give instead.
     """
     name = base.reference.familiar
-    text = _from_engine(base.image_id, engine) if base.image_id is not None else None
+    text = None if base.image_id is None or engine is None else _from_engine(base.image_id, engine)
     if text is None and base.digest is not None:
         with registries(base.reference.registry) as registry:
             text = _from_registry(registry, base.reference.repository, base.digest, platform)

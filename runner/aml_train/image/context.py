@@ -13,6 +13,7 @@ from aml_train.core.events import Listener, Notice, Stage, StageFinished, report
 from aml_train.core.retry import retry
 from aml_train.core.threads import CancelToken
 from aml_train.core.values import dataclass
+from aml_train.image.disk import check_pull
 from aml_train.image.push import pull_image
 from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.registry.manifest import Manifest
@@ -28,20 +29,23 @@ class ImageContext:
 
     Attributes:
         tests: the tests, or None if none are configured.
+        engine: the engine that builds, tests and pushes; None where a service does.
         cli: finds the command to build with.
         release_tags: every tag that the released image gets in addition to those of its address and its digest.
+        job_engine: the engine that jobs run on, if it is another one than *engine*.
         damaged: digest of the image at this address of which the registry has lost a part; None for no such image.
     """
 
     spec: ImageSpec
     tests: TestSpec | None
-    engine: DockerClient
+    engine: DockerClient | None
     cli: Callable[[], BuildCli]
     location: RegistryLocation
     registry: Registry
     listener: Listener
     commit: str | None = None
     release_tags: tuple[str, ...] = ()
+    job_engine: DockerClient | None = None
     damaged: str | None = None
 
     @property
@@ -54,19 +58,62 @@ class ImageContext:
         """The repository that the engine pushes to before the tests have passed."""
         return f"{self.spec.repository}-candidate"
 
-    def pull(self, manifest: Manifest) -> str:
-        """Have a released image in the engine, named by its digest; return its image id."""
-        name = f"{self.location.push_name}/{self.repository}"
+    @property
+    def docker(self) -> DockerClient:
+        """The engine, in the work of a builder that has one."""
+        if self.engine is None:
+            raise ValueError("this builder has no engine")
+        return self.engine
+
+    def keep_for_jobs(self, manifest: Manifest) -> None:
+        """Have a released image in the engine that jobs run on, named by its digest."""
+        self.pull(manifest, engine=self.job_engine or self.docker)
+
+    def check_room(self, manifest: Manifest, repository: str | None = None) -> None:
+        """Check that an image fits the engine's disk before it is pulled for tests.
+
+        Raises:
+            ImageError: it certainly does not.
+        """
+        check_pull(
+            self.registry,
+            repository or self.repository,
+            manifest,
+            self.spec.platform,
+            engine=self.docker,
+            listener=self.listener,
+        )
+
+    def pull(
+        self,
+        manifest: Manifest,
+        *,
+        engine: DockerClient | None = None,
+        repository: str | None = None,
+        token: CancelToken | None = None,
+    ) -> str:
+        """Have an image in the engine, named by its digest; return its image id.
+
+        Args:
+            manifest: of the image.
+            engine: another engine than the builder's.
+            repository: another one than that of released images.
+            token: ends the waiting between attempts.
+        """
+        repository = repository or self.repository
+        name = f"{self.location.push_name}/{repository}"
 
         def pull() -> str:
             auth = self.location.credentials()
-            return pull_image(self.engine, name, manifest.digest, auth=auth, listener=self.listener)
+            return pull_image(engine or self.docker, name, manifest.digest, auth=auth, listener=self.listener)
 
         def check() -> None:
-            if self.registry.head_manifest(self.repository, manifest.digest) is None:
-                raise ImageError(f"{self.registry.host} no longer has {self.repository}@{manifest.digest}")
+            if self.registry.head_manifest(repository, manifest.digest) is None:
+                raise ImageError(f"{self.registry.host} no longer has {repository}@{manifest.digest}")
 
-        image_id = retry(pull, check=check, renew=self.location.renew, listener=self.listener, token=CancelToken())
+        image_id = retry(
+            pull, check=check, renew=self.location.renew, listener=self.listener, token=token or CancelToken()
+        )
         if not manifest.is_index and image_id not in (manifest.config_digest, manifest.digest):
             raise ImageError(f"the engine has {image_id} as {name}@{manifest.digest}, which is another image")
         return image_id

@@ -32,6 +32,8 @@ RATIO: Final = 2.2
 packages; NVIDIA's images of about 9 GB take about 20 GB."""
 HEADROOM: Final = 2_000_000_000
 """Bytes that are wanted beyond the base, for what is installed on it."""
+ANNOUNCED: Final = 500_000_000
+"""Bytes of a pull from which on its size is reported and the engine's disk is looked at."""
 _BUSY: Final = "a disk usage operation is already running"
 _PAUSES: Final = (1.0,) * 120
 """Seconds between queries to an engine that is busy with another query; looking through many images takes seconds."""
@@ -87,7 +89,44 @@ def check_disk(
     judge_room(name, need, find_room(engine, environ), listener)
 
 
-def judge_room(name: str, need: Need, room: Room, listener: Listener) -> None:
+def check_pull(
+    registry: Registry,
+    repository: str,
+    manifest: Manifest,
+    platform: str,
+    *,
+    engine: DockerClient,
+    listener: Listener,
+) -> None:
+    """Raise ImageError if an image certainly does not fit the engine's disk.
+
+    A large pull is announced, whether it fits or not.
+
+    Args:
+        registry: has the image.
+        repository: of the image.
+        manifest: of the image, or an index.
+        platform: which of an index's images is meant.
+        engine: is about to pull it.
+        listener: receives how much is pulled, and a warning if room is short.
+    """
+    from docker.errors import ImageNotFound
+
+    name = f"{registry.host}/{repository}@{manifest.digest}"
+    with contextlib.suppress(ImageNotFound):
+        engine.images.get(name)
+        return
+    need = _need_of(registry, repository, manifest, platform, engine, name)
+    if need.peak < ANNOUNCED:
+        return
+    listener(Notice(text=f"{repository}@{manifest.digest[:19]} is pulled to be tested: {size(need.compressed)}."))
+    # docker-py calls an engine at a Unix socket `localhost`, and any other one by its address.
+    local = str(engine.api.base_url).startswith("http+docker://localhost")
+    environ = {} if local else {"DOCKER_HOST": str(engine.api.base_url)}
+    judge_room(repository, need, find_room(engine, environ), listener, noun="the image")
+
+
+def judge_room(name: str, need: Need, room: Room, listener: Listener, *, noun: str = "the base") -> None:
     """Compare, and report; raise ImageError if *name* does not fit."""
     layers = "layer" if need.layers == 1 else "layers"
     what = (
@@ -98,10 +137,11 @@ def judge_room(name: str, need: Need, room: Room, listener: Listener) -> None:
         listener(Notice(text=f"{what}. Whether that fits under {room.path} cannot be known: {room.how}."))
     elif room.free < need.peak:
         raise ImageError(
-            f"the base does not fit the engine's disk: {what}; {size(room.free)} are free under {room.path} ({room.how}), "
+            f"{noun} does not fit the engine's disk: {what}; {size(room.free)} are free under {room.path} ({room.how}), "
             f"{size(need.peak - room.free)} too little",
             hint="See what Docker keeps (docker system df) and free some of it (docker builder prune, docker image prune --all); "
-            "use a smaller base or a runner with a larger disk; on a hosted runner of GitHub, delete toolchains that the job does not "
+            "use a smaller base or a runner with a larger disk, or build elsewhere (`image.builder`); on a hosted runner of GitHub, "
+            "delete toolchains that the job does not "
             "need (/usr/share/dotnet, /usr/local/lib/android, /opt/ghc) in a step before.",
         )
     elif room.free < need.peak + HEADROOM:
@@ -110,13 +150,19 @@ def judge_room(name: str, need: Need, room: Room, listener: Listener) -> None:
 
 
 def _need(registry: Registry, base: BaseImage, platform: str, engine: DockerClient) -> Need:
-    repository, digest = base.reference.repository, str(base.digest)
-    manifest = _manifest(registry, repository, digest)
+    repository = base.reference.repository
+    manifest = _manifest(registry, repository, str(base.digest))
+    return _need_of(registry, repository, manifest, platform, engine, base.reference.familiar)
+
+
+def _need_of(
+    registry: Registry, repository: str, manifest: Manifest, platform: str, engine: DockerClient, name: str
+) -> Need:
     if manifest.is_index:
         manifest = _manifest(registry, repository, child_for(manifest, platform))
 
     def fail(problem: str) -> ImageError:
-        return ImageError(f"the configuration of {base.reference.familiar} is not an image's: it {problem}")
+        return ImageError(f"the configuration of {name} is not an image's: it {problem}")
 
     try:
         document = Answer(decode(registry.get_blob(repository, str(manifest.config_digest))), fail)

@@ -36,9 +36,9 @@ _CANDIDATES: Final = ["*/" * depth + "*-candidate:candidate-*" for depth in rang
 
 
 @functools.lru_cache(maxsize=4)
-def this_owner(engine: DockerClient) -> Owner:
+def this_owner(engine: DockerClient | None) -> Owner:
     """Return this process as an owner on *engine*."""
-    container = own_container(engine) if in_container() else None
+    container = own_container(engine) if engine is not None and in_container() else None
     return Owner(
         machine=this_machine(),
         pid=os.getpid(),
@@ -62,8 +62,11 @@ def container_labels(engine: DockerClient, kind: str, seconds: float) -> dict[st
     }
 
 
-def candidate_tag(engine: DockerClient, seconds: float) -> str:
-    """Return a new tag with owner and lease, as :func:`container_labels` has them."""
+def candidate_tag(engine: DockerClient | None, seconds: float) -> str:
+    """Return a new tag with owner and lease, as :func:`container_labels` has them.
+
+    Without an engine the owner's container is not known.
+    """
     return f"candidate-{this_owner(engine)}.{int(time.time() + seconds)}.{secrets.token_hex(6)}"
 
 

@@ -86,13 +86,14 @@ class Papers:
     sbom: bytes | None = None
 
 
-def prepare_papers(ctx: ImageContext, image: Manifest, started: float) -> Papers:
+def prepare_papers(ctx: ImageContext, image: Manifest, started: float, *, builder: str) -> Papers:
     """Make the papers of an image that this run built, and scan it.
 
     Args:
         ctx: the run.
         image: the candidate's manifest.
         started: when the build began, by the monotonic clock.
+        builder: what executed it, as in :func:`provenance`.
 
     Raises:
         ImageError: the list cannot be made, or the scan fails.
@@ -104,7 +105,7 @@ def prepare_papers(ctx: ImageContext, image: Manifest, started: float) -> Papers
             image.digest,
             commit=ctx.commit,
             name=f"{ctx.location.job_name}/{ctx.repository}",
-            builder=f"docker-engine {ctx.engine.version().get('Version', '')}".strip(),
+            builder=builder,
             started=_iso(time.time() - (time.monotonic() - started)),
             finished=_iso(time.time()),
         )
@@ -147,7 +148,11 @@ def check_found(ctx: ImageContext, image: Manifest) -> None:
         return
     kind = SBOM_TYPES[sbom.format]
     found = list_referrers(ctx.registry, ctx.repository, image.digest, artifact_type=kind)
-    if not found:
+    if not found and ctx.engine is None:
+        ctx.note(
+            "The image has no list of packages: it was released without one, and this builder has no engine that makes it."
+        )
+    elif not found:
         keep_papers(ctx, image, Papers(sbom=_make_sbom(ctx, image, ctx.pull(image))))
     elif ctx.spec.scan is not None:
         _scan(ctx, read_referrer(ctx.registry, ctx.repository, found[0]))
@@ -158,7 +163,7 @@ def _make_sbom(ctx: ImageContext, image: Manifest, image_id: str) -> bytes:
         raise ValueError("no list of packages is configured")
     with ctx.stage("image", "list the packages of the image") as summary:
         content = make_sbom(
-            ctx.engine,
+            ctx.docker,
             image_id,
             ctx.spec.sbom,
             environ=ctx.cli().environ,
@@ -176,11 +181,11 @@ def _candidate_id(ctx: ImageContext, image: Manifest) -> str:
 
     for image_id in filter(None, (image.config_digest, image.digest)):
         try:
-            return str(ctx.engine.images.get(image_id).id)
+            return str(ctx.docker.images.get(image_id).id)
         except ImageNotFound:
             continue
     name = f"{ctx.location.push_name}/{ctx.candidates}"
-    return pull_image(ctx.engine, name, image.digest, auth=ctx.location.credentials(), listener=ctx.listener)
+    return pull_image(ctx.docker, name, image.digest, auth=ctx.location.credentials(), listener=ctx.listener)
 
 
 def _scan(ctx: ImageContext, sbom: bytes) -> None:

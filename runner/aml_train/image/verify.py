@@ -7,6 +7,7 @@ import dataclasses
 import datetime
 import threading
 import time
+from typing import TYPE_CHECKING
 
 from aml_train.core.errors import TestsFailedError
 from aml_train.core.events import StageStarted, TestsFinished
@@ -19,6 +20,9 @@ from aml_train.image.records import load_record, store_record
 from aml_train.image.registry.manifest import Manifest
 from aml_train.image.spec import TestRecord
 from aml_train.image.testing.run import run_tests
+
+if TYPE_CHECKING:
+    from aml_train.image.builder import Builder
 
 
 def verify_image(
@@ -48,7 +52,18 @@ def verify_image(
     return run_parallel(test, check, name="check", ended="The tests were ended.", token=token)
 
 
-def verify_found(ctx: ImageContext, found: Manifest) -> TestRecord | None:
+def verify_pulled(
+    ctx: ImageContext, image_id: str, *, check: bool, test: bool, token: CancelToken | None = None
+) -> tuple[TestsFinished | None, Facts | None]:
+    """Check an image that the engine has, run its tests, or both."""
+    token = token or CancelToken()
+    if check and test:
+        return verify_image(ctx, image_id, token)
+    facts = _check(ctx, image_id, token) if check else None
+    return _run_tests(ctx, image_id, token) if test else None, facts
+
+
+def verify_found(ctx: ImageContext, found: Manifest, builder: Builder) -> TestRecord | None:
     """Verify an image that the registry has: run only what no record covers."""
     repository, digest, record = ctx.repository, found.digest, None
     if ctx.tests is not None and not ctx.tests.keep:  # a container that is kept must run
@@ -62,12 +77,12 @@ def verify_found(ctx: ImageContext, found: Manifest) -> TestRecord | None:
         _report_cached(ctx, record)
     if known is not None and (record is not None or ctx.tests is None):
         return record
-    image_id = ctx.pull(found)
-    if record is None and known is None:
-        results, facts = verify_image(ctx, image_id)
-    else:
-        facts = _check(ctx, image_id, CancelToken()) if known is None else known
-        results = _run_tests(ctx, image_id, CancelToken()) if record is None else None
+    results, found_facts = builder.verify(
+        ctx, found, check=known is None, test=record is None and ctx.tests is not None
+    )
+    facts = known if found_facts is None else found_facts
+    if facts is None:
+        raise ValueError("a builder has checked an image and returned no facts")
     if known is None:
         store_facts(ctx.registry, repository, digest, facts)
     if record is not None:
@@ -99,14 +114,14 @@ def make_record(ctx: ImageContext, digest: str, results: TestsFinished | None, f
 
 
 def _check(ctx: ImageContext, image_id: str, token: CancelToken) -> Facts:
-    return check_image(ctx.engine, image_id, ctx.spec.checks, listener=ctx.listener, token=token)
+    return check_image(ctx.docker, image_id, ctx.spec.checks, listener=ctx.listener, token=token)
 
 
 def _run_tests(ctx: ImageContext, image_id: str, token: CancelToken) -> TestsFinished | None:
     if ctx.tests is None:
         return None
     with ctx.stage("tests", f"tests in the image: {ctx.tests.command}") as summary:
-        results = run_tests(image_id, ctx.tests, engine=ctx.engine, listener=ctx.listener, token=token)
+        results = run_tests(image_id, ctx.tests, engine=ctx.docker, listener=ctx.listener, token=token)
         summary.append("passed" if results.passed is None else f"{results.passed} passed")
     return results
 

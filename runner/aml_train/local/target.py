@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
     from aml_train.config import ClusterConfig
-    from aml_train.image import Registry, RegistryLocation
+    from aml_train.image import BuildPlace, Registry, RegistryLocation
 
 #: Seconds for which a run waits for a container that has stopped: enough to start it, and to replace it by a newer one.
 PATIENCE: Final = 120.0
@@ -134,21 +134,25 @@ class LocalTarget:
     service: AzureV2
     pace: Pace
     engine: DockerClient
-    outer: Mapping[str, str]
+    place: BuildPlace
     names: TargetNames
     registry_address: str
     listener: Listener
 
     def ensure_image(self, spec: ImageSpec, tests: TestSpec | None, *, force: bool, commit: str | None) -> Tested:
         """Build, test and release the image in the loopback registry, or find it."""
-        from aml_train.core.docker import buildkit_cli
+        from aml_train.azure import build_service
         from aml_train.image import ensure_image
 
         return ensure_image(
             spec,
             tests,
-            engine=self.engine,
-            cli=lambda: buildkit_cli(self.outer),
+            engine=self.place.engine(),
+            cli=self.place.cli,
+            builder=self.place.builder(
+                lambda config: build_service(config, self.service, self._location(), self.listener)
+            ),
+            job_engine=self.engine,
             location=self._location(),
             listener=self.listener,
             force=force,
@@ -186,6 +190,7 @@ def open_local(
     settings: EmulatorSettings,
     *,
     engine: DockerClient,
+    place: BuildPlace,
     outer: Mapping[str, str],
     names: TargetNames,
     listener: Listener,
@@ -198,7 +203,8 @@ def open_local(
 
     Args:
         settings: which emulator.
-        engine: the engine that builds images and runs their tests.
+        engine: the engine that runs jobs.
+        place: builds images and runs their tests.
         outer: the process's environment.
         names: see :func:`local_names`.
         listener: receives each step that is taken.
@@ -214,7 +220,7 @@ def open_local(
         service=connect_local(info, outer, page=settings.page_origin),
         pace=_PACE,
         engine=engine,
-        outer=outer,
+        place=dataclasses.replace(place, environ=outer),
         names=names,
         registry_address=info.registry_address,
         listener=listener,

@@ -77,7 +77,7 @@ def prepare_run(
     names = _names(config, host)
     remarks: list[str] = []
     lookup = _lookup(config, host, remarks.append)
-    platform = host.platform() if config.image is not None else ""
+    platform = host.place(config.builder).platform() if config.image is not None else ""
     read = commit or functools.partial(read_commit, branch=environ.get(BRANCH_VARIABLE) or None)
     resolved = resolve(
         config, platform=platform, resolve_base=lookup.resolve, read_os=lookup.distribution, commit=read, own=own
@@ -112,7 +112,7 @@ def plan_image_only(
     image = config.image
     if image is None:
         raise InvalidError("the configuration has no `image`", hint="Add it: image: {base: …}")
-    platform = image.platform or ("linux/amd64" if offline else host.platform())
+    platform = image.platform or ("linux/amd64" if offline else host.place(image.builder).platform())
     lookup = _lookup(config, host, remark)
     base, inputs = collect_inputs(
         image,
@@ -132,7 +132,7 @@ def _lookup(config: Config, host: Host, remark: Callable[[str], object]) -> Base
 
     image = config.image
     return BaseImages(
-        engine=host.engine,
+        engine=host.place(config.builder).resolving_engine,
         environ=host.environ,
         where=image.where if image else "image.base",
         pull=image.pull if image else "check",

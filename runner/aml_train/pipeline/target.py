@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
     from aml_train.azure import Assertion, AzureV2, DataWorkspace, Fetched
-    from aml_train.config import ClusterConfig, Config, TargetConfig, Targets
-    from aml_train.image import Registry
+    from aml_train.config import BuilderConfig, ClusterConfig, Config, TargetConfig, Targets
+    from aml_train.image import BuildPlace, Registry
     from aml_train.local import EmulatorInfo, EmulatorSettings
 
 
@@ -55,15 +55,11 @@ class Host:
         """
         return self._engine
 
-    def platform(self) -> str:
-        """Return what the engine runs natively, such as ``linux/amd64``.
+    def place(self, builder: BuilderConfig) -> BuildPlace:
+        """Return the place where *builder* builds images; nothing is connected yet."""
+        from aml_train.image import BuildPlace
 
-        Raises:
-            ImageError: the engine does not answer.
-        """
-        from aml_train.core.docker import engine_platform
-
-        return engine_platform(self.engine())
+        return BuildPlace(config=builder, local=self.engine, environ=self.environ)
 
     @functools.cached_property
     def _engine(self) -> DockerClient:
@@ -124,10 +120,12 @@ def open_target(host: Host, config: Config, plan: Plan, emit: Listener) -> Targe
     from aml_train.core.temporary import sweep_folders
 
     sweep_folders(emit)
+    place = host.place(config.builder)
     if plan.image is not None:
         from aml_train.image import sweep_leftovers
 
-        sweep_leftovers(host.engine(), emit)
+        if (engine := place.engine()) is not None:
+            sweep_leftovers(engine, emit)
     if config.target.kind == "azure":
         from aml_train.azure import find_workspace, open_azure
 
@@ -135,7 +133,7 @@ def open_target(host: Host, config: Config, plan: Plan, emit: Listener) -> Targe
             config.target,
             find_workspace(config.target, config.directory, host.environ),
             plan.job.document.get("compute"),
-            engine=host.engine,
+            place=place,
             outer=host.environ,
             assertion=host.assertion,
             fetched=host.on_token,
@@ -147,6 +145,7 @@ def open_target(host: Host, config: Config, plan: Plan, emit: Listener) -> Targe
     return open_local(
         EmulatorSettings.from_environment(host.environ),
         engine=host.engine(),
+        place=place,
         outer=without_secrets(host.environ),
         names=plan.names,
         listener=emit,

@@ -17,9 +17,9 @@ from aml_train.core.errors import ImageError
 from aml_train.core.events import Event, LogLine
 from aml_train.core.references import ImageRef
 from aml_train.core.threads import CancelToken
-from aml_train.image import ensure as stage
 from aml_train.image.base import docker_registries, resolve_base
 from aml_train.image.build.build import build_image
+from aml_train.image.builders import engine as stage
 from aml_train.image.ensure import ensure_image
 from aml_train.image.inputs import BaseImage
 from aml_train.image.registry.client import Registry, RegistryLocation

@@ -231,7 +231,7 @@ def when_checking(engine: DockerClient, act: Callable[[], object]) -> threading.
 
 @pytest.mark.full
 def test_the_checks_can_be_ended(engine: DockerClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aml_train.image.readiness.check._SCRIPT", "exec sleep 6000")
+    monkeypatch.setattr("aml_train.image.readiness.check.CHECKS_SCRIPT", "exec sleep 6000")
     token = CancelToken()
     thread = when_checking(engine, token.cancel)
     with pytest.raises(WorkCancelledError):
@@ -242,7 +242,7 @@ def test_the_checks_can_be_ended(engine: DockerClient, monkeypatch: pytest.Monke
 
 
 def test_an_interruption_ends_the_checks(engine: DockerClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aml_train.image.readiness.check._SCRIPT", "exec sleep 6000")
+    monkeypatch.setattr("aml_train.image.readiness.check.CHECKS_SCRIPT", "exec sleep 6000")
     thread = when_checking(engine, lambda: os.kill(os.getpid(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt), drain():
         probe_image(engine, BASE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import azure.identity  # noqa: F401 - its import looks for processes, which a test may not
 import pytest
@@ -15,9 +15,11 @@ from aml_train.azure.http import WorkspaceId
 from aml_train.azure.sdk_v2 import translate
 from aml_train.azure.sign_in import SignIn
 from aml_train.azure.workspace import AzureRest
+from aml_train.config.sections.image_builder import BuilderConfig
 from aml_train.config.sections.targets import TargetConfig
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.events import Event, Notice
+from aml_train.image.builders.place import BuildPlace
 from tests.support.plain_answers import answered
 
 WORKSPACE = WorkspaceId(subscription_id="sub", resource_group="group", name="space")
@@ -59,7 +61,7 @@ def opened(compute: str | None = "cpu", **outer: str) -> tuple[target.AzureTarge
         TargetConfig(name="azure", kind="azure"),
         WORKSPACE,
         compute,
-        engine=None,  # type: ignore[arg-type]
+        place=BuildPlace(config=BuilderConfig(), local=lambda: cast("Any", None), environ={}),
         outer=outer,
         assertion=None,
         listener=heard.append,

@@ -8,8 +8,9 @@ from typing import Any, cast
 import pytest
 
 from aml_train.core.events import Event, Notice
+from aml_train.image.builders.engine import EngineBuilder
+from aml_train.image.candidate import Candidate
 from aml_train.image.context import ImageContext
-from aml_train.image.ensure import _Candidate
 from aml_train.image.registry.client import Registry
 from tests.support.image_configs import plan
 from tests.unit.image.registry.test_http import Script, answer
@@ -28,9 +29,10 @@ def notices(url: str, status: int) -> tuple[list[str], list[str]]:
         listener=events.append,
         registry=Registry(url, transport=script, attempts=1),
     )
-    candidate = _Candidate(ctx, "c-1")
-    candidate._pushed = True
-    candidate.remove()
+    candidate = Candidate(ctx, "c-1")
+    candidate.pushed = True
+    EngineBuilder().discard(ctx, candidate)
+    candidate.untag()
     return [event.text for event in events if isinstance(event, Notice)], script.log
 
 

@@ -32,7 +32,7 @@ def _context(tmp_path: Any) -> ImageContext:
     return ImageContext(
         spec=plan(),
         tests=TestSpec(files=FileSet.collect(tmp_path), command="pytest"),
-        engine=unused,
+        engine=cast("Any", SimpleNamespace()),
         cli=unused,
         location=unused,
         registry=unused,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from aml_train.config.section import CheckedTree, key, make, record, rendered_keys, section
+from aml_train.config.sections.image_builder import BUILDER, BuilderConfig, builder_config
 from aml_train.config.sections.image_ofed import OFED, OfedConfig, ofed_config
 from aml_train.config.sections.image_packages import (
     APT,
@@ -268,6 +269,11 @@ class ImageConfig:
         "Known vulnerabilities that fail the image, by a scanner that reads `sbom`; none by default.",
         default=None,
     )
+    builder: BuilderConfig = key(
+        BUILDER,
+        "Builder of the image, which also runs its tests: `local` by default, `acr`, or a mapping.",
+        default=BuilderConfig(),
+    )
     platform: str | None = key(
         Choice(words=("linux/amd64", "linux/arm64")),
         "`linux/amd64` or `linux/arm64`; the engine's by default.",
@@ -327,6 +333,7 @@ def image_config(checked: CheckedTree) -> ImageConfig | None:
         sbom=sbom_config(found.get("sbom")),
         scan=scan_config(found.get("scan")),
         dockerfile=_dockerfile(image, found.get("dockerfile")),
+        builder=builder_config(image, found.get("builder")),
         ignored_checks=tuple(found.get("checks", {}).get("ignore", ())),
         where=image.mark("base" if "base" in found else "dockerfile").where,
     )

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
@@ -125,7 +125,7 @@ def build_image(
         secrets=secrets,
         cache=cache,
     )
-    run = _Run(
+    run = BuildRun(
         cli=cli, listener=listener, masker=secret_masker(secrets.values), timeout=timeout, platform=spec.platform
     )
     image_id = run.build(spec.dockerfile, spec.files, spec.trees, tag, options)
@@ -189,8 +189,8 @@ def secret_masker(values: Iterable[str]) -> Masker:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Run:
-    """Runs builds, each in a separate folder, and returns their image ids."""
+class BuildRun:
+    """Runs builds, each in a separate folder."""
 
     cli: BuildCli
     listener: Listener
@@ -206,10 +206,10 @@ class _Run:
         tag: str | None,
         options: BuildOptions,
     ) -> str:
-        with temporary_folder("build") as folder:
-            write_context(folder / "context", files, trees)
-            (folder / "Dockerfile").write_text(dockerfile, encoding="utf-8")
-            argv = build_argv(
+        """Build in the engine under *tag*; return the image id."""
+
+        def argv(folder: Path) -> list[str]:
+            return build_argv(
                 self.cli,
                 context=folder / "context",
                 dockerfile=folder / "Dockerfile",
@@ -218,15 +218,40 @@ class _Run:
                 platform=self.platform,
                 options=options,
             )
-            environ = {**self.cli.environ, **options.secrets.variables}
-            if options.cache.logins:
-                environ["DOCKER_CONFIG"] = str(docker_config(folder / "docker", environ, options.cache.logins))
-            _run(argv, environ, self.masker, self.listener, self.timeout)
+
+        def image_id(folder: Path) -> str:
             file = folder / "image-id"
-            found = file.read_text(encoding="ascii").strip() if file.exists() else ""
+            return file.read_text(encoding="ascii").strip() if file.exists() else ""
+
+        found = self.run(dockerfile, files, trees, options, argv=argv, result=image_id)
         if not is_digest(found):
             raise ImageError(f"the build ended well but wrote no image id: {found!r}")
         return found
+
+    def run(
+        self,
+        dockerfile: str,
+        files: Mapping[str, bytes],
+        trees: Mapping[str, FileSet],
+        options: BuildOptions,
+        *,
+        argv: Callable[[Path], Sequence[str]],
+        result: Callable[[Path], str],
+    ) -> str:
+        """Write the context, run the command, and return what it left in the folder.
+
+        Args:
+            argv: the command for the folder, which has ``context`` and ``Dockerfile``.
+            result: reads what the command wrote there.
+        """
+        with temporary_folder("build") as folder:
+            write_context(folder / "context", files, trees)
+            (folder / "Dockerfile").write_text(dockerfile, encoding="utf-8")
+            environ = {**self.cli.environ, **options.secrets.variables}
+            if options.cache.logins:
+                environ["DOCKER_CONFIG"] = str(docker_config(folder / "docker", environ, options.cache.logins))
+            _run(argv(folder), environ, self.masker, self.listener, self.timeout)
+            return result(folder)
 
 
 def _remove(engine: DockerClient, image_id: str) -> None:
@@ -360,8 +385,10 @@ def docker_config(folder: Path, environ: Mapping[str, str], logins: Mapping[str,
     file = os.open(folder / "config.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(file, "w", encoding="utf-8") as stream:
         json.dump(config, stream)
-    if (source / "cli-plugins").is_dir():
-        (folder / "cli-plugins").symlink_to((source / "cli-plugins").resolve())
+    # Plugins, and the builders and contexts that are known by name.
+    for name in ("cli-plugins", "buildx", "contexts"):
+        if (source / name).is_dir():
+            (folder / name).symlink_to((source / name).resolve())
     return folder
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,6 +46,36 @@ def check_image(
 def check_known_facts(facts: Facts, policy: CheckPolicy, *, listener: Listener) -> None:
     """Judge facts of an earlier run; raise ImageError if a check fails."""
     _judge(facts, policy, listener, _start(listener), cached=True)
+
+
+def judge_probe(
+    content: bytes | None, image: Mapping[str, object], policy: CheckPolicy, *, listener: Listener, started: float
+) -> Facts:
+    """Judge what the probe wrote in an image that this machine does not have.
+
+    Args:
+        content: the probe's file; None if it wrote none.
+        image: size, entrypoint and user, which an engine would report.
+        policy: the requirements.
+        listener: receives the findings.
+        started: when the checks began, by ``time.monotonic``.
+
+    Raises:
+        ImageError: a check fails, or there was no result.
+    """
+    if content is None:
+        raise ImageError(
+            "the checks of the image came to no result",
+            hint="The lines above say why; a Python that starts in the image is needed, or none at all.",
+        )
+    try:
+        facts = parse_facts(content)
+        facts["image"] = dict(image)
+        check_facts(facts)
+    except ValueError as error:
+        raise ImageError(f"the checks of the image wrote a damaged result: {error}") from error
+    _judge(facts, policy, listener, started, cached=False)
+    return facts
 
 
 def _start(listener: Listener) -> float:
@@ -97,7 +128,7 @@ def load_facts(registry: Registry, repository: str, digest: str) -> Facts | None
 
 TIMEOUT: Final = 600.0
 """Seconds that the probe may take; imports from a cold disk are slow."""
-_FOLDER: Final = "aml-train-checks"
+CHECKS_FOLDER: Final = "aml-train-checks"
 _LEASE: Final = 600.0
 _LIMIT: Final = 8 << 20
 _TAIL: Final = 20
@@ -107,7 +138,7 @@ _PLATFORM: Final = (
 )
 
 # The first command that is a Python of 3.6 or newer runs the probe. Without one, a shell reports a few facts.
-_SCRIPT: Final = r"""
+CHECKS_SCRIPT: Final = r"""
 cd / || exit 1
 old=
 for name in python python3; do
@@ -138,7 +169,7 @@ def probe_image(
     create = partial(
         engine.containers.create,
         image,
-        entrypoint=["/bin/sh", "-c", _SCRIPT],
+        entrypoint=["/bin/sh", "-c", CHECKS_SCRIPT],
         command=[],
         labels=container_labels(engine, "checks", timeout + _LEASE),
         network_mode="none",
@@ -147,7 +178,7 @@ def probe_image(
         temporary(create, remove_container) as container,
         (token or CancelToken()).on_cancel(partial(remove_container, container)),
     ):
-        container.put_archive("/", pack_files({"probe.py": probe_script()}, folder=_FOLDER))
+        container.put_archive("/", pack_files({"probe.py": probe_script()}, folder=CHECKS_FOLDER))
         try:
             container.start()
         except APIError as error:
@@ -187,7 +218,7 @@ def _result(container: Container, timeout: float) -> bytes:
             hint="Something in the image hangs when it is imported or loaded; run `aml-train image check` again to see whether it stays so.",
         ) from error
     try:
-        content = fetch_file(container, f"/{_FOLDER}/facts.json", limit=_LIMIT)
+        content = fetch_file(container, f"/{CHECKS_FOLDER}/facts.json", limit=_LIMIT)
     except ValueError as error:
         raise ImageError(f"the checks of the image came to no result: {error}") from error
     if content is None:

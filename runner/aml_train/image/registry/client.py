@@ -15,7 +15,7 @@ from urllib.parse import urljoin
 
 import requests
 
-from aml_train.core.answers import Answer, Pages, is_within, split
+from aml_train.core.answers import Answer, Pages, UndecodableError, decode, is_within, split
 from aml_train.core.errors import ImageError
 from aml_train.core.http_client import answer_of
 from aml_train.core.references import is_digest
@@ -222,6 +222,28 @@ class Registry(RegistryHttp):
                 f"the blob {repository}@{digest} on {self.host} is damaged: its contents have another digest"
             )
         return content
+
+    def image_config(self, repository: str, manifest: Manifest, platform: str) -> Answer:
+        """Return the configuration of an image; of an index, that of *platform*'s.
+
+        Raises:
+            ImageError: it is missing or damaged, or the index has no image for the platform.
+        """
+
+        def fail(problem: str) -> ImageError:
+            return ImageError(
+                f"the configuration of {self.host}/{repository}@{manifest.digest} is no image's: it {problem}"
+            )
+
+        if manifest.is_index:
+            child = self.get_manifest(repository, manifest.child_for(platform))
+            if child is None:
+                raise fail(f"is of an image for {platform} that the registry does not have")
+            manifest = child
+        try:
+            return Answer(decode(self.get_blob(repository, str(manifest.config_digest))), fail)
+        except UndecodableError as error:
+            raise fail(str(error)) from error
 
     def stream_blob(self, repository: str, digest: str) -> Iterator[bytes]:
         """Yield a blob's contents as they arrive, unverified; the connection ends with it."""

@@ -69,6 +69,18 @@ class Manifest:
         """Digests of the manifests that an index lists."""
         return [one.text("digest") for one in self._entries()] if self.is_index else []
 
+    def child_for(self, platform: str) -> str:
+        """Return the digest that an index lists for *platform*, such as ``linux/amd64``.
+
+        Raises:
+            ImageError: if there is none.
+        """
+        wanted = platform.split("/")[:2]
+        for entry in self._entries():
+            if [entry.optional_text("platform.os"), entry.optional_text("platform.architecture")] == wanted:
+                return entry.text("digest")
+        raise ImageError(f"the index {self.digest} has no image for {platform}")
+
     @property
     def layer_bytes(self) -> int | None:
         """Compressed size of all layers; None for an index."""

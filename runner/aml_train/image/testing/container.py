@@ -28,7 +28,7 @@ KEPT: Final = "aml-train-kept"
 _LEASE: Final = 600.0
 _STREAMS: Final[Mapping[int, str]] = {1: "stdout", 2: "stderr"}
 # Beyond the family xunit1, which reports file and line: the output of failed tests (https://docs.pytest.org/en/stable/reference/reference.html#ini-options-ref).
-_PYTEST: Final = "--junitxml={} -o junit_family=xunit1 -o junit_logging=all -o junit_log_passing_tests=false"
+PYTEST_OPTIONS: Final = "--junitxml={} -o junit_family=xunit1 -o junit_logging=all -o junit_log_passing_tests=false"
 # A report that the image or the project brings is none of these tests: only what appears after this counts.
 _WITHOUT_REPORT: Final = 'rm -rf -- "$0" && exec /bin/sh -c "$1"'
 _NO_GPU: Final = (
@@ -122,7 +122,7 @@ def create_container(image: str, spec: TestSpec, report: ReportPath, engine: Doc
     environment = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", **spec.env}
     if report.folder is not None:
         given = spec.env.get("PYTEST_ADDOPTS", own.get("PYTEST_ADDOPTS", ""))
-        environment["PYTEST_ADDOPTS"] = f"{given} {_PYTEST.format(report.path)}".strip()
+        environment["PYTEST_ADDOPTS"] = f"{given} {PYTEST_OPTIONS.format(report.path)}".strip()
     gpus = spec.limits.gpus == "auto" and has_gpus(engine.info())
     # A kept container has no owner and no lease, so that no sweep removes it.
     labels = {LABEL_KIND: "kept"} if spec.keep else container_labels(engine, "tests", spec.timeout + _LEASE)

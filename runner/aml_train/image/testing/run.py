@@ -88,6 +88,66 @@ def run_tests(
     finally:
         if spec.keep and container is not None:
             report_kept(container, spec, listener)
+    return _conclude(
+        spec,
+        exit_code=state["ExitCode"],
+        oom_killed=bool(state.get("OOMKilled")),
+        timed_out=timed_out,
+        report=report,
+        damage=damage,
+        seconds=seconds,
+        listener=listener,
+    )
+
+
+def conclude(
+    spec: TestSpec,
+    *,
+    exit_code: int,
+    timed_out: bool,
+    content: bytes | None,
+    path: str,
+    seconds: float,
+    listener: Listener,
+) -> TestsFinished:
+    """Report and judge tests that ran elsewhere, as those of :func:`run_tests` are.
+
+    Args:
+        spec: the tests.
+        exit_code: of the command.
+        timed_out: whether it was killed for the time.
+        content: the report; None if the tests wrote none.
+        path: of the report in the container.
+        seconds: how long they ran.
+        listener: receives the result.
+
+    Raises:
+        TestsFailedError: as :func:`run_tests`.
+    """
+    report, damage = (None, None) if timed_out else _parse_report(content, path, spec)
+    return _conclude(
+        spec,
+        exit_code=exit_code,
+        oom_killed=False,
+        timed_out=timed_out,
+        report=report,
+        damage=damage,
+        seconds=seconds,
+        listener=listener,
+    )
+
+
+def _conclude(
+    spec: TestSpec,
+    *,
+    exit_code: int,
+    oom_killed: bool,
+    timed_out: bool,
+    report: JUnitReport | None,
+    damage: str | None,
+    seconds: float,
+    listener: Listener,
+) -> TestsFinished:
     finished = TestsFinished(
         passed=report.passed if report else None,
         failed=report.failed + report.errors if report else None,
@@ -99,12 +159,7 @@ def run_tests(
     )
     listener(finished)
     failure = judge(
-        exit_code=state["ExitCode"],
-        oom_killed=bool(state.get("OOMKilled")),
-        timed_out=timed_out,
-        report=report,
-        damage=damage,
-        spec=spec,
+        exit_code=exit_code, oom_killed=oom_killed, timed_out=timed_out, report=report, damage=damage, spec=spec
     )
     if failure is not None:
         raise failure
@@ -204,11 +259,19 @@ def _read_report(container: Container, path: str, spec: TestSpec) -> tuple[JUnit
     """Return the report of tests that have ended, or why it cannot be used."""
     try:
         content = fetch_file(container, path)
-        if not content:
-            return None, None
-        places = Places(files={entry.path for entry in spec.files.entries}, root=WORKSPACE, workdir=spec.workdir)
-        return parse_junit(content, places), None
     except TooLargeError as error:
         return None, f"the tests' report {error}"
+    except ValueError as error:
+        return None, f"the tests' report {path} cannot be read: {error}"
+    return _parse_report(content, path, spec)
+
+
+def _parse_report(content: bytes | None, path: str, spec: TestSpec) -> tuple[JUnitReport | None, str | None]:
+    """Return the report in *content*, or why it cannot be used."""
+    if not content:
+        return None, None
+    places = Places(files={entry.path for entry in spec.files.entries}, root=WORKSPACE, workdir=spec.workdir)
+    try:
+        return parse_junit(content, places), None
     except ValueError as error:
         return None, f"the tests' report {path} cannot be read: {error}"

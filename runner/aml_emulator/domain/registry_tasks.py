@@ -1,0 +1,266 @@
+"""Runs of ACR Tasks: their requests, records and logs."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import secrets
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, Protocol
+
+from aml_emulator.domain.errors import InvalidError, NotFoundError, NotSupportedError
+from aml_emulator.domain.workspace import Workspace
+from aml_emulator.executor import (
+    BuildStep,
+    Folder,
+    PushStep,
+    Step,
+    TaskEnding,
+    TaskError,
+    TaskSink,
+    TaskSpec,
+    UnsupportedTaskError,
+    parse_task,
+)
+from aml_emulator.schema import FLAG, LIST, OBJECT, TEXT, Fields, ListOf, Whole
+
+RECORDS: Final = "acr-runs"
+CONTAINER: Final = "acr-tasks"
+_ENDED: Final = frozenset({"Succeeded", "Failed", "Canceled", "Error", "Timeout"})
+_TYPES: Final = ("EncodedTaskRunRequest", "DockerBuildRequest")
+
+RUN_REQUEST: Final = Fields(
+    {
+        "type": TEXT,
+        "encodedTaskContent": TEXT,
+        "encodedValuesContent": TEXT,
+        "values": LIST,
+        "imageNames": ListOf(TEXT),
+        "isPushEnabled": FLAG,
+        "noCache": FLAG,
+        "dockerFilePath": TEXT,
+        "target": TEXT,
+        "arguments": ListOf(Fields({"name": TEXT, "value": TEXT, "isSecret": FLAG}, required=("name", "value"))),
+        "sourceLocation": TEXT,
+        "timeout": Whole(low=300, high=28_800),
+        "isArchiveEnabled": FLAG,
+        "agentPoolName": TEXT,
+        "platform": Fields({"os": TEXT, "architecture": TEXT, "variant": TEXT}, required=("os",)),
+        "agentConfiguration": OBJECT,
+        "credentials": Fields({"sourceRegistry": OBJECT, "customRegistries": OBJECT}),
+    },
+    required=("type", "platform"),
+)
+"""The fields of a request (azure-mgmt-containerregistry 10.3.0, ``v2019_06_01_preview``: ``RunRequest`` and its kinds)."""
+
+
+class Executor(Protocol):
+    """Executes tasks; :class:`aml_emulator.executor.TaskRunner` does so on the engine."""
+
+    def submit(self, spec: TaskSpec, source: Folder | None, sink: TaskSink) -> None:
+        """Begin a run when there is room."""
+
+    def cancel(self, run: str) -> bool:
+        """End a run; return whether it is known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegistryRun:
+    """The record of one run; *properties* are those of Azure Resource Manager."""
+
+    id: str
+    properties: Mapping[str, Any]
+
+
+class RegistryTasks:
+    """The runs of the registry.
+
+    Args:
+        workspace: where records and logs are kept.
+        executor: executes the runs.
+    """
+
+    def __init__(self, workspace: Workspace, executor: Executor) -> None:
+        self._workspace = workspace
+        self._executor = executor
+        self._lock = threading.Lock()
+
+    def recover(self) -> None:
+        """End the runs that an earlier process left: an agent is not continued."""
+        for run in self.runs():
+            if run.properties["status"] not in _ENDED:
+                message = "The local AzureML was stopped during the run."
+                self._change(run.id, status="Error", runErrorMessage=message, finishTime=self._now())
+
+    def upload(self) -> tuple[str, str]:
+        """Return a signed address for a source, and its relative path."""
+        self._workspace.blobs.create_container(CONTAINER)
+        path = f"source/{secrets.token_hex(16)}.tar.gz"
+        return self._workspace.blobs.sas_url(CONTAINER, path, permissions="cw", hours=1), path
+
+    def schedule(self, request: Mapping[str, Any]) -> RegistryRun:
+        """Begin a run.
+
+        Raises:
+            InvalidError: a request that the service refuses.
+            NotSupportedError: one that is not played here.
+        """
+        if request["type"] not in _TYPES:
+            raise NotSupportedError(f"runs of the type '{request['type']}'")
+        if str(request["platform"]["os"]).lower() != "linux":
+            raise NotSupportedError("agents of another system than Linux")
+        try:
+            steps = _steps(request)
+        except UnsupportedTaskError as error:
+            raise NotSupportedError(f"in ACR Tasks: {error}") from error
+        except TaskError as error:
+            raise InvalidError(str(error)) from error
+        source = str(request.get("sourceLocation") or "")
+        if source and "://" in source:
+            raise NotSupportedError("a source of ACR Tasks that was not uploaded")
+        if source and self._workspace.blobs.size(CONTAINER, source) is None:
+            raise InvalidError(f"The source location '{source}' is not there.")
+        timeout = int(request.get("timeout") or 3600)
+        with self._lock:
+            number = f"local{len(self._workspace.store.assets.containers(RECORDS)) + 1:x}"
+            properties = {
+                "runId": number,
+                "status": "Queued",
+                "runType": "QuickBuild" if request["type"] == "DockerBuildRequest" else "QuickRun",
+                "createTime": self._now(),
+                "lastUpdatedTime": self._now(),
+                "outputImages": [],
+                "platform": dict(request["platform"]),
+                "isArchiveEnabled": False,
+                "provisioningState": "Succeeded",
+                **({"agentPoolName": request["agentPoolName"]} if request.get("agentPoolName") else {}),
+            }
+            self._workspace.store.assets.put_container(RECORDS, number, properties)
+        spec = TaskSpec(id=number, steps=steps, source=source, timeout=timeout, logins=_logins(request))
+        folder = Folder(container=CONTAINER, prefix=source) if source else None
+        self._executor.submit(spec, folder, _Sink(self, number))
+        return self.run(number)
+
+    def run(self, number: str) -> RegistryRun:
+        """Return a run.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        found = self._workspace.store.assets.container(RECORDS, number)
+        if found is None:
+            raise NotFoundError(f"run '{number}'")
+        return RegistryRun(id=number, properties=found.properties)
+
+    def runs(self) -> list[RegistryRun]:
+        """Return all runs, newest first."""
+        found = self._workspace.store.assets.containers(RECORDS)
+        found.sort(key=lambda one: (one.created, len(one.name), one.name), reverse=True)
+        return [RegistryRun(id=one.name, properties=one.properties) for one in found]
+
+    def cancel(self, number: str) -> None:
+        """End a run that has not ended."""
+        if self.run(number).properties["status"] not in _ENDED:
+            self._executor.cancel(number)
+
+    def log_address(self, number: str) -> str:
+        """Return the signed address of a run's log, which may not be there yet."""
+        self.run(number)
+        return self._workspace.blobs.sas_url(CONTAINER, _log_name(number), permissions="r", hours=1)
+
+    def _change(self, number: str, **changes: Any) -> None:
+        with self._lock:
+            properties = {**self.run(number).properties, **changes, "lastUpdatedTime": self._now()}
+            self._workspace.store.assets.put_container(RECORDS, number, properties)
+
+    def _now(self) -> str:
+        moment = datetime.fromtimestamp(self._workspace.clock(), UTC)
+        return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+    def started(self, number: str) -> None:
+        """Record that a run has an agent."""
+        self._change(number, status="Running", startTime=self._now())
+
+    def log(self, number: str, text: str) -> None:
+        """Add to a run's log; its lines end as the service ends them."""
+        stamp = datetime.fromtimestamp(time.time(), UTC).strftime("%Y/%m/%d %H:%M:%S ")
+        lines = (line if line.startswith("#") else stamp + line for line in text.splitlines())
+        data = "".join(f"{line}\r\n" for line in lines).encode()
+        self._workspace.blobs.append(CONTAINER, _log_name(number), data)
+
+    def ended(self, number: str, status: TaskEnding, images: Sequence[Mapping[str, str]], error: str) -> None:
+        """Record the end of a run; its log is complete then."""
+        self._workspace.blobs.set_metadata(CONTAINER, _log_name(number), {"Complete": status})
+        message = {"runErrorMessage": error} if error else {}
+        self._change(
+            number, status=status, finishTime=self._now(), outputImages=[dict(one) for one in images], **message
+        )
+
+
+@dataclass(frozen=True)
+class _Sink:
+    """The progress of one run."""
+
+    tasks: RegistryTasks
+    number: str
+
+    def started(self) -> None:
+        self.tasks.started(self.number)
+
+    def log(self, text: str) -> None:
+        self.tasks.log(self.number, text)
+
+    def ended(self, status: TaskEnding, images: list[dict[str, str]], error: str) -> None:
+        self.tasks.ended(self.number, status, images, error)
+
+
+def _log_name(number: str) -> str:
+    return f"logs/{number}/rawtext.log"
+
+
+def _steps(request: Mapping[str, Any]) -> tuple[Step, ...]:
+    """Return the steps of a request.
+
+    Raises:
+        TaskError: it is not one of these, or not played here.
+    """
+    if request["type"] == "EncodedTaskRunRequest":
+        if request.get("values") or request.get("encodedValuesContent"):
+            raise UnsupportedTaskError("values of a task file")
+        try:
+            text = base64.b64decode(str(request.get("encodedTaskContent", "")), validate=True).decode()
+        except (binascii.Error, UnicodeDecodeError) as error:
+            raise TaskError("encodedTaskContent is not base64 of text") from error
+        return parse_task(text)
+    if not request.get("dockerFilePath"):
+        raise TaskError("dockerFilePath is missing")
+    timeout, names = int(request.get("timeout") or 3600), tuple(request.get("imageNames") or ())
+    build = BuildStep(
+        id="build",
+        context="",
+        dockerfile=str(request["dockerFilePath"]),
+        tags=names,
+        arguments={str(one["name"]): str(one["value"]) for one in request.get("arguments") or ()},
+        target=str(request.get("target") or ""),
+        no_cache=bool(request.get("noCache")),
+        timeout=timeout,
+    )
+    push = request.get("isPushEnabled", True) and names
+    return (build, PushStep(id="push", images=names, timeout=timeout)) if push else (build,)
+
+
+def _logins(request: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """Return the credentials of other registries, which no answer and no log repeats."""
+    given = (request.get("credentials") or {}).get("customRegistries") or {}
+    found = {}
+    for host, login in given.items():
+        secret = login if isinstance(login, dict) else {}
+        user, password = (secret.get(name) for name in ("userName", "password"))
+        if not all(isinstance(one, dict) and one.get("type") == "Opaque" for one in (user, password)):
+            raise NotSupportedError("credentials of ACR Tasks that are no opaque values")
+        found[str(host)] = (str(user["value"]), str(password["value"])) if user and password else ("", "")
+    return found

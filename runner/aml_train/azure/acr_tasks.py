@@ -1,0 +1,412 @@
+"""ACR Tasks: builds in an Azure Container Registry, which need no engine here.
+
+The requests are those of azure-mgmt-containerregistry 10.3.0 (``v2019_06_01_preview``: ``_registries_operations.py``,
+``_runs_operations.py``), their order that of ``az acr run`` (Azure/azure-cli, ``command_modules/acr/run.py``). A run executes a task
+file, because only a step of a task can have BuildKit (Azure/acr-builder, ``graph/step.go``: ``BuildKitEnv``).
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import shlex
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+import requests
+
+from aml_train.azure.acr import find_registry
+from aml_train.azure.acr_run_log import RunLog
+from aml_train.azure.workspace import AzureRest
+from aml_train.core import retry as retries
+from aml_train.core.answers import REACH, Answer
+from aml_train.core.errors import CancelledError, InvalidError, ServiceError, TimedOutError
+from aml_train.core.events import Listener, Notice
+from aml_train.core.http_client import exchange, host_of
+from aml_train.core.text import Piece
+from aml_train.core.threads import cleanup_on_interrupt
+from aml_train.image import ServiceBuild
+
+if TYPE_CHECKING:
+    from aml_train.config import BuilderConfig
+    from aml_train.image import BuildService, RegistryLocation
+
+API: Final = "2019-06-01-preview"
+#: Seconds of ``DockerBuildRequest.timeout`` in azure-mgmt-containerregistry 10.3.0.
+_SHORTEST: Final = 300
+_LONGEST: Final = 28_800
+#: Words of ``RunStatus`` in azure-mgmt-containerregistry 10.3.0: a run is active, or has ended.
+_ACTIVE: Final = frozenset({"Queued", "Started", "Running"})
+_ENDED: Final = frozenset({"Succeeded", "Failed", "Canceled", "Error", "Timeout"})
+_PAUSES: Final = (1.0, 1.0, 2.0, 3.0, 5.0)
+_LAST_PAUSE: Final = 10.0
+#: Seconds for which a run is looked for whose answer was lost, and how often; the log of a run begins when an agent takes it.
+_LOST_SECONDS: Final = 120.0
+_LOST_PAUSE: Final = 5.0
+_UNSEEN_SECONDS: Final = 20.0
+_TRIES: Final = 3
+_RECENT: Final = 50
+_UPLOAD_TIMEOUT: Final = (10.0, 300.0)
+#: https://learn.microsoft.com/rest/api/storageservices/put-blob: up to 5,000 MiB at once since this version.
+_STORAGE_API: Final = "2021-12-02"
+_LARGEST: Final = 5000 << 20
+_ROLES: Final = (
+    "The identity needs a role with listBuildSourceUploadUrl/action, scheduleRun/action and runs/* on the registry, such as Contributor "
+    "or Container Registry Tasks Contributor: docs/permissions.md."
+)
+
+
+def task_file(build: ServiceBuild, registry: str) -> str:
+    """Return the task that does *build* and pushes to *registry*. Pure.
+
+    A step is run by a shell, and the file is a template before it is YAML (Azure/acr-builder, ``builder/context.go`` and
+    ``templating/engine.go``): words are quoted for the one, and braces for the other. The step's id is the build's name, which
+    the run's log begins with.
+    """
+    import yaml
+
+    words = ["--progress=plain", f"--platform={build.platform}", "--file=Dockerfile"]
+    words += [f"--build-arg={name}={value}" for name, value in sorted(build.build_args.items())]
+    words += [f"--target={build.target}"] if build.target is not None else []
+    words += ["--no-cache"] if build.no_cache else []
+    words += [] if build.network else ["--network=none"]
+    name = None if build.image is None else f"{registry}/{build.image}"
+    words += [f"--tag={name}"] if name is not None else []
+    step = {"id": build.name, "build": shlex.join([*words, "context"]), "env": ["DOCKER_BUILDKIT=1"]}
+    steps: list[dict[str, Any]] = [step]
+    if name is not None:
+        steps.append({"push": [name]})
+    # Version 1.0.0: later ones replace words that begin with `$`.
+    task = {"version": "v1.0.0", "stepTimeout": _seconds(build), "steps": steps}
+    text: str = yaml.safe_dump(task, sort_keys=False, width=1 << 20)
+    return text.replace("{{", '{{"{{"}}')
+
+
+def run_request(build: ServiceBuild, registry: str, source: str, *, agent_pool: str | None) -> dict[str, Any]:
+    """Return the body of ``scheduleRun``. Pure.
+
+    Args:
+        build: what to build.
+        registry: the login server.
+        source: the relative path of the uploaded context.
+        agent_pool: the agents; None for shared ones.
+    """
+    system, _, architecture = build.platform.partition("/")
+    credentials: dict[str, Any] = {"sourceRegistry": {"loginMode": "Default"}}
+    if build.login is not None:
+        host, auth = build.login
+        credentials["customRegistries"] = {
+            host: {"userName": _secret(auth.username), "password": _secret(auth.password)}
+        }
+    return {
+        "type": "EncodedTaskRunRequest",
+        "encodedTaskContent": base64.b64encode(task_file(build, registry).encode()).decode(),
+        "encodedValuesContent": "",
+        "values": [],
+        "sourceLocation": source,
+        "timeout": _seconds(build),
+        "isArchiveEnabled": False,
+        "platform": {"os": system.capitalize(), "architecture": architecture},
+        "credentials": credentials,
+        **({"agentPoolName": agent_pool} if agent_pool is not None else {}),
+    }
+
+
+def _secret(value: str) -> dict[str, str]:
+    """Return a ``SecretObject``, which the service keeps out of its answers and logs."""
+    return {"value": value, "type": "Opaque"}
+
+
+def _seconds(build: ServiceBuild) -> int:
+    return int(min(max(build.timeout, _SHORTEST), _LONGEST))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing:
+    """Time in seconds; passed in so that tests need not wait."""
+
+    now: Callable[[], float] = time.monotonic
+    wait: Callable[[float], object] = threading.Event().wait
+
+
+class AcrTasks:
+    """Builds in one registry.
+
+    Args:
+        rest: the workspace, whose connections and sign-in are used.
+        registry: the registry's resource.
+        listener: receives remarks.
+        where: ``file:line`` of the builder.
+        agent_pool: the agents; None for shared ones.
+        timing: time.
+    """
+
+    isolates: Final = True
+
+    def __init__(
+        self,
+        rest: AzureRest,
+        registry: Answer,
+        *,
+        listener: Listener,
+        where: str,
+        agent_pool: str | None = None,
+        timing: Timing = Timing(),
+    ) -> None:
+        self._rest = rest
+        self._id = registry.text("id")
+        self._host = registry.text("properties.loginServer")
+        self._listener = listener
+        self._where = where
+        self._pool = agent_pool
+        self._timing = timing
+
+    @property
+    def title(self) -> str:
+        """See :class:`BuildService`."""
+        return f"ACR Tasks of {self._host}"
+
+    @property
+    def identity(self) -> str:
+        """See :class:`BuildService`."""
+        return f"acr-tasks {self._host}"
+
+    @property
+    def where(self) -> str:
+        """See :class:`BuildService`."""
+        return self._where
+
+    def build(self, build: ServiceBuild, on_piece: Callable[[Piece], object]) -> bool:
+        """See :class:`BuildService`."""
+        source = self._upload(build)
+        request = run_request(build, self._host, source, agent_pool=self._pool)
+        with self._scheduled(build, request) as run:
+            return self._follow(build, run, on_piece)
+
+    def _upload(self, build: ServiceBuild) -> str:
+        """Upload the context; return the path by which the run finds it."""
+        what = f"Uploading the build context to {self.title}"
+        with tempfile.TemporaryFile() as file:
+            build.pack(file)
+            size = file.tell()
+            if size > _LARGEST:
+                raise InvalidError(
+                    f"{self._where}: the build context is {size >> 20} MiB packed, and {self.title} takes 5000 MiB",
+                    hint="Leave files out by .dockerignore, or use another builder.",
+                )
+            place = self._need("/listBuildSourceUploadUrl", what)
+            for attempt in retries.repeated():
+                with attempt:
+                    self._put(place.text("uploadUrl"), file, size, what)
+        return place.text("relativePath")
+
+    def _put(self, url: str, file: IO[bytes], size: int, what: str) -> None:
+        """Write the blob of a signed address, to which no token is sent."""
+        file.seek(0)
+        headers = {
+            "x-ms-blob-type": "BlockBlob",
+            "x-ms-version": _STORAGE_API,
+            "Content-Length": str(size),
+            "Content-Type": "application/octet-stream",
+        }
+        try:
+            # A body of known length: storage refuses one in chunks.
+            response = exchange(
+                self._rest.session, "PUT", url, data=file if size else b"", headers=headers, timeout=_UPLOAD_TIMEOUT
+            )
+        except requests.RequestException as error:
+            problem = f"{what}: {host_of(url)} does not answer: {type(error).__name__}"
+            raise ServiceError(problem, hint=REACH, transient=True) from error
+        if response.status_code != requests.codes.created:
+            transient = response.status_code in retries.TRANSIENT_STATUS
+            raise ServiceError(f"{what}: storage answered {response.status_code}", transient=transient)
+
+    @contextlib.contextmanager
+    def _scheduled(self, build: ServiceBuild, request: Mapping[str, Any]) -> Iterator[str]:
+        """Yield the id of a run; one that did not end when the block ends is cancelled."""
+        run = ""
+        try:
+            run = self._schedule(build, request)
+            yield run
+        except Exception:
+            self._cancel(run)
+            raise
+        except BaseException:
+            cleanup_on_interrupt(lambda: self._cancel(run or self._find(build.name, frozenset()) or ""))
+            raise
+
+    def _schedule(self, build: ServiceBuild, request: Mapping[str, Any]) -> str:
+        """Schedule the run, and return its id.
+
+        The request has no name that would make it harmless to repeat. It is sent once; if its answer is lost, the run is looked
+        for among those that are new since then, by the step's id in its log, and only a run that is not there is scheduled again.
+        A second run would be harmless: it pushes to the same unique tag, of which the digest that was read first is used.
+        """
+        known = frozenset(run.text("properties.runId") for run in self._recent())
+        what = f"Scheduling a run of {self.title}"
+        for attempt in range(1, _TRIES + 1):
+            try:
+                found = self._ask("/scheduleRun", what, body=request, attempts=1)
+                return found.text("properties.runId")
+            except ServiceError as error:
+                if not error.transient or attempt == _TRIES:
+                    raise
+                self._listener(
+                    Notice(text=f"{error.message} Whether the run was scheduled is looked up.", level="warning")
+                )
+                if (lost := self._find(build.name, known)) is not None:
+                    return lost
+        raise AssertionError("the last attempt returns or raises")
+
+    def _recent(self) -> list[Answer]:
+        """Return the newest runs, newest first."""
+        what = f"Listing the runs of {self.title}"
+        params = {"api-version": API, "$top": str(_RECENT)}
+        with self._hinted():
+            return list(self._rest.items(self._address("/runs"), what, params=params, most_pages=1))
+
+    def _find(self, name: str, known: frozenset[str]) -> str | None:
+        """Return the run whose log begins with the step *name*; None if there is none.
+
+        Runs without a log may be the one, until an agent has taken them.
+        """
+        began = self._timing.now()
+        while (waited := self._timing.now() - began) < _LOST_SECONDS:
+            silent = False
+            for run in self._recent():
+                number = run.text("properties.runId")
+                if number in known or run.optional_text("properties.runType") not in (None, "QuickRun"):
+                    continue
+                begin = self._log(number).begin()
+                if name.encode() in begin:
+                    return number
+                silent = silent or (not begin and run.text("properties.status") in _ACTIVE)
+            if not silent and waited > _UNSEEN_SECONDS:
+                return None
+            self._timing.wait(_LOST_PAUSE)
+        return None
+
+    def _follow(self, build: ServiceBuild, run: str, on_piece: Callable[[Piece], object]) -> bool:
+        """Follow the run to its end; return whether it succeeded."""
+        log, pauses = self._log(run), iter(_PAUSES)
+        while True:
+            found = self._run(run)
+            status = found.text("properties.status")
+            for piece in log.read(final=status in _ENDED):
+                on_piece(piece)
+            if status in _ENDED:
+                return self._judge(build, run, status, found)
+            if status not in _ACTIVE:
+                raise ServiceError(
+                    f"The run {run} of {self.title} has the unknown status {status!r}.",
+                    hint="Nothing was released. Update aml-train, or use another builder.",
+                )
+            self._timing.wait(next(pauses, _LAST_PAUSE))
+
+    def _judge(self, build: ServiceBuild, run: str, status: str, found: Answer) -> bool:
+        if status == "Canceled":
+            raise CancelledError(f"The run {run} of {self.title} was cancelled.", hint="Nothing was released.")
+        if status == "Timeout":
+            raise TimedOutError(
+                f"{self._where}: the run {run} of {self.title} took longer than {_seconds(build)} seconds",
+                hint="Raise image.builder.timeout (at most 8h) or tests.timeout, or use an agent pool.",
+            )
+        if status == "Error":
+            reason = found.optional_text("properties.runErrorMessage") or "no reason is given"
+            raise ServiceError(
+                f"The run {run} of {self.title} could not be executed: {reason}",
+                hint="Run again. A registry with free credit, or behind a firewall, needs an agent pool: docs/image.md.",
+            )
+        return status == "Succeeded"
+
+    def _run(self, run: str) -> Answer:
+        found = self._rest.read(
+            self._address(f"/runs/{quote(run)}"),
+            f"Following the run {run} of {self.title}",
+            params={"api-version": API},
+        )
+        if found is None:
+            raise ServiceError(f"The run {run} of {self.title} is gone.", hint="Run again.")
+        return found
+
+    def _log(self, run: str) -> RunLog:
+        what = f"Looking for the log of the run {run} of {self.title}"
+        return RunLog(
+            self._rest.session,
+            lambda: self._need(f"/runs/{quote(run)}/listLogSasUrl", what).text("logLink"),
+            self._listener,
+        )
+
+    def _cancel(self, run: str) -> None:
+        """Cancel a run that has not ended; a failure is only reported."""
+        if not run:
+            return
+        try:
+            if self._run(run).text("properties.status") in _ENDED:
+                return
+            address, what = self._address(f"/runs/{quote(run)}/cancel"), f"Cancelling the run {run} of {self.title}"
+            answer = self._rest.once("POST", address, what, params={"api-version": API})
+            problem = None if answer.ok else f"{what}: the answer is {answer.status_code}"
+        except ServiceError as error:
+            problem = error.message
+        if problem is not None:
+            text = f"{problem}. It ends by itself; cancel it: az acr task cancel-run --registry {self._host} --run-id {run}"
+            self._listener(Notice(text=text, level="warning"))
+
+    def _address(self, path: str) -> str:
+        return f"{self._rest.cloud.arm}{self._id}{path}"
+
+    def _need(self, path: str, what: str) -> Answer:
+        return self._ask(path, what, attempts=retries.ATTEMPTS)
+
+    def _ask(self, path: str, what: str, *, body: object = None, attempts: int) -> Answer:
+        """Send a POST request about the registry, and return its answer."""
+        with self._hinted():
+            found = self._rest.ask(
+                "POST", self._address(path), what, params={"api-version": API}, body=body, attempts=attempts
+            )
+        if found is None:
+            raise ServiceError(
+                f"{what}: there is no such registry, or its tier has no ACR Tasks.",
+                hint=f"Check {self._id}. {_ROLES}",
+            )
+        return found
+
+    @contextlib.contextmanager
+    def _hinted(self) -> Iterator[None]:
+        """Name the place of the builder, and the roles of ACR Tasks, in a refusal."""
+        try:
+            yield
+        except ServiceError as error:
+            if not error.transient:
+                error.message = f"{self._where}: {error.message}"
+                error.hint = _ROLES
+            raise
+
+
+def build_service(
+    config: BuilderConfig, rest: AzureRest, location: RegistryLocation, listener: Listener
+) -> BuildService:
+    """Return ACR Tasks of the registry at *location*, as *config* says.
+
+    Raises:
+        InvalidError: the registry is not one of Azure's.
+        ServiceError: it is not to be seen, or Azure refuses.
+    """
+    from aml_train.image import is_acr
+
+    host = location.job_name
+    if not is_acr(host):
+        raise InvalidError(
+            f"{config.where}: the builder `acr` needs an Azure Container Registry, and the target's is {host}",
+            hint="Use another builder, or name another registry: targets.NAME.registry.",
+        )
+    found = find_registry(rest, host)
+    if found is None:
+        raise ServiceError(f"{config.where}: the registry {host} is not to be seen.", hint=_ROLES)
+    return AcrTasks(rest, found, listener=listener, where=config.where, agent_pool=config.agent_pool)

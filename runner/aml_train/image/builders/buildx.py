@@ -1,0 +1,186 @@
+"""A named builder of buildx: it builds and pushes.
+
+This machine's engine pulls the digest and tests it.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final
+
+from aml_train.core.docker import BuildCli
+from aml_train.core.errors import Fault, ImageError, InvalidError
+from aml_train.core.events import TestsFinished
+from aml_train.core.references import is_digest
+from aml_train.image.build.build import BUILD_TIMEOUT, BuildOptions, BuildRun, secret_masker
+from aml_train.image.build.cache import Cache
+from aml_train.image.build_secrets import build_secrets
+from aml_train.image.builder import Verified
+from aml_train.image.candidate import Candidate
+from aml_train.image.context import ImageContext
+from aml_train.image.dockerfile.render import render_protect
+from aml_train.image.inputs import PROTECT, protect_script
+from aml_train.image.readiness.facts import Facts
+from aml_train.image.registry.manifest import Manifest
+from aml_train.image.verify import verify_pulled
+
+_METADATA: Final = "metadata.json"
+
+
+def push_argv(
+    cli: BuildCli, builder: str, folder: Path, *, name: str | None, platform: str, options: BuildOptions
+) -> list[str]:
+    """Return the command that builds in *builder* and pushes as *name*. Pure.
+
+    Without a name the result stays in the builder.
+
+    Source of the outputs: https://docs.docker.com/build/exporters/.
+    """
+    output = "--output=type=cacheonly" if name is None else f"--output=type=image,name={name},push=true"
+    argv = [cli.path, "buildx", "build", f"--builder={builder}", "--provenance=false", output, "--progress=plain"]
+    argv += [f"--platform={platform}", f"--metadata-file={folder / _METADATA}", f"--file={folder / 'Dockerfile'}"]
+    argv += [f"--secret={secret}" for secret in options.secrets.options]
+    argv += [f"--build-arg={key}={value}" for key, value in sorted(options.build_args.items())]
+    argv += options.cache.arguments(no_cache=options.no_cache)
+    if options.target is not None:
+        argv.append(f"--target={options.target}")
+    if options.no_cache:
+        argv.append("--no-cache")
+    return [*argv, str(folder / "context")]
+
+
+def pushed_digest(folder: Path) -> str:
+    """Return the digest in the file of ``--metadata-file``; empty if it has none."""
+    try:
+        found = json.loads((folder / _METADATA).read_text(encoding="utf-8")).get("containerimage.digest")
+    except (OSError, ValueError, AttributeError):
+        return ""
+    return found if isinstance(found, str) and is_digest(found) else ""
+
+
+class BuildxBuilder:
+    """Builds in a named builder of buildx, and tests in this machine's engine.
+
+    Args:
+        name: of ``docker buildx ls``.
+        where: ``file:line`` of the builder.
+    """
+
+    def __init__(self, name: str, *, where: str) -> None:
+        self._name = name
+        self._where = where
+        self._pulled: str | None = None
+
+    def build(self, ctx: ImageContext, candidate: Candidate, started: float, *, force: bool) -> Verified:
+        """See :class:`Builder`."""
+        cli = self._cli(ctx)
+        name = f"{candidate.name}:{candidate.tag}"
+        # Before the first byte: from here on the registry may have the tag.
+        candidate.pushed = True
+        digest = self._build(ctx, cli, name, force=force)
+        manifest = candidate.manifest(digest or None)
+        ctx.finish("image", f"built and pushed {manifest.digest[:19]}", started)
+        self._protect(ctx, cli, f"{candidate.name}@{manifest.digest}", force=force)
+        self._pulled = f"{candidate.name}@{manifest.digest}"
+        ctx.check_room(manifest, ctx.candidates)
+        image_id = ctx.pull(manifest, repository=ctx.candidates)
+        results, facts = verify_pulled(ctx, image_id, check=True, test=ctx.tests is not None)
+        if facts is None:
+            raise ValueError("the checks returned no facts")
+        return Verified(manifest=manifest, results=results, facts=facts)
+
+    def verify(
+        self, ctx: ImageContext, found: Manifest, *, check: bool, test: bool
+    ) -> tuple[TestsFinished | None, Facts | None]:
+        """See :class:`Builder`."""
+        ctx.check_room(found)
+        return verify_pulled(ctx, ctx.pull(found), check=check, test=test)
+
+    def identity(self, ctx: ImageContext) -> str:
+        """See :class:`Builder`."""
+        del ctx
+        return f"buildx {self._name}"
+
+    def discard(self, ctx: ImageContext, candidate: Candidate) -> None:
+        """Remove the pulled candidate from the engine; a failure is only reported."""
+        from docker.errors import APIError
+
+        if self._pulled is None:
+            return
+        try:
+            ctx.docker.images.remove(self._pulled, noprune=True)
+        except APIError as error:
+            if error.status_code not in (404, 409):
+                ctx.warn(f"The candidate {self._pulled} stays on the engine: {error.explanation}")
+
+    def _cli(self, ctx: ImageContext) -> BuildCli:
+        cli = ctx.cli()
+        if ctx.spec.base.local_only:
+            what = f"the base {ctx.spec.base.reference.familiar} is only in this machine's engine"
+            why = f"the builder {self._name} pulls its base from a registry"
+            raise InvalidError([Fault(where=self._where, what=what, why=why, remedy="push the base to a registry")])
+        if not cli.buildx:
+            raise ImageError(
+                f"{self._where}: the builder {self._name} needs the buildx plugin of the docker command",
+                hint="Install it: the package docker-buildx-plugin, or docker-buildx on Debian and Ubuntu.",
+            )
+        return cli
+
+    def _build(self, ctx: ImageContext, cli: BuildCli, name: str, *, force: bool) -> str:
+        """Build and push; return the digest that the builder reported, or nothing."""
+        spec = ctx.spec
+        secrets = build_secrets(spec.secrets, cli.environ, spec.secret_access)
+        run = BuildRun(
+            cli=cli,
+            listener=ctx.listener,
+            masker=secret_masker(secrets.values),
+            timeout=BUILD_TIMEOUT,
+            platform=spec.platform,
+        )
+
+        options = BuildOptions(
+            no_cache=force,
+            build_args=spec.build_args,
+            target=spec.target,
+            secrets=secrets,
+            cache=_logins(ctx),
+        )
+        ctx.registry.check_push(ctx.candidates)  # before the build: the builder pushes only at its end
+        return run.run(
+            spec.dockerfile,
+            spec.files,
+            spec.trees,
+            options,
+            argv=lambda folder: push_argv(
+                cli, self._name, folder, name=name, platform=spec.platform, options=options
+            ),
+            result=pushed_digest,
+        )
+
+    def _protect(self, ctx: ImageContext, cli: BuildCli, image: str, *, force: bool) -> None:
+        """Compare the packages of a user's Dockerfile with its base's."""
+        spec = ctx.spec
+        if spec.protect is None or not spec.protect.packages:
+            return
+        step = render_protect(spec.protect, "base")
+        dockerfile = f"FROM {spec.base.pinned} AS base\n\nFROM {image}\n\nUSER root\n\n{step}\n"
+        options = BuildOptions(no_cache=force, cache=_logins(ctx))
+        run = BuildRun(
+            cli=cli, listener=ctx.listener, masker=secret_masker(()), timeout=BUILD_TIMEOUT, platform=spec.platform
+        )
+        run.run(
+            dockerfile,
+            {PROTECT: protect_script()},
+            {},
+            options,
+            argv=lambda folder: push_argv(
+                cli, self._name, folder, name=None, platform=spec.platform, options=options
+            ),
+            result=lambda _folder: "",
+        )
+
+
+def _logins(ctx: ImageContext) -> Cache:
+    """Return the credentials of the build; the builder keeps a separate cache."""
+    return Cache(logins=ctx.location.logins(ctx.spec.base.reference.registry))

@@ -1,0 +1,351 @@
+"""The builder of a service: nothing is built or run on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import tarfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import IO, Final, Protocol
+
+from aml_train.core.errors import Fault, ImageError, InvalidError
+from aml_train.core.events import Event, LogLine, Progress, StageStarted, TestsFinished
+from aml_train.core.files import FileSet
+from aml_train.core.references import ImageRef
+from aml_train.core.temporary import temporary_folder
+from aml_train.core.text import Piece
+from aml_train.image.build.build import BUILD_TIMEOUT, secret_masker, write_context
+from aml_train.image.build.progress import PlainProgress
+from aml_train.image.builder import Verified
+from aml_train.image.builders.verification import (
+    Findings,
+    read_findings,
+    verification_dockerfile,
+    verification_files,
+)
+from aml_train.image.candidate import Candidate
+from aml_train.image.context import ImageContext
+from aml_train.image.dockerfile.render import render_protect
+from aml_train.image.inputs import PROTECT, protect_script
+from aml_train.image.readiness.check import judge_probe
+from aml_train.image.readiness.facts import Facts
+from aml_train.image.registry.auth import RegistryAuth
+from aml_train.image.registry.manifest import Manifest
+from aml_train.image.spec import TestSpec
+from aml_train.image.testing.container import ReportPath, report_path
+from aml_train.image.testing.run import conclude
+
+_BESIDE_TESTS: Final = 900.0
+"""Seconds of a verification beyond the tests' own: the image is pulled, and probed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceBuild:
+    """One build that a service does.
+
+    Attributes:
+        name: unique, so that the build can be found by it: letters, digits, ``-``, ``.`` and ``_``.
+        image: repository and tag that the result is pushed as; None if it is not.
+        dockerfile, files, trees, build_args, target: as of a build in an engine.
+        network: whether the steps have a network.
+        timeout: seconds.
+        login: registry of the base and its credentials, if it needs any.
+    """
+
+    name: str
+    image: str | None
+    dockerfile: str
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    trees: Mapping[str, FileSet] = field(default_factory=dict)
+    build_args: Mapping[str, str] = field(default_factory=dict)
+    target: str | None = None
+    platform: str
+    no_cache: bool = False
+    network: bool = True
+    timeout: float = BUILD_TIMEOUT
+    login: tuple[str, RegistryAuth] | None = field(default=None, repr=False)
+
+    def pack(self, target: IO[bytes]) -> None:
+        """Write a compressed archive of ``Dockerfile`` and the folder ``context``."""
+        with temporary_folder("build") as folder, tarfile.open(fileobj=target, mode="w:gz") as archive:
+            write_context(folder / "context", self.files, self.trees)
+            (folder / "Dockerfile").write_text(self.dockerfile, encoding="utf-8")
+            for name in ("Dockerfile", "context"):
+                archive.add(folder / name, arcname=name, filter=_as_root)
+
+
+def _as_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = ""
+    return entry
+
+
+class BuildService(Protocol):
+    """A service that builds images for the target's registry."""
+
+    @property
+    def title(self) -> str:
+        """Its name for people, such as ``ACR Tasks of myregistry.azurecr.io``."""
+
+    @property
+    def identity(self) -> str:
+        """Its name for the provenance of images: a word, and its place."""
+
+    @property
+    def where(self) -> str:
+        """The place of the builder in the user's file."""
+
+    @property
+    def isolates(self) -> bool:
+        """Whether a build without a network can be had."""
+
+    def build(self, build: ServiceBuild, on_piece: Callable[[Piece], object]) -> bool:
+        """Build and push; return whether the build succeeded.
+
+        An interruption cancels the build in the service.
+
+        Args:
+            on_piece: receives the log as it grows.
+
+        Raises:
+            ServiceError: the service refuses or does not answer.
+            TimedOutError: the build took longer than its time.
+            CancelledError: it was cancelled in the service.
+        """
+
+
+class ServiceBuilder:
+    """Builds and verifies images in a service.
+
+    Args:
+        service: does the builds.
+        login: gives the credentials of a base's registry that Docker's configuration has, or None.
+        timeout: seconds that a build may take.
+    """
+
+    def __init__(
+        self,
+        service: BuildService,
+        *,
+        login: Callable[[str], RegistryAuth | None] = lambda _registry: None,
+        timeout: float | None = None,
+    ) -> None:
+        self._service = service
+        self._login = login
+        self._timeout = timeout or BUILD_TIMEOUT
+
+    def build(self, ctx: ImageContext, candidate: Candidate, started: float, *, force: bool) -> Verified:
+        """See :class:`Builder`."""
+        self._check(ctx)
+        spec = ctx.spec
+        ctx.note(f"The image is built by {self._service.title}; nothing is pulled to this machine.")
+        ctx.registry.check_push(ctx.candidates)
+        # Before the request: from here on the registry may get the tag.
+        candidate.pushed = True
+        build = ServiceBuild(
+            name=candidate.tag,
+            image=f"{ctx.candidates}:{candidate.tag}",
+            dockerfile=spec.dockerfile,
+            files=spec.files,
+            trees=spec.trees,
+            build_args=spec.build_args,
+            target=spec.target,
+            platform=spec.platform,
+            no_cache=force,
+            timeout=self._timeout,
+            login=self._base_login(ctx),
+        )
+        self._run(ctx, build)
+        manifest = candidate.manifest()
+        self._protect(ctx, build, manifest)
+        ctx.finish("image", f"built and pushed {manifest.digest[:19]}", started)
+        results, facts = self._verify(ctx, ctx.candidates, manifest, check=True, test=ctx.tests is not None)
+        if facts is None:
+            raise ValueError("the checks returned no facts")
+        return Verified(manifest=manifest, results=results, facts=facts)
+
+    def verify(
+        self, ctx: ImageContext, found: Manifest, *, check: bool, test: bool
+    ) -> tuple[TestsFinished | None, Facts | None]:
+        """See :class:`Builder`."""
+        self._check(ctx)
+        return self._verify(ctx, ctx.repository, found, check=check, test=test)
+
+    def identity(self, ctx: ImageContext) -> str:
+        """See :class:`Builder`."""
+        del ctx
+        return self._service.identity
+
+    def discard(self, ctx: ImageContext, candidate: Candidate) -> None:
+        """Nothing is kept outside the registry."""
+
+    def _check(self, ctx: ImageContext) -> None:
+        """Raise InvalidError for what cannot be done in a service."""
+        spec, tests, faults = ctx.spec, ctx.tests, []
+
+        def fault(what: str, why: str, remedy: str) -> None:
+            faults.append(Fault(where=self._service.where, what=what, why=why, remedy=remedy))
+
+        if spec.secrets:
+            named = ", ".join(f"`{name}`" for name in sorted(spec.secrets))
+            fault(
+                f"the build needs the secrets {named}, which {self._service.title} does not get",
+                "a secret would be sent with the request, and be an argument of a command there",
+                "use `local` or `remote`, or build without secrets",
+            )
+        if spec.base.local_only:
+            fault(
+                f"the base {spec.base.reference.familiar} is only in this machine's engine",
+                f"{self._service.title} pulls it from a registry",
+                "push the base to a registry",
+            )
+        if spec.sbom is not None:
+            fault("`image.sbom` lists the packages in this machine's engine", "the image is not there", "use `local`")
+        if tests is not None and tests.keep:
+            fault(
+                "the tests' container cannot be kept", "it is not on this machine", "use `local`, or do not keep it"
+            )
+        if tests is not None and tests.limits.gpus == "all":
+            fault("`tests.gpus` is `all`", f"{self._service.title} has no GPUs", "use `local` or `remote`")
+        if faults:
+            raise InvalidError(faults)
+
+    def _base_login(self, ctx: ImageContext) -> tuple[str, RegistryAuth] | None:
+        """Return the credentials of the base's registry, unless it is the target's own."""
+        registry = ctx.spec.base.reference.registry
+        if registry in (ctx.location.push_name, ctx.location.job_name):
+            return None
+        found = self._login(registry) or ctx.location.logins(registry).get(registry)
+        return None if found is None or not found.password else (registry, found)
+
+    def _run(self, ctx: ImageContext, build: ServiceBuild, *, tests: bool = False) -> None:
+        """Have *build* done; report its log, and raise ImageError if it fails."""
+        progress = PlainProgress()
+        masker = secret_masker([] if build.login is None else _secrets(build.login[1]))
+
+        def feed(piece: Piece) -> None:
+            for event in progress.feed(masker.mask(piece.text), more=piece.more):
+                if (shown := _of_tests(event) if tests else event) is not None:
+                    ctx.listener(shown)
+
+        if not self._service.build(build, feed):
+            error = progress.error(1)
+            error.message = f"{self._service.title}: {error.message}"
+            raise error
+
+    def _protect(self, ctx: ImageContext, built: ServiceBuild, manifest: Manifest) -> None:
+        """Compare the packages of a user's Dockerfile with its base's."""
+        protect = ctx.spec.protect
+        if protect is None or not protect.packages:
+            return
+        image = f"{ctx.location.job_name}/{ctx.candidates}@{manifest.digest}"
+        step = render_protect(protect, "base")
+        text = f"FROM {ctx.spec.base.pinned} AS base\n\nFROM {image}\n\nUSER root\n\n{step}\n"
+        files = {PROTECT: protect_script()}
+        name = f"protect-{secrets.token_hex(8)}"
+        check = replace(
+            built, name=name, image=None, dockerfile=text, files=files, trees={}, build_args={}, target=None
+        )
+        self._run(ctx, check)
+
+    def _verify(
+        self, ctx: ImageContext, repository: str, manifest: Manifest, *, check: bool, test: bool
+    ) -> tuple[TestsFinished | None, Facts | None]:
+        """Check and test an image in the service; read the results from the registry."""
+        tests, started = ctx.tests if test else None, time.monotonic()
+        if check:
+            ctx.listener(StageStarted(stage="check", title="checks of the image: AzureML, InfiniBand"))
+        with contextlib.ExitStack() as stack:
+            summary: list[str] = []
+            if tests is not None:
+                summary = stack.enter_context(ctx.stage("tests", f"tests in the image: {tests.command}"))
+            report = None if tests is None else report_path(tests)
+            findings = self._findings(ctx, repository, manifest, tests, report, check=check)
+            facts = None
+            if check:
+                image = self._image(ctx, repository, manifest, findings)
+                facts = judge_probe(findings.facts, image, ctx.spec.checks, listener=ctx.listener, started=started)
+            results = None if tests is None or report is None else self._conclude(ctx, tests, report, findings)
+            if results is not None:
+                summary.append("passed" if results.passed is None else f"{results.passed} passed")
+        return results, facts
+
+    def _findings(
+        self,
+        ctx: ImageContext,
+        repository: str,
+        manifest: Manifest,
+        tests: TestSpec | None,
+        report: ReportPath | None,
+        *,
+        check: bool,
+    ) -> Findings:
+        own = Candidate(ctx)  # a tag that is removed afterwards, as a candidate's
+        own.pushed = True
+        if tests is not None:
+            self._note_limits(ctx, tests)
+        build = ServiceBuild(
+            name=own.tag,
+            image=f"{ctx.candidates}:{own.tag}",
+            dockerfile=verification_dockerfile(
+                ImageRef.parse(f"{ctx.location.job_name}/{repository}@{manifest.digest}")
+            ),
+            files={"files.tar": verification_files(tests, report, check=check)},
+            platform=ctx.spec.platform,
+            no_cache=True,
+            network=tests is not None and tests.network,
+            timeout=_BESIDE_TESTS + (0.0 if tests is None else tests.timeout),
+        )
+        try:
+            self._run(ctx, build, tests=True)
+            return read_findings(ctx.registry, ctx.candidates, own.tag)
+        finally:
+            own.untag()
+
+    def _note_limits(self, ctx: ImageContext, tests: TestSpec) -> None:
+        """Report the limits that the service does not apply."""
+        limits = tests.limits
+        named = {"cpus": limits.cpus, "memory": limits.memory, "memlock": limits.memlock}
+        if given := [f"tests.{name}" for name, value in named.items() if value is not None]:
+            ctx.note(f"{', '.join(given)}: {self._service.title} does not apply them.")
+        if not (tests.network or self._service.isolates):
+            ctx.note(f"The tests have a network: {self._service.title} cannot take it away.")
+
+    def _image(self, ctx: ImageContext, repository: str, manifest: Manifest, findings: Findings) -> dict[str, object]:
+        """Return the facts that the engine reports elsewhere: size, entrypoint and user."""
+        config = ctx.registry.image_config(repository, manifest, ctx.spec.platform)
+        size = findings.size if findings.size is not None else manifest.layer_bytes or 0
+        return {
+            "size": size,
+            "entrypoint": list(config.list_of_texts("config.Entrypoint")),
+            "user": config.optional_text("config.User") or "",
+        }
+
+    def _conclude(self, ctx: ImageContext, tests: TestSpec, report: ReportPath, findings: Findings) -> TestsFinished:
+        if findings.exit_code is None and not findings.timed_out:
+            raise ImageError(
+                f"{self._service.title} ended without a result of the tests",
+                hint="The lines above say why. Run again; if it happens again, test with `image.builder: local`.",
+            )
+        return conclude(
+            tests,
+            exit_code=findings.exit_code or 0,
+            timed_out=findings.timed_out,
+            content=findings.report,
+            path=report.path,
+            seconds=findings.seconds,
+            listener=ctx.listener,
+        )
+
+
+def _secrets(auth: RegistryAuth) -> list[str]:
+    return [text for text in (auth.password, auth.identity_token) if text]
+
+
+def _of_tests(event: Event) -> Event | None:
+    """Return a line of the build as one of the tests; None for the build's own steps."""
+    if isinstance(event, Progress):
+        return None
+    return replace(event, source="tests", origin="") if isinstance(event, LogLine) else event
