@@ -123,10 +123,10 @@ def check_pull(
     # docker-py calls an engine at a Unix socket `localhost`, and any other one by its address.
     local = str(engine.api.base_url).startswith("http+docker://localhost")
     environ = {} if local else {"DOCKER_HOST": str(engine.api.base_url)}
-    judge_room(repository, need, find_room(engine, environ), listener, noun="the image")
+    judge_room(repository, need, find_room(engine, environ), listener, base=False)
 
 
-def judge_room(name: str, need: Need, room: Room, listener: Listener, *, noun: str = "the base") -> None:
+def judge_room(name: str, need: Need, room: Room, listener: Listener, *, base: bool = True) -> None:
     """Compare, and report; raise ImageError if *name* does not fit."""
     layers = "layer" if need.layers == 1 else "layers"
     what = (
@@ -136,13 +136,16 @@ def judge_room(name: str, need: Need, room: Room, listener: Listener, *, noun: s
     if room.free is None:
         listener(Notice(text=f"{what}. Whether that fits under {room.path} cannot be known: {room.how}."))
     elif room.free < need.peak:
+        misfit = f"the base does not fit the engine's disk: {what}"
+        if not base:
+            misfit = misfit.replace("the base", "the image", 1)
         raise ImageError(
-            f"{noun} does not fit the engine's disk: {what}; {size(room.free)} are free under {room.path} ({room.how}), "
+            f"{misfit}; {size(room.free)} are free under {room.path} ({room.how}), "
             f"{size(need.peak - room.free)} too little",
             hint="See what Docker keeps (docker system df) and free some of it (docker builder prune, docker image prune --all); "
             "use a smaller base or a runner with a larger disk, or build elsewhere (`image.builder`); on a hosted runner of GitHub, "
-            "delete toolchains that the job does not "
-            "need (/usr/share/dotnet, /usr/local/lib/android, /opt/ghc) in a step before.",
+            "delete toolchains that the job does not need (/usr/share/dotnet, /usr/local/lib/android, /opt/ghc): "
+            "`image.reclaim-disk: true`.",
         )
     elif room.free < need.peak + HEADROOM:
         text = f"{what}; {size(room.free)} are free under {room.path}: it will be tight."

@@ -55,11 +55,14 @@ class Host:
         """
         return self._engine
 
-    def place(self, builder: BuilderConfig) -> BuildPlace:
-        """Return the place where *builder* builds images; nothing is connected yet."""
+    def place(self, builder: BuilderConfig, *, reclaim: bool = False) -> BuildPlace:
+        """Return the place where *builder* builds images; nothing is connected yet.
+
+        *reclaim*: toolchains of a hosted runner are removed before a build.
+        """
         from aml_train.image import BuildPlace
 
-        return BuildPlace(config=builder, local=self.engine, environ=self.environ)
+        return BuildPlace(config=builder, local=self.engine, environ=self.environ, reclaim=reclaim)
 
     @functools.cached_property
     def _engine(self) -> DockerClient:
@@ -120,7 +123,7 @@ def open_target(host: Host, config: Config, plan: Plan, emit: Listener) -> Targe
     from aml_train.core.temporary import sweep_folders
 
     sweep_folders(emit)
-    place = host.place(config.builder)
+    place = host.place(config.builder, reclaim=config.image is not None and config.image.reclaim_disk)
     if plan.image is not None:
         from aml_train.image import sweep_leftovers
 

@@ -274,6 +274,11 @@ class ImageConfig:
         "Builder of the image, which also runs its tests: `local` by default, `acr`, or a mapping.",
         default=BuilderConfig(),
     )
+    reclaim_disk: bool = key(
+        Flag(),
+        "Whether a hosted runner of GitHub loses toolchains that the build does not need; false by default.",
+        default=False,
+    )
     platform: str | None = key(
         Choice(words=("linux/amd64", "linux/arm64")),
         "`linux/amd64` or `linux/arm64`; the engine's by default.",

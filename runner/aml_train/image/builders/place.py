@@ -12,6 +12,7 @@ from aml_train.core.docker import BuildCli, buildkit_cli, connect_engine, engine
 from aml_train.core.docker_endpoint import context_environ, engine_environ
 from aml_train.core.errors import ImageError
 from aml_train.image.builder import Builder
+from aml_train.image.context import ImageContext
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -31,11 +32,13 @@ class BuildPlace:
         config: the builder.
         local: gives this machine's engine.
         environ: the process's environment.
+        reclaim: whether toolchains of a hosted runner are removed before a build, see :mod:`aml_train.image.reclaim`.
     """
 
     config: BuilderConfig
     local: Callable[[], DockerClient]
     environ: Mapping[str, str] = field(repr=False)
+    reclaim: bool = False
 
     def engine(self) -> DockerClient | None:
         """Return the engine that images are tested in; None for a service.
@@ -82,7 +85,13 @@ class BuildPlace:
             return ServiceBuilder(service(self.config), login=self._docker_login, timeout=self.config.timeout)
         if self.config.buildx is not None:
             return BuildxBuilder(self.config.buildx, where=self.config.where)
-        return EngineBuilder()
+        return EngineBuilder(self._reclaim if self.reclaim and self.config.kind == "local" else None)
+
+    def _reclaim(self, ctx: ImageContext) -> None:
+        """Make room on this machine, a hosted runner."""
+        from aml_train.image.reclaim import reclaim_disk
+
+        reclaim_disk(ctx.docker, self.environ, ctx.listener)
 
     def _docker_login(self, registry: str) -> RegistryAuth | None:
         """Return what ``docker login`` has kept for a base's registry."""
