@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shlex
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from aml_train.azure.doctor import registry
 from aml_train.azure.doctor.identity import check_subscription, forms
 from aml_train.azure.doctor.network import Ask, check_clock, reach
 from aml_train.azure.doctor.probe import Probe, Reply, Wanted
-from aml_train.azure.doctor.registry import actions_in
+from aml_train.azure.doctor.registry import actions_in, check_registry_role
 from aml_train.azure.doctor.workspace import check_compute, check_quota
 from aml_train.azure.http import WorkspaceId
 from aml_train.azure.roles import Permission, allows, assignment, missing
@@ -144,6 +145,33 @@ def probe(compute: str | None = "c", size: str | None = None, repository: str | 
         repository=repository,
     )
     return Probe(wanted, AZURE_PUBLIC, environ={}, assertion=None, fetched=lambda _token: None)
+
+
+@pytest.mark.parametrize(
+    ("actions", "status", "words"),
+    [
+        (["*"], "ok", "pull, push and delete in my.azurecr.io/r"),
+        (["Microsoft.ContainerRegistry/registries/*"], "ok", "pull, push and delete"),
+        (["*/read"], "failed", "listBuildSourceUploadUrl/action, scheduleRun/action, runs/listLogSasUrl/action"),
+        (None, "warning", "may not read its permissions in my.azurecr.io"),
+    ],
+)
+def test_a_build_by_acr_tasks_needs_more_than_a_push(
+    actions: list[str] | None, status: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = probe(repository="r")
+    made.wanted = dataclasses.replace(made.wanted, tasks=True)
+    made.registry_host, made.registry_id = "my.azurecr.io", "/subscriptions/s/registries/my"
+    granted = None if actions is None else ({"actions": actions},)
+    monkeypatch.setattr(registry, "_granted", lambda *_args: {"pull", "push", "delete"})
+    monkeypatch.setattr(Probe, "permissions", lambda *_args: granted)
+    outcome = check_registry_role(made)
+    assert outcome.status == status
+    assert words in outcome.found
+    if status != "ok":
+        assert "Container Registry Tasks Contributor" in str(outcome.remedy)
+        made.wanted = dataclasses.replace(made.wanted, tasks=False)
+        assert check_registry_role(made).status == "ok"
 
 
 def answering(**headers: str) -> Ask:

@@ -37,6 +37,7 @@ class Wanted:
         size: the VM size of a serverless job.
         nodes: how many nodes the job needs.
         repository: the image's repository in the registry; None if no image is built.
+        tasks: whether ACR Tasks of that registry build it.
     """
 
     target: TargetConfig
@@ -45,6 +46,7 @@ class Wanted:
     size: str | None = None
     nodes: int = 1
     repository: str | None = None
+    tasks: bool = False
 
     @property
     def serverless(self) -> bool:

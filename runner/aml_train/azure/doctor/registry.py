@@ -13,7 +13,7 @@ import requests
 from aml_train.azure.acr import AcrLogin, find_registry, http_session, location_of, password_of, pull_doubt
 from aml_train.azure.credentials import claims_of
 from aml_train.azure.doctor.probe import ML, Probe
-from aml_train.azure.roles import assignment
+from aml_train.azure.roles import assignment, missing
 from aml_train.core.answers import REACH, Answer
 from aml_train.core.diagnosis import Outcome, failed, misconfigured, ok, skipped, warning
 from aml_train.core.errors import ServiceError
@@ -21,6 +21,19 @@ from aml_train.core.http_client import answer_of, exchange
 
 _REGISTRIES: Final = "2023-07-01"
 _TIMEOUT: Final = (10.0, 20.0)
+#: What a build by ACR Tasks does, by the registry's operations
+#: (https://learn.microsoft.com/azure/role-based-access-control/permissions/containers).
+TASK_ACTIONS: Final = tuple(
+    f"Microsoft.ContainerRegistry/registries/{one}"
+    for one in (
+        "read",
+        "listBuildSourceUploadUrl/action",
+        "scheduleRun/action",
+        "runs/read",
+        "runs/listLogSasUrl/action",
+        "runs/cancel/action",
+    )
+)
 _STORAGE_SCOPE: Final = "https://storage.azure.com/.default"
 #: https://learn.microsoft.com/rest/api/storageservices/versioning-for-the-azure-storage-services: with tokens of Entra ID since 2017-11-09.
 _STORAGE_VERSION: Final = "2021-12-02"
@@ -96,10 +109,30 @@ def check_registry_role(probe: Probe) -> Outcome:
     if not {"pull", "push"} <= granted:
         allowed = f"it may {', '.join(sorted(granted))}" if granted else "it may nothing there"
         return failed(f"the identity may not push to {host}/{repository}: {allowed}", push)
+    if (doubt := _tasks_doubt(probe)) is not None:
+        return doubt
     if "delete" not in granted:
         command = assignment("AcrDelete", scope, probe.principal, user=probe.is_user)
         return warning(f"push to {host}/{repository}, not delete: candidates of builds stay there", command)
     return ok(f"pull, push and delete in {host}/{repository}")
+
+
+def _tasks_doubt(probe: Probe) -> Outcome | None:
+    """Return what keeps ACR Tasks from building, or None if nothing does."""
+    if not probe.wanted.tasks:
+        return None
+    scope = probe.registry_id or "REGISTRY_ID"
+    command = assignment("Container Registry Tasks Contributor", scope, probe.principal, user=probe.is_user)
+    what = "Reading the permissions in the registry"
+    known = probe.permissions(probe.registry_id, what) if probe.registry_id else None
+    if known is None:
+        text = f"the identity may not read its permissions in {probe.registry_host}, where ACR Tasks are to build"
+        return warning(text, f"If a build is refused: {command}")
+    lacking = missing(known, TASK_ACTIONS)
+    if not lacking:
+        return None
+    named = ", ".join(action.rpartition("registries/")[2] for action in lacking)
+    return failed(f"the identity may not build by ACR Tasks of {probe.registry_host}: {named}", command)
 
 
 def _granted(probe: Probe, host: str, repository: str) -> set[str]:

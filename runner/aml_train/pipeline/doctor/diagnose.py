@@ -116,6 +116,7 @@ def _azure(config: Config | None, target: TargetConfig, directory: Path, host: H
             size=resources.get("instance_type"),
             nodes=nodes if isinstance(nodes, int) else 1,
             repository=repository,
+            tasks=image is not None and image.builder.kind == "acr",
         )
         return azure_checks(wanted, environ=host.environ, assertion=host.assertion, fetched=host.on_token)
     except InvalidError as error:
