@@ -170,7 +170,9 @@ def compute_view(run: Run) -> dict[str, Any]:
 
 def _cancel_address(context: Context, run: Run) -> str:
     identity = context.identity
-    return f"https://{identity.api_host}/studioservice/apiv2{identity.workspace_arm_id}/runs/{run.id}/Cancel"
+    place = f"subscriptions/{identity.subscription_id}/resourceGroups/{identity.resource_group}"
+    path = f"{place}/workspaces/{identity.workspace}/runs/{run.id}/Cancel"
+    return f"https://{identity.api_host}/studioservice/apiv2/{path}"
 
 
 def run_status(context: Context, run: Run) -> str:

@@ -18,6 +18,9 @@ from aml_emulator.store import Experiment, Run
 PAGE = 500
 TOKEN_HOURS = 24
 
+CANCEL = "/studioservice/apiv2/subscriptions/{sub}/resourceGroups/{rg}/workspaces/{ws}/runs/{run}/Cancel"
+"""The address by which azureml-core cancels a job, as its run shows it."""
+
 EVENT = Fields({"name": WORD, "data": Fields({"RunId": WORD})})
 
 
@@ -31,6 +34,7 @@ def routes(context: Context, jobs: JobService) -> Sequence[Route]:
         Route(method="POST", path=f"{base}/experiments/{{experiment}}/batch/events", handler=runs.batch_events),
         Route(method="POST", path=f"{base}/experiments:query", handler=runs.experiments),
         Route(method="PATCH", path=f"{base}/experimentids/{{experiment_id}}", handler=runs.change_experiment),
+        Route(method="POST", path=CANCEL, handler=runs.cancel),
         *run_routes(
             ("POST", "/events", runs.event),
             ("GET", "/token", runs.token),
@@ -98,6 +102,11 @@ class Runs:
     def event(self, call: Call) -> dict[str, Any]:
         """Hear what a client says of a run."""
         self._jobs.report_event(run_of(self._context, call), _name_of(call.json(EVENT)))
+        return {}
+
+    def cancel(self, call: Call) -> dict[str, Any]:
+        """Cancel a job."""
+        self._jobs.report_event(run_of(self._context, call), "Canceled")
         return {}
 
     def batch_events(self, call: Call) -> dict[str, Any]:
