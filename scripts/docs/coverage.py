@@ -43,6 +43,7 @@ SECTIONS: Final = {
     "/environment/": "Environments of azureml-core",
     "/modelmanagement/": "Models of azureml-core",
     "/data/": "Datasets of azureml-core",
+    "/studioservice/": "The studio's service",
     "": "Other addresses",
 }
 """Titles of the page's tables, by the beginning of a path; the first that fits."""
@@ -95,7 +96,7 @@ def coverage(root: Path) -> str:
 
 def emulator_routes() -> Sequence[Route]:
     """Return all routes of the emulator; their handlers are not called."""
-    context = SimpleNamespace(clock=lambda: 0.0, identity=None)
+    context = SimpleNamespace(clock=lambda: 0.0, identity=SimpleNamespace(workspace=""))
     return App(cast(Any, context), cast(Any, None)).routes
 
 

@@ -20,18 +20,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a recording, JSON or YAML")
     parser.add_argument("--into", required=True, type=Path, help="the file of facts; known ones are kept")
     parser.add_argument(
-        "--only", default="", metavar="REGEX", help="only operations (METHOD PATH) that it is found in"
+        "--only", default="", metavar="REGEX", help="only exchanges (METHOD PATH STATUS) that it is found in"
     )
-    parser.add_argument("--without", default="(?!)", metavar="REGEX", help="no operations that it is found in")
+    parser.add_argument("--without", default="(?!)", metavar="REGEX", help="no exchanges that it is found in")
     parser.add_argument("--no-bodies", action="store_true", help="keep operations and statuses, and no shapes")
     parser.add_argument("--root", type=Path, help="the folder that the recordings' names are relative to")
     options = parser.parse_args(arguments)
     known = read_facts(options.into) if options.into.exists() else []
     reduced = _reduced(options.files, options.root)
     chosen = (
-        one
-        for one in reduced
-        if re.search(options.only, one.operation) and not re.search(options.without, one.operation)
+        one for one in reduced if re.search(options.only, _named(one)) and not re.search(options.without, _named(one))
     )
     if options.no_bodies:
         chosen = (replace(one, sent=None, answer=None, headers=(), query={}) for one in chosen)
@@ -39,6 +37,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     write_facts(options.into, facts)
     print(f"{options.into}: {len(facts)} exchanges, {len(facts) - len(known)} of them new")
     return 0
+
+
+def _named(one: Exchange) -> str:
+    return f"{one.operation} {one.status}"
 
 
 def _reduced(files: Sequence[Path], root: Path | None) -> Iterator[Exchange]:

@@ -19,7 +19,7 @@ from scripts.recordings.facts import Exchange, read_facts
 from scripts.recordings.shapes import DURATION, GUID, TIME
 
 FOLDER = Path(__file__).parent
-FAMILIES = ("jobs", "assets", "computes", "datastores", "workspaces", "run-history")
+FAMILIES = ("jobs", "assets", "computes", "datastores", "workspaces", "run-history", "inventories")
 ELSEWHERE = "elsewhere"
 """The family of operations that no facts but their statuses are kept of."""
 

@@ -250,16 +250,26 @@ def assets(given: dict[str, str]) -> dict[str, Any]:
     for what, call in (
         ("job", lambda: ml.jobs.get("nothing")),
         ("model", lambda: ml.models.get("nothing", "1")),
-        ("endpoints", lambda: list(ml.online_endpoints.list())),
+        ("feature store", lambda: ml.feature_sets.get("nothing", "1")),
     ):
         try:
-            call()
+            call()  # type: ignore[no-untyped-call]
             refused[what] = "found"
         except ResourceNotFoundError:
             refused[what] = "missing"
         except HttpResponseError as error:
             refused[what] = str(error)
+    lists: tuple[Any, ...] = (ml.components, ml.schedules, ml.connections, ml.online_endpoints, ml.batch_endpoints)
+    services = ml.jobs.show_services(uses.name)
+    ml.jobs.begin_delete(uses.name).result()
+    try:
+        deleted = ml.jobs.get(uses.name).status
+    except ResourceNotFoundError:
+        deleted = "missing"
     return {
+        "inventory": [[item.name for item in one.list()] for one in lists],
+        "services": services,
+        "deleted": deleted,
         "data": [data.version, data.path],
         "model": [model.version, model.path],
         "ended": ended,

@@ -99,7 +99,9 @@ def test_data_and_models_come_from_local_files_too(emulator: Emulator) -> None:
     assert sorted(seen["log"]) == ["w", "weights.txt"]
     assert seen["files"] == ["std_log.txt", "weights.txt"]
     assert (seen["refused"]["job"], seen["refused"]["model"]) == ("missing", "missing")
-    assert "does not support GET https://management.azure.com" in seen["refused"]["endpoints"]
+    assert "does not support GET https://management.azure.com" in seen["refused"]["feature store"]
+    assert seen["inventory"] == [[], [], [], [], []]
+    assert (seen["services"], seen["deleted"]) == (None, "missing")
 
 
 @pytest.mark.full

@@ -32,6 +32,7 @@ def routes(context: Context, jobs: JobService) -> Sequence[Route]:
         Route(method="GET", path="{WS}/jobs/{name}", handler=handlers.get),
         Route(method="PUT", path="{WS}/jobs/{name}", handler=handlers.put),
         Route(method="PATCH", path="{WS}/jobs/{name}", handler=handlers.patch),
+        Route(method="DELETE", path="{WS}/jobs/{name}", handler=handlers.delete),
         Route(method="POST", path="{WS}/jobs/{name}/cancel", handler=handlers.cancel),
         Route(method="GET", path=results, handler=handlers.result),
         Route(method="PUT", path="{WS}/components/{name}/versions/{version}", handler=handlers.component),
@@ -79,6 +80,11 @@ class Jobs:
         known_job(self._context, call.params["name"])
         changes = call.json(Fields({"properties": JOB_CHANGES})).get("properties") or {}
         return self._view(self._jobs.change(call.params["name"], changes))
+
+    def delete(self, call: Call) -> Reply:
+        """Delete a job that has ended, with its metrics; its files in Blob storage stay."""
+        self._jobs.delete(call.params["name"])
+        return Reply(status=200)
 
     def cancel(self, call: Call) -> Reply:
         """Ask for a job to be stopped; the operation ends when it has."""

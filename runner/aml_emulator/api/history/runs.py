@@ -43,6 +43,7 @@ def routes(context: Context) -> Sequence[Route]:
             ("PATCH", "/modify", history.patch),
             ("GET", "/details", history.details),
             ("GET", "/children", history.children),
+            ("GET", "/serviceinstances/{node}", history.instances),
         ),
     ]
 
@@ -71,6 +72,11 @@ class History(Answers):
         """Return the direct children of a run."""
         runs = self._context.store.runs.children(run_of(self._context, call).id)
         return continued(call, runs, key=lambda run: f"{run.created:020.6f} {run.id}", view=self._view)
+
+    def instances(self, call: Call) -> dict[str, Any]:
+        """Return the interactive services on a run's node: there are none."""
+        run_of(self._context, call)
+        return {"instances": {}}
 
     def details(self, call: Call) -> dict[str, Any]:
         """Return a run with its logs, each with a URL for reading by ranges."""

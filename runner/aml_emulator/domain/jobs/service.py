@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from aml_emulator.domain.clusters import scale_of
-from aml_emulator.domain.errors import InvalidError, NotSupportedError
+from aml_emulator.domain.errors import ConflictError, InvalidError, NotSupportedError
 from aml_emulator.domain.jobs.check import changed, check_job, instance_count
 from aml_emulator.domain.jobs.places import asset_kind, place_outputs
 from aml_emulator.domain.jobs.to_run_spec import compute_of, run_spec
@@ -154,6 +154,20 @@ class JobService:
             archived=fields.get("isArchived"),
         )
         return self._workspace.store.runs.require(run.id)
+
+    def delete(self, name: str) -> None:
+        """Delete a job with its metrics and children; blobs stay.
+
+        Raises:
+            NotFoundError: if there is no such job.
+            ConflictError: it has not ended.
+        """
+        with self._submitting:
+            run = known_job(self._workspace, name)
+            if not run.terminal:
+                raise ConflictError(f"The job '{name}' is {run.status}: cancel it, and delete it when it has ended.")
+            self._workspace.store.runs.delete(run.id)
+        logger.info("job %s: deleted", name)
 
     def cancel(self, name: str) -> Run:
         """Ask for a job to be stopped; one that has ended stays as it is.

@@ -95,12 +95,12 @@ def test_paths_do_not_depend_on_case(service: Service) -> None:
 
 
 def test_an_unsupported_operation_says_so_everywhere(service: Service) -> None:
-    answer = service.call("GET", f"{WS}/onlineEndpoints?api-version=2024-04-01")
+    answer = service.call("GET", f"{WS}/featuresets?api-version=2024-04-01")
     assert (answer.status, answer.json["error"]["code"]) == (501, "NotImplemented")
-    for words in ("GET", "/onlineEndpoints", "2024-04-01", "docs/emulator.md"):
+    for words in ("GET", "/featuresets", "2024-04-01", "docs/emulator.md"):
         assert words in answer.json["error"]["message"]
     (seen,) = service.services.unsupported.seen()
-    assert "/onlineEndpoints" in seen
+    assert "/featuresets" in seen
     assert service.call("GET", f"{MLFLOW}/traces", host=API).json["error_code"] == "NotImplemented"
 
 
