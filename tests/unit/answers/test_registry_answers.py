@@ -17,6 +17,7 @@ from aml_train.image.registry.auth import RegistryAuth
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.documents import load_document
 from aml_train.image.registry.manifest import OCI_INDEX, OCI_MANIFEST, Manifest, sha256_digest
+from aml_train.image.registry.referrers import list_referrers
 from aml_train.image.spec import TestRecord
 from tests.support.wrong_answers import CASES, Answering, Reply, as_json, tries
 
@@ -62,6 +63,9 @@ def valid(request: requests.PreparedRequest) -> Reply:
         return Reply(status=201)
     if "/blobs/" in path:
         return Reply(body=BLOBS.get(path.rpartition("/")[2], BLOB) if method == "GET" else b"")
+    if "/referrers/" in path:
+        entry = {"mediaType": OCI_MANIFEST, "digest": DIGEST, "size": 5, "artifactType": "application/x"}
+        return as_json({"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": [entry]})
     if path.endswith("/tags/list"):
         last = "last=" in str(request.url)
         return as_json({"tags": ["a", "b"]}, headers={} if last else {"Link": '</v2/r/tags/list?last=b>; rel="next"'})
@@ -116,6 +120,8 @@ OPERATIONS: Mapping[str, Callable[[], object]] = {
     "upload_blob": lambda: registry().upload_blob("r", b"content"),
     "mount_blob": lambda: registry().mount_blob("r", DIGEST, "other"),
     "tags": lambda: registry().tags("r"),
+    "referrers": lambda: [entry.text("digest") for entry in registry().referrers("r", DIGEST) or ()],
+    "referrers as they are listed": lambda: list_referrers(registry(), "r", DIGEST),
     "artifact": lambda: load_document(registry(), "r", "t", media_type="application/x", noun="thing", hint=""),
     "record": lambda: load_record(registry(), "r", DIGEST, KEY),
     "facts": lambda: load_facts(registry(), "r", DIGEST),
