@@ -104,6 +104,7 @@ def index() -> object:
 
 
 IMAGE = Manifest(digest=DIGEST, media_type=OCI_MANIFEST, content=manifest_of("application/x", BLOB))
+WITH_CONFIG = Manifest(digest=DIGEST, media_type=OCI_MANIFEST, content=manifest_of(FACTS_TYPE, FACTS_BLOB))
 OPERATIONS: Mapping[str, Callable[[], object]] = {
     "check_push": lambda: registry().check_push("r"),
     "head_manifest": lambda: registry().head_manifest("r", "t"),
@@ -116,6 +117,7 @@ OPERATIONS: Mapping[str, Callable[[], object]] = {
     "lock_tag": lambda: registry("acr.azurecr.io").lock_tag("r", "t"),
     "has_blob": lambda: registry().has_blob("r", DIGEST),
     "get_blob": lambda: registry().get_blob("r", DIGEST),
+    "image_config": lambda: registry().image_config("r", WITH_CONFIG, "linux/amd64").text("digest"),
     "stream_blob": lambda: b"".join(registry().stream_blob("r", DIGEST)),
     "upload_blob": lambda: registry().upload_blob("r", b"content"),
     "mount_blob": lambda: registry().mount_blob("r", DIGEST, "other"),
