@@ -15,6 +15,7 @@ from aml_train.core.errors import ImageError
 from aml_train.core.events import Event, Notice, StageFinished
 from aml_train.image.ensure import ensure_image
 from aml_train.image.registry.client import Registry, RegistryLocation
+from aml_train.image.registry.referrers import fallback_tag
 from aml_train.image.spec import ImageSpec, Tested, TestSpec
 from tests.integration.conftest import Recorder
 from tests.integration.image.faulty import Fault, FaultyRegistry, serve
@@ -72,7 +73,8 @@ def ensure(engine: DockerClient, cli: BuildCli, faulty: FaultyRegistry, recorder
 def released(registry: Registry, spec: ImageSpec, done: Tested, extra: Sequence[str] = ()) -> None:
     """Check that the registry has just what *done* says, whole."""
     tags = {spec.address_tag, f"dig-{done.digest[7:]}", *extra}
-    kept = ("facts-", "cache")  # what the checks saw, and where the next build begins
+    # What the checks saw, where the next build begins, and the list of what refers to the image.
+    kept = ("facts-", "cache", fallback_tag(done.digest))
     assert {tag for tag in registry.tags(spec.repository) if not tag.startswith(kept)} == tags
     for tag in tags:
         manifest = registry.get_manifest(spec.repository, tag)
