@@ -15,6 +15,8 @@ sys.path.insert(0, str(ROOT))
 from tests.integration.emulator.client_steps import client, wait  # noqa: E402 - run as a program, from anywhere
 
 FINISHED = "mkdir -p outputs/model logs && echo weights > outputs/model/weights.txt && echo '<b>bold</b> & done'"
+VALUES = 250
+"""The most values of a metric that AzureML takes in one request."""
 NASTY = "<script>document.title='owned'</script>"
 
 
@@ -95,8 +97,8 @@ def fill(given: dict[str, str]) -> dict[str, Any]:
             Metric(key=name, value=value, timestamp=1_800_000_000_000 + 500 * at, step=at)
             for at, value in enumerate(values)
         ]
-        for start in range(0, len(metrics), 1000):
-            tracking.log_batch(done.name, metrics=metrics[start : start + 1000])
+        for start in range(0, len(metrics), VALUES):
+            tracking.log_batch(done.name, metrics=metrics[start : start + VALUES])
     tracking.log_param(done.name, "optimizer", "adam")
     log_as_azureml_core(given, done.name)
     wait(ml, done.name)
