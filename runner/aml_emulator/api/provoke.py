@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from aml_emulator.domain import JobService, Workspace
+from aml_emulator.domain import JobService, Workspace, is_low_priority, shown_compute
 from aml_emulator.executor import RunError
 from aml_emulator.store import Run
 
@@ -49,10 +49,9 @@ class Provoked:
                 return 404, {"error": f"nothing is called {what}: known are preempt, fail and show"}
 
     def _preempt(self, run: Run, *, force: bool) -> Answer:
-        compute = str((run.job or {}).get("computeId") or "").rpartition("/")[2]
-        view = self._workspace.fleet.view(compute)
-        if not force and (view is None or not view.scale.low_priority):
-            why = f"the nodes of {compute} are dedicated: Azure takes back those of low priority only; force=1 does it all the same"
+        job = run.job or {}
+        if not force and not is_low_priority(self._workspace, job):
+            why = f"the nodes of {shown_compute(job)} are dedicated: Azure takes back those of low priority only; force=1 does it all the same"
             return 400, {"error": why}
         return self._ended(run, RunError(code="UserError", message=PREEMPTED))
 

@@ -10,7 +10,7 @@ from typing import Any
 from aml_emulator.api.routing import Call, Handler, Route
 from aml_emulator.api.shapes import USER, iso
 from aml_emulator.context import Context
-from aml_emulator.domain import datasets_read_by, known_run, logged_by, output_asset
+from aml_emulator.domain import datasets_read_by, known_run, logged_by, output_asset, shown_compute
 from aml_emulator.store import Run
 
 OUTPUT_TYPES = {
@@ -187,7 +187,7 @@ def run_status(context: Context, run: Run) -> str:
 
 def compute_name(run: Run) -> str | None:
     """Return the name of the compute target of a job, None for another run."""
-    return str(run.job["computeId"]).rpartition("/")[2] if run.job else None
+    return shown_compute(run.job) if run.job else None
 
 
 def experiment_view(context: Context, name: str) -> dict[str, Any]:

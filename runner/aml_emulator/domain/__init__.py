@@ -55,6 +55,10 @@ from aml_emulator.domain.errors import DomainError as DomainError
 from aml_emulator.domain.errors import InvalidError as InvalidError
 from aml_emulator.domain.errors import NotFoundError as NotFoundError
 from aml_emulator.domain.errors import NotSupportedError as NotSupportedError
+from aml_emulator.domain.jobs.compute import DEFAULT_TIER as DEFAULT_TIER
+from aml_emulator.domain.jobs.compute import is_low_priority as is_low_priority
+from aml_emulator.domain.jobs.compute import is_serverless as is_serverless
+from aml_emulator.domain.jobs.compute import shown_compute as shown_compute
 from aml_emulator.domain.jobs.from_runconfig import Dataset as Dataset
 from aml_emulator.domain.jobs.from_runconfig import check_runconfig as check_runconfig
 from aml_emulator.domain.jobs.from_runconfig import dataset_references as dataset_references

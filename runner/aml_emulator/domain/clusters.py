@@ -70,16 +70,16 @@ def check_cluster(
                 f"The {', '.join(changed)} of the compute '{name}' cannot be changed. Delete and create it again, or use"
                 " another name."
             )
-    size = _size(str(given.get("vmSize") or ""), location)
+    size = vm_size(str(given.get("vmSize") or ""), location)
     if given.get("vmPriority") not in (None, "Dedicated", LOW_PRIORITY):
         raise InvalidError(f"vmPriority is 'Dedicated' or '{LOW_PRIORITY}', not '{given['vmPriority']}'.")
     if given.get("osType") not in (None, "Linux"):
         raise NotSupportedError(f"clusters of {given['osType']} (only Linux)")
     scale = _scale(given)
-    _check_quota(scale, size, quotas)
+    check_quota(scale, size, quotas)
 
 
-def _size(name: str, location: str) -> VmSize:
+def vm_size(name: str, location: str) -> VmSize:
     """Return the size of that name; raises InvalidError if there is none."""
     if not name:
         raise InvalidError("The compute has no vmSize.")
@@ -95,7 +95,7 @@ def _size(name: str, location: str) -> VmSize:
     )
 
 
-def _check_quota(scale: Scale, size: VmSize, quotas: Quotas) -> None:
+def check_quota(scale: Scale, size: VmSize, quotas: Quotas) -> None:
     """Refuse a cluster whose least number of nodes exceeds its quota."""
     limit = quotas.limit(size, low_priority=scale.low_priority)
     nodes = max(scale.min_nodes, min(1, scale.max_nodes))

@@ -22,6 +22,7 @@ from aml_train.core.events import Listener, Notice
 from aml_train.core.http_client import answer_of, exchange
 from aml_train.core.values import dataclass
 from aml_train.image import RegistryAuth
+from aml_train.jobs import SERVERLESS
 
 if TYPE_CHECKING:
     import requests
@@ -342,7 +343,7 @@ def find_registry(rest: AzureRest, host: str) -> Answer | None:
 def _principals(rest: AzureRest, compute: str | None) -> tuple[str, list[str]]:
     """Return the puller, ``compute NAME`` or ``workspace``, and its object ids."""
     name = (compute or "").removeprefix("azureml:")
-    if name and "/" not in name and name != "serverless":
+    if name and "/" not in name and name != SERVERLESS:
         found = rest.find_compute(name)
         if found is not None and (ids := _identities(found)):
             return f"compute {name}", ids

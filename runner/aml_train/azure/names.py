@@ -11,7 +11,7 @@ from typing import Any, Final
 from aml_train.azure.http import WorkspaceId
 from aml_train.config import Config, TargetConfig
 from aml_train.core.errors import InvalidError
-from aml_train.jobs import TargetNames
+from aml_train.jobs import SERVERLESS, TargetNames
 
 #: The target's key → the key in config.json and the variable that say the same.
 _SOURCES: Final = {
@@ -119,15 +119,15 @@ def azure_names(config: Config, environment: Mapping[str, str]) -> TargetNames:
 
 def _check_compute(config: Config) -> None:
     target, document = config.target, config.job.document
-    compute = target.compute or document.get("compute")
-    resources = document.get("resources")
-    serverless = isinstance(resources, Mapping) and resources.get("instance_type")
+    compute = str(target.compute or document.get("compute") or "").removeprefix("azureml:")
     remedy = f"Write targets.{target.name}.compute in aml-train.yml, or compute in the job."
-    if not compute and not serverless:
+    if compute in ("", SERVERLESS) and (config.sdk == "v1" or config.job.runconfig is not None):
         raise InvalidError(
-            f"Neither the target {target.name!r} nor the job says on which compute to run.", hint=remedy
+            f"Neither the target {target.name!r} nor the job says on which compute to run, and runs of the SDK v1 cannot be"
+            " serverless.",
+            hint=remedy,
         )
-    if str(compute).removeprefix("azureml:") == "local":
+    if compute == "local":
         raise InvalidError(
             f"The job's compute is 'local': azure-ai-ml would run it on this machine, not in {target.name!r}.",
             hint=remedy,

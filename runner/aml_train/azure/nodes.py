@@ -5,7 +5,7 @@ from __future__ import annotations
 from aml_train.azure.http import AzureHttp
 from aml_train.core.answers import Answer
 from aml_train.core.errors import ServiceError
-from aml_train.jobs import NodeKind, Placement
+from aml_train.jobs import SERVERLESS, NodeKind, Placement
 
 
 def node_kind(rest: AzureHttp, placement: Placement) -> NodeKind:
@@ -67,7 +67,7 @@ def _reason(compute: str, inner: Answer) -> str:
 
 def _cluster(placement: Placement) -> str | None:
     """Return the name of the compute, None for a serverless job."""
-    return None if placement.compute == "serverless" else placement.compute
+    return None if placement.compute == SERVERLESS else placement.compute
 
 
 def _inner(rest: AzureHttp, compute: str) -> Answer | None:

@@ -21,7 +21,7 @@ from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.events import Listener, Notice
 from aml_train.core.threads import in_background
 from aml_train.image import ImageSpec, Tested, TestSpec
-from aml_train.jobs import Pace
+from aml_train.jobs import SERVERLESS, Pace
 
 if TYPE_CHECKING:
     from aml_train.config import ClusterConfig, TargetConfig
@@ -218,7 +218,7 @@ def _check_workspace(rest: AzureRest) -> None:
 
 def _check_compute(rest: AzureRest, compute: str) -> None:
     name = compute.removeprefix("azureml:")
-    if "/" in name or name == "serverless":
+    if "/" in name or name == SERVERLESS:
         return  # an ARM id, perhaps of another workspace: the service checks it on submission
     if rest.find_compute(name) is None:
         known = _known(rest, rest.arm("/computes"), "computes", name)

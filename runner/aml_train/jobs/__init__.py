@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from aml_train.jobs.pace import Pace as Pace
     from aml_train.jobs.setup import add_setup as add_setup
     from aml_train.jobs.setup import check_links as check_links
+    from aml_train.jobs.spec import SERVERLESS as SERVERLESS
     from aml_train.jobs.spec import JobSpec as JobSpec
     from aml_train.jobs.spec import JobTemplate as JobTemplate
     from aml_train.jobs.spec import TargetNames as TargetNames
@@ -102,6 +103,7 @@ _MODULES = {
     "check_links": "setup",
     "add_setup": "setup",
     "JobSpec": "spec",
+    "SERVERLESS": "spec",
     "JobTemplate": "spec",
     "TargetNames": "spec",
     "changed_parts": "spec",

@@ -17,6 +17,9 @@ from aml_train.core.values import dataclass
 from aml_train.image import Given, JobImage, Tested
 from aml_train.jobs.parts import difference, in_one_line, part_tags, parts_of
 
+SERVERLESS: Final = "serverless"
+"""The compute of a job whose nodes AzureML chooses; a job without one is the same."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TargetNames:

@@ -29,7 +29,7 @@ from aml_train.core.tags import TAG_BASE, TAG_RUN_URL, TAG_VERSION
 from aml_train.core.values import dataclass
 from aml_train.core.version import __version__
 from aml_train.image import BaseImage, Given, ImageSpec, Release, TestSpec, plan_image
-from aml_train.jobs import JobTemplate, TargetNames, add_setup, job_name, stem_of, unsent_notice
+from aml_train.jobs import SERVERLESS, JobTemplate, TargetNames, add_setup, job_name, stem_of, unsent_notice
 from aml_train.models import ModelSpec
 from aml_train.pipeline.project_name import ProjectName, folder_project
 from aml_train.pipeline.resolve import Commit, Resolved
@@ -251,6 +251,9 @@ def _document(config: Config, names: TargetNames, image: ImageSpec | None) -> tu
         if wanted and wanted.removeprefix("azureml:") != compute:
             notices.append(f"The target {names.target} runs the job on {compute} instead of {wanted}.")
         document["compute"] = f"azureml:{compute}"
+    if str(document.get("compute") or "").removeprefix("azureml:") == SERVERLESS:
+        # In AzureML's form a serverless job has no compute.
+        del document["compute"]
     if image is not None and document.get("environment") is not None:
         notices.append(f"The image replaces the job's own environment {_short(document['environment'])}.")
     return dict(add_setup(document, config.setup, config.data).document), notices

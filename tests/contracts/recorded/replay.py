@@ -296,9 +296,11 @@ class Replayer:
             "jobType": "Command",
             "command": COMMAND,
             "environmentId": f"{self.workspace}/environments/known/versions/1",
-            "computeId": f"{self.workspace}/computes/{self.compute}",
             "experimentName": "recorded",
         }
+        if not given.get("queueSettings"):
+            # The one recorded job with them is serverless: it names no compute.
+            required["computeId"] = f"{self.workspace}/computes/{self.compute}"
         outputs = {key: value for key, value in (given.get("outputs") or {}).items() if key != "default"}
         return {
             **required,

@@ -194,13 +194,13 @@ def test_faults_of_inputs_end_with_2_and_set_outputs(act: Callable[..., Ran]) ->
     assert any("with.wait: 'maybe' is neither true nor false" in data for data in done(ran, "error"))
 
 
-def test_a_target_in_azure_needs_a_compute(act: Callable[..., Ran], tmp_path: Path) -> None:
+def test_a_job_of_a_target_in_azure_does_not_run_on_this_machine(act: Callable[..., Ran], tmp_path: Path) -> None:
     (tmp_path / "aml-train.yml").write_text(
-        "job: job.yml\ntargets: {azure: {subscription-id: 00000000-0000-0000-0000-000000000000, resource-group: group, workspace: workspace}}\n"
+        "job: job.yml\ntargets: {azure: {subscription-id: 00000000-0000-0000-0000-000000000000, resource-group: group, workspace: workspace, compute: local}}\n"
     )
     ran = act(target="azure")
     assert (ran.code, ran.outputs["status"]) == (2, "invalid")
-    assert "Neither the target 'azure' nor the job says on which compute to run" in ran.log
+    assert "The job's compute is 'local': azure-ai-ml would run it on this machine, not in 'azure'." in ran.log
 
 
 def test_the_workflow_says_where_secret_files_may_be(

@@ -359,7 +359,7 @@ def test_the_quota(
 @pytest.mark.parametrize(
     ("compute", "size", "status", "text"),
     [
-        (None, None, "failed", "neither the target nor the job names a compute"),
+        (None, None, "skipped", "serverless, of AzureML's default size"),
         ("azureml:local", None, "failed", "`local` is this machine"),
         (None, "Standard_NC6s_v3", "skipped", "serverless, Standard_NC6s_v3"),
         ("azureml:serverless", None, "skipped", "serverless, of AzureML's default size"),
@@ -374,6 +374,14 @@ def test_the_compute(
     outcome = check_compute(told(monkeypatch, probe(compute, size), cluster()))
     assert outcome.status == status
     assert text in f"{outcome.found} {outcome.remedy}"
+
+
+@pytest.mark.parametrize("compute", [None, "serverless"])
+def test_a_run_of_the_sdk_v1_needs_a_compute(monkeypatch: pytest.MonkeyPatch, compute: str | None) -> None:
+    made = told(monkeypatch, probe(compute), cluster())
+    made.wanted = dataclasses.replace(made.wanted, needs_compute=True)
+    outcome = check_compute(made)
+    assert (outcome.status, outcome.found) == ("failed", "neither the target nor the job names a compute")
 
 
 PUSH = "--role AcrPush --scope /registries/acr"

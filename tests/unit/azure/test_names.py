@@ -82,17 +82,25 @@ def test_names(target: str, expected: tuple[str, str], tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("job", "message"),
     [
-        ("{command: x, environment: 'azureml:e:1'}", "Neither the target 'azure' nor the job says on which compute"),
+        (
+            "{command: x, environment: 'azureml:e:1'}\nsdk: v1",
+            "Neither the target 'azure' nor the job says on which compute",
+        ),
+        ("run.runconfig", "Neither the target 'azure' nor the job says on which compute"),
         ("{command: x, environment: 'azureml:e:1', compute: local}", "The job's compute is 'local'"),
         ("{command: x, environment: 'azureml:e:1', compute: 'azureml:local'}", "The job's compute is 'local'"),
     ],
 )
 def test_a_compute_is_needed(job: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "run.runconfig").write_text("script: train.py\nenvironment: {docker: {baseImage: x}}\n")
+    (tmp_path / "train.py").write_text("")
     with pytest.raises(InvalidError, match=message):
         names(tmp_path, "", job)
 
 
-@pytest.mark.parametrize("more", ["compute: cpu", "resources: {instance_type: Standard_DS3_v2}"])
+@pytest.mark.parametrize(
+    "more", ["compute: cpu", "resources: {instance_type: Standard_DS3_v2}", "compute: serverless", "tags: {}"]
+)
 def test_a_job_may_bring_its_compute_or_be_serverless(more: str, tmp_path: Path) -> None:
     assert (
         names(tmp_path, "", f"{{command: x, environment: 'azureml:e:1', {more}}}")[0] == "var-sub/var-group/var-space"

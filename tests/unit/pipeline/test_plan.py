@@ -24,14 +24,14 @@ NAMES = TargetNames(
 )
 
 
-def plan_of(directory: Path, commit: Commit | None = None) -> Plan:
+def plan_of(directory: Path, commit: Commit | None = None, names: TargetNames = NAMES) -> Plan:
     config = load_config(None, directory=directory)
 
     def resolve_base(reference: ImageRef, platform: str) -> BaseImage:
         return BaseImage(reference=reference, digest=DIGEST)
 
     resolved = resolve(config, platform="linux/amd64", resolve_base=resolve_base, commit=lambda _: commit)
-    return make_plan(config, resolved, NAMES)
+    return make_plan(config, resolved, names)
 
 
 def project(directory: Path, config: str) -> None:
@@ -118,6 +118,13 @@ def test_a_bare_job_keeps_its_environment(tmp_path: Path) -> None:
     text = render_plan(plan)
     assert "given by the job, not tested: azureml:sklearn:1" in text
     assert "none: the job only has to complete" in text
+
+
+@pytest.mark.parametrize("line", ["", "compute: serverless\n", "compute: azureml:serverless\n"])
+def test_a_serverless_job_has_no_compute(line: str, tmp_path: Path) -> None:
+    (tmp_path / "job.yml").write_text(f"command: python train.py\nenvironment: azureml:sklearn:1\n{line}")
+    assert "compute" not in plan_of(tmp_path, names=replace(NAMES, compute=None)).job.document
+    assert plan_of(tmp_path).job.document["compute"] == "azureml:local-cluster"
 
 
 def test_the_stem_is_the_jobs_own_name(tmp_path: Path) -> None:

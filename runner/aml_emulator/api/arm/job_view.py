@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from aml_emulator.api.shapes import resource
 from aml_emulator.context import Context
+from aml_emulator.domain import DEFAULT_TIER, is_serverless
 from aml_emulator.store import Run
 
 SHM_SIZE: Final = "2g"
@@ -57,7 +58,7 @@ def job_view(context: Context, run: Run) -> dict[str, Any]:
             "properties": properties,
             "isArchived": run.archived,
             "status": context.shown.status(run),
-            "queueSettings": _queue(job.get("queueSettings")),
+            "queueSettings": _queue(job),
             "resources": _resources(job.get("resources") or {}),
             "inputs": {name: _input(value) for name, value in (job.get("inputs") or {}).items()},
             "outputs": _outputs(context, run, job.get("outputs") or {}),
@@ -82,8 +83,11 @@ def _resources(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _queue(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    return {"jobTier": None, "priority": None, **given} if given else None
+def _queue(job: Mapping[str, Any]) -> dict[str, Any] | None:
+    given = job.get("queueSettings") or {}
+    if not given and not is_serverless(job):
+        return None
+    return {"jobTier": DEFAULT_TIER if is_serverless(job) else None, "priority": None, **given}
 
 
 def _input(given: Mapping[str, Any] | None) -> dict[str, Any] | None:

@@ -55,8 +55,6 @@ def check_job(job: Mapping[str, Any]) -> None:
         raise InvalidError("The job has no command.")
     if not job.get("environmentId"):
         raise InvalidError("The job has no environment.")
-    if not job.get("computeId"):
-        raise NotSupportedError("serverless compute (a job without 'computeId')")
     _check_services(job.get("services") or {})
     _check_identity(job.get("identity") or {})
     _check_queue(job.get("queueSettings") or {})
@@ -98,8 +96,6 @@ def _check_resources(resources: Mapping[str, Any]) -> None:
         raise InvalidError(f"resources.instanceCount is a number from 1, not {count}")
     if resources.get("maxInstanceCount") not in (None, 1):
         raise NotSupportedError(f"resources.maxInstanceCount {resources['maxInstanceCount']} (only 1)")
-    if resources.get("locations"):
-        raise NotSupportedError("resources.locations (it belongs to serverless compute)")
     for name in resources.get("properties") or {}:
         raise NotSupportedError(f"resources.properties.{name}")
     options = docker_options(resources)

@@ -9,9 +9,10 @@ from typing import Any, Final
 
 from aml_emulator.domain.clusters import scale_of
 from aml_emulator.domain.errors import ConflictError, InvalidError, NotSupportedError
-from aml_emulator.domain.jobs.check import changed, check_job, instance_count
+from aml_emulator.domain.jobs.check import changed, check_job
+from aml_emulator.domain.jobs.compute import check_compute, compute_of
 from aml_emulator.domain.jobs.places import asset_kind, place_outputs
-from aml_emulator.domain.jobs.to_run_spec import compute_of, run_spec
+from aml_emulator.domain.jobs.to_run_spec import run_spec
 from aml_emulator.domain.limits import EXPERIMENT, check_limit, check_run_fields
 from aml_emulator.domain.runs import JOB_NAME, known_job
 from aml_emulator.domain.workspace import Workspace
@@ -80,11 +81,7 @@ class JobService:
         check_job(job)
         _check_sizes(job)
         workspace = self._workspace
-        compute = compute_of(job)
-        target = workspace.store.assets.compute(compute)
-        if target is None:
-            raise InvalidError(f"Unknown compute target '{compute}'.", reasons=("NotFound", "ComputeTargetNotFound"))
-        self._check_nodes(instance_count(job), target)
+        check_compute(workspace, job)
         parent = job.get("parentJobName") or None
         if parent is not None and workspace.store.runs.get(str(parent)) is None:
             raise InvalidError(f"parentJobName: there is no job '{parent}'.")
@@ -117,16 +114,6 @@ class JobService:
         logger.info("job %s submitted (image %s)", name, spec.image)
         self._runner.submit(spec)
         return run
-
-    def _check_nodes(self, nodes: int, compute: Compute) -> None:
-        """Refuse a job on more nodes than its cluster may have."""
-        most = scale_of(compute, self._workspace.quotas).max_nodes
-        if nodes > max(1, most):
-            raise InvalidError(
-                f"The requested node count {nodes} (resources.instance_count) exceeds the maximum node count {most} of the"
-                f" compute target '{compute.name}'. Reduce it, or let the cluster grow further.",
-                reasons=("BadArgument", "NodeCountExceedsMaxNodeCount"),
-            )
 
     def _update(self, run: Run, job: Mapping[str, Any]) -> Run:
         if run.job is None:
@@ -224,7 +211,7 @@ class JobService:
 
     def _lost_meanwhile(self, run: Run) -> bool:
         """Fail a job whose cluster was deleted while it was not known; return whether so."""
-        compute = compute_of(run.job or {})
+        compute = compute_of(self._workspace, run.job or {})
         if self._workspace.store.assets.compute(compute) is not None:
             return False
         self._workspace.store.runs.finish(run.id, "Failed", code="UserError", message=_deleted(compute))

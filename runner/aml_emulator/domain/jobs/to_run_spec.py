@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from aml_emulator.domain.environments import image_of_environment
 from aml_emulator.domain.jobs.check import PRIORITIES, given_inputs, instance_count, shm_bytes, timeout_seconds
+from aml_emulator.domain.jobs.compute import compute_of, is_serverless
 from aml_emulator.domain.jobs.docker_args import docker_options
 from aml_emulator.domain.jobs.places import input_spec, output_specs
 from aml_emulator.domain.workspace import Workspace
@@ -15,11 +16,6 @@ from aml_emulator.store import Run
 
 LAUNCHERS: Mapping[str, Launcher] = {"PyTorch": "pytorch", "TensorFlow": "tensorflow", "Mpi": "mpi"}
 _TELEMETRY_OFF: Final = "MLFLOW_DISABLE_TELEMETRY"
-
-
-def compute_of(job: Mapping[str, Any]) -> str:
-    """Return the name of the compute target that a job is for."""
-    return str(job["computeId"]).rstrip("/").rpartition("/")[2]
 
 
 def run_spec(workspace: Workspace, run: Run) -> RunSpec:
@@ -48,11 +44,11 @@ def run_spec(workspace: Workspace, run: Run) -> RunSpec:
         artifacts=workspace.artifacts_of(run.id),
         shm_bytes=shm_bytes(job),
         timeout_seconds=timeout_seconds(job),
-        compute=compute_of(job),
+        compute=compute_of(workspace, job),
         **_launch(job),
         host_options=options.host,
         hostname=options.hostname,
-        notes=_notes(job),
+        notes=_notes(job, compute_of(workspace, job)),
     )
 
 
@@ -108,7 +104,7 @@ def _launch(job: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _notes(job: Mapping[str, Any]) -> tuple[str, ...]:
+def _notes(job: Mapping[str, Any], cluster: str) -> tuple[str, ...]:
     """Return the settings of a job that this machine ignores, for the run's log."""
     notes = []
     identity = (job.get("identity") or {}).get("identityType")
@@ -124,6 +120,12 @@ def _notes(job: Mapping[str, Any]) -> tuple[str, ...]:
         notes.append(
             f"queue_settings.priority: {PRIORITIES[queue['priority']]}; jobs run in the order that they came."
         )
-    if (job.get("resources") or {}).get("instanceType"):
-        notes.append("resources.instance_type: the job runs on the compute that it names, whatever its size.")
+    resources = job.get("resources") or {}
+    where = f"the cluster {cluster}" if is_serverless(job) else "the compute that it names"
+    if is_serverless(job):
+        notes.append(f"compute: serverless jobs run on {where}.")
+    if resources.get("instanceType"):
+        notes.append(f"resources.instance_type: the job runs on {where}, whatever its size.")
+    if resources.get("locations"):
+        notes.append("resources.locations: the job runs on this machine.")
     return tuple(notes)

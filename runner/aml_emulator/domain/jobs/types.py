@@ -40,6 +40,7 @@ JOB_SHAPE = Fields(
                 "dockerArgs": TEXT,
                 "dockerArgsList": ListOf(WORD),
                 "instanceType": TEXT,
+                "locations": ListOf(TEXT),
                 "properties": OBJECT,
                 "shmSize": TEXT,
             }

@@ -19,6 +19,7 @@ from aml_train.config import TargetConfig
 from aml_train.core.answers import MOST_PAGES, Answer, Pages, UndecodableError, decode, is_within
 from aml_train.core.errors import ServiceError
 from aml_train.core.values import dataclass
+from aml_train.jobs import SERVERLESS
 
 ML: Final = "2024-10-01-preview"
 ATTEMPTS: Final = 2
@@ -38,6 +39,7 @@ class Wanted:
         nodes: how many nodes the job needs.
         repository: the image's repository in the registry; None if no image is built.
         tasks: whether ACR Tasks of that registry build it.
+        needs_compute: whether the job cannot be serverless, as runs of the SDK v1.
     """
 
     target: TargetConfig
@@ -47,18 +49,19 @@ class Wanted:
     nodes: int = 1
     repository: str | None = None
     tasks: bool = False
+    needs_compute: bool = False
 
     @property
     def serverless(self) -> bool:
         """Whether AzureML chooses the nodes."""
         name = (self.compute or "").removeprefix("azureml:")
-        return name == "serverless" or (not name and self.size is not None)
+        return name in ("", SERVERLESS)
 
     @property
     def compute_name(self) -> str | None:
         """The compute's name, if it is one of the workspace."""
         name = (self.compute or "").removeprefix("azureml:")
-        return name if name and "/" not in name and name != "serverless" else None
+        return name if name and "/" not in name and name != SERVERLESS else None
 
 
 @dataclass(frozen=True, kw_only=True)

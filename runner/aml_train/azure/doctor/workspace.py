@@ -87,7 +87,7 @@ def check_compute(probe: Probe) -> Outcome:
     """Look the compute up, or check that it can be created."""
     wanted, cluster = probe.wanted, probe.wanted.target.cluster
     name = wanted.compute_name
-    if name == "local" or not (name or wanted.serverless or wanted.compute):
+    if name == "local" or (wanted.serverless and wanted.needs_compute):
         said = "the compute `local` is this machine" if name else "neither the target nor the job names a compute"
         return misconfigured(
             said, f"Write {probe.key('compute')}; az ml compute list {probe.at_workspace()} lists them."

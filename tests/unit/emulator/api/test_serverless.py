@@ -1,0 +1,77 @@
+"""Jobs without a compute run on the local cluster, and are shown as serverless."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import anyio
+import pytest
+
+from aml_emulator.api.admin import Admin
+from tests.unit.emulator.parts import IDENTITY, WS, Service
+
+
+@pytest.mark.parametrize("compute", [None, "", f"{WS}/computes/serverless", "azureml:serverless"])
+def test_a_serverless_job_runs_on_the_local_cluster(service: Service, compute: str | None) -> None:
+    shown = service.submit("job", computeId=compute, resources={"instanceType": "Standard_E4s_v3"}).json["properties"]
+    assert shown["computeId"] == compute
+    assert shown["queueSettings"] == {"jobTier": "Standard", "priority": None}
+    assert service.runner.submitted[0].compute == "local-cluster"
+    assert service.runner.submitted[0].notes == (
+        "compute: serverless jobs run on the cluster local-cluster.",
+        "resources.instance_type: the job runs on the cluster local-cluster, whatever its size.",
+    )
+    run = service.call("GET", f"/history/v1.0{WS}/runs/job", host=IDENTITY.api_host).json
+    assert (run["target"], run["compute"]["target"]) == ("Serverless", "Serverless")
+
+
+def test_the_tier_of_a_serverless_job_is_shown_as_sent(service: Service) -> None:
+    shown = service.submit("job", computeId=None, queueSettings={"jobTier": "Spot"}).json["properties"]
+    assert shown["queueSettings"] == {"jobTier": "Spot", "priority": None}
+
+
+def test_a_shown_serverless_job_can_be_sent_back(service: Service) -> None:
+    shown = service.submit("job", computeId=None).json["properties"]
+    again = service.call("PUT", f"{WS}/jobs/job", {"properties": {**shown, "tags": {"a": "b"}}})
+    assert (again.status, again.json["properties"]["tags"]) == (200, {"a": "b"})
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"resources": {"instanceType": "Standard_D4s"}}, "The specified VM size 'Standard_D4s' is not supported"),
+        (
+            {"resources": {"instanceType": "Standard_D64s_v3", "instanceCount": 5}, "distribution": {"distributionType": "Mpi"}},
+            "vCPU quota of 300",
+        ),
+        (
+            {"resources": {"instanceCount": 3}, "distribution": {"distributionType": "Mpi"}},
+            "exceeds the maximum node count 2 of the compute target 'local-cluster'",
+        ),
+    ],
+)  # fmt: skip
+def test_impossible_nodes_are_refused(service: Service, more: dict[str, Any], message: str) -> None:
+    answer = service.submit("job", computeId=None, **more)
+    assert answer.status == 400
+    assert message in answer.json["error"]["message"]
+
+
+def test_serverless_jobs_need_the_local_cluster(service: Service) -> None:
+    service.jobs.remove_compute("local-cluster")
+    answer = service.submit("job", computeId=None)
+    assert answer.status == 400
+    assert "'local-cluster', on which serverless jobs run here" in answer.json["error"]["message"]
+
+
+@pytest.mark.parametrize(("tier", "status"), [("Spot", 200), ("Standard", 400)])
+def test_nodes_of_the_spot_tier_can_be_taken_back(service: Service, tier: str, status: int) -> None:
+    service.submit("job", computeId=None, queueSettings={"jobTier": tier})
+    admin = Admin(
+        context=service.services, jobs=service.jobs, version="1", ca_pem="", registry_engine_name="", max_jobs=1,
+        children_alive=lambda: True,
+    )  # fmt: skip
+    given, body = anyio.run(admin.answer, "POST", "/_emulator/jobs/job/preempt")
+    assert given == status
+    if status == 400:
+        assert "the nodes of Serverless are dedicated" in json.loads(body)["error"]
