@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from aml_emulator.domain import Workspace
-from aml_emulator.identity import Federation, Roles
+from aml_emulator.identity import Federation, Grants, Roles
 from aml_emulator.network import Faults, Recorder, RequestLog
 
 logger = logging.getLogger(__name__)
@@ -41,6 +41,7 @@ class Context(Workspace):
 
     Attributes:
         roles: the roles of the one service principal.
+        grants: sign-ins of people that wait for their program.
         unsupported: the unsupported operations that were requested.
         faults: what fails on purpose.
         recorder: where answers are recorded; None for nowhere.
@@ -50,6 +51,7 @@ class Context(Workspace):
 
     federation: Federation = field(default_factory=Federation)
     roles: Roles = field(default_factory=Roles)
+    grants: Grants = field(default_factory=lambda: Grants(clock=time.time))
     unsupported: Unsupported = field(default_factory=Unsupported)
     requests: RequestLog = field(default_factory=lambda: RequestLog(clock=time.time))
     faults: Faults = field(default_factory=lambda: Faults(clock=time.time))

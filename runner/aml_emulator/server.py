@@ -34,7 +34,7 @@ from aml_emulator.executor import (
     why_unreachable,
 )
 from aml_emulator.fronts import PlainRegistry, serve_application, start_fault_fronts, start_registry_fronts
-from aml_emulator.identity import Federation, Identity, Tokens, load_or_create
+from aml_emulator.identity import Federation, Grants, Identity, Tokens, load_or_create
 from aml_emulator.network import (
     Destination,
     Faults,
@@ -254,6 +254,7 @@ def _context(
         tokens=Tokens(identity, clock=clock),
         clock=clock,
         federation=Federation(settings.data / "federation.json"),
+        grants=Grants(clock=clock),
         faults=Faults(clock=clock),
         requests=RequestLog(clock=clock),
         recorder=Recorder(settings.record) if settings.record is not None else None,

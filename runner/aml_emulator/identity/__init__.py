@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from aml_emulator.identity.federation import FederatedCredential as FederatedCredential
 from aml_emulator.identity.federation import Federation as Federation
+from aml_emulator.identity.grants import DEVICE_SECONDS as DEVICE_SECONDS
+from aml_emulator.identity.grants import Grant as Grant
+from aml_emulator.identity.grants import Grants as Grants
 from aml_emulator.identity.identity import Identity as Identity
 from aml_emulator.identity.identity import load_or_create as load_or_create
 from aml_emulator.identity.roles import BUILT_IN as BUILT_IN

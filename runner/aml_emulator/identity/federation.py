@@ -1,7 +1,9 @@
 """Federated identity credentials: the issuers and subjects that are trusted.
 
 Source: https://learn.microsoft.com/entra/workload-id/workload-identity-federation. An assertion must be signed by its issuer, and
-its issuer, audience and subject must be those of one credential, to the letter.
+its issuer, audience and subject must be those of one credential, to the letter. A subject of GitHub is one by names
+(``repo:OWNER/REPO:…``) or, since July 2026 for new repositories, one with ids (``repo:OWNER@ID/REPO@ID:…``), and a credential
+for the one does not take the other: https://learn.microsoft.com/entra/workload-id/workload-identities-github-immutable-subjects.
 """
 
 from __future__ import annotations
@@ -19,12 +21,16 @@ from aml_emulator.identity.tokens import TokenError, decode_token, unbase64
 AUDIENCE: Final = "api://AzureADTokenExchange"
 """The audience that Azure recommends, and that azure-identity's users ask for."""
 
+_DOCUMENTATION: Final = "https://learn.microsoft.com/entra/workload-id/workload-identity-federation"
 _ADVICE: Final = (
-    "Please check your federated identity credential Subject, Audience and Issuer against the presented assertion. "
-    "https://learn.microsoft.com/entra/workload-id/workload-identity-federation"
+    "Check your federated identity credential Subject, Audience and Issuer against the presented assertion. "
 )
-#: As Entra ID words it: Azure/login#515.
-_OTHER_CASE: Final = "The subject matches with case-insensitive comparison, but not with case-sensitive comparison. "
+#: As Entra ID words them: Azure/login#515 for another case, dotnet/maui#31978 for the others (2025).
+_OTHER_CASE: Final = (
+    f"The subject matches with case-insensitive comparison, but not with case-sensitive comparison. {_ADVICE}"
+    f"See documentation at: {_DOCUMENTATION}. See breaking change notification and remediation at: "
+    "https://learn.microsoft.com/en-us/entra/identity-platform/reference-breaking-changes#august-2024."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,10 +121,10 @@ class Federation:
             raise TokenError("invalid_client", "AADSTS50013: Assertion failed signature validation.")
 
 
-def _no_match(code: str, part: str, value: object, remark: str = "") -> TokenError:
+def _no_match(code: str, part: str, value: object, remark: str = f"{_ADVICE}{_DOCUMENTATION}") -> TokenError:
     return TokenError(
         "invalid_client",
-        f"AADSTS{code}: No matching federated identity record found for presented assertion {part} '{value}'. {remark}{_ADVICE}",
+        f"AADSTS{code}: No matching federated identity record found for presented assertion {part} '{value}'. {remark}",
     )
 
 

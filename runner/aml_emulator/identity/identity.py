@@ -17,6 +17,15 @@ SUBSCRIPTION_PROVIDER = "Microsoft.MachineLearningServices"
 
 
 @dataclass(frozen=True, kw_only=True)
+class Person:
+    """The one person who signs in with a browser or a device code."""
+
+    object_id: str
+    username: str
+    name: str = "Local User"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Identity:
     """The names and secrets of one emulator.
 
@@ -45,6 +54,13 @@ class Identity:
     login_server: str
     storage_account: str
     storage_key: str
+
+    @property
+    def person(self) -> Person:
+        """The one person who may sign in, the same at each start."""
+        domain = f"{self.login_server.partition('.')[0]}.onmicrosoft.com"
+        object_id = uuid.uuid5(uuid.NAMESPACE_URL, f"{self.tenant_id}/person")
+        return Person(object_id=str(object_id), username=f"you@{domain}")
 
     @property
     def api_host(self) -> str:

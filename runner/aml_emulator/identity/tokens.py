@@ -21,6 +21,10 @@ LIFETIME_SECONDS = 3599
 JOB_LIFETIME_SECONDS = 30 * 24 * 3600
 REGISTRY_REFRESH_SECONDS = 3 * 3600
 REGISTRY_ACCESS_SECONDS = 75 * 60
+REFRESH_SECONDS = 90 * 24 * 3600
+"""Of a person's refresh token: https://learn.microsoft.com/entra/identity-platform/refresh-tokens."""
+_REFRESH = "urn:aml-emulator:refresh"
+"""The audience of refresh tokens, which no service takes."""
 
 REPOSITORY_ACTIONS = frozenset({"pull", "push", "delete", "metadata_read", "metadata_write", "*"})
 """Actions of a registry token: https://github.com/Azure/acr/blob/main/docs/Token-BasicAuth.md."""
@@ -105,6 +109,60 @@ class Tokens:
     def issue(self, *, audience: str) -> str:
         """Return a token of the service principal for *audience*."""
         return self._sign(audience=audience, seconds=LIFETIME_SECONDS, extra={})
+
+    def issue_for_person(self, *, audience: str, client_id: str) -> str:
+        """Return a token of the one person, who signed in to a program, for *audience*."""
+        person = self._identity.person
+        extra = {
+            "acr": "1",
+            "appid": client_id,
+            "appidacr": "0",
+            "idtyp": "user",
+            "name": person.name,
+            "oid": person.object_id,
+            "scp": "user_impersonation",
+            "sub": person.object_id,
+            "unique_name": person.username,
+            "upn": person.username,
+        }
+        return self._sign(audience=audience, seconds=LIFETIME_SECONDS, extra=extra)
+
+    def issue_id_token(self, *, client_id: str, nonce: str) -> str:
+        """Return what a program learns of the person who signed in to it.
+
+        See https://learn.microsoft.com/entra/identity-platform/id-token-claims-reference.
+        """
+        identity, person, now = self._identity, self._identity.person, int(self._clock())
+        return self._signed(
+            {
+                "aud": client_id,
+                "iss": f"https://login.microsoftonline.com/{identity.tenant_id}/v2.0",
+                "iat": now,
+                "nbf": now,
+                "exp": now + LIFETIME_SECONDS,
+                "name": person.name,
+                **({"nonce": nonce} if nonce else {}),
+                "oid": person.object_id,
+                "preferred_username": person.username,
+                "sub": person.object_id,
+                "tid": identity.tenant_id,
+                "ver": "2.0",
+            }
+        )
+
+    def issue_refresh(self, *, client_id: str) -> str:
+        """Return a person's refresh token for a program, good for every scope."""
+        return self._sign(audience=_REFRESH, seconds=REFRESH_SECONDS, extra={"appid": client_id})
+
+    def verify_refresh(self, token: str, *, client_id: str) -> None:
+        """Return if it is a refresh token of that program.
+
+        Raises:
+            TokenError: it is another token, another program's, changed, or expired.
+        """
+        claims = self._claims(token)
+        if claims.get("aud") != _REFRESH or claims.get("appid") != client_id:
+            raise TokenError("InvalidAuthenticationToken", "It is no refresh token of this application.")
 
     def issue_for_run(self, run_id: str) -> str:
         """Return a job's token, which is valid until the run ends."""
@@ -229,6 +287,9 @@ class Tokens:
             "ver": "1.0",
             **extra,
         }
+        return self._signed(claims)
+
+    def _signed(self, claims: Mapping[str, Any]) -> str:
         head = f"{_encode({'alg': 'HS256', 'typ': 'JWT'})}.{_encode(claims)}"
         return f"{head}.{self._signature(head)}"
 

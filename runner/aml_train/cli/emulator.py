@@ -7,17 +7,15 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote, urlencode, urlsplit
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
 
 import click
 
+from aml_train.cli.emulator_request import ask_emulator, emulator_settings, running_emulator
 from aml_train.cli.result import json_option, print_result_line
-
-if TYPE_CHECKING:
-    from aml_train.local import EmulatorSettings
 
 _FAULTS: Final = ("status", "delay", "truncate", "reset", "outage")
 _FOLLOW_SECONDS: Final = 0.5
@@ -55,7 +53,7 @@ def emulator_start(environments: tuple[str, ...]) -> None:
     from aml_train.local import register_environments, start_emulator
 
     images = _images_by_pattern(environments)
-    settings = _settings()
+    settings = emulator_settings()
     info = start_emulator(settings, ConsoleListener(sys.stderr))
     register_environments(info, images)
     click.echo(f"{settings.name} is ready: workspace {info.workspace}, resource group {info.resource_group}")
@@ -71,7 +69,7 @@ def emulator_status() -> None:
     """
     from aml_train.local import emulator_status
 
-    click.echo(json.dumps(emulator_status(_settings()), indent=2))
+    click.echo(json.dumps(emulator_status(emulator_settings()), indent=2))
 
 
 @emulator.command("stop")
@@ -79,7 +77,7 @@ def emulator_stop() -> None:
     """Stop the local AzureML. Jobs, models and data are kept."""
     from aml_train.local import stop_emulator
 
-    settings = _settings()
+    settings = emulator_settings()
     click.echo(f"{settings.name} is stopped" if stop_emulator(settings) else f"{settings.name} was not running")
 
 
@@ -89,7 +87,7 @@ def emulator_reset() -> None:
     """Remove the local AzureML with everything in it."""
     from aml_train.local import reset_emulator
 
-    settings = _settings()
+    settings = emulator_settings()
     reset_emulator(settings)
     click.echo(f"{settings.name} and its data are removed")
 
@@ -100,21 +98,48 @@ def emulator_logs(*, follow: bool) -> None:
     """Print the log of the local AzureML."""
     from aml_train.local import emulator_logs
 
-    for line in emulator_logs(_settings(), follow=follow):
+    for line in emulator_logs(emulator_settings(), follow=follow):
         click.echo(line)
 
 
 @emulator.command("env")
 def emulator_env() -> None:
-    """Print variables that connect Azure SDKs, as shell exports."""
-    from aml_train.core.errors import ServiceError
-    from aml_train.local import client_environment, emulator_info, shell_exports
+    """Print variables that connect Azure SDKs, as shell exports.
 
-    settings = _settings()
-    found = emulator_info(settings)
-    if found is None:
-        raise ServiceError(f"{settings.name} does not run.", hint="Start it: aml-train emulator start")
-    click.echo(shell_exports(client_environment(found, dict(os.environ))))
+    BROWSER among them has programs that open a browser to sign you in open `aml-train emulator sign-in`, which grants at once.
+    """
+    from aml_train.local import browser_variables, client_environment, shell_exports
+
+    variables = client_environment(running_emulator(), dict(os.environ))
+    click.echo(shell_exports(variables | browser_variables(sys.executable)))
+
+
+@emulator.command("config")
+def emulator_config() -> None:
+    """Print the workspace's config.json, which from_config() reads.
+
+    \b
+    aml-train emulator config > config.json
+    """
+    info = running_emulator()
+    names = {"subscription_id": info.subscription_id, "resource_group": info.resource_group}
+    click.echo(json.dumps({**names, "workspace_name": info.workspace}, indent=4))
+
+
+@emulator.command("sign-in")
+@click.argument("address")
+def sign_in(address: str) -> None:
+    """Grant the sign-in at ADDRESS, as a browser would after your password.
+
+    Programs call it by the variable BROWSER of `aml-train emulator env`. Another address than that of a sign-in is refused, so that
+    the next browser opens it.
+    """
+    from aml_train.core.errors import InvalidError
+    from aml_train.local import answer_program, is_sign_in, sign_in_page
+
+    if not is_sign_in(address):
+        raise InvalidError("It is no address of a sign-in.", hint="Such as https://login.microsoftonline.com/….")
+    answer_program(*sign_in_page(running_emulator(), address))
 
 
 @emulator.command("open")
@@ -126,12 +151,8 @@ def open_page(job: str | None, *, only_print: bool) -> None:
     Prints its address and, on a terminal, opens it in a browser; with JOB, the page of that job. Only browsers on this machine have
     access; from elsewhere, forward the port: ssh -L 7380:127.0.0.1:7380 HOST.
     """
-    from aml_train.core.errors import ServiceError
-    from aml_train.local import emulator_info
-
-    settings = _settings()
-    if emulator_info(settings) is None:
-        raise ServiceError(f"{settings.name} does not run.", hint="Start it: aml-train emulator start")
+    running_emulator()
+    settings = emulator_settings()
     address = f"{settings.page_origin}/ui/" + (f"runs/{quote(job, safe='')}" if job else "")
     click.echo(address)
     if sys.stdout.isatty() and not only_print and click.launch(address) != 0:
@@ -147,7 +168,7 @@ def requests(*, follow: bool, lines: int, as_json: bool) -> None:
 
     Each line has the time, the answer's status, the duration, and the request.
     """
-    answer = _request("requests", {"limit": lines})
+    answer = ask_emulator("requests", {"limit": lines})
     while True:
         for entry in answer["requests"]:
             if as_json:
@@ -157,7 +178,7 @@ def requests(*, follow: bool, lines: int, as_json: bool) -> None:
         if not follow:
             return
         time.sleep(_FOLLOW_SECONDS)
-        answer = _request("requests", {"since": answer["total"]})
+        answer = ask_emulator("requests", {"since": answer["total"]})
 
 
 @emulator.command("clean")
@@ -174,7 +195,7 @@ def clean(*, older_than: str, keep: int, dry_run: bool) -> None:
     """
     from aml_train.core.text import size
 
-    answer = _request(
+    answer = ask_emulator(
         "clean",
         {"older_than": _seconds(older_than), "keep": keep, "dry_run": "1" if dry_run else None},
         method="POST",
@@ -225,21 +246,21 @@ def fault_add(kind: str, *, after: bool, **given: Any) -> None:
     (the connection breaks), or `outage` (the host cannot be connected to). Outages can hit any host, the other faults
     only Azure's hosts. When faults change, open connections are closed once.
     """
-    answer = _request("faults", {"kind": kind, "after": "true" if after else None, **given}, method="POST")
+    answer = ask_emulator("faults", {"kind": kind, "after": "true" if after else None, **given}, method="POST")
     click.echo(f"fault {answer['id']} is active; clear it: aml-train emulator fault clear {answer['id']}")
 
 
 @fault.command("list")
 def fault_list() -> None:
     """Print the active faults, with the number of requests that each has hit, as JSON."""
-    click.echo(json.dumps(_request("faults")["faults"], indent=2))
+    click.echo(json.dumps(ask_emulator("faults")["faults"], indent=2))
 
 
 @fault.command("clear")
 @click.argument("number", type=int, required=False)
 def fault_clear(number: int | None) -> None:
     """Remove fault NUMBER, or all of them."""
-    removed = _request("faults", {"id": number}, method="DELETE")["removed"]
+    removed = ask_emulator("faults", {"id": number}, method="DELETE")["removed"]
     click.echo(f"{removed} removed")
 
 
@@ -261,20 +282,20 @@ def role() -> None:
 @click.argument("roles", nargs=-1)
 def role_set(place: str, roles: tuple[str, ...]) -> None:
     """Replace the roles at PLACE by ROLES, such as AcrPull; without ROLES by none."""
-    found = _request("roles", {"place": place, "roles": ",".join(roles)}, method="POST")
+    found = ask_emulator("roles", {"place": place, "roles": ",".join(roles)}, method="POST")
     click.echo(json.dumps(found["roles"], indent=2))
 
 
 @role.command("list")
 def role_list() -> None:
     """Print the roles by place, as JSON."""
-    click.echo(json.dumps(_request("roles")["roles"], indent=2))
+    click.echo(json.dumps(ask_emulator("roles")["roles"], indent=2))
 
 
 @role.command("clear")
 def role_clear() -> None:
     """Restore the roles of the beginning: everything is allowed."""
-    click.echo(json.dumps(_request("roles", method="DELETE")["roles"], indent=2))
+    click.echo(json.dumps(ask_emulator("roles", method="DELETE")["roles"], indent=2))
 
 
 @emulator.group("job")
@@ -293,7 +314,7 @@ def job() -> None:
 @click.option("--force", is_flag=True, help="Also on a cluster whose nodes are dedicated.")
 def preempt(name: str, *, force: bool) -> None:
     """Preempt job NAME, which waits or runs on a cluster of low priority."""
-    _request(f"jobs/{quote(name, safe='')}/preempt", {"force": "1" if force else None}, method="POST")
+    ask_emulator(f"jobs/{quote(name, safe='')}/preempt", {"force": "1" if force else None}, method="POST")
     click.echo(f"{name} is preempted")
 
 
@@ -303,7 +324,7 @@ def preempt(name: str, *, force: bool) -> None:
 @click.option("--message", help="The error's message.")
 def fail(name: str, *, code: str | None, message: str | None) -> None:
     """Fail job NAME."""
-    _request(f"jobs/{quote(name, safe='')}/fail", {"code": code, "message": message}, method="POST")
+    ask_emulator(f"jobs/{quote(name, safe='')}/fail", {"code": code, "message": message}, method="POST")
     click.echo(f"{name} fails")
 
 
@@ -312,7 +333,7 @@ def fail(name: str, *, code: str | None, message: str | None) -> None:
 @click.argument("status", required=False)
 def show(name: str, status: str | None) -> None:
     """Let job NAME show STATUS instead of its state; without STATUS, its state again."""
-    answer = _request(f"jobs/{quote(name, safe='')}/show", {"status": status}, method="POST")
+    answer = ask_emulator(f"jobs/{quote(name, safe='')}/show", {"status": status}, method="POST")
     click.echo(f"{name} shows {answer['status']}")
 
 
@@ -333,20 +354,20 @@ def environment() -> None:
 @click.argument("image")
 def environment_add(pattern: str, image: str) -> None:
     """Use IMAGE for the curated environments that match PATTERN."""
-    found = _request("environments", {"pattern": pattern, "image": image}, method="POST")
+    found = ask_emulator("environments", {"pattern": pattern, "image": image}, method="POST")
     click.echo(json.dumps(found["environments"], indent=2))
 
 
 @environment.command("list")
 def environment_list() -> None:
     """Show the images by pattern; the first match counts."""
-    click.echo(json.dumps(_request("environments")["environments"], indent=2))
+    click.echo(json.dumps(ask_emulator("environments")["environments"], indent=2))
 
 
 @environment.command("clear")
 def environment_clear() -> None:
     """Remove all images from the list."""
-    found = _request("environments", method="DELETE")
+    found = ask_emulator("environments", method="DELETE")
     click.echo(json.dumps(found["environments"], indent=2))
 
 
@@ -389,53 +410,20 @@ def data_map(address: str, local: str) -> None:
     place = Place(storage=workspace.storage(_DATA_STORE), path=path, address=address)
     moved("sent", lambda tally: place.upload(local, tally))
     uri = f"azureml://datastores/{_DATA_STORE}/paths/{path}"
-    click.echo(json.dumps(_request("data", {"address": address, "uri": uri}, method="POST")["data"], indent=2))
+    click.echo(json.dumps(ask_emulator("data", {"address": address, "uri": uri}, method="POST")["data"], indent=2))
 
 
 @data.command("list")
 def data_list() -> None:
     """Show the addresses, and the copy that replaces each."""
-    click.echo(json.dumps(_request("data")["data"], indent=2))
+    click.echo(json.dumps(ask_emulator("data")["data"], indent=2))
 
 
 @data.command("remove")
 @click.argument("address")
 def data_remove(address: str) -> None:
     """Remove ADDRESS from the list, and delete its copy."""
-    click.echo(json.dumps(_request("data", {"address": address}, method="DELETE")["data"], indent=2))
-
-
-def _settings() -> EmulatorSettings:
-    from aml_train.local import EmulatorSettings
-
-    return EmulatorSettings.from_environment(dict(os.environ))
-
-
-def _request(
-    path: str, query: Mapping[str, object] | None = None, *, method: str = "GET", seconds: float = 60.0
-) -> dict[str, Any]:
-    """Send an admin request to the running local AzureML; return its answer.
-
-    Entries of *query* that are None are left out.
-
-    Raises:
-        InvalidError: it refuses the request.
-        ServiceError: it does not run, or fails.
-    """
-    from aml_train.core.errors import InvalidError, ServiceError
-    from aml_train.local import request_admin
-
-    settings = _settings()
-    given = {name: value for name, value in (query or {}).items() if value is not None}
-    answer = request_admin(settings, f"{path}?{urlencode(given)}" if given else path, method=method, seconds=seconds)
-    if answer is None:
-        raise ServiceError(f"{settings.name} does not run.", hint="Start it: aml-train emulator start")
-    status, value = answer
-    if status in (400, 404):
-        raise InvalidError(f"{settings.name} refused the request: {value.get('error', status)}.")
-    if status >= 400:
-        raise ServiceError(f"{settings.name} failed: {value.get('error', status)}.", hint="aml-train emulator logs")
-    return value
+    click.echo(json.dumps(ask_emulator("data", {"address": address}, method="DELETE")["data"], indent=2))
 
 
 def _images_by_pattern(texts: Sequence[str]) -> dict[str, str]:

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from aml_train.local.admin import emulator_info as emulator_info
     from aml_train.local.admin import register_environments as register_environments
     from aml_train.local.admin import request_admin as request_admin
+    from aml_train.local.browser import answer_program as answer_program
+    from aml_train.local.browser import browser_variables as browser_variables
+    from aml_train.local.browser import is_sign_in as is_sign_in
+    from aml_train.local.browser import sign_in_page as sign_in_page
     from aml_train.local.environment import client_environment as client_environment
     from aml_train.local.environment import shell_exports as shell_exports
     from aml_train.local.lifecycle import emulator_logs as emulator_logs
@@ -28,6 +32,10 @@ _MODULES = {
     "emulator_info": "admin",
     "register_environments": "admin",
     "request_admin": "admin",
+    "answer_program": "browser",
+    "browser_variables": "browser",
+    "is_sign_in": "browser",
+    "sign_in_page": "browser",
     "client_environment": "environment",
     "shell_exports": "environment",
     "emulator_logs": "lifecycle",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -11,6 +12,8 @@ from click.testing import CliRunner
 from aml_train.cli.main import cli
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.local import admin as emulator_admin
+from aml_train.local import browser
+from tests.unit.local.test_environment import ANSWER
 
 ENTRY = {
     "number": 7,
@@ -145,3 +148,23 @@ def test_an_address_that_is_none_is_refused_before_anything_is_sent(admin: Admin
         run("data", "map", address, ".")
     assert "https://ACCOUNT.blob.core.windows.net" in str(caught.value.hint)
     assert admin.asked == []
+
+
+def test_config_is_what_from_config_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(emulator_admin, "request_admin", lambda settings, path: (200, ANSWER))
+    assert json.loads(run("config")) == {
+        "subscription_id": "subscription",
+        "resource_group": "aml-local",
+        "workspace_name": "local",
+    }
+
+
+def test_a_browser_grants_sign_ins_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[str, dict[str, str]]] = []
+    monkeypatch.setattr(emulator_admin, "request_admin", lambda settings, path: (200, ANSWER))
+    monkeypatch.setattr(browser, "sign_in_page", lambda info, address: (address, {"code": info.workspace}))
+    monkeypatch.setattr(browser, "answer_program", lambda goal, fields: sent.append((goal, fields)))
+    run("sign-in", "https://login.microsoftonline.com/x")
+    assert sent == [("https://login.microsoftonline.com/x", {"code": "local"})]
+    with pytest.raises(InvalidError, match="no address of a sign-in"):
+        run("sign-in", "https://example.com")

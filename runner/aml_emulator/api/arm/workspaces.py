@@ -38,6 +38,7 @@ def routes(context: Context) -> Sequence[Route]:
         Route(method="GET", path="/metadata/endpoints", handler=workspaces.endpoints, open=True),
         Route(method="GET", path="/discovery", handler=workspaces.discovery, open=True),
         Route(method="GET", path="/discovery/workspaces/{id}", handler=workspaces.discovery, open=True),
+        Route(method="GET", path="/tenants", handler=workspaces.tenants),
         Route(method="GET", path="/subscriptions", handler=workspaces.subscriptions),
         Route(method="GET", path="/subscriptions/{sub}", handler=workspaces.subscription),
         Route(
@@ -111,6 +112,28 @@ class Workspaces:
         del call
         api = f"https://{self._context.identity.api_host}"
         return {**dict.fromkeys(DISCOVERED, api), "studio": "https://ml.azure.com"}
+
+    def tenants(self, call: Call) -> dict[str, Any]:
+        """Return the tenants that the caller may sign in to: one.
+
+        See https://learn.microsoft.com/rest/api/resources/tenants/list.
+        """
+        del call
+        identity = self._context.identity
+        domain = identity.person.username.partition("@")[2]
+        return {
+            "value": [
+                {
+                    "id": f"/tenants/{identity.tenant_id}",
+                    "tenantId": identity.tenant_id,
+                    "displayName": "The local AzureML",
+                    "defaultDomain": domain,
+                    "domains": [domain],
+                    "tenantCategory": "Home",
+                    "tenantType": "AAD",
+                }
+            ]
+        }
 
     def subscriptions(self, call: Call) -> dict[str, Any]:
         """Return the subscriptions: one."""

@@ -55,10 +55,10 @@ def test_as_long_as_nothing_is_configured_only_the_audience_counts() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"iss": "https://other"}, "AADSTS700211: No matching federated identity record found for presented assertion issuer 'https://other'. Please"),
-        ({"aud": "other"}, "AADSTS700212: No matching federated identity record found for presented assertion audience 'other'. Please"),
-        ({"sub": "repo:octo/digits:pull_request"}, "AADSTS700213: No matching federated identity record found for presented assertion subject 'repo:octo/digits:pull_request'. Please"),
-        ({"sub": SUBJECT.upper()}, f"AADSTS7002138: No matching federated identity record found for presented assertion subject '{SUBJECT.upper()}'. The subject matches with case-insensitive comparison, but not with case-sensitive comparison. Please"),
+        ({"iss": "https://other"}, "AADSTS700211: No matching federated identity record found for presented assertion issuer 'https://other'. Check your federated identity credential"),
+        ({"aud": "other"}, "AADSTS700212: No matching federated identity record found for presented assertion audience 'other'. Check your federated identity credential"),
+        ({"sub": "repo:octo/digits:pull_request"}, "AADSTS700213: No matching federated identity record found for presented assertion subject 'repo:octo/digits:pull_request'. Check your federated identity credential"),
+        ({"sub": SUBJECT.upper()}, f"AADSTS7002138: No matching federated identity record found for presented assertion subject '{SUBJECT.upper()}'. The subject matches with case-insensitive comparison, but not with case-sensitive comparison. Check your federated identity credential"),
         ({"key": rsa.generate_private_key(public_exponent=65537, key_size=2048)}, "AADSTS50013: Assertion failed signature validation."),
     ],
 )  # fmt: skip
@@ -69,6 +69,20 @@ def test_issuer_audience_subject_and_signature_must_fit(changes: dict[str, Any],
     with pytest.raises(TokenError) as caught:
         federation.check(token(**changes))
     assert caught.value.message.startswith(message)
+
+
+BY_NAME = "repo:octo/digits:environment:prod"
+BY_ID = "repo:octo@583231/digits@1296269:environment:prod"
+
+
+@pytest.mark.parametrize("subject", [BY_NAME, BY_ID])
+def test_both_forms_of_github_s_subject_are_trusted_to_the_letter(subject: str) -> None:
+    trusting(subject=subject).check(token(sub=subject))
+    other = BY_ID if subject == BY_NAME else BY_NAME
+    with pytest.raises(TokenError, match=rf"AADSTS700213: .* assertion subject '{other}'\. Check your federated"):
+        trusting(subject=subject).check(token(sub=other))
+    with pytest.raises(TokenError, match=r"AADSTS7002138: .* not with case-sensitive comparison\. Check your"):
+        trusting(subject=subject.replace("octo", "Octo")).check(token(sub=subject))
 
 
 def test_without_keys_the_signature_does_not_count() -> None:

@@ -1,0 +1,177 @@
+"""Entra ID's refusals, as its token service words them.
+
+Codes and causes: https://learn.microsoft.com/entra/identity-platform/reference-error-codes; the body's members:
+https://learn.microsoft.com/entra/identity-platform/v2-oauth2-client-creds-grant-flow#error-response. Every text ends with
+a trace id, a correlation id and a time, which clients print and strip.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from typing import Any, Final, Literal
+
+from aml_emulator.api.routing import Reply
+
+_CODE = re.compile(r"AADSTS(\d+)")
+
+
+class EntraError(Exception):
+    """A sign-in that is refused.
+
+    Args:
+        error: OAuth's word for it.
+        text: begins with the code, ``AADSTS700016: …``.
+    """
+
+    def __init__(self, error: str, text: str) -> None:
+        super().__init__(text)
+        self.error = error
+        self.text = text
+
+    @property
+    def status(self) -> int:
+        """The answer's status: 401 if the credential is the reason."""
+        return 401 if self.error == "invalid_client" else 400
+
+    def body(self, now: float) -> dict[str, Any]:
+        """Return the answer's body; *now* is in seconds since the epoch."""
+        trace, correlation = str(uuid.uuid4()), str(uuid.uuid4())
+        moment = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(now))
+        codes = [int(code) for code in _CODE.findall(self.text)[:1]]
+        text = f"{self.text} Trace ID: {trace} Correlation ID: {correlation} Timestamp: {moment}"
+        return {
+            "error": self.error,
+            "error_description": text,
+            "error_codes": codes,
+            "timestamp": moment,
+            "trace_id": trace,
+            "correlation_id": correlation,
+            **({"error_uri": f"https://login.microsoftonline.com/error?code={codes[0]}"} if codes else {}),
+        }
+
+    def reply(self, now: float) -> Reply:
+        """Return the answer of the token endpoint."""
+        return Reply(status=self.status, value=self.body(now))
+
+
+def unknown_tenant(tenant: str) -> EntraError:
+    """Return the refusal of a tenant that is not the one."""
+    return EntraError(
+        "invalid_request",
+        f"AADSTS90002: Tenant '{tenant}' not found. Check to make sure you have the correct tenant ID and are signing into"
+        " the correct cloud. Check with your subscription administrator, this may happen if there are no active"
+        " subscriptions for the tenant.",
+    )
+
+
+def unknown_application(client_id: str, tenant: str) -> EntraError:
+    """Return the refusal of an application that the tenant does not have."""
+    return EntraError(
+        "unauthorized_client",
+        f"AADSTS700016: Application with identifier '{client_id}' was not found in the directory '{tenant}'. This can happen"
+        " if the application has not been installed by the administrator of the tenant or consented to by any user in the"
+        " tenant. You may have sent your authentication request to the wrong tenant.",
+    )
+
+
+def wrong_secret(client_id: str) -> EntraError:
+    """Return the refusal of a client secret."""
+    return EntraError(
+        "invalid_client",
+        "AADSTS7000215: Invalid client secret provided. Ensure the secret being sent in the request is the client secret"
+        f" value, not the client secret ID, for a secret added to app '{client_id}'.",
+    )
+
+
+def missing_credential() -> EntraError:
+    """Return the refusal of an application that must prove its own identity."""
+    return EntraError(
+        "invalid_client",
+        "AADSTS7000218: The request body must contain the following parameter: 'client_assertion' or 'client_secret'.",
+    )
+
+
+def missing_parameter(name: str) -> EntraError:
+    """Return the refusal of a request without one of its parameters."""
+    return EntraError(
+        "invalid_request", f"AADSTS900144: The request body must contain the following parameter: '{name}'."
+    )
+
+
+def wrong_scope(scope: str) -> EntraError:
+    """Return the refusal of a service principal's scope that is no resource's default."""
+    return EntraError(
+        "invalid_scope",
+        f"AADSTS1002012: The provided value for scope {scope} is not valid. Client credential flows must have a scope value"
+        " with /.default suffixed to the resource identifier (application ID URI).",
+    )
+
+
+def unsupported_grant(grant: str) -> EntraError:
+    """Return the refusal of a grant type."""
+    return EntraError(
+        "unsupported_grant_type", f"AADSTS70003: The app requested an unsupported grant type '{grant}'."
+    )
+
+
+def wrong_redirect(uri: str, client_id: str) -> EntraError:
+    """Return the refusal of an address of another machine for the code."""
+    return EntraError(
+        "invalid_request",
+        f"AADSTS50011: The redirect URI '{uri}' specified in the request does not match the redirect URIs configured for the"
+        f" application '{client_id}'. Make sure the redirect URI sent in the request matches one added to your application in"
+        " the Azure portal.",
+    )
+
+
+def blocked_from_job() -> EntraError:
+    """Return the refusal of a person's sign-in in a job, where no person is."""
+    return EntraError(
+        "access_denied",
+        "AADSTS53003: Access has been blocked by Conditional Access policies. The access policy does not allow token"
+        " issuance. In a job the local AzureML grants no sign-in of a person: use the job's own identity.",
+    )
+
+
+Cause = Literal["used", "expired", "malformed", "verifier", "refresh", "expired device", "device"]
+
+_GRANTS: Final[dict[Cause, tuple[str, str]]] = {
+    "used": (
+        "invalid_grant",
+        (
+            "AADSTS54005: OAuth2 Authorization code was already redeemed, please retry with a new valid code or use an"
+            " existing refresh token."
+        ),
+    ),
+    "expired": (
+        "invalid_grant",
+        (
+            "AADSTS70008: The provided authorization code or refresh token has expired due to inactivity. Send a new"
+            " interactive authorization request for this user and resource."
+        ),
+    ),
+    "malformed": ("invalid_grant", "AADSTS9002313: Invalid request. Request is malformed or invalid."),
+    "verifier": (
+        "invalid_grant",
+        "AADSTS501481: The Code_Verifier does not match the code_challenge supplied in the authorization request.",
+    ),
+    "refresh": (
+        "invalid_grant",
+        "AADSTS70000: The provided value for the input parameter 'refresh_token' is not valid.",
+    ),
+    "expired device": (
+        "expired_token",
+        "AADSTS70020: The provided value for the input parameter 'device_code' is not valid. This device code has expired.",
+    ),
+    "device": (
+        "bad_verification_code",
+        "AADSTS70018: The provided value for the input parameter 'device_code' is not valid.",
+    ),
+}
+
+
+def refused_grant(cause: Cause) -> EntraError:
+    """Return the refusal of a code or of a refresh token."""
+    return EntraError(*_GRANTS[cause])

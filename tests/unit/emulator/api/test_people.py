@@ -1,0 +1,282 @@
+"""The sign-in of people: granted at once, refused in Entra ID's words."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import pytest
+
+from aml_emulator.identity.grants import CODE_SECONDS, DEVICE_SECONDS, MOST_GRANTS, Grants
+from aml_emulator.identity.tokens import REFRESH_SECONDS, decode_token
+from tests.unit.emulator.parts import IDENTITY, WS, Answer, Clock, Service
+
+LOGIN = "login.microsoftonline.com"
+AZURE_CLI = "04b07795-8ddb-461a-bbee-02f9e1bf7b46"
+SCOPE = "https://management.core.windows.net//.default openid profile offline_access"
+REDIRECT = "http://localhost:8400"
+VERIFIER = "v" * 43
+CHALLENGE = base64.urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest()).rstrip(b"=").decode()
+
+
+def page(service: Service, *, tenant: str = "organizations", from_job: bool = False, **changes: Any) -> Answer:
+    asked: dict[str, Any] = {
+        "client_id": AZURE_CLI,
+        "response_type": "code",
+        "redirect_uri": REDIRECT,
+        "scope": SCOPE,
+        "state": "the state",
+        "nonce": "n",
+        "code_challenge": CHALLENGE,
+        "code_challenge_method": "S256",
+        "response_mode": "form_post",
+    }
+    query = urlencode({name: value for name, value in {**asked, **changes}.items() if value})
+    path = f"/{tenant}/oauth2/v2.0/authorize?{query}"
+    return service.call("GET", path, host=LOGIN, token=None, from_job=from_job)
+
+
+def fields(answer: Answer) -> dict[str, str]:
+    """Return the hidden fields of the page's form."""
+    found = re.findall(r'name="(\w+)" value="([^"]*)"', answer.body.decode())
+    return {name: html.unescape(value) for name, value in found}
+
+
+def ask(service: Service, path: str, *, tenant: str = "organizations", from_job: bool = False, **form: Any) -> Answer:
+    content = urlencode(form).encode()
+    return service.call(
+        "POST", f"/{tenant}/oauth2/v2.0/{path}", content=content, host=LOGIN, token=None, from_job=from_job
+    )
+
+
+def redeem(service: Service, code: str, **changes: Any) -> Answer:
+    form: dict[str, Any] = {
+        "grant_type": "authorization_code",
+        "client_id": AZURE_CLI,
+        "code": code,
+        "redirect_uri": REDIRECT,
+        "code_verifier": VERIFIER,
+        "scope": SCOPE,
+    }
+    return ask(service, "token", **{**form, **changes})
+
+
+def device(service: Service, **changes: Any) -> Any:
+    form: dict[str, Any] = {"client_id": AZURE_CLI, "scope": SCOPE, **changes}
+    return ask(service, "devicecode", **form)
+
+
+def code_of(error: Any) -> int:
+    (code,) = error["error_codes"]
+    assert error["error_description"].startswith(f"AADSTS{code}: ")
+    assert f"Trace ID: {error['trace_id']} Correlation ID: {error['correlation_id']}" in error["error_description"]
+    assert error["error_uri"].endswith(f"code={code}")
+    return int(code)
+
+
+def test_the_page_sends_a_code_to_the_program_at_once(service: Service) -> None:
+    answer = page(service)
+    assert (answer.status, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert f'method="POST" name="hiddenform" action="{REDIRECT}"' in answer.body.decode()
+    sent = fields(answer)
+    assert sent["state"] == "the state"
+    tokens = redeem(service, sent["code"]).json
+    assert service.call("GET", WS, token=tokens["access_token"]).json["name"] == "local"
+    claims = decode_token(tokens["id_token"])[1]
+    assert (claims["aud"], claims["nonce"], claims["tid"]) == (AZURE_CLI, "n", IDENTITY.tenant_id)
+    assert claims["preferred_username"] == IDENTITY.person.username == "you@amllocal.onmicrosoft.com"
+    access = decode_token(tokens["access_token"])[1]
+    assert (access["aud"], access["scp"], access["idtyp"]) == (
+        "https://management.core.windows.net",
+        "user_impersonation",
+        "user",
+    )
+    assert access["oid"] == IDENTITY.person.object_id != IDENTITY.object_id
+    info = json.loads(base64.urlsafe_b64decode(tokens["client_info"] + "=="))
+    assert info == {"uid": IDENTITY.person.object_id, "utid": IDENTITY.tenant_id}
+    assert "https://management.core.windows.net//.default" in tokens["scope"].split()
+
+
+@pytest.mark.parametrize(("mode", "mark"), [("query", "?"), ("", "?"), ("fragment", "#")])
+def test_a_code_in_the_address(service: Service, mode: str, mark: str) -> None:
+    answer = page(service, response_mode=mode)
+    address, _, sent = answer.headers["location"].partition(mark)
+    assert (answer.status, address) == (302, REDIRECT)
+    assert parse_qs(sent)["state"] == ["the state"]
+    assert redeem(service, parse_qs(sent)["code"][0]).status == 200
+
+
+def test_another_type_of_response_is_refused_to_the_program(service: Service) -> None:
+    location = page(service, response_type="id_token", response_mode="query").headers["location"]
+    assert parse_qs(urlsplit(location).query)["error"] == ["unsupported_response_type"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"client_id": "other"}, 700016),
+        ({"client_id": IDENTITY.client_id}, 7000218),
+        ({"tenant": "other"}, 90002),
+        ({"redirect_uri": "https://example.com"}, 50011),
+        ({"redirect_uri": "http://you@localhost"}, 50011),
+        ({"redirect_uri": "http://localhost:1/\r\nX: y"}, 50011),
+        ({"redirect_uri": ""}, 50011),
+        ({"redirect_uri": "http://[x"}, 50011),
+    ],
+)
+def test_the_page_shows_why_it_refuses(service: Service, changes: dict[str, Any], code: int) -> None:
+    answer = page(service, **changes)
+    assert (answer.status, answer.headers["content-type"]) == (400, "text/html; charset=utf-8")
+    assert f"AADSTS{code}: " in answer.body.decode()
+    assert "location" not in answer.headers
+
+
+def test_what_the_page_shows_is_escaped(service: Service) -> None:
+    assert b"<script>" not in page(service, client_id="<script>").body
+    state = '"><script>'
+    assert fields(page(service, state=state))["state"] == state
+    assert page(service, state=state).body.count(b"<script>") == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "error", "code"),
+    [
+        ({"code": "x"}, 400, "invalid_grant", 9002313),
+        ({"client_id": "aebc6443-996d-45c2-90f0-388ff96faa56"}, 400, "invalid_grant", 9002313),
+        ({"client_id": "other"}, 400, "unauthorized_client", 700016),
+        ({"client_id": IDENTITY.client_id}, 401, "invalid_client", 7000218),
+        ({"redirect_uri": "http://localhost:8401"}, 400, "invalid_request", 50011),
+        ({"code_verifier": "x"}, 400, "invalid_grant", 501481),
+        ({"code_verifier": ""}, 400, "invalid_grant", 501481),
+    ],
+)
+def test_a_code_that_is_not_redeemed(
+    service: Service, changes: dict[str, Any], status: int, error: str, code: int
+) -> None:
+    answer = redeem(service, **{"code": fields(page(service))["code"], **changes})
+    assert (answer.status, answer.json["error"], code_of(answer.json)) == (status, error, code)
+
+
+def test_a_code_is_redeemed_once_and_in_time(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = fields(page(service))["code"]
+    assert redeem(service, code).status == 200
+    assert code_of(redeem(service, code).json) == 54005
+    late = fields(page(service))["code"]
+    monkeypatch.setattr(service.services.grants, "_clock", lambda: float(2**40))
+    assert code_of(redeem(service, late).json) == 70008
+
+
+def test_a_plain_challenge(service: Service) -> None:
+    code = fields(page(service, code_challenge="abc", code_challenge_method=""))["code"]
+    assert redeem(service, code, code_verifier="abc").status == 200
+
+
+def test_a_device_code_is_granted_at_once(service: Service) -> None:
+    flow = device(service).json
+    assert flow["user_code"] in flow["message"]
+    assert (flow["expires_in"], flow["interval"]) == (DEVICE_SECONDS, 5)
+    form: dict[str, Any] = {"grant_type": "urn:ietf:params:oauth:grant-type:device_code", "client_id": AZURE_CLI}
+    tokens = ask(service, "token", **form, device_code=flow["device_code"]).json
+    assert service.call("GET", "/tenants", token=tokens["access_token"]).json["value"][0]["tenantId"] == (
+        IDENTITY.tenant_id
+    )
+    again = ask(service, "token", **form, device_code=flow["device_code"]).json
+    assert (again["error"], code_of(again)) == ("bad_verification_code", 70018)
+    assert code_of(device(service, client_id="other").json) == 700016
+    assert code_of(device(service, scope="").json) == 900144
+
+
+def test_a_device_code_expires(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = device(service).json["device_code"]
+    monkeypatch.setattr(service.services.grants, "_clock", lambda: float(2**40))
+    answer = ask(service, "token", grant_type="device_code", client_id=AZURE_CLI, device_code=code).json
+    assert (answer["error"], code_of(answer)) == ("expired_token", 70020)
+
+
+def test_a_refresh_token_gives_tokens_for_another_service(service: Service) -> None:
+    tokens = redeem(service, fields(page(service))["code"]).json
+    form: dict[str, Any] = {
+        "grant_type": "refresh_token",
+        "client_id": AZURE_CLI,
+        "scope": "https://storage.azure.com/.default",
+    }
+    again = ask(service, "token", tenant=IDENTITY.tenant_id, **form, refresh_token=tokens["refresh_token"])
+    assert decode_token(again.json["access_token"])[1]["aud"] == "https://storage.azure.com"
+    for wrong in ("x", tokens["access_token"]):
+        assert code_of(ask(service, "token", **form, refresh_token=wrong).json) == 70000
+    service.clock.now += REFRESH_SECONDS
+    assert code_of(ask(service, "token", **form, refresh_token=tokens["refresh_token"]).json) == 70008
+
+
+def test_no_service_takes_a_refresh_token_or_an_id_token(service: Service) -> None:
+    tokens = redeem(service, fields(page(service))["code"]).json
+    for name in ("refresh_token", "id_token"):
+        assert service.call("GET", WS, token=tokens[name]).status == 401
+
+
+def test_a_job_signs_in_no_person(service: Service) -> None:
+    """Else it had more rights than its own token gives it."""
+    code = fields(page(service))["code"]
+    assert b"AADSTS53003" in page(service, from_job=True).body
+    for answer in (
+        ask(service, "devicecode", from_job=True, client_id=AZURE_CLI, scope=SCOPE),
+        ask(service, "token", from_job=True, client_id=AZURE_CLI, grant_type="authorization_code", code=code),
+        ask(service, "token", from_job=True, client_id=AZURE_CLI, grant_type="refresh_token", refresh_token="x"),
+    ):
+        assert (answer.status, answer.json["error"], code_of(answer.json)) == (400, "access_denied", 53003)
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "code", "words"),
+    [
+        (
+            {"client_id": "x"},
+            400,
+            700016,
+            f"'x' was not found in the directory '{IDENTITY.tenant_id}'. This can happen",
+        ),
+        ({"client_secret": "x"}, 401, 7000215, f"for a secret added to app '{IDENTITY.client_id}'."),
+        ({"client_secret": ""}, 401, 7000218, "'client_assertion' or 'client_secret'."),
+        ({"grant_type": "password"}, 400, 70003, "unsupported grant type 'password'."),
+        ({"scope": "https://management.azure.com/x"}, 400, 1002012, "suffixed to the resource identifier"),
+        ({"scope": ""}, 400, 900144, "parameter: 'scope'."),
+        ({"tenant": "other"}, 400, 90002, "Tenant 'other' not found. Check to make sure"),
+    ],
+)
+def test_a_service_principal_is_refused_in_entra_s_words(
+    service: Service, changes: dict[str, Any], status: int, code: int, words: str
+) -> None:
+    form: dict[str, Any] = {
+        "tenant": IDENTITY.tenant_id,
+        "grant_type": "client_credentials",
+        "client_id": IDENTITY.client_id,
+        "client_secret": IDENTITY.client_secret,
+        "scope": "https://management.azure.com/.default",
+    }
+    answer = ask(service, "token", **{**form, **changes})
+    assert (answer.status, code_of(answer.json)) == (status, code)
+    assert words in answer.json["error_description"]
+
+
+def test_no_tenant_is_the_issuer_where_any_may_sign_in(service: Service) -> None:
+    for tenant, issuer in (("organizations", "{tenantid}"), (IDENTITY.tenant_id, IDENTITY.tenant_id)):
+        path = f"/{tenant}/v2.0/.well-known/openid-configuration"
+        found = service.call("GET", path, host=LOGIN, token=None).json
+        assert found["issuer"] == f"https://{LOGIN}/{issuer}/v2.0"
+        assert found["device_authorization_endpoint"] == f"https://{LOGIN}/{tenant}/oauth2/v2.0/devicecode"
+
+
+def test_codes_are_few() -> None:
+    clock = Clock()
+    grants = Grants(clock=clock)
+    codes = [grants.add("device_code", client_id="c", scope="s") for _ in range(MOST_GRANTS + 1)]
+    assert grants.redeem("device_code", codes[0], client_id="c")[0] == "unknown"
+    assert grants.redeem("authorization_code", codes[1], client_id="c")[0] == "unknown"
+    assert grants.redeem("device_code", codes[1], client_id="c")[0] == "granted"
+    clock.now += CODE_SECONDS + DEVICE_SECONDS
+    assert grants.redeem("device_code", codes[2], client_id="c")[0] == "expired"
