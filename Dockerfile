@@ -37,9 +37,10 @@ RUN python -m venv --without-pip /opt/aml-train \
 WORKDIR /opt/aml-train/lib/python3.11/site-packages
 RUN compile="/opt/aml-train/bin/python -m compileall -q -f --invalidation-mode unchecked-hash" \
     && $compile -x '^[.]/(azure/mgmt|azureml/_vendor|pygments)/' . \
-    && /opt/aml-train/bin/python -I -B -c "import sys, azure.ai.ml, azureml.core; \
-print(*[module.__file__ for module in list(sys.modules.values()) if getattr(module, '__file__', None)], sep='\\n')" \
-        | grep "^$PWD/.*[.]py$" > /build/imported.txt \
+    && /opt/aml-train/bin/python -I -B -c "import os, sys, azure.ai.ml, azureml.core; \
+files = [getattr(module, '__file__', None) or '' for module in list(sys.modules.values())]; \
+print(*[file for file in files if file.startswith(os.getcwd()) and file.endswith('.py')], sep='\\n')" \
+        > /build/imported.txt \
     && $compile -i /build/imported.txt
 COPY runner/aml_train ./aml_train
 COPY action/aml_train_action ./aml_train_action

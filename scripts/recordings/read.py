@@ -76,7 +76,7 @@ def _of_vcr(one: Mapping[str, Any]) -> Entry:
 
 
 def _parsed(body: Any) -> Any:
-    """Return a body as JSON where it is JSON, whatever it was stored as."""
+    """Return a body as JSON if it is JSON, regardless of how it was stored."""
     if isinstance(body, list) and all(isinstance(part, str) for part in body):
         body = "".join(body)
     if isinstance(body, bytes):

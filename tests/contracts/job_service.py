@@ -30,7 +30,7 @@ from typing import Any, Final, Protocol
 import pytest
 
 from aml_train.config.sections.targets import ClusterConfig
-from aml_train.core.errors import CancelledError, InvalidError, ServiceError
+from aml_train.core.errors import CancelledError, InvalidError, RefusedError, ServiceError
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
 from aml_train.core.tags import TAG_FINGERPRINT, TAG_JOB, TAG_RESUBMITTED, TAG_SOURCE, TAG_STAGE
@@ -241,9 +241,8 @@ def one_name_is_one_job(subject: Subject, _tmp_path: Path) -> None:
 
     other = job_of(subject, "say something else")
     imposter = replace(other, name=job.name, document={**other.document, "name": job.name})
-    with pytest.raises(ServiceError, match=job.name) as caught:
+    with pytest.raises(RefusedError, match=job.name):
         submit(subject, imposter)
-    assert not caught.value.transient
     kept = subject.service.find(job.name)
     assert kept is not None
     assert kept.tags.get(TAG_FINGERPRINT) == job.fingerprint
@@ -493,15 +492,15 @@ def computes_are_found_or_made(subject: Subject, _tmp_path: Path) -> None:
 
 def what_is_not_there_is_told(subject: Subject, _tmp_path: Path) -> None:
     job = job_of(subject, "say never", compute="no-such-cluster")
-    with pytest.raises(ServiceError, match="no-such-cluster") as caught:
+    with pytest.raises(RefusedError, match="no-such-cluster") as refused:
         submit(subject, job)
-    assert (caught.value.exit_code, caught.value.transient) == (8, False)
-    assert job.name in caught.value.message
+    assert refused.value.exit_code == 2
+    assert job.name in refused.value.message
     assert subject.service.find(job.name) is None
     nothing = job_of(subject)
-    with pytest.raises(ServiceError, match=rf"{nothing.name}.* (no|neither).* command") as caught:
+    with pytest.raises(RefusedError, match=rf"{nothing.name}.* (no|neither).* command") as refused:
         submit(subject, nothing)
-    assert (caught.value.exit_code, caught.value.transient) == (8, False)
+    assert refused.value.exit_code == 2
     assert subject.service.find(nothing.name) is None
     for ask in (subject.service.details, lambda name: subject.service.tag(name, {"a": "b"})):
         with pytest.raises(ServiceError, match="contract-nothing-1") as caught:

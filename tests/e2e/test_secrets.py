@@ -322,7 +322,9 @@ def registry_texts(repository: str) -> Iterator[str]:
         for tag in tags.json()["tags"]:
             manifest = session.get(f"{repository}/manifests/{tag}", headers={"Accept": accept}, timeout=60)
             yield f"{manifest.headers.get('Docker-Content-Digest')} {manifest.text}"
-            yield session.get(f"{repository}/blobs/{manifest.json()['config']['digest']}", timeout=60).text
+            # The list of an image's referrers is an index, which has no configuration.
+            if (config := manifest.json().get("config")) is not None:
+                yield session.get(f"{repository}/blobs/{config['digest']}", timeout=60).text
 
 
 def stored(local: Local, planted: list[Planted]) -> list[str]:

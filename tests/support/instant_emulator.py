@@ -118,8 +118,7 @@ class InstantRunner:
 
     def _run(self, spec: RunSpec, sink: RunSink) -> tuple[Ending, RunError | None]:
         services, place = self._services, spec.artifacts
-        for word in ("Preparing", "Starting"):
-            sink.status(word)
+        sink.status("Preparing")
         services.blobs.append(place.container, place.name_of(LOG_PATH), b"")
         sink.log(LOG_PATH)
         sink.status("Running")

@@ -27,7 +27,7 @@ from typing import Any, Final, Literal
 from aml_train.azure.compute import check_changes, differences, left_alone, title
 from aml_train.config.sections.targets import ClusterConfig
 from aml_train.core.answers import Answer
-from aml_train.core.errors import ServiceError
+from aml_train.core.errors import RefusedError, ServiceError
 from aml_train.core.events import Listener, Notice
 from aml_train.core.tags import TAG_FINGERPRINT, TAG_RESUBMITTED
 from aml_train.core.threads import CancelToken
@@ -255,14 +255,14 @@ class MemoryService:
         document = job.document
         compute = str(document.get("compute") or "").removeprefix("azureml:").rpartition("/")[2]
         if compute and compute not in self.computes:
-            raise ServiceError(f"Submitting the job {job.name}: there is no compute {compute!r} in the workspace.")
+            raise RefusedError(f"Submitting the job {job.name}: there is no compute {compute!r} in the workspace.")
         if not document.get("command"):
-            raise ServiceError(f"Submitting the job {job.name}: the job has no command.")
+            raise RefusedError(f"Submitting the job {job.name}: the job has no command.")
         submission.commit()
         with self._lock:
             if (found := self.jobs.get(job.name)) is not None:
                 if found.tags.get(TAG_FINGERPRINT) != job.fingerprint:
-                    raise ServiceError(f"Submitting the job {job.name}: there is another job of that name.")
+                    raise RefusedError(f"Submitting the job {job.name}: there is another job of that name.")
                 return found
             view = JobView(
                 name=job.name,
@@ -286,7 +286,7 @@ class MemoryService:
         with self._lock:
             if (found := self.jobs.get(new)) is not None:
                 if found.tags.get(TAG_RESUBMITTED) != name:
-                    raise ServiceError(f"Submitting the job {name} again: there is another job {new}.")
+                    raise RefusedError(f"Submitting the job {name} again: there is another job {new}.")
                 return found
             self.jobs[new] = replace(
                 view,

@@ -33,7 +33,7 @@ class WritingRunner(InstantRunner):
         super().close()
 
     def _run(self, spec: RunSpec, sink: RunSink) -> tuple[Ending, RunError | None]:
-        for word in ("Preparing", "Starting", "Running"):
+        for word in ("Preparing", "Running"):
             sink.status(word)
         for line in spec.command.splitlines():
             word, _, rest = line.strip().partition(" ")

@@ -11,6 +11,7 @@ from aml_emulator.domain.artifacts import check_paths as check_paths
 from aml_emulator.domain.assets import ASSET_CONTAINER as ASSET_CONTAINER
 from aml_emulator.domain.assets import ASSET_KINDS as ASSET_KINDS
 from aml_emulator.domain.assets import ASSET_VERSIONS as ASSET_VERSIONS
+from aml_emulator.domain.assets import delete_asset as delete_asset
 from aml_emulator.domain.assets import delete_version as delete_version
 from aml_emulator.domain.assets import known_version as known_version
 from aml_emulator.domain.assets import no_container as no_container
@@ -84,6 +85,7 @@ from aml_emulator.domain.metrics import value_names as value_names
 from aml_emulator.domain.metrics import values_of as values_of
 from aml_emulator.domain.models import ASSET_PREFIX as ASSET_PREFIX
 from aml_emulator.domain.models import MODEL_ASSETS as MODEL_ASSETS
+from aml_emulator.domain.models import aliases_of as aliases_of
 from aml_emulator.domain.models import create_model_asset as create_model_asset
 from aml_emulator.domain.models import delete_model as delete_model
 from aml_emulator.domain.models import locate_model as locate_model
@@ -91,7 +93,6 @@ from aml_emulator.domain.models import model_artifact_prefix as model_artifact_p
 from aml_emulator.domain.models import own_model_fields as own_model_fields
 from aml_emulator.domain.models import patch_model as patch_model
 from aml_emulator.domain.models import register_model as register_model
-from aml_emulator.domain.registered_models import aliases_of as aliases_of
 from aml_emulator.domain.registered_models import delete_alias as delete_alias
 from aml_emulator.domain.registered_models import delete_registered_version as delete_registered_version
 from aml_emulator.domain.registered_models import download_address as download_address

@@ -16,7 +16,7 @@ from aml_emulator.domain.environments import conda_of
 from aml_emulator.domain.errors import ConflictError, InvalidError, NotFoundError
 from aml_emulator.domain.limits import check_asset_name
 from aml_emulator.domain.locations import in_datastore
-from aml_emulator.domain.models import delete_model, locate_model
+from aml_emulator.domain.models import delete_model, delete_model_name, locate_model
 from aml_emulator.domain.workspace import Workspace
 from aml_emulator.schema import ANYTHING, FLAG, OBJECT, TEXT, Fields, MapOf
 from aml_emulator.store import AssetVersion
@@ -144,7 +144,7 @@ def put_version(
     if kind == "data":
         properties["dataUri"] = data_uri(workspace, str(properties["dataUri"]), str(properties.get("dataType")))
     if kind == "environments" and properties.get("condaFile"):
-        # The service keeps it as JSON, whatever it was written in.
+        # The service keeps it as JSON, also if it was written as YAML.
         properties["condaFile"] = json.dumps(conda_of(str(properties["condaFile"])), indent=2)
     # If two requests create one version at the same moment, one of them is refused.
     with workspace.store.transaction():
@@ -170,6 +170,11 @@ def delete_version(workspace: Workspace, kind: str, name: str, version: str) -> 
         delete_model(workspace, known)
     else:
         workspace.store.assets.delete_version(kind, name, version)
+
+
+def delete_asset(workspace: Workspace, kind: str, name: str) -> bool:
+    """Delete an asset with all its versions; return whether there was one. Its blobs stay."""
+    return delete_model_name(workspace, name) if kind == "models" else workspace.store.assets.delete(kind, name)
 
 
 def start_upload(workspace: Workspace, kind: str) -> PendingUpload:

@@ -26,6 +26,9 @@ MODELS: Final = "v1-models"
 MLFLOW_VERSIONS: Final = "mlflow-versions"
 """The kind under which a version's stage is stored, which MLflow alone has, by ``name:version``."""
 
+MLFLOW_ALIASES: Final = "mlflow-models"
+"""The kind under which a model's aliases are stored, which MLflow alone has, by the model's name."""
+
 ASSET_PREFIX: Final = "aml://asset/"
 
 OWN_FIELDS: Final = (
@@ -139,11 +142,36 @@ def patch_model(workspace: Workspace, known: AssetVersion, operations: Iterable[
 
 def delete_model(workspace: Workspace, known: AssetVersion) -> None:
     """Delete one version of a model; its files stay."""
+    assets = workspace.store.assets
     with workspace.store.transaction():
-        workspace.store.assets.delete_version("models", known.name, known.version)
+        assets.delete_version("models", known.name, known.version)
         # The number may be given again, to a version that has none of this.
         for kind in (MODELS, MLFLOW_VERSIONS):
-            workspace.store.assets.delete(kind, f"{known.name}:{known.version}")
+            assets.delete(kind, f"{known.name}:{known.version}")
+        aliases = aliases_of(workspace, known.name)
+        store_aliases(workspace, known.name, {key: at for key, at in aliases.items() if at != known.version})
+
+
+def delete_model_name(workspace: Workspace, name: str) -> bool:
+    """Delete a model with all its versions; return whether there was one. Its files stay."""
+    assets = workspace.store.assets
+    with workspace.store.transaction():
+        for version in assets.versions("models", name):
+            delete_model(workspace, version)
+        assets.delete(MLFLOW_ALIASES, name)
+        return assets.delete("models", name)
+
+
+def aliases_of(workspace: Workspace, name: str) -> Mapping[str, str]:
+    """Return the aliases of a model with the version of each."""
+    stored = workspace.store.assets.container(MLFLOW_ALIASES, name)
+    return {} if stored is None else stored.properties
+
+
+def store_aliases(workspace: Workspace, name: str, aliases: Mapping[str, str]) -> None:
+    """Store the aliases of a model in place of those it has."""
+    if aliases or workspace.store.assets.container(MLFLOW_ALIASES, name) is not None:
+        workspace.store.assets.put_container(MLFLOW_ALIASES, name, aliases)
 
 
 def own_model_fields(workspace: Workspace, version: AssetVersion) -> dict[str, Any]:

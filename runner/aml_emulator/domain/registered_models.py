@@ -7,19 +7,23 @@ AzureML keeps stages and aliases apart from its own models: they are "only acces
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from aml_emulator.domain.errors import InvalidError, NotFoundError, NotSupportedError
-from aml_emulator.domain.models import MLFLOW_VERSIONS, delete_model, model_artifact_prefix
+from aml_emulator.domain.models import (
+    MLFLOW_VERSIONS,
+    aliases_of,
+    delete_model,
+    delete_model_name,
+    model_artifact_prefix,
+    store_aliases,
+)
 from aml_emulator.domain.workspace import Workspace
 from aml_emulator.store import AssetContainer, AssetVersion
 
 STAGES: Final = ("None", "Staging", "Production", "Archived")
 """The stages of a version; "in the MLflow SDK, stage names are case sensitive" (the page above)."""
-
-ALIASES: Final = "mlflow-models"
-"""The kind under which a model's aliases are stored, by the model's name."""
 
 # mlflow/utils/validation.py, _validate_model_alias_name: at most 255 of these, no version (v1) and not "latest".
 _ALIAS: Final = re.compile(r"(?!v\d+$)(?!latest$)[\w-]{1,255}", re.IGNORECASE)
@@ -63,16 +67,8 @@ def newest_in_stages(workspace: Workspace, name: str, stages: Sequence[str] = ()
     return [newest[stage] for stage in stages or STAGES if stage in newest]
 
 
-def aliases_of(workspace: Workspace, name: str) -> Mapping[str, str]:
-    """Return the aliases of a model with the version of each."""
-    stored = workspace.store.assets.container(ALIASES, name)
-    known = {version.version for version in workspace.store.assets.versions("models", name)}
-    aliases = {} if stored is None else stored.properties
-    return {alias: version for alias, version in aliases.items() if version in known}
-
-
 def set_alias(workspace: Workspace, version: AssetVersion, alias: str) -> None:
-    """Have an alias stand for a version, and for no other one any longer.
+    """Point an alias to a version, in place of its previous one.
 
     Raises:
         InvalidError: it cannot be an alias.
@@ -82,14 +78,14 @@ def set_alias(workspace: Workspace, version: AssetVersion, alias: str) -> None:
             f"Invalid alias name: '{alias}'. It has letters, digits, '_' and '-', and is neither a version nor 'latest'."
         )
     with workspace.store.transaction():
-        _store_aliases(workspace, version.name, {**aliases_of(workspace, version.name), alias: version.version})
+        store_aliases(workspace, version.name, {**aliases_of(workspace, version.name), alias: version.version})
 
 
 def delete_alias(workspace: Workspace, name: str, alias: str) -> None:
     """Remove an alias; nothing happens if there is none."""
     with workspace.store.transaction():
         kept = {key: version for key, version in aliases_of(workspace, name).items() if key != alias}
-        _store_aliases(workspace, name, kept)
+        store_aliases(workspace, name, kept)
 
 
 def version_by_alias(workspace: Workspace, name: str, alias: str) -> AssetVersion:
@@ -114,8 +110,7 @@ def delete_registered_version(workspace: Workspace, version: AssetVersion) -> No
     with workspace.store.transaction():
         delete_model(workspace, version)
         if not workspace.store.assets.versions("models", version.name):
-            workspace.store.assets.delete("models", version.name)
-            workspace.store.assets.delete(ALIASES, version.name)
+            delete_model_name(workspace, version.name)
 
 
 def download_address(workspace: Workspace, version: AssetVersion) -> str:
@@ -158,10 +153,6 @@ def _check_stages(stages: Sequence[str]) -> None:
 
 def _store_stage(workspace: Workspace, version: AssetVersion, stage: str) -> None:
     workspace.store.assets.put_container(MLFLOW_VERSIONS, f"{version.name}:{version.version}", {"stage": stage})
-
-
-def _store_aliases(workspace: Workspace, name: str, aliases: Mapping[str, str]) -> None:
-    workspace.store.assets.put_container(ALIASES, name, aliases)
 
 
 def _number(version: AssetVersion) -> tuple[int, float]:

@@ -58,7 +58,7 @@ class Workspace:
         environments: the images that play curated environments.
         shown: states that jobs show instead of the real ones.
         data_map: the folders that replace addresses of data elsewhere.
-        unreachable: gives the reason why a file on the web cannot be read, None if it can.
+        unreachable: gives the reason why a file on the web can never be read, None if it may.
     """
 
     identity: Identity

@@ -69,7 +69,7 @@ def fetched(
 
 
 def why_unreachable(url: str, *, session: Sessions | None = None) -> str | None:
-    """Return the reason why a file on the web cannot be read, None if it can.
+    """Return the reason why a file on the web cannot be read, None if it can, or if a later attempt may succeed.
 
     Nothing of it is read.
 
@@ -81,8 +81,11 @@ def why_unreachable(url: str, *, session: Sessions | None = None) -> str | None:
             return None
     except _RefusedError as error:
         return str(error)
+    except requests.HTTPError:
+        # The server's own trouble, which may be over when the job starts: `fetched` tries several times.
+        return None
     except requests.RequestException as error:
-        # The library's own text may quote the whole address, with whatever secret its query holds.
+        # The library's own text may quote the whole address, with the secrets of its query.
         return type(error).__name__
 
 
@@ -97,7 +100,7 @@ def _fetch(item: InputSpec, file: IO[bytes], go_on: Callable[[], None], session:
             raise ContentError(f"The input '{item.name}' cannot be read from {shown}: {error}") from error
         except requests.RequestException as error:
             if attempt == ATTEMPTS:
-                # The library's own text may quote the whole address, with whatever secret its query holds.
+                # The library's own text may quote the whole address, with the secrets of its query.
                 why = f"after {ATTEMPTS} attempts: {type(error).__name__}"
                 raise ContentError(f"The input '{item.name}' cannot be read from {shown}, {why}") from error
         else:

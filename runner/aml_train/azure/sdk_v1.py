@@ -19,7 +19,7 @@ from aml_train.azure.sdk import made
 from aml_train.azure.workspace import AzureRest
 from aml_train.core import retry as retries
 from aml_train.core.answers import REACH, UndecodableError, clean, decode, traced
-from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
+from aml_train.core.errors import AmlTrainError, InvalidError, RefusedError, ServiceError
 from aml_train.core.tags import TAG_FINGERPRINT
 from aml_train.core.temporary import temporary_folder
 from aml_train.core.threads import CancelToken
@@ -72,7 +72,7 @@ def submit(rest: AzureRest, job: JobSpec, submission: CancelToken) -> JobView:
             found = rest.find(job.name)
             if found is not None and _other(found, job):
                 # The service would take it for the one that is there, and azureml-core give it our tags.
-                raise ServiceError(f"{what}: there is another job of that name.", hint="Choose another name.")
+                raise RefusedError(f"{what}: there is another job of that name.", hint="Choose another name.")
             _submit(rest, job, file, folder)
 
         def look() -> JobView | None:
@@ -204,20 +204,20 @@ def translate(error: Exception, what: str) -> AmlTrainError:
     if isinstance(error, HttpOperationError):
         code = getattr(error.response, "status_code", None)
         transient = code is None or code in (408, 429) or code >= 500
-        return ServiceError(
-            f"{what}: AzureML answered {code}: {message} ({traced(error)})",
-            hint=HINTS.get(code or 0),
-            transient=transient,
-        )
+        said = f"{what}: AzureML answered {code}: {message} ({traced(error)})"
+        if code == 400:
+            return RefusedError(said)
+        return ServiceError(said, hint=HINTS.get(code or 0), transient=transient)
     if isinstance(error, ClientException):
         return ServiceError(f"{what}: AzureML could not be reached: {message}", transient=True)
     if isinstance(error, AzureMLException):
         if (answer := _answer(text)) is not None:
             status, said = answer
+            said = f"{what}: AzureML answered {status}: {said[:1500]}"
+            if status == 400:
+                return RefusedError(said)
             transient = status in retries.TRANSIENT_STATUS
-            return ServiceError(
-                f"{what}: AzureML answered {status}: {said[:1500]}", hint=HINTS.get(status), transient=transient
-            )
+            return ServiceError(said, hint=HINTS.get(status), transient=transient)
         if message == _NO_WORKSPACE:
             return ServiceError(f"{what}: {message}", hint=HINTS[404])
         if _TRANSIENT.search(message):

@@ -43,7 +43,7 @@ class Builder(Protocol):
             ctx: the image and where it goes.
             candidate: its name before the release, unique for this run.
             started: when the stage began, by ``time.monotonic``.
-            force: build every step again, whatever the builder has.
+            force: build every step again, without the builder's cache.
 
         Raises:
             ImageError: it cannot be built, pushed or checked.

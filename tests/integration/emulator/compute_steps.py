@@ -16,7 +16,7 @@ from tests.integration.emulator.holding import HOLD, let_go
 def value_of(entity: Any, attribute: str, name: str) -> Any:
     """Return a value of what the client read.
 
-    azure-ai-ml 1.35.2 keeps the values of nodes and sizes under the service's names, beside attributes that stay None
+    azure-ai-ml 1.35.2 keeps the values of nodes and sizes under the service's names, next to attributes that stay None
     (AmlComputeNodeInfo and VmSize, ``_from_rest_object``); before, the attributes had them.
     """
     return vars(entity).get(name, vars(entity).get(attribute))

@@ -148,7 +148,7 @@ def first(emulator: Emulator, base: str, tmp_path_factory: pytest.TempPathFactor
 
 @contextlib.contextmanager
 def another_engine(emulator: Emulator, folder: Path) -> Iterator[dict[str, str]]:
-    """Give a second engine in a network of its own, to which the registry is known by the same name.
+    """Give a second engine in a separate network, to which the registry is known by the same name.
 
     The Docker context ``another`` names it.
     """

@@ -53,7 +53,7 @@ def test_the_papers_of_an_image_are_its_referrers(
     assert "libc6" in names
     assert json.loads((tmp_path / "seen.json").read_text()) == listed
 
-    # A run that finds the image makes no papers again, and scans once more.
+    # A run that finds the image makes no papers again, but scans again.
     (tmp_path / "seen.json").unlink()
     assert ensure(spec, None).how == "found"
     assert (tmp_path / "seen.json").exists()

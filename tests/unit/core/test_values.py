@@ -47,7 +47,7 @@ class Derived(Ours):
 
 @dataclass(frozen=True, kw_only=True)
 class Special:
-    """One with methods of its own."""
+    """One with separate methods."""
 
     name: str
 

@@ -23,7 +23,7 @@ def entry(path: str = f"{WS}/jobs/mine", **changes: Any) -> Entry:
         "status": 200,
         "headers": {"Date": "today", "x-ms-response-type": "standard"},
         "sent": None,
-        "answer": {"id": f"{WS}/jobs/mine", "properties": {"status": "Completed", "tags": {"owner": "somebody"}}},
+        "answer": {"id": f"{WS}/jobs/mine", "properties": {"status": "Completed", "tags": {"owner": "other"}}},
     }
     return Entry(**{**values, **changes})
 

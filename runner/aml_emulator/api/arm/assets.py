@@ -12,6 +12,7 @@ from aml_emulator.domain import (
     ASSET_CONTAINER,
     ASSET_KINDS,
     ASSET_VERSIONS,
+    delete_asset,
     delete_version,
     known_version,
     no_container,
@@ -84,7 +85,7 @@ class Assets:
 
     def delete_container(self, call: Call) -> Reply:
         """Delete a name with all its versions; their blobs stay."""
-        return Reply(status=200 if self._context.store.assets.delete(self._kind, call.params["name"]) else 204)
+        return Reply(status=200 if delete_asset(self._context, self._kind, call.params["name"]) else 204)
 
     def versions(self, call: Call) -> dict[str, Any]:
         """Return versions of a name, newest first, or all that a ``hash`` identifies."""

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from aml_emulator.domain.errors import InvalidError, NotFoundError
-from aml_emulator.domain.jobs.check import INPUT_KINDS
+from aml_emulator.domain.jobs.check import INPUT_KINDS, given_inputs
 from aml_emulator.domain.locations import AssetId, BlobPath, DatastorePath, parse_location
 from aml_emulator.domain.workspace import Workspace, map_remedy
 from aml_emulator.executor import Folder, InputSpec, OutputSpec, split_glob, url_file_name
@@ -45,6 +45,25 @@ def input_spec(workspace: Workspace, name: str, value: Mapping[str, Any]) -> Inp
     if pattern is not None and mode == "ReadWriteMount":
         raise InvalidError(f"The input '{name}' ({uri}) has wildcards, and is to be mounted for writing.")
     return replace(base, location=folder, pattern=pattern)
+
+
+def check_reachable(workspace: Workspace, job: Mapping[str, Any]) -> None:
+    """Raise InvalidError if a job's file on the web does not exist, or may not be read.
+
+    This sends requests, so it may take as long as the hosts need.
+
+    Args:
+        job: the properties of a checked job.
+    """
+    for name, value in given_inputs(job).items():
+        # What is no file is refused without a request.
+        if INPUT_KINDS[str(value["jobInputType"]).lower()] == "uri_file" and value.get("mode") != "Direct":
+            source = _source(workspace, str(value["uri"]))
+            url = _web_address(source) if _is_elsewhere(workspace, source) else None
+            why = None if url is None else workspace.unreachable(url)
+            if url is not None and why is not None:
+                shown = url.partition("?")[0]
+                raise InvalidError(f"The input '{name}' cannot be read from {shown}: {why}. {map_remedy(shown)}")
 
 
 def _source(workspace: Workspace, uri: str) -> str:
@@ -95,9 +114,6 @@ def _from_the_web(workspace: Workspace, item: InputSpec, url: str) -> InputSpec:
         raise InvalidError(f"The input '{item.name}' ({shown}) is on the web, where nothing can be written.")
     if not url_file_name(url):
         raise InvalidError(f"The input '{item.name}' ({shown}) does not name a file.")
-    why = workspace.unreachable(url)
-    if why is not None:
-        raise InvalidError(f"The input '{item.name}' cannot be read from {shown}: {why}. {map_remedy(shown)}")
     return replace(item, url=url, uri=shown)
 
 

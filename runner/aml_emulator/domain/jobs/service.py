@@ -11,7 +11,7 @@ from aml_emulator.domain.clusters import scale_of
 from aml_emulator.domain.errors import ConflictError, InvalidError, NotSupportedError
 from aml_emulator.domain.jobs.check import changed, check_job
 from aml_emulator.domain.jobs.compute import check_compute, compute_of
-from aml_emulator.domain.jobs.places import asset_kind, place_outputs
+from aml_emulator.domain.jobs.places import asset_kind, check_reachable, place_outputs
 from aml_emulator.domain.jobs.to_run_spec import run_spec
 from aml_emulator.domain.limits import EXPERIMENT, check_limit, check_run_fields
 from aml_emulator.domain.runs import JOB_NAME, known_job
@@ -71,6 +71,11 @@ class JobService:
         if variables := job.get("environmentVariables"):
             # azure-ai-ml 1.35 sends numbers and flags as they are; its models, and those of 1.34, declare text.
             job = {**job, "environmentVariables": {key: str(value) for key, value in variables.items()}}
+        if self._workspace.store.runs.get(name) is None:
+            check_job(job)
+            _check_sizes(job)
+            # Before the lock: a host that is slow to answer delays no other request.
+            check_reachable(self._workspace, job)
         with self._submitting:
             known = self._workspace.store.runs.get(name)
             if known is not None:
@@ -78,8 +83,6 @@ class JobService:
             return self._submit(name, job), True
 
     def _submit(self, name: str, job: Mapping[str, Any]) -> Run:
-        check_job(job)
-        _check_sizes(job)
         workspace = self._workspace
         check_compute(workspace, job)
         parent = job.get("parentJobName") or None
@@ -96,7 +99,7 @@ class JobService:
         if job.get("codeId"):
             properties["ContentSnapshotId"] = str(job["codeId"]).split("/versions/")[0].rpartition("/")[2]
         with workspace.store.transaction():
-            # Whatever the spec cannot resolve undoes the run as well.
+            # An error in the spec also rolls back the run.
             run = workspace.store.runs.create(
                 run_id=name,
                 experiment_id=experiment.id,

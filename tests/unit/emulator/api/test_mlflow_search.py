@@ -21,7 +21,7 @@ def done(service: Service, path: str, body: Any = None, *, method: str = "POST")
 
 
 def runs(service: Service, **metrics: float | str | None) -> str:
-    """Create runs that are named as the metrics' values, in an experiment of their own; return its id."""
+    """Create runs that are named as the metrics' values, in a separate experiment; return its id."""
     guid = str(done(service, "experiments/create", {"name": "e"})["experiment_id"])
     for name, value in metrics.items():
         run = done(service, "runs/create", {"experiment_id": guid, "run_name": name})["run"]["info"]["run_id"]

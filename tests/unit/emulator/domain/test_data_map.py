@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,16 @@ def test_a_file_that_cannot_be_reached_is_refused_with_the_remedy(service: Servi
     assert message.startswith(f"The input 'd' cannot be read from {url}: the server answers 404 Not Found.")
     assert f"aml-train emulator data map {url} FOLDER" in message
     assert "sig=1" not in message
+
+
+def test_other_requests_are_answered_while_a_host_is_slow(service: Service) -> None:
+    def slow(url: str) -> None:
+        # From another thread: the thread that submits may enter the database's lock again.
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(service.submit, "run2").result(timeout=30).status == 201
+
+    object.__setattr__(service.services, "unreachable", slow)
+    assert service.submit("run1", **job_input("uri_file", "https://example.org/x.csv")).status == 201
 
 
 def test_the_admin_interface_keeps_the_entries_and_deletes_what_was_uploaded() -> None:

@@ -51,6 +51,7 @@ def test_a_file_is_had_after_a_redirect_and_a_failure() -> None:
     [
         ([(200, {}, b"hello")], None),
         ([(302, {"Location": "https://b.example.org/x"}, b"")], None),
+        ([(503, {}, b"")], None),
         ([(404, {}, b"")], "the server answers 404 as planned"),
         ([requests.ConnectionError("secret")], "ConnectionError"),
         ([(302, {"Location": "https://other.blob.core.windows.net/x"}, b"")], "belongs to a real cloud"),

@@ -295,7 +295,7 @@ def test_a_demanding_stage_refuses_it_and_changes_nothing(name: str) -> None:
 
 
 def _untouched() -> list[tuple[str, Callable[[World], object]]]:
-    """Thirty models that nobody tampered with, in whatever ways they may be used after their registration."""
+    """Thirty models without tampering, in all ways they may be used after their registration."""
     signed: list[tuple[str, Callable[[World], object]]] = [
         ("as issued", lambda w: None),
         ("issued twice", lambda w: w.issue()),
