@@ -200,6 +200,7 @@ async def _run(
         registry_engine_name=engine_name,
         max_jobs=settings.max_jobs,
         children_alive=lambda: all(child.alive for child in children),
+        tasks=tasks,
     )
     ports = {
         Destination.SERVICE: int(service_socket.getsockname()[1]),

@@ -25,7 +25,7 @@ def block(section: int, language: str, nth: int = 0) -> str:
 
 @dataclass
 class Reader:
-    """Somebody who types what the tutorial says into one shell after another."""
+    """A reader who types what the tutorial says into one shell after another."""
 
     local: Local
     programs: Path

@@ -16,7 +16,14 @@ from starlette.concurrency import run_in_threadpool
 from aml_emulator.api.errors import state_error
 from aml_emulator.api.provoke import Provoked
 from aml_emulator.context import Context
-from aml_emulator.domain import DomainError, JobService, clean_workspace, cluster_summaries, create_default_cluster
+from aml_emulator.domain import (
+    DomainError,
+    JobService,
+    RegistryTasks,
+    clean_workspace,
+    cluster_summaries,
+    create_default_cluster,
+)
 from aml_emulator.executor import Folder
 from aml_emulator.identity import FederatedCredential
 from aml_emulator.network import KEPT_REQUESTS, Rule
@@ -43,6 +50,7 @@ class Admin:
     Args:
         ca_pem: the authority that clients are to trust.
         registry_engine_name: what the container engine calls the registry.
+        tasks: the registry's runs; None for a registry without ACR Tasks.
         max_jobs: at most so many jobs run at once.
         children_alive: whether Azurite and the registry run.
     """
@@ -57,6 +65,7 @@ class Admin:
         registry_engine_name: str,
         max_jobs: int,
         children_alive: Callable[[], bool],
+        tasks: RegistryTasks | None = None,
     ) -> None:
         self._context = context
         self._jobs = jobs
@@ -65,6 +74,7 @@ class Admin:
         self._registry_engine_name = registry_engine_name
         self._max_jobs = max_jobs
         self._children_alive = children_alive
+        self._tasks = tasks
         self._started = context.clock()
         self._provoke = Provoked(context, jobs)
 
@@ -238,7 +248,7 @@ class Admin:
         except ValueError as error:
             return 400, {"error": str(error)}
         if before is None:
-            return 404, {"error": f"nothing replaces {query['address']}"}
+            return 404, {"error": f"nothing is mapped to {query['address']}"}
         self._remove_mapped(before)
         return self.data()
 
@@ -287,18 +297,20 @@ class Admin:
         """Delete every job, asset and blob; identity and names stay.
 
         Args:
-            force: cancel jobs that run; without it they make the answer 409.
+            force: cancel jobs and runs of ACR Tasks; without it they make the answer 409.
         """
         runner = self._jobs.runner
-        active = runner.active()
-        if active and not force:
+        if (active := self._active()) and not force:
             return 409, {"error": f"jobs are running: {', '.join(active)}; cancel them, or reset with force=1"}
-        for run_id in active:
+        for run_id in runner.active():
             self._jobs.cancel(run_id)
+        if self._tasks is not None:
+            for task in self._tasks.active():
+                self._tasks.cancel(task)
         patience = time.monotonic() + CANCEL_SECONDS
-        while runner.active():
+        while active := self._active():
             if time.monotonic() > patience:
-                return 409, {"error": f"jobs do not end: {', '.join(runner.active())}"}
+                return 409, {"error": f"jobs do not end: {', '.join(active)}"}
             time.sleep(POLL_SECONDS)
         self._context.store.clear()
         self._context.fleet.clear()
@@ -310,6 +322,10 @@ class Admin:
         prepare_workspace(self._context, max_jobs=self._max_jobs)
         logger.warning("everything was reset")
         return 200, {"status": "reset"}
+
+    def _active(self) -> tuple[str, ...]:
+        """Return the jobs, and the runs of ACR Tasks, that have not ended."""
+        return (*self._jobs.runner.active(), *(self._tasks.active() if self._tasks is not None else ()))
 
 
 def prepare_workspace(context: Context, *, max_jobs: int) -> None:

@@ -173,7 +173,11 @@ def delete_version(workspace: Workspace, kind: str, name: str, version: str) -> 
 
 
 def delete_asset(workspace: Workspace, kind: str, name: str) -> bool:
-    """Delete an asset with all its versions; return whether there was one. Its blobs stay."""
+    """Delete an asset with all its versions; its blobs stay.
+
+    Returns:
+        whether there was one.
+    """
     return delete_model_name(workspace, name) if kind == "models" else workspace.store.assets.delete(kind, name)
 
 

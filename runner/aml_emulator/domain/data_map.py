@@ -35,7 +35,7 @@ class DataMap:
             the folder that did so before.
 
         Raises:
-            ValueError: *address* is none of data.
+            ValueError: *address* is not an address of data.
         """
         with self._lock:
             name = canonical(address)
@@ -93,7 +93,7 @@ def canonical(address: str) -> str:
     signature, does not count.
 
     Raises:
-        ValueError: it is none of data.
+        ValueError: it is not an address of data.
     """
     parts = urlsplit(address.strip())
     host = (parts.hostname or "").lower()

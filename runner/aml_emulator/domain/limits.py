@@ -133,5 +133,5 @@ def check_asset_name(name: str) -> None:
     check_limit(ASSET_NAME, name)
     if not _ASSET_NAME.fullmatch(name):
         raise InvalidError(
-            f"The name '{name}' of the asset is invalid: letters, digits, '.', '_' and '-', beginning with none of the last two."
+            f"The name '{name}' of the asset is invalid: letters, digits, '.', '_' and '-', not beginning with '.' or '-'."
         )

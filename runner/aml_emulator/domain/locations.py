@@ -81,8 +81,8 @@ def parse_location(uri: str, *, what: str = "") -> Location:
         output = match.group(2)
         path = _clean(match.group(3) or match.group(4))
         return JobOutput(job=match.group(1), output=None if output in ARTIFACT_OUTPUTS else output, path=path)
-    if match := _DATASTORE.fullmatch(uri):
-        return DatastorePath(datastore=match.group(1), path=_clean(match.group(2)))
+    if (place := in_datastore(uri)) is not None:
+        return place
     if match := _ARTIFACT.fullmatch(uri):
         return DatastorePath(datastore="workspaceartifactstore", path="/".join(match.groups()))
     if match := _SHORT.fullmatch(uri):

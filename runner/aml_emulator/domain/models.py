@@ -153,7 +153,11 @@ def delete_model(workspace: Workspace, known: AssetVersion) -> None:
 
 
 def delete_model_name(workspace: Workspace, name: str) -> bool:
-    """Delete a model with all its versions; return whether there was one. Its files stay."""
+    """Delete a model with all its versions; its files stay.
+
+    Returns:
+        whether there was one.
+    """
     assets = workspace.store.assets
     with workspace.store.transaction():
         for version in assets.versions("models", name):

@@ -6,7 +6,6 @@ import base64
 import binascii
 import secrets
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -67,6 +66,9 @@ class Executor(Protocol):
     def cancel(self, run: str) -> bool:
         """End a run; return whether it is known."""
 
+    def active(self) -> tuple[str, ...]:
+        """Return the runs that wait or are executed."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RegistryRun:
@@ -107,7 +109,7 @@ class RegistryTasks:
 
         Raises:
             InvalidError: a request that the service refuses.
-            NotSupportedError: one that is not played here.
+            NotSupportedError: one that is not supported here.
         """
         if request["type"] not in _TYPES:
             raise NotSupportedError(f"runs of the type '{request['type']}'")
@@ -167,6 +169,10 @@ class RegistryTasks:
         if self.run(number).properties["status"] not in _ENDED:
             self._executor.cancel(number)
 
+    def active(self) -> tuple[str, ...]:
+        """Return the runs that have not ended."""
+        return self._executor.active()
+
     def log_address(self, number: str) -> str:
         """Return the signed address of a run's log, which may not be there yet."""
         self.run(number)
@@ -187,7 +193,7 @@ class RegistryTasks:
 
     def log(self, number: str, text: str) -> None:
         """Add to a run's log; its lines end as the service ends them."""
-        stamp = datetime.fromtimestamp(time.time(), UTC).strftime("%Y/%m/%d %H:%M:%S ")
+        stamp = datetime.fromtimestamp(self._workspace.clock(), UTC).strftime("%Y/%m/%d %H:%M:%S ")
         lines = (line if line.startswith("#") else stamp + line for line in text.splitlines())
         data = "".join(f"{line}\r\n" for line in lines).encode()
         self._workspace.blobs.append(CONTAINER, _log_name(number), data)
@@ -226,7 +232,7 @@ def _steps(request: Mapping[str, Any]) -> tuple[Step, ...]:
     """Return the steps of a request.
 
     Raises:
-        TaskError: it is not one of these, or not played here.
+        TaskError: it is not one of these, or not supported here.
     """
     if request["type"] == "EncodedTaskRunRequest":
         if request.get("values") or request.get("encodedValuesContent"):
@@ -261,6 +267,6 @@ def _logins(request: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
         secret = login if isinstance(login, dict) else {}
         user, password = (secret.get(name) for name in ("userName", "password"))
         if not all(isinstance(one, dict) and one.get("type") == "Opaque" for one in (user, password)):
-            raise NotSupportedError("credentials of ACR Tasks that are no opaque values")
+            raise NotSupportedError("credentials of ACR Tasks that are not opaque values")
         found[str(host)] = (str(user["value"]), str(password["value"])) if user and password else ("", "")
     return found

@@ -19,7 +19,7 @@ from docker.utils.build import PatternMatcher
 
 from aml_emulator.executor import archive, layout
 from aml_emulator.executor.engine import Engine
-from aml_emulator.executor.images import BuildOutput, ImageUnavailableError
+from aml_emulator.executor.images import BuildOutput, ImageUnavailableError, status_line
 from aml_emulator.executor.spec import BlobStore, BuildSpec, ExecutorSettings, Folder
 
 TOOLS: Final = ("conda", "mamba", "micromamba")
@@ -197,9 +197,8 @@ class ImageBuilder:
                     waiter.log(str(message["stream"]))
                 elif "error" in message:
                     raise BuildFailedError(str(message["error"]).strip())
-                elif "status" in message and not message.get("progressDetail"):
-                    layer = f"{message['id']}: " if message.get("id") else ""
-                    waiter.log(f"{layer}{message['status']}\n")
+                elif text := status_line(message):
+                    waiter.log(text)
                 waiter.go_on()
         finally:
             waiter.hold(None)

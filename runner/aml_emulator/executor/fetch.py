@@ -69,9 +69,9 @@ def fetched(
 
 
 def why_unreachable(url: str, *, session: Sessions | None = None) -> str | None:
-    """Return the reason why a file on the web cannot be read, None if it can, or if a later attempt may succeed.
+    """Return the reason why a file on the web cannot be read.
 
-    Nothing of it is read.
+    It is None if the file can be read, or if a later attempt may succeed. Nothing of the file is read.
 
     Args:
         session: gives the HTTP client; by default one that connects to no address of this machine.
@@ -164,7 +164,7 @@ def _download(url: str, file: IO[bytes], go_on: Callable[[], None], client: requ
 def _opened(url: str, client: requests.Session) -> Iterator[requests.Response]:
     """Yield the answer with the file that *url* leads to, its body unread.
 
-    Public storage in Azure is read without signing in where the job names it, and not where something else leads to it.
+    Public storage in Azure is read without signing in if the job names it, not if a redirect leads to it.
     """
     named = _host_of(url) if is_public_storage(_host_of(url)) else None
     for _ in range(MAX_REDIRECTS):

@@ -20,6 +20,14 @@ from aml_emulator.executor.engine_words import ENGINE_SECONDS, INSTANCE_LABEL, P
 logger = logging.getLogger(__name__)
 
 
+def status_line(message: Mapping[str, Any]) -> str:
+    """Return a status message as a line of the log; empty for one of progress."""
+    if "status" not in message or message.get("progressDetail"):
+        return ""
+    layer = f"{message['id']}: " if message.get("id") else ""
+    return f"{layer}{message['status']}\n"
+
+
 class BuildOutput:
     """The engine's messages while it builds an image."""
 

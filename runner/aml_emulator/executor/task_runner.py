@@ -20,7 +20,7 @@ from aml_emulator.executor.build import for_engine, ignore_rules
 from aml_emulator.executor.buildkit import PlainTrace, TraceError
 from aml_emulator.executor.engine import Engine
 from aml_emulator.executor.engine_words import EngineFault, fault_text
-from aml_emulator.executor.images import BuildOutput
+from aml_emulator.executor.images import BuildOutput, Images, status_line
 from aml_emulator.executor.layout import EMULATOR_HOST, engine_image
 from aml_emulator.executor.spec import BlobStore, ExecutorSettings, Folder
 from aml_emulator.executor.task_spec import BuildStep, PushStep, TaskSpec
@@ -71,10 +71,14 @@ class _Task:
             if self.output is not None:
                 self.output.break_off()
 
-    def hold(self, output: BuildOutput | None) -> None:
+    def hold(self, output: BuildOutput) -> None:
         with self.lock:
             self.output = output
         self.go_on()
+
+    def release(self) -> None:
+        with self.lock:
+            self.output = None
 
     def go_on(self) -> None:
         if self.stopped is not None:
@@ -118,6 +122,11 @@ class TaskRunner:
             task.stop("Canceled")
         return task is not None
 
+    def active(self) -> tuple[str, ...]:
+        """Return the runs that wait or are executed."""
+        with self._lock:
+            return tuple(self._tasks)
+
     def close(self) -> None:
         """Leave all runs: the next process finds them unfinished."""
         self._closed = True
@@ -150,10 +159,12 @@ class TaskRunner:
             logger.exception("The run %s failed", task.spec.id)
         finally:
             timer.cancel()
-            with self._lock:
-                self._tasks.pop(task.spec.id, None)
-            if not self._closed:  # else nothing is there to report to
-                _report_end(task, ending, images, error)
+            try:
+                if not self._closed:  # else nothing is there to report to
+                    _report_end(task, ending, images, error)
+            finally:
+                with self._lock:
+                    self._tasks.pop(task.spec.id, None)
 
     def _run(self, task: _Task, source: Folder | None, images: list[dict[str, str]]) -> None:
         built: list[str] = []
@@ -182,7 +193,7 @@ class TaskRunner:
                     self._images.remove(name)
 
     @property
-    def _images(self) -> Any:
+    def _images(self) -> Images:
         with self._lock:
             if self._engine is None:
                 settings = self._settings
@@ -193,7 +204,7 @@ class TaskRunner:
 
     def _build(self, task: _Task, step: BuildStep, archive: IO[bytes]) -> list[str]:
         tags = [engine_image(tag, self._settings) for tag in step.tags] or [
-            f"aml-emulator-task/{task.spec.id.lower()}:{len(step.id)}"
+            f"aml-emulator-task/{task.spec.id.lower()}:{task.spec.steps.index(step)}"
         ]
         options: dict[str, Any] = {
             "t": tags,
@@ -222,7 +233,7 @@ class TaskRunner:
                 task.hold(output)
                 _follow_build(task, step, output)
             finally:
-                task.output = None
+                task.release()
                 output.close()
         task.go_on()
         if not self._images.has(tags[0]):
@@ -268,9 +279,8 @@ class TaskRunner:
                     if "error" in message:
                         raise TaskFailedError(f"failed to push {image}: {message['error']}")
                     digest = str((message.get("aux") or {}).get("Digest", digest))
-                    if "status" in message and not message.get("progressDetail"):
-                        layer = f"{message['id']}: " if message.get("id") else ""
-                        task.sink.log(f"{layer}{message['status']}\n")
+                    if text := status_line(message):
+                        task.sink.log(text)
             except EngineFault as error:
                 raise TaskFailedError(f"failed to push {image}: {fault_text(error)}") from error
             task.sink.log(f"Successfully pushed image: {image}\n")
@@ -328,9 +338,8 @@ def _follow_build(task: _Task, step: BuildStep, output: BuildOutput) -> None:
 def _lines(trace: PlainTrace, message: Mapping[str, Any]) -> Iterator[str]:
     if "stream" in message:
         yield str(message["stream"])
-    elif "status" in message and not message.get("progressDetail"):
-        layer = f"{message['id']}: " if message.get("id") else ""
-        yield f"{layer}{message['status']}\n"
+    elif "status" in message:
+        yield status_line(message)
     else:
         yield from trace.read(message)
 

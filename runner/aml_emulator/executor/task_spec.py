@@ -24,7 +24,7 @@ class TaskError(ValueError):
 
 
 class UnsupportedTaskError(TaskError):
-    """A task file with something that is not played here; the message names it."""
+    """A task file with something that is not supported here; the message names it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +105,7 @@ def parse_task(text: str) -> tuple[Step, ...]:
 
     Raises:
         TaskError: it is no task.
-        UnsupportedTaskError: it has something that is not played here.
+        UnsupportedTaskError: it has something that is not supported here.
     """
     parts = text.split(_BRACES)
     if any("{{" in part for part in parts):
@@ -144,7 +144,7 @@ def parse_build(words: str, *, name: str, buildkit: bool, timeout: int) -> Build
     """Return the step of the words after ``docker build``. Pure.
 
     Raises:
-        TaskError: they are not such words, or not played here.
+        TaskError: they are not such words, or not supported here.
     """
     try:
         given = _parser().parse_args(shlex.split(words))

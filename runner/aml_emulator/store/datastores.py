@@ -38,7 +38,7 @@ class Datastore:
 
     @property
     def account(self) -> str | None:
-        """The storage account, None for the workspace's own."""
+        """The storage account, None for the workspace's account."""
         account = self.properties.get("accountName")
         return None if account is None else str(account)
 

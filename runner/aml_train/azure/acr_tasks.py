@@ -396,7 +396,7 @@ def build_service(
 
     Raises:
         InvalidError: the registry is not one of Azure's.
-        ServiceError: it is not to be seen, or Azure refuses.
+        ServiceError: it is not visible to the identity, or Azure refuses.
     """
     from aml_train.image import is_acr
 
@@ -408,5 +408,7 @@ def build_service(
         )
     found = find_registry(rest, host)
     if found is None:
-        raise ServiceError(f"{config.where}: the registry {host} is not to be seen.", hint=_ROLES)
+        raise ServiceError(
+            f"{config.where}: the registry {host} is not found, or not visible to this identity.", hint=_ROLES
+        )
     return AcrTasks(rest, found, listener=listener, where=config.where, agent_pool=config.agent_pool)

@@ -340,7 +340,7 @@ def translate(error: Exception, what: str) -> AmlTrainError:
 
 
 def _remedy(message: str) -> str | None:
-    """Return the hint for a refused job, None if the message has to do."""
+    """Return the hint for a refused job, None if the message suffices."""
     if match := _INPUT.search(message):
         return f"Name other data: --set job.inputs.{match[1]}.path=ADDRESS_OR_FOLDER."
     return None

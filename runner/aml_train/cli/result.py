@@ -7,12 +7,13 @@ that option, and a file still is accepted as its value.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import click
+
+from aml_train.core.answers import json_number
 
 _HELP: Final = "Print the result as JSON, and nothing else on standard output."
 _LINES_HELP: Final = "Print each result as a line of JSON, and nothing else on standard output."
@@ -84,8 +85,8 @@ def result_text(document: object) -> str:
 
 def finite(value: Any) -> Any:
     """Return *value* as JSON can hold it: numbers that are not finite become text."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, float):
+        return json_number(value)
     if isinstance(value, Mapping):
         return {key: finite(one) for key, one in value.items()}
     return [finite(one) for one in value] if isinstance(value, list | tuple) else value

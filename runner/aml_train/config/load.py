@@ -232,6 +232,12 @@ def load_promotion(path: Path | None, *, directory: Path, target: str | None) ->
 
 
 def _demanding(checked: CheckedTree) -> Mapping[str, StagePolicy]:
+    """Return the stages that require something.
+
+    With faults, of which no policy can be made, there are none.
+    """
+    if checked.faults:
+        return {}
     return {name: policy for name, policy in stage_policies(checked).items() if policy.require}
 
 
@@ -358,7 +364,7 @@ class _Loader(Reader):
         check_gate(checked.tree, faults)
         check_promote(checked)
         passport = passport_config(checked)
-        check_requirements(checked, _demanding(checked) if not faults else {})
+        check_requirements(checked, _demanding(checked))
         if job is not None and chosen is not None and not self.own_compute:
             check_nodes(checked, chosen, job.document)
         rules = () if faults else gate_rules(checked.tree)

@@ -29,6 +29,15 @@ _MOST_WHOLE: Final = 1 << 63
 _WHOLE: Final = re.compile(r"-?[0-9]{1,19}")
 _ODD: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
+
+def json_number(value: float) -> float | str:
+    """Return a number as JSON can have it.
+
+    NaN and infinities become the names that :meth:`Answer.number` reads.
+    """
+    return value if math.isfinite(value) else next(name for name, odd in _ODD.items() if repr(odd) == repr(value))
+
+
 Fail = Callable[[str], Exception]
 """Makes the error of an answer from what is wrong in it, which it puts after the name of the service."""
 

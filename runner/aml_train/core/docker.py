@@ -339,8 +339,12 @@ def fetch_file(container: Container, path: str, *, limit: int = _LIMIT) -> bytes
             return file.read()
 
 
-def pack_files(files: dict[str, bytes], *, folder: str) -> bytes:
-    """Return a tar archive of *files* (name → contents) in a *folder* open to all."""
+def pack_files(files: dict[str, bytes], *, folder: str, mode: int = 0o644) -> bytes:
+    """Return a tar archive of *files* (name → contents) in a *folder* open to all.
+
+    Args:
+        mode: the files' permissions.
+    """
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         entry = tarfile.TarInfo(folder)
@@ -348,7 +352,7 @@ def pack_files(files: dict[str, bytes], *, folder: str) -> bytes:
         archive.addfile(entry)
         for name, content in files.items():
             entry = tarfile.TarInfo(f"{folder}/{name}")
-            entry.size, entry.mode = len(content), 0o644
+            entry.size, entry.mode = len(content), mode
             archive.addfile(entry, io.BytesIO(content))
     return buffer.getvalue()
 

@@ -44,13 +44,15 @@ _LINE: Final = re.compile(r"removed (?P<kibibytes>\d{1,15}) (?P<path>/\S+)")
 # A folder that is a link is left alone: what it leads to is not known.
 _SCRIPT: Final = """
 root=$1
+failed=0
 shift
 for path in "$@"; do
     if [ -d "$root$path" ] && [ ! -L "$root$path" ]; then
         used=$(du -skx "$root$path" 2>/dev/null | cut -f1)
-        rm -rf -- "$root$path" && echo "removed ${used:-0} $path"
+        if rm -rf -- "$root$path"; then echo "removed ${used:-0} $path"; else failed=1; fi
     fi
 done
+exit $failed
 """
 
 
@@ -76,7 +78,13 @@ def reclaim_disk(engine: DockerClient, environ: Mapping[str, str], listener: Lis
         text = f"`image.reclaim-disk` removes nothing here: this is no hosted runner of GitHub ({_HOSTED} is not `github-hosted`)."
         listener(Notice(text=text))
         return ()
-    output = _by_container(engine, listener) if in_container() else run_script(["sudo", "-n"], "", tuple(FOLDERS))
+    try:
+        output = _by_container(engine) if in_container() else run_script(["sudo", "-n"], "", tuple(FOLDERS))
+    except _FailedError as error:
+        listener(Notice(text=f"`image.reclaim-disk` failed: {error}", level="warning"))
+        output = error.output
+        if not output:
+            return ()
     removed = parse_removed(output)
     listener(Notice(text=summary(removed)))
     return removed
@@ -89,6 +97,9 @@ def run_script(prefix: Sequence[str], root: str, paths: Sequence[str]) -> str:
         prefix: words before the shell, such as ``sudo -n``.
         root: precedes each path; empty for this machine's own.
         paths: absolute.
+
+    Raises:
+        _FailedError: the shell does not start, fails, or takes too long.
     """
     try:
         done = subprocess.run(
@@ -101,19 +112,34 @@ def run_script(prefix: Sequence[str], root: str, paths: Sequence[str]) -> str:
             timeout=_SECONDS,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return f"failed: {error}"
+        raise _FailedError(str(error)) from error
+    if done.returncode != 0:
+        said = done.stderr.strip().splitlines() or [f"the shell ended with {done.returncode}"]
+        raise _FailedError(said[-1][:300], output=done.stdout)
     return done.stdout
 
 
-def _by_container(engine: DockerClient, listener: Listener) -> str:
+class _FailedError(Exception):
+    """The folders were not removed, or not all of them.
+
+    Args:
+        output: what the script said of those that were.
+    """
+
+    def __init__(self, message: str, *, output: str = "") -> None:
+        super().__init__(message)
+        self.output = output
+
+
+def _by_container(engine: DockerClient) -> str:
     """Remove the folders in a container that has the machine's `/usr` and `/opt`."""
-    from docker.errors import APIError
+    import requests
+    from docker.errors import DockerException
     from docker.types import Mount
 
     own = own_container(engine)
     if own is None:
-        listener(Notice(text="`image.reclaim-disk`: this process's own container is not found.", level="warning"))
-        return ""
+        raise _FailedError("this process's own container is not found")
     image = str(own.attrs["Image"])
     mounts = [Mount(target=f"{_MOUNT}{root}", source=root, type="bind") for root in _ROOTS]
     create = partial(
@@ -131,10 +157,8 @@ def _by_container(engine: DockerClient, listener: Listener) -> str:
             container.start()
             container.wait(timeout=_SECONDS)
             output: bytes = container.logs(stderr=False)
-    except APIError as error:
-        text = f"`image.reclaim-disk`: the engine cannot remove the folders: {error.explanation or error}"
-        listener(Notice(text=text, level="warning"))
-        return ""
+    except (DockerException, requests.RequestException) as error:
+        raise _FailedError(f"the engine cannot remove the folders: {error}") from error
     return output.decode("utf-8", "replace")
 
 

@@ -8,19 +8,22 @@ program comes from this machine (the extra ``sbom`` installs it), or from an ima
 from __future__ import annotations
 
 import importlib.util
-import io
 import json
 import shutil
-import tarfile
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
+from aml_train.core.docker import TooLargeError, fetch_file, pack_files, remove_container
 from aml_train.core.errors import ImageError
+from aml_train.core.threads import temporary
 from aml_train.core.values import dataclass
+from aml_train.image.leftovers import container_labels
 
 if TYPE_CHECKING:
     from docker import DockerClient
+    from docker.models.containers import Container
 
 SbomFormat = Literal["spdx", "cyclonedx"]
 SBOM_TYPES: Final[Mapping[SbomFormat, str]] = {
@@ -96,7 +99,8 @@ def make_sbom(
         ImageError: there is no program, or it fails.
     """
     program = _from_image(engine, spec.image) if spec.image is not None else find_syft(environ).read_bytes()
-    container = engine.containers.create(
+    create = partial(
+        engine.containers.create,
         image_id,
         entrypoint=arguments(spec.format, name, version),
         command=[],
@@ -105,18 +109,16 @@ def make_sbom(
         network_mode="none",
         environment={"SYFT_CHECK_FOR_APP_UPDATE": "false", "HOME": f"/{_FOLDER}", "TMPDIR": f"/{_FOLDER}"},
         security_opt=["no-new-privileges"],
-        labels={"aml-train.sbom": name},
+        labels=container_labels(engine, "sbom", _TIMEOUT),
     )
-    try:
-        container.put_archive("/", _packed(program))
+    with temporary(create, remove_container) as container:
+        container.put_archive("/", pack_files({"syft": program}, folder=_FOLDER, mode=0o755))
         container.start()
         status = container.wait(timeout=_TIMEOUT)["StatusCode"]
         if status != 0:
             log = container.logs(tail=20).decode("utf-8", "replace")[-_MOST_LOG:]
             raise ImageError(f"syft ended with {status} in the image {name}: {log.strip()}")
         content = _read(container, f"/{_FOLDER}/{_OUTPUT}")
-    finally:
-        container.remove(force=True, v=True)
     try:
         json.loads(content)
     except ValueError as error:
@@ -133,40 +135,24 @@ def _from_image(engine: DockerClient, image: str) -> bytes:
             engine.images.get(image)
         except ImageNotFound:
             engine.images.pull(image)
-        container = engine.containers.create(image, command=["version"])
+        labels = container_labels(engine, "sbom", _TIMEOUT)
+        create = partial(engine.containers.create, image, command=["version"], labels=labels)
+        with temporary(create, remove_container) as container:
+            return _read(container, "/syft")
     except APIError as error:
         raise ImageError(f"the image {image} of `image.sbom` cannot be used: {error.explanation or error}") from error
-    try:
-        return _read(container, "/syft")
-    finally:
-        container.remove(force=True, v=True)
 
 
-def _packed(program: bytes) -> bytes:
-    target = io.BytesIO()
-    with tarfile.open(fileobj=target, mode="w") as archive:
-        folder = tarfile.TarInfo(_FOLDER)
-        folder.type, folder.mode = tarfile.DIRTYPE, 0o755
-        archive.addfile(folder)
-        info = tarfile.TarInfo(f"{_FOLDER}/syft")
-        info.size, info.mode = len(program), 0o755
-        archive.addfile(info, io.BytesIO(program))
-    return target.getvalue()
-
-
-def _read(container: Any, path: str) -> bytes:
+def _read(container: Container, path: str) -> bytes:
     """Return one file of a container, of bounded size."""
     from docker.errors import APIError
 
     try:
-        stream, stat = container.get_archive(path)
+        content = fetch_file(container, path, limit=_MOST_BYTES)
     except APIError as error:
-        raise ImageError(f"the container has no {path}: {error.explanation or error}") from error
-    if stat.get("size", 0) > _MOST_BYTES:
-        raise ImageError(f"{path} in the container has {stat['size']} bytes, more than {_MOST_BYTES}")
-    with tarfile.open(fileobj=io.BytesIO(b"".join(stream))) as archive:
-        for member in archive:
-            file = archive.extractfile(member) if member.isreg() else None
-            if file is not None:
-                return file.read()
-    raise ImageError(f"{path} in the container is no file")
+        raise ImageError(f"{path} in the container cannot be read: {error.explanation or error}") from error
+    except (TooLargeError, ValueError) as error:
+        raise ImageError(str(error)) from error
+    if content is None:
+        raise ImageError(f"the container has no {path}")
+    return content

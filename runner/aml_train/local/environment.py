@@ -109,7 +109,7 @@ def write_ca(info: EmulatorInfo, *, cache: Path | None = None) -> Path:
 
 
 def _write_public(path: Path, content: str) -> Path:
-    """Replace a file at once, readable by everybody, or leave it if it is the same."""
+    """Replace a file atomically, readable by all users; leave an equal one."""
     try:
         if path.exists() and path.read_text(encoding="utf-8") == content:
             return path

@@ -12,7 +12,7 @@ from aml_train.pipeline.plan import Plan
 
 
 def plan_facts(plan: Plan) -> dict[str, Any]:
-    """Return what a run will do as plain values; None for what it has none of.
+    """Return what a run will do as plain values; None for a part that the run lacks.
 
     The job's name lacks its attempt, and the hash if an image is built first. The digest of such an image is not known yet.
     """

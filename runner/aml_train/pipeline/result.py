@@ -129,7 +129,7 @@ class RunResult:
         return self.job is not None and self.job.attached
 
     def facts(self) -> dict[str, object]:
-        """Return the result as plain values for the result and the outputs."""
+        """Return it as plain values, for `--json` and the outputs."""
         job, gate = self.job, self.gate
         facts: dict[str, object] = {
             "metrics": dict(gate.metrics) if gate else {},

@@ -137,8 +137,8 @@ def test_mapped_data_are_listed_and_removed(admin: Admin) -> None:
     assert '"https://a.org/x": "azureml://' in run("data", "list")
     run("data", "remove", "https://a.org/x")
     assert admin.asked == [("GET", "data", {}), ("DELETE", "data", {"address": "https://a.org/x"})]
-    admin.answer = (404, {"error": "nothing replaces https://a.org/x"})
-    with pytest.raises(InvalidError, match="nothing replaces"):
+    admin.answer = (404, {"error": "nothing is mapped to https://a.org/x"})
+    with pytest.raises(InvalidError, match="nothing is mapped to"):
         run("data", "remove", "https://a.org/x")
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from aml_train import __main__
 from aml_train.config.load import load_promotion
+from aml_train.core.errors import InvalidError
 from aml_train.core.events import Broadcast
 from aml_train.pipeline import promotion as opening
 from tests.support.fake_promotion import Place
@@ -47,6 +48,13 @@ def run(monkeypatch: pytest.MonkeyPatch, *args: str) -> int:
     except SystemExit as stop:
         return int(stop.code or 0)
     return 0
+
+
+@pytest.mark.parametrize("require", ["", ", require: [signature]"])
+def test_a_rule_that_is_none_is_a_fault_of_the_file(place: Place, require: str) -> None:
+    Path("aml-train.yml").write_text(f"promote: {{production: {{gate: {{acc: nonsense}}{require}}}}}\n")
+    with pytest.raises(InvalidError, match=r"aml-train.yml:1: .*nonsense"):
+        load_promotion(None, directory=Path(), target=None)
 
 
 def test_the_policy_of_a_stage(place: Place) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
 from azure.core.exceptions import ResourceNotFoundError
@@ -60,6 +60,9 @@ class StoredBlobs(Blobs):
 
     def append(self, container: str, name: str, data: bytes) -> None:
         self._memory.append(container, name, data)
+
+    def set_metadata(self, container: str, name: str, metadata: Mapping[str, str]) -> None:
+        assert (container, name) in self._memory.content
 
     def delete_prefix(self, container: str, prefix: str) -> None:
         self._memory.delete_prefix(container, prefix)

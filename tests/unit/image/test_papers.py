@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from aml_train.config import ScanConfig
+from aml_train.core.docker import pack_files
 from aml_train.core.errors import ImageError
 from aml_train.image.papers import SLSA_PROVENANCE, provenance
-from aml_train.image.sbom import SbomSpec, _packed, arguments, find_syft
+from aml_train.image.sbom import SbomSpec, arguments, find_syft
 from aml_train.image.scan import judge, read_matches, scan_sbom
 from tests.support.image_configs import DIGEST, FULL, plan
 
@@ -67,9 +68,11 @@ def test_the_command_that_lists_packages() -> None:
         f"--source-version={DIGEST}",
         *(f"--exclude=./{path}/**" for path in ("proc", "sys", "dev", "aml-train-sbom")),
     ]
-    with tarfile.open(fileobj=BytesIO(_packed(b"program"))) as archive:
+    with tarfile.open(
+        fileobj=BytesIO(pack_files({"syft": b"program"}, folder="aml-train-sbom", mode=0o755))
+    ) as archive:
         assert [(one.name, one.mode) for one in archive] == [
-            ("aml-train-sbom", 0o755),
+            ("aml-train-sbom", 0o777),
             ("aml-train-sbom/syft", 0o755),
         ]
 

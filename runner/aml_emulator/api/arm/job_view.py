@@ -121,7 +121,7 @@ def _outputs(context: Context, run: Run, given: Mapping[str, Mapping[str, Any] |
 def _services(context: Context, run: Run) -> dict[str, Any]:
     """Return where the job is followed: by MLflow, and in the studio."""
     identity = context.identity
-    # The studio's own form of a workspace's id.
+    # The studio's form of a workspace id.
     place = f"/subscriptions/{identity.subscription_id}/resourcegroups/{identity.resource_group}"
     workspace = f"{place}/workspaces/{identity.workspace}"
     endpoints = {

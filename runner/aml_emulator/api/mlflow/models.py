@@ -191,7 +191,7 @@ class RegisteredModels(_Registry):
         return {}
 
     def set_alias(self, call: Call) -> dict[str, Any]:
-        """Have an alias stand for a version."""
+        """Point an alias to a version."""
         body = call.json(Fields({**VERSION, "alias": WORD}, required=("name", "version", "alias")))
         known_model(self._context, str(body["name"]))
         set_alias(self._context, self._known_version(body), str(body["alias"]))

@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from aml_emulator.api.errors import MlflowError
 from aml_emulator.api.mlflow.experiments import (
     PAIRS,
     known_experiment,
@@ -21,7 +20,7 @@ from aml_emulator.api.mlflow.search import RUNS, Searchable, find
 from aml_emulator.api.routing import Answers, Call, Reply, Route
 from aml_emulator.api.shapes import USER, cut, millis
 from aml_emulator.context import Context
-from aml_emulator.domain import RUN_NAME, InvalidError, log_to_run, logged_by, metric_page
+from aml_emulator.domain import RUN_NAME, log_to_run, logged_by, metric_page
 from aml_emulator.schema import LIST, MILLISECONDS, NUMBER, TEXT, WHOLE, WORD, Fields, ListOf, Shape
 from aml_emulator.store import Metric, Run
 
@@ -242,10 +241,7 @@ class Tracking(Answers):
         return Reply(status=404)
 
     def _log(self, run: Run, **what: Any) -> dict[str, Any]:
-        try:
-            log_to_run(self._context, run, **what)
-        except InvalidError as error:
-            raise MlflowError(400, "INVALID_PARAMETER_VALUE", error.message) from error
+        log_to_run(self._context, run, **what)
         return {}
 
     def _metric(self, item: dict[str, Any]) -> Metric:

@@ -48,7 +48,7 @@ def input_spec(workspace: Workspace, name: str, value: Mapping[str, Any]) -> Inp
 
 
 def check_reachable(workspace: Workspace, job: Mapping[str, Any]) -> None:
-    """Raise InvalidError if a job's file on the web does not exist, or may not be read.
+    """Raise InvalidError if a job's file on the web cannot be read.
 
     This sends requests, so it may take as long as the hosts need.
 
@@ -56,7 +56,7 @@ def check_reachable(workspace: Workspace, job: Mapping[str, Any]) -> None:
         job: the properties of a checked job.
     """
     for name, value in given_inputs(job).items():
-        # What is no file is refused without a request.
+        # Other kinds than files are refused without a request.
         if INPUT_KINDS[str(value["jobInputType"]).lower()] == "uri_file" and value.get("mode") != "Direct":
             source = _source(workspace, str(value["uri"]))
             url = _web_address(source) if _is_elsewhere(workspace, source) else None

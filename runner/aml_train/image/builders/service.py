@@ -37,7 +37,7 @@ from aml_train.image.spec import TestSpec
 from aml_train.image.testing.container import ReportPath, report_path
 from aml_train.image.testing.run import conclude
 
-_BESIDE_TESTS: Final = 900.0
+_BEYOND_TESTS: Final = 900.0
 """Seconds of a verification beyond the tests' own: the image is pulled, and probed."""
 
 
@@ -99,7 +99,7 @@ class BuildService(Protocol):
 
     @property
     def isolates(self) -> bool:
-        """Whether a build without a network can be had."""
+        """Whether builds without a network are available."""
 
     def build(self, build: ServiceBuild, on_piece: Callable[[Piece], object]) -> bool:
         """Build and push; return whether the build succeeded.
@@ -296,7 +296,7 @@ class ServiceBuilder:
             platform=ctx.spec.platform,
             no_cache=True,
             network=tests is not None and tests.network,
-            timeout=_BESIDE_TESTS + (0.0 if tests is None else tests.timeout),
+            timeout=_BEYOND_TESTS + (0.0 if tests is None else tests.timeout),
         )
         try:
             self._run(ctx, build, tests=True)

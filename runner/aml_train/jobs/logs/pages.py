@@ -14,7 +14,7 @@ from urllib.parse import quote
 from aml_train.core.values import dataclass
 from aml_train.jobs.workspace import JobView
 
-#: What all of these addresses have, and next to no other text.
+#: A part of all these addresses, and of hardly any other text.
 _MARK: Final = "/#/experiments/"
 #: The tracking URI of a workspace: other servers of MLflow, as users may have, do show pages at theirs.
 _ADDRESS: Final = re.compile(

@@ -122,7 +122,7 @@ def model_card(found: Verification, description: str | None = None) -> str:
     lines += _section("Parameters", ("Parameter", "Value"), (stated.get("parameters") or {}).items())
     lines += _section("Origin", ("Fact", "Value"), _origin(stated))
     claims = [(claim.name, claim.basis, claim.detail) for claim in found.claims]
-    lines += [f"## Verification\n\nSigned by {found.signer or 'no one whose signature was proved'}.", ""]
+    lines += [f"## Verification\n\nSigned by {found.signer or 'an unverified signer'}.", ""]
     lines += _table(("Claim", "Basis", "Detail"), claims)
     return "\n".join(lines).rstrip() + "\n"
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from aml_train.config import GateRule
+from aml_train.core.answers import json_number
 from aml_train.core.errors import PassportError, ServiceError
 from aml_train.core.references import ImageRef
 from aml_train.core.tags import TAG_DIGEST, TAG_IMAGE, TAG_PASSPORT
@@ -113,8 +114,8 @@ def gate_fact(decision: Decision, rules: tuple[GateRule, ...]) -> dict[str, Any]
         entry: dict[str, Any] = {
             "metric": rule.metric,
             "rule": rule.rule.text,
-            "value": _number(rule.value),
-            "limit": _number(rule.limit),
+            "value": None if rule.value is None else json_number(rule.value),
+            "limit": None if rule.limit is None else json_number(rule.limit),
             "verdict": rule.verdict,
             "reason": rule.reason,
             "where": rule.where,
@@ -177,11 +178,6 @@ def _left_out(facts: Mapping[str, Fact]) -> list[str]:
 
 def _why(fact: Fact) -> str:
     return fact.reason if isinstance(fact, Unknown) else ""
-
-
-def _number(value: float | None) -> float | str | None:
-    """Return a number as JSON can have it: NaN and infinities as words."""
-    return value if value is None or value - value == 0 else repr(value)
 
 
 def _title(model: ModelView) -> str:

@@ -7,6 +7,7 @@ about 60 MB. Certificate, log entry and their roots are checked by it; whose ide
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable
 from dataclasses import field
 from pathlib import Path
@@ -127,6 +128,8 @@ class KeylessVerifier:
             raise UncheckableError(f"the roots of Sigstore cannot be fetched: {type(error).__name__}") from error
 
 
+# The public roots come over the network, and a verification checks several signatures.
+@functools.lru_cache(maxsize=1)
 def _trust_config(trust: Path | None) -> ClientTrustConfig:
     from sigstore.models import ClientTrustConfig
 

@@ -18,7 +18,7 @@ from aml_train.models.catalogue import StoredFile
 
 MODEL_SIGNING: Final = "https://model_signing/signature/v1.0"
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
-#: Name of the bundle next to a model's files, which verifiers leave out.
+#: Name of the bundle next to a model's files, which verifiers ignore.
 SIGNATURE_FILE: Final = "model.sig"
 _WORKERS: Final = 8
 _SERIALIZATION: Final[Mapping[str, Any]] = {

@@ -8,11 +8,10 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from aml_train.core.answers import Answer, UndecodableError, decode
+from aml_train.core.answers import Answer, UndecodableError, decode, json_number
 from aml_train.core.errors import ImageError, InvalidError, ServiceError
 from aml_train.core.references import ImageRef
 from aml_train.core.tags import (
@@ -132,7 +131,7 @@ def fixed_tags(model: ModelView) -> dict[str, str]:
 def metrics_of(service: Workspace, job: str) -> dict[str, Any]:
     """Return a job's last values, as JSON can have them: NaN and infinities are words."""
     found = service.last_metrics(job)
-    return {name: value if math.isfinite(value) else repr(value) for name, value in sorted(found.items())}
+    return {name: json_number(value) for name, value in sorted(found.items())}
 
 
 def record_digest(record: object) -> str:

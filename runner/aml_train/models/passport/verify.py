@@ -55,33 +55,36 @@ class Verifier:
         try:
             bundle = read_bundle(content)
             statement = bundle.statement
-            claims = [*self._signature(bundle), *_passport(model, bundle, statement)]
-            claims += self._facts(model, bundle, statement.at("predicate"))
+            signature = self._signature(bundle)
+            claims = [signature, *_passport(model, bundle, statement)]
+            claims += self._facts(
+                model, bundle, statement.at("predicate"), weak="signed" if signature.by else "stated"
+            )
         except BadBundleError as error:
             return Verification(model=title, claims=(_refused("passport", f"it cannot be used: {error}"),))
-        signer = next((claim.by for claim in claims if claim.name == "signature"), None)
-        return Verification(model=title, claims=tuple(claims), signer=signer, statement=statement.value)
+        return Verification(model=title, claims=tuple(claims), signer=signature.by, statement=statement.value)
 
-    def _signature(self, bundle: Bundle) -> Iterator[Claim]:
+    def _signature(self, bundle: Bundle) -> Claim:
         if self.trust is None:
             who = f"a key {bundle.key_hint[:16]}" if bundle.key_hint else "a certificate"
             detail = f"it names {who}; no policy says whose signatures count, so that it is not checked"
-            yield Claim(name="signature", basis="unknown", detail=detail)
-            return
+            return Claim(name="signature", basis="unknown", detail=detail)
         found = self.trust.check(bundle)
         basis: Basis = "signed" if found.signer else "refused" if found.refused else "unknown"
-        yield Claim(name="signature", basis=basis, detail=found.detail, by=found.signer)
+        return Claim(name="signature", basis=basis, detail=found.detail, by=found.signer)
 
-    def _facts(self, model: ModelView, bundle: Bundle, stated: Answer) -> Iterator[Claim]:
-        """Compare each fact with the present, if the job is still there."""
+    def _facts(self, model: ModelView, bundle: Bundle, stated: Answer, *, weak: Basis) -> Iterator[Claim]:
+        """Compare each fact with the present, if the job is still there.
+
+        Args:
+            weak: what facts rest on that cannot be compared.
+        """
         yield from _lineage(self.trace(model))
         job = self.desk.service.find(model.origin or "")
         if job is None:
             yield _refused("job", f"the job {model.origin} is not in the workspace any more")
             return
         seen = observe(self.desk, model, job)
-        signed = self.trust is not None and self.trust.check(bundle).signer is not None
-        weak: Basis = "signed" if signed else "stated"
         yield from compare_facts(stated, seen.facts, weak)
         yield from self._manifest(model, seen, stated)
         yield gate_claim(self.desk.service, job.name, stated.at("gate"))

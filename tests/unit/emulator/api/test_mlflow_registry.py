@@ -166,6 +166,19 @@ def test_a_deleted_version_takes_its_stage_and_alias_along(service: Service) -> 
     assert done(service, "GET", "model-versions/get?name=m&version=2")["model_version"]["current_stage"] == "None"
 
 
+def test_a_model_made_again_has_nothing_of_the_deleted_one(service: Service) -> None:
+    for deleted in (f"{WS}/models/m", f"{WS}/models/m/versions/1"):
+        register(service, "m")
+        done(service, "POST", "model-versions/transition-stage", {"name": "m", "version": "1", "stage": "Production"})
+        done(service, "POST", "registered-models/alias", {"name": "m", "alias": "best", "version": "1"})
+        assert service.call("DELETE", deleted).status == 200
+        register(service, "m")
+        found = done(service, "GET", "model-versions/get?name=m&version=1")["model_version"]
+        assert (found["current_stage"], found["aliases"]) == ("None", [])
+        assert service.call("DELETE", f"{WS}/models/m").status == 200
+    assert service.call("DELETE", f"{WS}/models/m").status == 204
+
+
 def test_a_model_goes_with_its_last_version_and_not_as_a_whole(service: Service) -> None:
     register(service, "m")
     whole = ask(service, "DELETE", "registered-models/delete", {"name": "m"})

@@ -1,0 +1,71 @@
+"""Runs of ACR Tasks, and a reset during one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import anyio
+import pytest
+
+from aml_emulator.api.admin import Admin
+from aml_emulator.domain.registry_tasks import RegistryTasks
+from aml_emulator.executor import Folder, TaskSink, TaskSpec
+from tests.unit.emulator.memory_service import StoredBlobs
+from tests.unit.emulator.parts import Service
+
+REQUEST: dict[str, Any] = {
+    "type": "DockerBuildRequest",
+    "platform": {"os": "Linux"},
+    "dockerFilePath": "Dockerfile",
+    "imageNames": ["digits:1"],
+}
+
+
+class HeldExecutor:
+    """Runs that begin, and end only if they are cancelled."""
+
+    def __init__(self) -> None:
+        self.sinks: dict[str, TaskSink] = {}
+
+    def submit(self, spec: TaskSpec, source: Folder | None, sink: TaskSink) -> None:
+        self.sinks[spec.id] = sink
+        sink.started()
+        sink.log("Step 1\n")
+
+    def cancel(self, run: str) -> bool:
+        sink = self.sinks.pop(run, None)
+        if sink is not None:
+            sink.ended("Canceled", [], "")
+        return sink is not None
+
+    def active(self) -> tuple[str, ...]:
+        return tuple(self.sinks)
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    service = Service(blobs=StoredBlobs())
+    yield service
+    service.close()
+
+
+def test_a_reset_ends_the_runs_first(service: Service) -> None:
+    tasks = RegistryTasks(service.services, HeldExecutor())
+    admin = Admin(
+        context=service.services, jobs=service.jobs, version="1", ca_pem="", registry_engine_name="", max_jobs=1,
+        children_alive=lambda: True, tasks=tasks,
+    )  # fmt: skip
+
+    def reset(query: str = "") -> tuple[int, Any]:
+        status, body = anyio.run(admin.answer, "POST", f"/_emulator/reset{query}")
+        return status, json.loads(body)
+
+    number = tasks.schedule(REQUEST).id
+    status, answer = reset()
+    assert (status, number in answer["error"]) == (409, True)
+    assert tasks.run(number).properties["status"] == "Running"
+    assert reset("?force=1") == (200, {"status": "reset"})
+    assert tasks.runs() == []
+    assert tasks.schedule(REQUEST).properties["status"] == "Running"
