@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from aml_train.azure.sign_in import without_secrets as without_secrets
     from aml_train.azure.target import connect_azure as connect_azure
     from aml_train.azure.target import open_azure as open_azure
+    from aml_train.azure.target import settings_for as settings_for
     from aml_train.azure.workspace import AzureRest as AzureRest
 
 _MODULES = {
@@ -97,6 +98,7 @@ _MODULES = {
     "without_secrets": "sign_in",
     "connect_azure": "target",
     "open_azure": "target",
+    "settings_for": "target",
     "HttpWay": "http",
     "AzureRest": "workspace",
 }

@@ -83,17 +83,20 @@ class AzureTarget:
         return find_image(spec, location=self._location())
 
     def registry(self, host: str) -> Registry | None:
-        """Return the client of the registry *host*, signed in to."""
-        return self.location(host).client()
+        """Return the client of the registry *host*, which a job names, signed in to."""
+        return self._located(host, settings_for(host, self.settings, self.rest)).client()
 
     def _location(self) -> RegistryLocation:
         return self.location(self.settings.registry or login_server(self.rest))
 
     def location(self, host: str) -> RegistryLocation:
         """Return how the registry *host* is reached, signed in to."""
+        return self._located(host, self.settings)
+
+    def _located(self, host: str, settings: TargetConfig) -> RegistryLocation:
         return location_of(
             host,
-            self.settings,
+            settings,
             password=self.registry_password,
             sign_in=self.sign_in,
             scope=self.rest.cloud.registry_scope,
@@ -238,6 +241,19 @@ def _known(rest: AzureRest, address: str, kind: str, wanted: str) -> str:
         return nearest_of(wanted, (item.text("name") for item in listed))
     except ServiceError as error:
         return f"The {kind} cannot be listed: {error.message}"
+
+
+def settings_for(host: str, settings: TargetConfig, rest: AzureRest) -> TargetConfig:
+    """Return *settings* for a registry that a job names, without another's password.
+
+    Anyone who may tag a job chooses that name; the password of ``registry-user`` is for the target's own registry.
+
+    Raises:
+        ServiceError: there is such a user, and the workspace's own registry cannot be looked up.
+    """
+    if settings.registry_user is None or host == (settings.registry or login_server(rest)):
+        return settings
+    return replace(settings, registry_user=None)
 
 
 def login_server(rest: AzureRest) -> str:

@@ -210,11 +210,11 @@ def _connect_azure(host: Host, target: TargetConfig, directory: Path, emit: List
     )
 
     def registry(name: str) -> Registry | None:
-        from aml_train.azure import location_of, password_of, without_secrets
+        from aml_train.azure import location_of, password_of, settings_for, without_secrets
 
         return location_of(
             name,
-            target,
+            settings_for(name, target, service),
             password=password_of(target, host.environ),
             sign_in=sign_in,
             scope=service.cloud.registry_scope,

@@ -154,6 +154,25 @@ def test_the_workspace_names_its_registry(monkeypatch: pytest.MonkeyPatch) -> No
     assert target.login_server(AzureRest(WORKSPACE, identity())) == "mine.azurecr.io"
 
 
+@pytest.mark.parametrize(
+    ("registry", "host", "sent"),
+    [
+        ("mine.test", "mine.test", True),
+        ("mine.test", "evil.test", False),
+        (None, "mine.azurecr.io", True),
+        (None, "evil.azurecr.io", False),
+    ],
+)
+def test_a_password_is_sent_to_the_targets_own_registry_alone(
+    registry: str | None, host: str, sent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = {"properties": {"loginServer": "mine.azurecr.io"}}
+    answering(monkeypatch, {f"{PROVIDER}/space": THERE, f"https://management.azure.com{REGISTRY}": found})
+    settings = TargetConfig(name="azure", kind="azure", registry=registry, registry_user="me")
+    rest = AzureRest(WORKSPACE, identity())
+    assert (target.settings_for(host, settings, rest).registry_user == "me") is sent
+
+
 def test_a_registry_of_somebody_else_uses_docker_login(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     answering(monkeypatch, {f"{PROVIDER}/space": THERE})
     (tmp_path / "config.json").write_text('{"auths": {"registry.example": {"auth": "bWU6d29yZA=="}}}')
