@@ -82,6 +82,13 @@ class ImageError(AmlTrainError):
     status = "image-failed"
 
 
+class DamagedError(ImageError):
+    """The registry lacks a part of what it lists, or has something else there.
+
+    Other errors of a registry are refusals and outages, after which nothing is known.
+    """
+
+
 class DiskError(ImageError):
     """This machine's disk is full, or a temporary folder cannot be written to."""
 

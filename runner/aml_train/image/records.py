@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from aml_train.core.answers import clean, decode
-from aml_train.core.errors import ImageError
+from aml_train.core.errors import DamagedError
 from aml_train.image.readiness.facts import check_facts
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.documents import load_document, store_document
@@ -38,7 +38,7 @@ def load_record(registry: Registry, repository: str, digest: str, key: str) -> T
     """Return the record of the tests *key* in the image *digest*, or None.
 
     Raises:
-        ImageError: if there is something under the record's tag that is not that record; it never counts as tested.
+        DamagedError: if there is something under the record's tag that is not that record; it never counts as tested.
     """
     tag = record_tag(digest, key)
     content = load_document(registry, repository, tag, media_type=RECORD_TYPE, noun="test record", hint=_HINT)
@@ -48,9 +48,9 @@ def load_record(registry: Registry, repository: str, digest: str, key: str) -> T
     try:
         record = parse_record(content)
     except (KeyError, TypeError, ValueError) as error:
-        raise ImageError(f"the test record {where} is damaged: {error}", hint=_HINT) from error
+        raise DamagedError(f"the test record {where} is damaged: {error}", hint=_HINT) from error
     if (record.digest, record.key) != (digest, key):
-        raise ImageError(f"the test record {where} is about another image or other tests", hint=_HINT)
+        raise DamagedError(f"the test record {where} is about another image or other tests", hint=_HINT)
     return record
 
 

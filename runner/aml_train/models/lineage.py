@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from aml_train.core.errors import ImageError, ServiceError
+from aml_train.core.errors import DamagedError, ImageError, ServiceError
 from aml_train.core.references import ImageRef
 from aml_train.core.tags import (
     TAG_BASE,
@@ -168,8 +168,11 @@ class Tracer:
         )
 
     def _image(self, image: str, digest: str, tags: Mapping[str, str]) -> tuple[LineageStep, ...]:
-        reference = ImageRef.parse(image)
-        steps = []
+        steps: list[LineageStep] = []
+        try:
+            reference = ImageRef.parse(image)
+        except ValueError as error:
+            return (_broken("image", digest, f"the job's tag {TAG_IMAGE} is damaged: {error}"),)
         try:
             registry = self.registry(reference.registry)
             if registry is None:
@@ -204,7 +207,7 @@ class Tracer:
             return LineageStep(kind="tests", name=key or "none", state="recorded")
         try:
             record = load_record(registry, reference.repository, digest, key)
-        except ImageError as error:
+        except DamagedError as error:
             return _broken("tests", key, error.message)
         if record is None:
             why = "the registry has no record of these tests in this image"

@@ -16,7 +16,7 @@ from urllib.parse import urljoin
 import requests
 
 from aml_train.core.answers import Answer, Pages, UndecodableError, decode, is_within, split
-from aml_train.core.errors import ImageError
+from aml_train.core.errors import DamagedError, ImageError
 from aml_train.core.http_client import answer_of
 from aml_train.core.references import is_digest
 from aml_train.core.values import dataclass
@@ -134,12 +134,12 @@ class Registry(RegistryHttp):
         self.expect(response, 200, f"read {repository}:{reference}")
         content = response.content
         if len(content) > _MANIFEST_LIMIT:
-            raise ImageError(
+            raise DamagedError(
                 f"the manifest {repository}:{reference} on {self.host} has {len(content)} bytes: not a manifest"
             )
         digest = sha256_digest(content)
         if reference.startswith("sha256:") and reference != digest:
-            raise ImageError(f"{self.host} answered with {digest} when asked for {repository}@{reference}")
+            raise DamagedError(f"{self.host} answered with {digest} when asked for {repository}@{reference}")
         return Manifest(digest=digest, media_type=_media_type(response), content=content)
 
     def put_manifest(self, repository: str, reference: str, content: bytes, media_type: str) -> str:
@@ -218,7 +218,7 @@ class Registry(RegistryHttp):
         self.expect(self.repeated(attempt), 200, f"read {repository}@{digest}")
         content = contents[0]
         if sha256_digest(content) != digest:
-            raise ImageError(
+            raise DamagedError(
                 f"the blob {repository}@{digest} on {self.host} is damaged: its contents have another digest"
             )
         return content
@@ -392,7 +392,7 @@ class Registry(RegistryHttp):
         for chunk in response.iter_content(_CHUNK):
             content += chunk
             if len(content) > limit:
-                raise ImageError(f"the blob {name} on {self.host} is larger than {limit} bytes")
+                raise DamagedError(f"the blob {name} on {self.host} is larger than {limit} bytes")
         return content
 
     def _read(self, method: str, repository: str, path: str, **options: Any) -> requests.Response:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from aml_train.core.errors import ImageError
+from aml_train.core.errors import DamagedError, ImageError
 from aml_train.core.references import is_digest
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.manifest import OCI_MANIFEST
@@ -59,7 +59,7 @@ def load_document(
         hint: what to do where it is something else.
 
     Raises:
-        ImageError: if there is something else under the tag.
+        DamagedError: if there is something else under the tag.
     """
     manifest = registry.get_manifest(repository, tag)
     if manifest is None:
@@ -68,9 +68,9 @@ def load_document(
     try:
         found, digest = manifest.answer.text("config.mediaType"), manifest.answer.text("config.digest")
     except ImageError as error:
-        raise ImageError(f"the {noun} {where} is damaged: {error.message}", hint=hint) from error
+        raise DamagedError(f"the {noun} {where} is damaged: {error.message}", hint=hint) from error
     if found != media_type:
-        raise ImageError(f"{where} is not a {noun} but {found[:200]}", hint=hint)
+        raise DamagedError(f"{where} is not a {noun} but {found[:200]}", hint=hint)
     if not is_digest(digest):
-        raise ImageError(f"the {noun} {where} is damaged: its manifest names no digest", hint=hint)
+        raise DamagedError(f"the {noun} {where} is damaged: its manifest names no digest", hint=hint)
     return registry.get_blob(repository, digest)

@@ -11,7 +11,7 @@ import requests.adapters
 import stamina
 
 from aml_train.core.answers import UndecodableError, clean, decode
-from aml_train.core.errors import ImageError
+from aml_train.core.errors import DamagedError, ImageError
 from aml_train.core.http_client import TooLargeError, exchange, host_of, new_session
 from aml_train.core.retry import retry_after
 from aml_train.image.registry.auth import Authenticator, BusyError, Login, RegistryAuth, is_loopback, sign_in_hint
@@ -141,7 +141,8 @@ class RegistryHttp:
             hint = "The repository or the tag may be locked."
         elif response.status_code == 429:
             hint = "The registry limits the rate of requests; sign in, or try later."
-        raise ImageError(f"the registry {self.host} refused to {what}: {_complaint(response)}", hint=hint)
+        kind = DamagedError if response.status_code == 404 else ImageError
+        raise kind(f"the registry {self.host} refused to {what}: {_complaint(response)}", hint=hint)
 
 
 def _backoff(error: Exception) -> bool | float:

@@ -6,7 +6,7 @@ import hashlib
 from typing import Any, Final
 
 from aml_train.core.answers import Answer, UndecodableError, decode
-from aml_train.core.errors import ImageError
+from aml_train.core.errors import DamagedError, ImageError
 from aml_train.core.references import is_digest
 from aml_train.core.values import dataclass
 
@@ -40,7 +40,7 @@ class Manifest:
         """The parsed contents, which anyone who may push can have written."""
 
         def fail(problem: str) -> ImageError:
-            return ImageError(f"the manifest {self.digest} cannot be used: it {problem}")
+            return DamagedError(f"the manifest {self.digest} cannot be used: it {problem}")
 
         try:
             return Answer(decode(self.content), fail)
@@ -102,7 +102,7 @@ class Manifest:
         if not all(
             is_digest(one.text("digest")) and (one.whole("size") or 0) >= 0 and one.has("size") for one in entries
         ):
-            raise ImageError(f"the manifest {self.digest} lists something without digest or size")
+            raise DamagedError(f"the manifest {self.digest} lists something without digest or size")
         return entries
 
 

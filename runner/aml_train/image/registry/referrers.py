@@ -13,7 +13,7 @@ from dataclasses import field
 from typing import Any, Final
 
 from aml_train.core.answers import Answer
-from aml_train.core.errors import ImageError
+from aml_train.core.errors import DamagedError, ImageError
 from aml_train.core.references import is_digest
 from aml_train.core.values import dataclass
 from aml_train.image.registry.client import Registry
@@ -153,15 +153,15 @@ def read_referrer(registry: Registry, repository: str, referrer: Referrer) -> by
     """Return the document of a referrer, checked against its digests.
 
     Raises:
-        ImageError: it is missing, damaged, or has not exactly one layer.
+        DamagedError: it is missing, damaged, or has not exactly one layer.
     """
     name = f"{registry.host}/{repository}@{referrer.digest}"
     manifest = registry.get_manifest(repository, referrer.digest)
     if manifest is None:
-        raise ImageError(f"{name} is listed as a referrer, and is not in the registry")
+        raise DamagedError(f"{name} is listed as a referrer, and is not in the registry")
     layers = list(manifest.answer.each("layers"))
     if len(layers) != 1:
-        raise ImageError(f"{name} has {len(layers)} layers where a document has one")
+        raise DamagedError(f"{name} has {len(layers)} layers where a document has one")
     return registry.get_blob(repository, _digest(layers[0], name), limit=_MOST_BYTES)
 
 
@@ -171,7 +171,7 @@ def _fallback_entries(registry: Registry, repository: str, digest: str) -> list[
     if index is None:
         return []
     if not index.is_index:
-        raise ImageError(
+        raise DamagedError(
             f"{registry.host}/{repository}:{tag} is not a list of referrers but {index.media_type[:200]}",
             hint="Remove that tag from the registry.",
         )
@@ -191,5 +191,5 @@ def _referrer(entry: Answer, name: str) -> Referrer:
 def _digest(entry: Answer, name: str) -> str:
     digest = entry.text("digest")
     if not is_digest(digest):
-        raise ImageError(f"the list of referrers of {name} names something without digest")
+        raise DamagedError(f"the list of referrers of {name} names something without digest")
     return digest
