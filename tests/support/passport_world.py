@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from aml_train.config import GateRule, ImageConfig, PolicyConfig, StagePolicy
 from aml_train.core.clock import Clock
 from aml_train.core.events import Event
 from aml_train.core.tags import TAG_STAGE
-from aml_train.gate.decide import Decision, Evidence, decide_gate
+from aml_train.gate.decide import Decision
 from aml_train.gate.history import MetricPoint
 from aml_train.gate.rules import parse_rule
 from aml_train.image.inputs import ImageInputs
@@ -38,7 +39,7 @@ from aml_train.models.passport.values import Verification
 from aml_train.models.passport.verify import Verifier
 from aml_train.models.promotion.promote import Promoter
 from aml_train.models.promotion.request import Promotion, PromotionRequest
-from aml_train.models.register import lineage_tags
+from aml_train.models.register import fitting, lineage_tags
 from aml_train.pipeline.evaluate import evaluate
 from tests.support.fake_promotion import FakeStore
 from tests.support.fake_workspace import FakeClock
@@ -53,12 +54,64 @@ REPOSITORY = "digits"
 KEY = "k" * 40
 JOB = "digits-abc-1"
 SOURCE = f"azureml://jobs/{JOB}/outputs/artifacts/paths/outputs/model"
+_OF_IMAGE = (
+    "aml-train.image",
+    "aml-train.image-digest",
+    "aml-train.image-address",
+    "aml-train.base",
+    "aml-train.tested",
+)
 RULES: Mapping[str, str] = {"accuracy": ">= 0.9", "loss": "min < 0.5"}
 
 
-def new_signer(name: str = "signing.pem") -> KeySigner:
+def new_signer(name: str = "signing.pem", curve: ec.EllipticCurve | None = None) -> KeySigner:
     """Return a signer with a new key."""
-    return KeySigner(name=name, key=ec.generate_private_key(ec.SECP256R1()))
+    return KeySigner(name=name, key=ec.generate_private_key(curve or ec.SECP256R1()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """What was trained, and how: the same everywhere but for what a test is about.
+
+    Attributes:
+        files: the model's, relative to *source*.
+        source: the model's place in the job.
+        metrics: name → values by step.
+        gate: the rules, in order.
+        code: the files of the code snapshot; None for a job without one.
+        tags: of the job, besides those of its image; None leaves one out.
+        image: whether the job ran in an image of ours, which has tests and papers.
+        sbom: type and contents of the list of packages; None for none.
+        artifacts: other files of the job.
+    """
+
+    files: Mapping[str, bytes] = field(
+        default_factory=lambda: {"weights.bin": b"\x00\x01weights", "config.json": b'{"layers": 2}'}
+    )
+    source: str = SOURCE
+    type: str = "custom_model"
+    metrics: Mapping[str, Sequence[float]] = field(
+        default_factory=lambda: {"accuracy": [0.8, 0.95], "loss": [0.6, 0.3]}
+    )
+    gate: Sequence[GateRule] = field(default_factory=lambda: rules(RULES))
+    parameters: Mapping[str, str] = field(default_factory=lambda: {"epochs": "2", "api_token": "hidden"})
+    inputs: Mapping[str, str] = field(default_factory=lambda: {"train": "azureml:images:4"})
+    code: Mapping[str, bytes] | None = field(
+        default_factory=lambda: {"train.py": b"print(1)\n", "lib/net.py": b"x = 1\n"}
+    )
+    tags: Mapping[str, str | None] = field(default_factory=dict)
+    image: bool = True
+    sbom: tuple[str, bytes] | None = ("application/spdx+json", b'{"spdxVersion": "SPDX-2.3"}')
+    artifacts: Mapping[str, bytes] = field(default_factory=dict)
+    experiment: str | None = "digits"
+
+
+def rules(given: Mapping[str, str], **more: Any) -> list[GateRule]:
+    """Return the rules of a gate by the metrics that they are about."""
+    return [
+        GateRule(metric=name, rule=parse_rule(text), where=f"aml-train.yml:{line}", **more)
+        for line, (name, text) in enumerate(given.items(), 9)
+    ]
 
 
 class PassportWorld:
@@ -66,10 +119,15 @@ class PassportWorld:
 
     Args:
         referrers: whether the registry has the interface of referrers.
+        shape: what was trained.
+        signer: who signs, and whose signature counts.
     """
 
-    def __init__(self, *, referrers: bool = True) -> None:
-        self.signer = new_signer()
+    def __init__(
+        self, *, referrers: bool = True, shape: Shape | None = None, signer: KeySigner | None = None
+    ) -> None:
+        self.shape = shape or Shape()
+        self.signer = signer or new_signer()
         self.server = FakeRegistry(referrers=referrers)
         self.service = MemoryService()
         self.catalogue = MemoryCatalogue(self.service, data=["images:4"])
@@ -99,8 +157,13 @@ class PassportWorld:
     def reference(self) -> str:
         return f"{HOST}/{REPOSITORY}@{self.image.digest}"
 
-    def open(self, host: str) -> Registry:
-        assert host == HOST
+    def open(self, host: str) -> Registry | None:
+        """Return the client of the registry; None for any other, which cannot be reached."""
+        if host != HOST:
+            return None
+        return self.registry()
+
+    def registry(self) -> Registry:
         return Registry(f"https://{HOST}", transport=self.server)
 
     def current(self, version: str = "7") -> ModelView:
@@ -120,28 +183,29 @@ class PassportWorld:
 
     def issue(self, signer: KeySigner | None = None, version: str = "7") -> Passport:
         """Issue the model's passport."""
-        rules = tuple(self._rules())
-        return issue_passport(self.desk, signer or self.signer, self.current(version), self.job, self.decision, rules)
+        gate = tuple(self.shape.gate)
+        return issue_passport(self.desk, signer or self.signer, self.current(version), self.job, self.decision, gate)
 
     def sign_by(self, signer: Signer) -> None:
         """Issue the passport again, by another signer."""
-        issue_passport(self.desk, signer, self.current(), self.job, self.decision, tuple(self._rules()))
+        issue_passport(self.desk, signer, self.current(), self.job, self.decision, tuple(self.shape.gate))
 
     def register(self, version: str) -> ModelView:
         """Register a version of the job's model."""
         metrics = self.service.last_metrics(JOB)
         tags = lineage_tags(self.job, metrics=metrics, decision=self.decision)
-        own = {"aml-train.job": JOB, "aml-train.model-source": SOURCE, TAG_STAGE: "candidate"}
+        source = self.shape.source
+        own = {"aml-train.job": JOB, "aml-train.model-source": source, TAG_STAGE: "candidate"}
         fixed = ("aml-train.job", "aml-train.model-source", "aml-train.commit", "aml-train.image-digest")
-        tags = {**tags, **own}
+        tags = fitting({**own, **tags})
         self.service.registered.append(
             ModelView(
                 name="digits",
                 version=version,
-                path=SOURCE,
-                type="custom_model",
+                path=source,
+                type=self.shape.type,
                 tags=tags,
-                properties={name: tags[name] for name in fixed},
+                properties={name: tags[name] for name in fixed if name in tags},
             )
         )
         return self.service.registered[-1]
@@ -156,14 +220,13 @@ class PassportWorld:
 
     def promote(self) -> Promotion:
         """Promote the model into production, which demands everything."""
-        clock = FakeClock()
         promoter = Promoter(
             service=self.service,
             catalogue=self.catalogue,
             store=self.store,
             tracer=Tracer(service=self.service, catalogue=self.catalogue, registry=self.open),
             evaluate=evaluate,
-            clock=Clock(now=clock.now, sleep=clock.sleep),
+            clock=_clock(),
             listener=self.events.append,
             verify=self.verifier().verify,
         )
@@ -197,11 +260,11 @@ class PassportWorld:
             facts=facts,
             probe="p",
         )
-        with self.open(HOST) as registry:
+        with self.registry() as registry:
             store_record(registry, REPOSITORY, dataclasses.replace(record, **changes))
 
     def _push_image(self, content: bytes) -> Manifest:
-        with self.open(HOST) as registry:
+        with self.registry() as registry:
             config = registry.upload_blob(REPOSITORY, content)
             document = {
                 "schemaVersion": 2,
@@ -217,13 +280,9 @@ class PassportWorld:
             self.image = image
             self.push_record()
             self.attach_provenance(image, registry)
-            attach_document(
-                registry,
-                REPOSITORY,
-                image,
-                artifact_type="application/spdx+json",
-                content=b'{"spdxVersion": "SPDX-2.3"}',
-            )
+            if self.shape.sbom is not None:
+                kind, contents = self.shape.sbom
+                attach_document(registry, REPOSITORY, image, artifact_type=kind, content=contents)
         return image
 
     def attach_provenance(self, image: Manifest, registry: Registry, **changes: Any) -> None:
@@ -248,12 +307,6 @@ class PassportWorld:
             annotations={"in-toto.io/predicate-type": SLSA_PROVENANCE},
         )
 
-    def _rules(self) -> list[GateRule]:
-        return [
-            GateRule(metric=name, rule=parse_rule(text), where=f"aml-train.yml:{line}")
-            for line, (name, text) in enumerate(RULES.items(), 9)
-        ]
-
     def _train(self) -> Decision:
         """Put the completed job there: its metrics, files, code and environment; decide its gate."""
         tags = {
@@ -269,33 +322,45 @@ class PassportWorld:
             "aml-train.fingerprint": "f" * 64,
             "aml-train.data.train": "images:4",
         }
-        files = {"outputs/model/weights.bin": b"\x00\x01weights", "outputs/model/config.json": b'{"layers": 2}'}
-        document = {"environment": {"image": self.reference}}
+        tags = {name: value for name, value in {**tags, **self.shape.tags}.items() if value is not None}
+        if not self.shape.image:
+            tags = {name: value for name, value in tags.items() if name not in _OF_IMAGE}
+        shape = self.shape
         spec = JobSpec(
             name=JOB,
-            document=document,
+            document={"environment": {"image": self.reference}},
             directory=Path(),
             code=None,
             image=Given(environment=None),
             fingerprint="f" * 64,
         )
-        points = {"accuracy": [0.8, 0.95], "loss": [0.6, 0.3]}
         self.service.jobs[JOB] = JobView(
             name=JOB,
             status=JobStatus.COMPLETED,
-            experiment="digits",
+            experiment=shape.experiment,
             tags=tags,
-            inputs={"train": "azureml:images:4"},
-            parameters={"epochs": "2", "api_token": "hidden"},
+            inputs=shape.inputs,
+            parameters=shape.parameters,
         )
         history = {
             name: [MetricPoint(step=step, value=value, timestamp=step) for step, value in enumerate(values)]
-            for name, values in points.items()
+            for name, values in shape.metrics.items()
         }
-        self.service.work[JOB] = MemoryJob(spec=spec, metrics=history, artifacts=files)
-        self.papers.models[SOURCE] = {path.removeprefix("outputs/model/"): content for path, content in files.items()}
-        self.papers.code[JOB] = {"train.py": b"print(1)\n", "lib/net.py": b"x = 1\n"}
-        return decide_gate(self._rules(), Evidence(histories=history))
+        folder = shape.source.partition("/outputs/artifacts/paths/")[2]
+        files = {path: content for path, content in shape.files.items() if folder}
+        single = [*files] == [folder.rpartition("/")[2]]
+        left = {folder if single else f"{folder}/{path}": content for path, content in files.items()}
+        self.service.work[JOB] = MemoryJob(spec=spec, metrics=history, artifacts={**left, **shape.artifacts})
+        self.papers.models[shape.source] = dict(shape.files)
+        if shape.code is not None:
+            self.papers.code[JOB] = dict(shape.code)
+        found = evaluate(self.service, JOB, shape.gate, None, clock=_clock(), pause=0.05)
+        return found.decision
 
 
-__all__ = ["HOST", "JOB", "KEY", "REPOSITORY", "RULES", "SOURCE", "PassportWorld", "new_signer"]
+def _clock() -> Clock:
+    clock = FakeClock()
+    return Clock(now=clock.now, sleep=clock.sleep)
+
+
+__all__ = ["HOST", "JOB", "KEY", "REPOSITORY", "RULES", "SOURCE", "PassportWorld", "Shape", "new_signer", "rules"]

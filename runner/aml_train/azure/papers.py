@@ -10,9 +10,9 @@ from urllib.parse import quote
 
 from aml_train.azure.blob.address import LocalPath, parse_address
 from aml_train.azure.blob.datastores import DataWorkspace
-from aml_train.azure.blob.operations import Place
 from aml_train.azure.blob.storage import Entry, Storage
 from aml_train.azure.workspace import AzureRest
+from aml_train.core.answers import MOST_BYTES
 from aml_train.core.errors import ServiceError
 from aml_train.jobs import ModelView
 from aml_train.models import StoredFile
@@ -40,7 +40,7 @@ class AzurePapers:
                 f"The files of {model.name} version {model.version} are at {model.path}, no datastore."
             )
         where = self._data.locate(address)
-        return _files(self._data.storage(where.datastore), where.path, model.path)
+        return _files(self._data.storage(where.datastore), where.path)
 
     def code_files(self, job: str) -> Iterator[StoredFile] | None:
         """See :meth:`aml_train.models.catalogue.PaperStore.code_files`."""
@@ -49,16 +49,19 @@ class AzurePapers:
         code = None if found is None else found.optional_text("properties.codeId")
         if not code:
             return None
-        version = self._rest.need("GET", f"{self._rest.cloud.arm}{quote(code)}", what, params=_API)
+        version = self._rest.read(f"{self._rest.cloud.arm}{quote(code)}", what, params=_API)
+        if version is None:
+            return iter(())
         uri = version.text("properties.codeUri")
         storage, path = self._data.storage_of(uri, f"The code of the job {job}")
-        return _files(storage, path, uri)
+        return _files(storage, path)
 
     def read(self, model: str, version: str, name: str) -> bytes:
         """See :meth:`aml_train.models.catalogue.PaperStore.read`."""
         storage = self._storage()
         entry = storage.find(_name(model, version, name))
-        return b"" if entry is None else storage.read(entry, 0, entry.size)
+        # One byte more than a document may have is enough to refuse it.
+        return b"" if entry is None else storage.read(entry, 0, min(entry.size, MOST_BYTES + 1))
 
     def write(self, model: str, version: str, name: str, content: bytes) -> None:
         """See :meth:`aml_train.models.catalogue.PaperStore.write`."""
@@ -69,9 +72,25 @@ class AzurePapers:
         return self._data.storage(self._data.default_datastore())
 
 
-def _files(storage: Storage, path: str, address: str) -> Iterator[StoredFile]:
-    for relative, entry in Place(storage=storage, path=path, address=address).find().items:
-        yield StoredFile(path=relative, size=entry.size, read=partial(_chunks, storage, entry))
+def _files(storage: Storage, path: str) -> Iterator[StoredFile]:
+    """Yield the files at *path*: a blob of that name, and all below it.
+
+    The path is taken literally: as a pattern, it could leave out what a client reads. Files below a single file count, too:
+    clients that download by prefix get them.
+    """
+    name = path.strip("/")
+    leaf = name.rpartition("/")[2]
+    single = storage.find(name) if name else None
+    if single is not None:
+        yield _stored(storage, leaf, single)
+    folder = f"{name}/" if name else ""
+    for entry in storage.walk(folder):
+        relative = entry.name[len(folder) :]
+        yield _stored(storage, relative if single is None else f"{leaf}/{relative}", entry)
+
+
+def _stored(storage: Storage, path: str, entry: Entry) -> StoredFile:
+    return StoredFile(path=path, size=entry.size, read=partial(_chunks, storage, entry))
 
 
 def _chunks(storage: Storage, entry: Entry) -> Iterator[bytes]:

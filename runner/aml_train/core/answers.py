@@ -51,8 +51,12 @@ class UndecodableError(ValueError):
     """A body that is not the JSON that can be used."""
 
 
-def decode(content: bytes) -> Any:
+def decode(content: bytes, *, unique: bool = False) -> Any:
     """Return the JSON value of a body.
+
+    Args:
+        unique: refuse an object that has a member twice. Readers differ in which one counts, so that a signed document could
+            mean one thing here and another thing elsewhere.
 
     Raises:
         UndecodableError: it is no JSON, or is too large or nested too deeply to be the expected answer.
@@ -60,14 +64,25 @@ def decode(content: bytes) -> Any:
     if len(content) > MOST_BYTES:
         raise UndecodableError(f"has more than {MOST_BYTES >> 20} MiB")
     try:
-        value = json.loads(content)
+        value = json.loads(content, object_pairs_hook=_unique if unique else None)
     except RecursionError:
         raise UndecodableError("is nested too deeply") from None
+    except UndecodableError:
+        raise
     except ValueError as error:
         raise UndecodableError(_why(content, error)) from None
     if not _is_shallow(value):
         raise UndecodableError("is nested too deeply")
     return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UndecodableError(f"has the member {twice[:40]!r} twice")
+    return members
 
 
 def _why(content: bytes, error: ValueError) -> str:

@@ -78,10 +78,10 @@ def test_a_certificate_of_other_services_is_refused(
 
 
 def test_contents_that_were_changed_are_refused(sigstore: SigstoreStandIn, tmp_path: Path) -> None:
-    from tests.unit.models.passport.test_verify import _restate, _set
+    from tests.support.passport_bundles import restate, setting
 
     found = world(sigstore, tmp_path)
-    _restate(found, _set("source", "branch", value="evil"))
+    restate(found, setting("source", "branch", value="evil"))
     (fault, *_) = found.verify().faults()
     assert fault.startswith("signature: it does not hold: ")
 

@@ -154,7 +154,7 @@ class AzureBlobs:
     def walk(self, prefix: str) -> Iterator[Entry]:
         with self._translated(f"Listing {prefix!r}"):
             for item in self._container.list_blobs(name_starts_with=prefix or None, include=["metadata"]):
-                if not (item.metadata or {}).get(_FOLDER_MARK):
+                if not _is_folder(item):
                     yield _entry(item)
 
     def level(self, folder: str) -> Iterator[Entry | str]:
@@ -164,7 +164,7 @@ class AzureBlobs:
             for item in self._container.walk_blobs(name_starts_with=folder or None, include=["metadata"]):
                 if isinstance(item, BlobPrefix):
                     yield str(item.name)
-                elif not (item.metadata or {}).get(_FOLDER_MARK):
+                elif not _is_folder(item):
                     yield _entry(item)
 
     def find(self, name: str) -> Entry | None:
@@ -178,7 +178,7 @@ class AzureBlobs:
                 if error_code(error) == "ContainerNotFound":
                     raise
                 return None
-            return None if (found.metadata or {}).get(_FOLDER_MARK) else _entry(found)
+            return None if _is_folder(found) else _entry(found)
 
     def read(self, entry: Entry, offset: int, length: int) -> bytes:
         if length == 0:
@@ -307,6 +307,14 @@ def error_code(error: Any) -> str | None:
     if code is None and getattr(error, "response", None) is not None:
         code = error.response.headers.get("x-ms-error-code")
     return None if code is None else str(getattr(code, "value", code))
+
+
+def _is_folder(item: Any) -> bool:
+    """Return whether a blob stands for a folder.
+
+    One with contents is a file: a mark, which is metadata, must not hide it.
+    """
+    return bool((item.metadata or {}).get(_FOLDER_MARK)) and not item.size
 
 
 def _entry(item: Any) -> Entry:

@@ -13,6 +13,8 @@ from aml_train.models.passport.values import Basis, Claim
 _MOST_SHOWN: Final = 80
 #: Facts that the workflow stated when it submitted the job: nothing but the job's tags has them.
 _STATED: Final = ("source", "workflow")
+#: Members of a passport that are verified elsewhere, and when it was issued.
+_ELSEWHERE: Final = ("gate", "issued")
 
 
 def compare_facts(stated: Answer, present: Mapping[str, Fact], weak: Basis) -> Iterator[Claim]:
@@ -28,14 +30,24 @@ def compare_facts(stated: Answer, present: Mapping[str, Fact], weak: Basis) -> I
         if name in PAPERS:
             yield _paper(name, given, fact)
         elif isinstance(fact, Unknown):
-            basis: Basis = weak if given is not None else "unknown"
-            yield Claim(name=name, basis=basis, detail=f"it cannot be looked up: {fact.reason}")
+            yield _unknown(name, given, fact, weak)
         elif different := _difference(given, fact):
-            yield Claim(name=name, basis="refused", detail=different)
+            fault = [str(fact["fault"])] if fact and "fault" in fact else []
+            yield Claim(name=name, basis="refused", detail="; ".join([*fault, different]))
         elif name in _STATED:
             yield Claim(name=name, basis=weak, detail=_shown(given))
         else:
             yield _equal(name, given, fact)
+    for name in stated.mapping().keys() - {*present, *_ELSEWHERE}:
+        yield Claim(name=name, basis=weak, detail="this version of aml-train cannot look it up")
+
+
+def _unknown(name: str, given: Mapping[str, Any] | None, fact: Unknown, weak: Basis) -> Claim:
+    """Return the claim of a fact that was looked up in part, or not at all."""
+    if different := _difference({key: (given or {}).get(key) for key in fact.known}, fact.known):
+        return Claim(name=name, basis="refused", detail=different)
+    basis: Basis = weak if given is not None else "unknown"
+    return Claim(name=name, basis=basis, detail=f"it cannot be looked up: {fact.reason}")
 
 
 def _equal(name: str, given: Mapping[str, Any] | None, fact: Fact) -> Claim:
@@ -53,7 +65,8 @@ def _paper(name: str, given: Mapping[str, Any] | None, fact: Fact) -> Claim:
     if given is None:
         return Claim(name=name, basis="stated", detail="the passport states none")
     if isinstance(fact, Unknown):
-        return Claim(name=name, basis="unknown", detail=f"it cannot be looked up: {fact.reason}")
+        basis: Basis = "refused" if fact.damaged else "unknown"
+        return Claim(name=name, basis=basis, detail=f"it cannot be looked up: {fact.reason}")
     found = (fact or {}).get(str(given.get("manifest")))
     if found is None:
         detail = f"the image has no {name} {str(given.get('manifest'))[:19]} any more"
@@ -67,6 +80,8 @@ def _paper(name: str, given: Mapping[str, Any] | None, fact: Fact) -> Claim:
 
 
 def _fault_of_image(fact: Mapping[str, Any]) -> str | None:
+    if "fault" in fact:
+        return str(fact["fault"])
     digest = fact.get("digest")
     if not digest:
         return "the registry did not have the image when the passport was issued"

@@ -114,7 +114,7 @@ def model_card(found: Verification, description: str | None = None) -> str:
         head["datasets"] = sorted(data.values())
     lines = ["---", yaml.safe_dump(head, sort_keys=False, allow_unicode=True).strip(), "---", ""]
     lines += [f"# {model['name']} {model['version']}", ""]
-    lines += [description, ""] if description else []
+    lines += [*_quoted(description), ""] if description else []
     lines += _section("Metrics", ("Metric", "Value"), (stated.get("metrics") or {}).items())
     rules = [(one["metric"], one["rule"], one["verdict"], one["reason"]) for one in stated["gate"]["rules"]]
     lines += _section("Gate", ("Metric", "Rule", "Verdict", "Reason"), rules)
@@ -138,6 +138,15 @@ def _origin(stated: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if tests := stated.get("tests"):
         yield "tests", f"{tests.get('command')}: {tests.get('passed')} passed, {tests.get('at')}"
     yield "files", f"{stated['files']['files']}, sha256 {stated['files']['sha256']}"
+
+
+def _quoted(description: str) -> Iterator[str]:
+    """Yield the description as a quotation, which cannot look like a section.
+
+    It can be changed after signing.
+    """
+    yield from (f"> {line}".rstrip() for line in description.splitlines())
+    yield ">\n> (from the registration; the passport does not cover it)"
 
 
 def _section(title: str, head: tuple[str, ...], rows: Any) -> list[str]:

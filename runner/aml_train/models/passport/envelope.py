@@ -20,6 +20,13 @@ from aml_train.core.values import dataclass
 
 BUNDLE: Final = "application/vnd.dev.sigstore.bundle.v0.3+json"
 IN_TOTO: Final = "application/vnd.in-toto+json"
+#: The members that a bundle of one envelope has. Others would be neither signed nor checked.
+_MEMBERS: Final[Mapping[str, frozenset[str]]] = {
+    "": frozenset({"mediaType", "verificationMaterial", "dsseEnvelope"}),
+    "verificationMaterial": frozenset({"publicKey", "certificate", "tlogEntries", "timestampVerificationData"}),
+    "dsseEnvelope": frozenset({"payload", "payloadType", "signatures"}),
+}
+_OF_SIGNATURE: Final = frozenset({"sig", "keyid"})
 
 
 class Signer(Protocol):
@@ -73,7 +80,9 @@ class Bundle:
     def statement(self) -> Answer:
         """The statement, whose members are read with their types checked."""
         try:
-            return Answer(decode(self.payload), lambda problem: BadBundleError(f"its statement {problem}"))
+            return Answer(
+                decode(self.payload, unique=True), lambda problem: BadBundleError(f"its statement {problem}")
+            )
         except UndecodableError as error:
             raise BadBundleError(f"its statement {error}") from error
 
@@ -109,21 +118,27 @@ def read_bundle(content: bytes) -> Bundle:
         BadBundleError: it is no bundle of one signed in-toto statement.
     """
     try:
-        document = Answer(decode(content), lambda problem: BadBundleError(f"it {problem}"))
+        document = Answer(decode(content, unique=True), lambda problem: BadBundleError(f"it {problem}"))
     except UndecodableError as error:
         raise BadBundleError(f"it {error}") from error
     if (kind := document.optional_text("mediaType")) != BUNDLE:
         raise BadBundleError(f"its type is {(kind or 'missing')[:100]}, and not {BUNDLE}")
+    for place, members in _MEMBERS.items():
+        _check_members(document.at(place) if place else document, members)
     envelope = document.at("dsseEnvelope")
     if envelope.optional_text("payloadType") != IN_TOTO:
         raise BadBundleError("it holds no in-toto statement")
     signatures = list(envelope.each("signatures"))
     if len(signatures) != 1:
         raise BadBundleError(f"it has {len(signatures)} signatures, and not one")
+    _check_members(signatures[0], _OF_SIGNATURE)
     certificate = document.optional_text("verificationMaterial.certificate.rawBytes")
     hint = document.optional_text("verificationMaterial.publicKey.hint")
     if (certificate is None) == (hint is None):
         raise BadBundleError("it names neither a key nor a certificate, or both")
+    material = document.mapping("verificationMaterial")
+    if hint is not None and (material.get("tlogEntries") or material.get("timestampVerificationData")):
+        raise BadBundleError("it is signed by a key, and has entries of a log, which nothing here checks")
     return Bundle(
         content=content,
         payload=_binary(envelope.text("payload")),
@@ -131,6 +146,12 @@ def read_bundle(content: bytes) -> Bundle:
         key_hint=hint,
         certificate=_binary(certificate) if certificate is not None else None,
     )
+
+
+def _check_members(part: Answer, known: frozenset[str]) -> None:
+    """Raise BadBundleError if *part* has members that no signature covers."""
+    if unknown := sorted(part.mapping().keys() - known):
+        raise BadBundleError(f"it has the member {unknown[0][:40]!r}, which no signature covers")
 
 
 def _binary(text: str) -> bytes:

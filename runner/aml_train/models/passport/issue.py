@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from aml_train.config import GateRule
-from aml_train.core.answers import json_number
+from aml_train.core.answers import MOST_BYTES, json_number
 from aml_train.core.errors import PassportError, ServiceError
 from aml_train.core.references import ImageRef
 from aml_train.core.tags import TAG_DIGEST, TAG_IMAGE, TAG_PASSPORT
@@ -61,6 +61,8 @@ def issue_passport(
     seen = observe(desk, model, job)
     if seen.manifest is None:
         raise PassportError(f"The files of {_title(model)} cannot be read: {_why(seen.facts['files'])}")
+    if (fault := seen.manifest.fault) is not None:
+        raise PassportError(f"The files of {_title(model)} cannot be signed: {fault}.")
     for name in _NEEDED:
         if isinstance(fact := seen.facts[name], Unknown):
             raise PassportError(
@@ -69,6 +71,11 @@ def issue_passport(
             )
     statement = make_statement(model, seen, gate_fact(decision, rules))
     signature = signer.sign(encode_statement(seen.manifest.statement(model.name)))
+    if len(signature) > MOST_BYTES:
+        raise PassportError(
+            f"{_title(model)} has {len(seen.manifest.digests)} files, and the list of their digests is too long to be read again.",
+            hint="Let the job write fewer files, such as one archive.",
+        )
     bundle = read_bundle(signer.sign(encode_statement(statement)))
     _keep(desk, model, job, signature=signature, bundle=bundle)
     return Passport(bundle=bundle, signer=signer.title, left_out=tuple(_left_out(seen.facts)))

@@ -9,11 +9,12 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
 from aml_train.core.answers import Answer, UndecodableError, decode, json_number
-from aml_train.core.errors import ImageError, InvalidError, ServiceError
-from aml_train.core.references import ImageRef
+from aml_train.core.errors import DamagedError, ImageError, InvalidError, ServiceError
+from aml_train.core.references import ImageRef, is_digest
 from aml_train.core.tags import (
     TAG_ADDRESS,
     TAG_BASE,
@@ -69,9 +70,16 @@ class Desk:
 
 @dataclass(frozen=True, kw_only=True)
 class Unknown:
-    """A fact that could not be looked up, and why."""
+    """A fact that could not be looked up, and why.
+
+    Attributes:
+        known: the part of it that was looked up.
+        damaged: whether it is there, and cannot be what it was.
+    """
 
     reason: str
+    known: Mapping[str, Any] = field(default_factory=dict)
+    damaged: bool = False
 
 
 Fact = dict[str, Any] | None | Unknown
@@ -152,7 +160,11 @@ def _files(desk: Desk, model: ModelView) -> tuple[FileManifest | None, Fact]:
         manifest = hash_files(desk.store.model_files(model))
     except (ServiceError, InvalidError) as error:
         return None, Unknown(reason=error.message)
-    return manifest, {"sha256": manifest.root, "files": len(manifest.digests), "bytes": manifest.size}
+    return manifest, {"listing": manifest.listing, **_sums(manifest, manifest.root)}
+
+
+def _sums(manifest: FileManifest, digest: str) -> dict[str, Any]:
+    return {"sha256": digest, "files": len(manifest.digests), "bytes": manifest.size}
 
 
 def _code(desk: Desk, job: JobView) -> Fact:
@@ -160,49 +172,74 @@ def _code(desk: Desk, job: JobView) -> Fact:
     if files is None:
         return None
     manifest = hash_files(files)
-    return {"sha256": manifest.listing, "files": len(manifest.digests), "bytes": manifest.size}
+    return _sums(manifest, manifest.listing)
 
 
 def _of_image(desk: Desk, job: JobView) -> dict[str, Fact]:
-    """Return the facts of the image that the job ran in, of its tests and its papers."""
-    names = ("image", "tests", *PAPERS)
+    """Return the facts of the image that the job ran in, of its tests and its papers.
+
+    The workspace's part of these facts does not depend on the registry's answer.
+    """
     image, digest = job.tags.get(TAG_IMAGE), job.tags.get(TAG_DIGEST)
     if image is None or digest is None:
-        return dict.fromkeys(names)
-    reference = ImageRef.parse(image)
+        return dict.fromkeys(("image", "tests", *PAPERS))
     try:
-        registry = desk.registry(reference.registry)
-        if registry is None:
-            return dict.fromkeys(
-                names, Unknown(reason=f"the registry {reference.registry} cannot be reached from here")
-            )
-        with registry:
-            there = registry.head_manifest(reference.repository, digest)
-            kept = registry.head_manifest(reference.repository, f"dig-{digest.removeprefix('sha256:')}")
-            found: dict[str, Fact] = {
-                "image": {
-                    "reference": image,
-                    "digest": digest if there is not None else None,
-                    "environment": desk.catalogue.environment_image(job.name),
-                    "kept": kept.digest if kept is not None else None,
-                    "address": job.tags.get(TAG_ADDRESS),
-                    "base": job.tags.get(TAG_BASE),
-                },
-                "tests": _tests(registry, reference.repository, digest, job.tags.get(TAG_TESTED, "")),
-            }
-            return found | {kind: _papers(registry, reference.repository, digest, kind) for kind in PAPERS}
+        environment = desk.catalogue.environment_image(job.name)
+    except ServiceError as error:
+        return dict.fromkeys(("image", "tests", *PAPERS), Unknown(reason=error.message))
+    tags = {"address": job.tags.get(TAG_ADDRESS), "base": job.tags.get(TAG_BASE)}
+    recorded = {"reference": image, "environment": environment, **tags}
+    key = job.tags.get(TAG_TESTED, "")
+    tests = {"key": key} if key and " " not in key else None
+    try:
+        return _in_registry(desk, ImageRef.parse(image), digest, recorded, tests)
+    except ValueError as error:
+        return {"image": {**recorded, "digest": None, "fault": str(error)}, "tests": tests, **dict.fromkeys(PAPERS)}
     except (ImageError, ServiceError) as error:
-        return dict.fromkeys(names, Unknown(reason=error.message))
+        reason = error.message
+        known = {
+            "image": Unknown(reason=reason, known=recorded),
+            "tests": tests and Unknown(reason=reason, known=tests),
+        }
+        return {**known, **dict.fromkeys(PAPERS, Unknown(reason=reason))}
 
 
-def _tests(registry: Registry, repository: str, digest: str, key: str) -> Fact:
+def _in_registry(
+    desk: Desk, reference: ImageRef, digest: str, recorded: Mapping[str, Any], tests: Mapping[str, str] | None
+) -> dict[str, Fact]:
+    """Return the facts of an image whose registry answers.
+
+    Raises:
+        ImageError: it refuses or does not answer.
+        ServiceError: it cannot be reached.
+        ValueError: the digest is none.
+    """
+    if not is_digest(digest):
+        raise ValueError(f"{digest[:80]!r} is no digest")
+    registry = desk.registry(reference.registry)
+    if registry is None:
+        raise ServiceError(f"the registry {reference.registry} cannot be reached from here")
+    with registry:
+        there = registry.head_manifest(reference.repository, digest)
+        kept = registry.head_manifest(reference.repository, f"dig-{digest.removeprefix('sha256:')}")
+        image: dict[str, Any] = {
+            **recorded,
+            "digest": digest if there is not None else None,
+            "kept": kept.digest if kept is not None else None,
+        }
+        found = {kind: _papers(registry, reference.repository, digest, kind) for kind in PAPERS}
+        return {"image": image, "tests": _tests(registry, reference.repository, digest, tests), **found}
+
+
+def _tests(registry: Registry, repository: str, digest: str, tests: Mapping[str, str] | None) -> Fact:
     from aml_train.image import load_record
 
-    if not key or " " in key:
+    if tests is None:
         return None
+    key = tests["key"]
     try:
         record = load_record(registry, repository, digest, key)
-    except ImageError as error:
+    except DamagedError as error:
         return {"key": key, "fault": error.message}
     if record is None:
         return {"key": key, "fault": "the registry has no record of these tests in this image"}
@@ -221,12 +258,16 @@ def _papers(registry: Registry, repository: str, digest: str, kind: str) -> Fact
     from aml_train.image import PAPER_TYPES, list_referrers, read_referrer
 
     found: dict[str, Any] = {}
-    for one in list_referrers(registry, repository, digest):
+    try:
+        listed = list_referrers(registry, repository, digest)
+    except DamagedError as error:
+        return Unknown(reason=error.message, damaged=True)
+    for one in listed:
         if one.artifact_type not in PAPER_TYPES[kind]:
             continue
         try:
             content = read_referrer(registry, repository, one)
-        except ImageError as error:
+        except DamagedError as error:
             found[one.digest] = {"fault": error.message}
             continue
         fault = fault_of_provenance(content, digest) if kind == "provenance" else None

@@ -21,8 +21,11 @@ from aml_train.models.passport.values import Claim
 _MOST_BYTES: Final = 16 << 20
 
 
-def gate_claim(service: Workspace, job: str, stated: Answer) -> Claim:
+def gate_claim(service: Workspace, job: str, stated: Answer, tagged: str | None) -> Claim:
     """Return the claim of the gate: does its record follow from the job's metrics?
+
+    Args:
+        tagged: the gate's word in the version's tags; None without.
 
     Raises:
         ServiceError: the workspace refuses or does not answer.
@@ -31,6 +34,8 @@ def gate_claim(service: Workspace, job: str, stated: Answer) -> Claim:
     word = stated.optional_text("word") or ""
     if (right := word_of(rules)) != word:
         return _refused(f"it is recorded as {word or 'missing'}, and its rules give {right}")
+    if tagged not in (None, word):
+        return _refused(f"it is recorded as {word}, and the version's tag says {tagged}")
     if word == "failed":
         return _refused("the gate was not met")
     files = {one.text("metric"): one.at("file") for one in stated.each("rules") if one.has("file")}

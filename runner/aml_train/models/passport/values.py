@@ -20,11 +20,11 @@ _MARKS: Final[Mapping[Basis, str]] = {
     "unknown": "?",
     "refused": "✗",
 }
-#: What each requirement demands: the claim, and the bases that meet it.
-_DEMANDS: Final[Mapping[Requirement, tuple[str, Basis]]] = {
-    "signature": ("signature", "signed"),
-    "provenance": ("provenance", "recomputed"),
-    "tests": ("tests", "recomputed"),
+#: What each requirement demands: claims, and the basis that meets it. A signature proves nothing of files that were not read.
+_DEMANDS: Final[Mapping[Requirement, Mapping[str, Basis]]] = {
+    "signature": {"signature": "signed", "manifest": "recomputed"},
+    "provenance": {"provenance": "recomputed"},
+    "tests": {"tests": "recomputed"},
 }
 
 
@@ -67,18 +67,25 @@ class Verification:
         """Return why the model is not verified; none if it is.
 
         Args:
-            require: what must be shown, besides that no claim is refused.
+            require: what must be shown, besides that no claim is refused. Any requirement includes the signature, because
+                the passport's other claims are compared with what it states.
         """
         found = [f"{claim.name}: {claim.detail}" for claim in self.refused]
+        wanted: Sequence[Requirement] = ("signature", *require) if require else ()
+        found += [fault for one in dict.fromkeys(wanted) if (fault := self._unmet(one)) is not None]
+        return tuple(found)
+
+    def _unmet(self, one: Requirement) -> str | None:
+        """Return why a requirement is not met; None if it is, or if its claim is refused."""
         by_name = {claim.name: claim for claim in self.claims}
-        for one in require:
-            name, basis = _DEMANDS[one]
+        for name, basis in _DEMANDS[one].items():
             claim = by_name.get(name)
             if claim is None:
-                found.append(f"{one} is required, and nothing is stated of it")
-            elif claim.basis not in (basis, "refused"):
-                found.append(f"{one} is required, and is only {claim.basis}: {claim.detail}")
-        return tuple(found)
+                return f"{one} is required, and nothing is stated of it"
+            if claim.basis not in (basis, "refused"):
+                what = "is" if name == one else f"the {name} is"
+                return f"{one} is required, and {what} only {claim.basis}: {claim.detail}"
+        return None
 
     def lines(self) -> Iterator[str]:
         """Yield the claims as lines, without colours."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from aml_train.core.answers import Answer
-from aml_train.core.errors import ImageError, ServiceError
+from aml_train.core.errors import DamagedError, ImageError, ServiceError
 from aml_train.core.references import ImageRef
-from aml_train.core.tags import TAG_DIGEST, TAG_IMAGE, TAG_PASSPORT
+from aml_train.core.tags import TAG_DIGEST, TAG_GATE, TAG_IMAGE, TAG_PASSPORT
 from aml_train.core.values import dataclass
 from aml_train.jobs import JobView, ModelView
 from aml_train.models.lineage import LineageStep
@@ -20,6 +20,9 @@ from aml_train.models.passport.observe import Desk, Observation, observe
 from aml_train.models.passport.recount import gate_claim
 from aml_train.models.passport.trust import Trust
 from aml_train.models.passport.values import Basis, Claim, Verification
+
+if TYPE_CHECKING:
+    from aml_train.image import Registry
 
 _NO_PASSPORT: Final = (
     "it has no passport: neither its storage nor its tags have one. Sign models with `passport` in aml-train.yml"
@@ -87,7 +90,7 @@ class Verifier:
         seen = observe(self.desk, model, job)
         yield from compare_facts(stated, seen.facts, weak)
         yield from self._manifest(model, seen, stated)
-        yield gate_claim(self.desk.service, job.name, stated.at("gate"))
+        yield gate_claim(self.desk.service, job.name, stated.at("gate"), model.tags.get(TAG_GATE))
         yield self._referrer(model, job, bundle)
 
     def _manifest(self, model: ModelView, seen: Observation, stated: Answer) -> Iterator[Claim]:
@@ -98,7 +101,7 @@ class Verifier:
             return
         try:
             bundle = read_bundle(content)
-            signed = read_manifest(bundle.statement)
+            signed = read_manifest(bundle.statement, model.name)
         except (BadBundleError, ValueError) as error:
             yield _refused("manifest", f"{SIGNATURE_FILE} cannot be used: {error}")
             return
@@ -109,7 +112,7 @@ class Verifier:
     ) -> Claim:
         if self.trust is not None and (found := self.trust.check(bundle)).refused:
             return _refused("manifest", f"the signature of {SIGNATURE_FILE} does not count: {found.detail}")
-        if signed.root != stated.optional_text("files.sha256"):
+        if [signed.root, signed.listing] != [stated.optional_text(f"files.{key}") for key in ("sha256", "listing")]:
             return _refused("manifest", f"{SIGNATURE_FILE} is about other files than the passport")
         if present is None:
             return Claim(name="manifest", basis="unknown", detail="the model's files cannot be read")
@@ -121,26 +124,37 @@ class Verifier:
 
     def _referrer(self, model: ModelView, job: JobView, bundle: Bundle) -> Claim:
         """Check that the image's referrers have this passport."""
-        from aml_train.image import list_referrers, read_referrer
-
         image, digest = job.tags.get(TAG_IMAGE), job.tags.get(TAG_DIGEST)
         if image is None or digest is None:
             return Claim(name="referrer", basis="stated", detail="the job ran in an image that was given")
-        reference = ImageRef.parse(image)
         try:
+            reference = ImageRef.parse(image)
             registry = self.desk.registry(reference.registry)
             if registry is None:
                 why = f"the registry {reference.registry} cannot be reached from here"
                 return Claim(name="referrer", basis="unknown", detail=why)
             with registry:
-                for one in list_referrers(registry, reference.repository, digest, artifact_type=BUNDLE):
-                    if read_referrer(registry, reference.repository, one) == bundle.content:
-                        return Claim(
-                            name="referrer", basis="recomputed", detail=f"{reference.repository}@{one.digest}"
-                        )
+                return _find_referrer(registry, reference.repository, digest, bundle)
+        except (DamagedError, ValueError) as error:
+            return _refused("referrer", str(error))
         except (ImageError, ServiceError) as error:
             return Claim(name="referrer", basis="unknown", detail=error.message)
-        return _refused("referrer", f"the image {digest[:19]} has no referrer that is this passport")
+
+
+def _find_referrer(registry: Registry, repository: str, digest: str, bundle: Bundle) -> Claim:
+    """Return the claim that the referrers have *bundle*; others may be damaged."""
+    from aml_train.image import list_referrers, read_referrer
+
+    why = [f"the image {digest[:19]} has no referrer that is this passport"]
+    for one in list_referrers(registry, repository, digest, artifact_type=BUNDLE):
+        try:
+            content = read_referrer(registry, repository, one)
+        except DamagedError as error:
+            why.append(error.message)
+            continue
+        if content == bundle.content:
+            return Claim(name="referrer", basis="recomputed", detail=f"{repository}@{one.digest}")
+    return _refused("referrer", "; ".join(why[:3]))
 
 
 def _passport(model: ModelView, bundle: Bundle, statement: Answer) -> Iterator[Claim]:

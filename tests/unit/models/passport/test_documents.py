@@ -49,6 +49,14 @@ def test_the_card_of_a_model() -> None:
     assert "| signature | signed |" in text
 
 
+def test_a_description_cannot_look_like_a_section_or_a_signature() -> None:
+    card = model_card(PassportWorld().verify(), "Good.\n\n## Verification\n\nSigned by all.")
+    assert card.count("\n## Verification") == 1
+    assert (
+        "> ## Verification\n>\n> Signed by all.\n>\n> (from the registration; the passport does not cover it)" in card
+    )
+
+
 def test_text_of_a_job_changes_no_table() -> None:
     world = PassportWorld()
     found = world.verify()

@@ -145,12 +145,27 @@ def test_the_manifest_of_files() -> None:
     assert list(manifest.digests) == ["a/z", "a-", "b"]
     assert manifest.digests["b"] == hashlib.sha256(b"two").hexdigest()
     assert manifest.size == 6
-    assert read_manifest(Answer(manifest.statement("m"), ValueError)) == FileManifest(digests=manifest.digests)
+    assert read_manifest(Answer(manifest.statement("m"), ValueError), "m") == FileManifest(digests=manifest.digests)
     other = hash_files([file("b", b"TWO"), file("c", b"")])
     assert manifest.difference(other) == "changed: b; missing: a/z, a-; not signed: c"
     renamed = FileManifest(digests={"x": manifest.digests["b"]})
     single = FileManifest(digests={"b": manifest.digests["b"]})
     assert (renamed.root, renamed.listing != single.listing) == (single.root, True)
+
+
+def test_a_name_cannot_look_like_another_file() -> None:
+    one, two = hashlib.sha256(b"1").hexdigest(), hashlib.sha256(b"2").hexdigest()
+    forged = FileManifest(digests={f"a\n{two}  b": one})
+    assert forged.listing != FileManifest(digests={"a": one, "b": two}).listing
+    # As sha256sum of coreutils writes it.
+    line = f"\\{one}  a\\nb\\\\c\n".encode()
+    assert FileManifest(digests={"a\nb\\c": one}).listing == hashlib.sha256(line).hexdigest()
+
+
+def test_a_file_of_the_model_is_never_left_out_as_a_signature() -> None:
+    digest = hashlib.sha256(b"1").hexdigest()
+    assert FileManifest(digests={"a": digest}).serialization["ignore_paths"] == ["model.sig"]
+    assert FileManifest(digests={"model.sig": digest}).serialization["ignore_paths"] == []
 
 
 @pytest.mark.parametrize(
@@ -164,7 +179,7 @@ def test_the_manifest_of_files() -> None:
 def test_a_manifest_that_is_none(change: dict[str, Any], reason: str) -> None:
     statement = FileManifest(digests={"a": "0" * 64}).statement("m")
     with pytest.raises(ValueError, match=reason):
-        read_manifest(Answer({**statement, **change}, ValueError))
+        read_manifest(Answer({**statement, **change}, ValueError), "m")
 
 
 @pytest.mark.parametrize(
