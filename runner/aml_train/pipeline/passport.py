@@ -40,7 +40,13 @@ def make_signer(
     if not config.signs:
         return None
     if not config.keyless:
-        return load_signer(config.key_file, config.key_env, config.passphrase_env, environ=environ)
+        return load_signer(
+            config.key_file,
+            config.key_env,
+            config.passphrase_env,
+            environ=environ,
+            passphrase_file=config.passphrase_file,
+        )
     if identity is None:
         raise InvalidError(
             "`passport.keyless` signs with the identity of a workflow, and this process has none.",

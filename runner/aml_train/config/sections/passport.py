@@ -6,7 +6,6 @@ No key is ever a value of a file: it is named by a path or by an environment var
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal, get_args
 
@@ -21,6 +20,7 @@ Requirement = Literal["signature", "provenance", "tests"]
 
 #: See :data:`aml_train.core.file_selection.SECRETS`.
 _KEPT_OUT: Final = (".pem", ".key")
+_PATHS: Final = ("key", "passphrase-file", "policy", "trust-config")
 _VARIABLE: Final = Text(noun="a variable's name", pattern=VARIABLE_NAME)
 
 REQUIRE: Final = Items(
@@ -40,6 +40,9 @@ class PassportConfig:
     )
     key_env: str | None = key(_VARIABLE, "Environment variable that holds that key, instead of a file.", default=None)
     passphrase_env: str | None = key(_VARIABLE, "Environment variable that holds the key's passphrase.", default=None)
+    passphrase_file: Path | None = key(
+        PATH, "File that holds the key's passphrase, such as a secret that the runner mounts.", default=None
+    )
     keyless: bool = key(
         Flag(),
         "Sign without a key: Sigstore certifies the workflow's identity (`id-token: write`; the extra `sigstore`).",
@@ -71,24 +74,35 @@ def passport_config(checked: CheckedTree) -> PassportConfig:
     if len(chosen) > 1:
         named = " and ".join(f"`{name}`" for name in chosen)
         checked.fault(f"{named} exclude each other", "passport", chosen[1], remedy="keep one")
-    if "passphrase-env" in values and not {"key", "key-env"} & values.keys():
+    passphrases = [name for name in ("passphrase-env", "passphrase-file") if name in values]
+    if len(passphrases) > 1:
         checked.fault(
-            "`passphrase-env` is of a key", "passport", "passphrase-env", remedy="name the key: `key: FILE`"
+            "`passphrase-env` and `passphrase-file` exclude each other", "passport", passphrases[1], remedy="keep one"
         )
-    made = make(PassportConfig, values)
-    if made.key_file is not None and made.key_file.suffix not in _KEPT_OUT:
+    if passphrases and not {"key", "key-env"} & values.keys():
         checked.fault(
-            f"`passport.key` is `{made.key_file}`",
-            "passport",
-            "key",
-            why="a key must stay out of the code that is sent, and only files named *.pem and *.key always do",
-            remedy="rename it",
+            f"`{passphrases[0]}` is of a key", "passport", passphrases[0], remedy="name the key: `key: FILE`"
         )
-    return replace(
-        made,
-        key_file=_path(made.key_file, checked),
-        policy=_path(made.policy, checked),
-        trust=_path(made.trust, checked),
+    for name in ("key", "passphrase-file"):
+        if name in values:
+            _check_kept_out(checked, name, Path(values[name]))
+    # A path in a file is text, from the project's folder.
+    paths = {name: absolute(checked.directory / values[name]) for name in _PATHS if name in values}
+    return make(PassportConfig, {**values, **paths})
+
+
+def _check_kept_out(checked: CheckedTree, name: str, file: Path) -> None:
+    """Refuse a secret in a file of the project that could be sent as code."""
+    if file.suffix in _KEPT_OUT:
+        return
+    if name != "key" and not absolute(checked.directory / file).is_relative_to(absolute(checked.directory)):
+        return  # a secret that the runner mounts has the name that it has
+    checked.fault(
+        f"`passport.{name}` is `{file}`",
+        "passport",
+        name,
+        why="a key must stay out of the code that is sent, and only files named *.pem and *.key always do",
+        remedy="rename it",
     )
 
 
@@ -108,7 +122,3 @@ def check_requirements(checked: CheckedTree, demanding: Mapping[str, object]) ->
             why="any signature would do otherwise",
             remedy="write a policy file with the public keys or identities that may sign: docs/passport.md",
         )
-
-
-def _path(given: Path | None, checked: CheckedTree) -> Path | None:
-    return None if given is None else absolute(checked.directory / given)

@@ -1,7 +1,8 @@
 """Keys in files: sign and check statements offline.
 
 Elliptic curves as OpenSSF Model Signing and cosign take them: P-256, P-384, P-521. A private key is a PEM file (PKCS #8 or
-SEC 1), or the text of one in an environment variable; the passphrase is in an environment variable. Neither is ever logged.
+SEC 1), or the text of one in an environment variable; the passphrase is in an environment variable or a file. Neither is ever
+logged.
 """
 
 from __future__ import annotations
@@ -76,7 +77,12 @@ class KeySigner:
 
 
 def load_signer(
-    file: Path | None, variable: str | None, passphrase: str | None, *, environ: Mapping[str, str]
+    file: Path | None,
+    variable: str | None,
+    passphrase: str | None,
+    *,
+    environ: Mapping[str, str],
+    passphrase_file: Path | None = None,
 ) -> KeySigner:
     """Load a private key.
 
@@ -84,6 +90,7 @@ def load_signer(
         file: the PEM file.
         variable: the environment variable that holds the PEM text, instead of *file*.
         passphrase: the environment variable that holds the passphrase; None for a key without one.
+        passphrase_file: the file that holds it, instead of *passphrase*; a line's end after it is not part of it.
 
     Raises:
         InvalidError: it is missing, is no such key, or the passphrase is missing or wrong.
@@ -92,17 +99,12 @@ def load_signer(
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     name = f"${variable}" if variable else str(file)
-    secret = environ.get(passphrase, "") if passphrase else ""
-    if passphrase and not secret:
-        raise InvalidError(
-            f"The environment variable {passphrase} is not set: the passphrase of the signing key {name}.",
-            hint="In a workflow: env: {…: ${{ secrets.… }}}.",
-        )
+    secret = _passphrase(passphrase, passphrase_file, environ, name)
     text = _text(file, variable, environ, name)
     if b"ENCRYPTED SIGSTORE PRIVATE KEY" in text or b"ENCRYPTED COSIGN PRIVATE KEY" in text:
         raise InvalidError(f"The signing key {name} is in cosign's own format, which is not read.", hint=_MAKE)
     try:
-        key = load_pem_private_key(text, password=secret.encode() or None)
+        key = load_pem_private_key(text, password=secret or None)
     except (ValueError, TypeError) as error:
         # The library's words may quote a part of the text.
         why = "its passphrase is missing or wrong" if b"ENCRYPTED" in text else "it is no private key in PEM"
@@ -112,6 +114,28 @@ def load_signer(
     if not isinstance(key, EllipticCurvePrivateKey) or key.curve.name not in _CURVES:
         raise InvalidError(f"The signing key {name} is not of one of the curves {', '.join(_CURVES)}.", hint=_MAKE)
     return KeySigner(name=name, key=key)
+
+
+def _passphrase(variable: str | None, file: Path | None, environ: Mapping[str, str], name: str) -> bytes:
+    """Return the passphrase of the key *name*; empty for none."""
+    if variable is not None:
+        if not (secret := environ.get(variable, "")):
+            raise InvalidError(
+                f"The environment variable {variable} is not set: the passphrase of the signing key {name}.",
+                hint="In a workflow: env: {…: ${{ secrets.… }}}.",
+            )
+        return secret.encode()
+    if file is None:
+        return b""
+    try:
+        found = file.read_bytes().removesuffix(b"\n").removesuffix(b"\r")
+    except OSError as error:
+        raise InvalidError(
+            f"The passphrase of the signing key {name} cannot be read: {file}: {error.strerror}."
+        ) from error
+    if not found:
+        raise InvalidError(f"The file {file} is empty: it holds the passphrase of the signing key {name}.")
+    return found
 
 
 def load_public_key(file: Path) -> PublicKey:

@@ -93,6 +93,26 @@ def test_a_passphrase_that_is_missing_or_wrong_is_never_shown(secret: str, tmp_p
         load_signer(None, "KEY", None, environ={})
 
 
+@pytest.mark.parametrize("content", [b"sesame", b"sesame\n", b"sesame\r\n"])
+def test_a_passphrase_in_a_file(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "k.pem").write_bytes(_pem(ec.generate_private_key(ec.SECP256R1()), b"sesame"))
+    (tmp_path / "word").write_bytes(content)
+    signer = load_signer(tmp_path / "k.pem", None, None, environ={}, passphrase_file=tmp_path / "word")
+    assert "sesame" not in f"{signer!r}{signer.title}"
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [(None, "word: No such file"), (b"\n", "word is empty"), (b"wrong", "its passphrase is missing or wrong")],
+)
+def test_a_passphrase_in_a_file_that_cannot_be_used(content: bytes | None, reason: str, tmp_path: Path) -> None:
+    (tmp_path / "k.pem").write_bytes(_pem(ec.generate_private_key(ec.SECP256R1()), b"sesame"))
+    if content is not None:
+        (tmp_path / "word").write_bytes(content)
+    with pytest.raises(InvalidError, match=reason):
+        load_signer(tmp_path / "k.pem", None, None, environ={}, passphrase_file=tmp_path / "word")
+
+
 def test_a_public_key_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "k.pub").write_bytes(b"?")
     with pytest.raises(InvalidError, match="is no public key in PEM"):

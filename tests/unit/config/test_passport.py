@@ -1,0 +1,45 @@
+"""``passport:`` of the configuration: who signs, and no secret in a file that could be sent as code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aml_train.config import PassportConfig, load_passport
+from aml_train.core.errors import InvalidError
+
+
+def load(folder: Path, section: str) -> PassportConfig:
+    (folder / "aml-train.yml").write_text(f"job: job.yml\npassport: {section}\n")
+    return load_passport(None, directory=folder)
+
+
+def test_paths_are_relative_to_the_project(tmp_path: Path) -> None:
+    made = load(tmp_path, "{key: keys/signing.pem, passphrase-file: word.key, policy: policy.yml}")
+    assert made.key_file == tmp_path / "keys/signing.pem"
+    assert made.passphrase_file == tmp_path / "word.key"
+    assert made.signs
+
+
+def test_a_mounted_secret_keeps_its_name(tmp_path: Path) -> None:
+    made = load(tmp_path, "{key: signing.pem, passphrase-file: /run/secrets/signing}")
+    assert made.passphrase_file == Path("/run/secrets/signing")
+
+
+@pytest.mark.parametrize(
+    ("section", "reason"),
+    [
+        ("{key: signing}", "only files named"),
+        ("{key: signing.pem, passphrase-file: word.txt}", "only files named"),
+        ("{key: signing.pem, passphrase-file: ../x/../%s/word.txt}", "only files named"),
+        ("{key: a.pem, passphrase-env: WORD, passphrase-file: word.key}", "exclude each other"),
+        ("{key: a.pem, key-env: KEY}", "exclude each other"),
+        ("{keyless: true, key: a.pem}", "exclude each other"),
+        ("{passphrase-env: WORD}", "`passphrase-env` is of a key"),
+        ("{keyless: true, passphrase-file: word.key}", "`passphrase-file` is of a key"),
+    ],
+)
+def test_faults(section: str, reason: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidError, match=reason):
+        load(tmp_path, section.replace("%s", tmp_path.name))
