@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 
+import pytest
 import yaml
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
 
 from aml_train.models.passport.documents import ml_bom, model_card
 from tests.support.passport_world import PassportWorld
+from tests.unit.models.passport.test_untouched import SHAPES
 
 
 def test_the_bom_of_a_model() -> None:
@@ -29,6 +34,17 @@ def test_the_bom_of_a_model() -> None:
     assert properties["aml-train:claim:files"] == "recomputed"
     assert "hidden" not in str(bom)
     assert ml_bom(world.verify())["serialNumber"] == bom["serialNumber"]
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_bom_follows_the_schema_of_cyclonedx(name: str) -> None:
+    validator = JsonStrictValidator(SchemaVersion.V1_6)
+    bom = ml_bom(PassportWorld(shape=SHAPES[name][0]).verify(), "night images")
+    assert validator.validate_str(json.dumps(bom)) is None
+    refs = [one["bom-ref"] for one in (*bom["components"], bom["metadata"]["component"])]
+    assert len(set(refs)) == len(refs)
+    wrong = {**bom, "components": [{"type": "model"}]}
+    assert validator.validate_str(json.dumps(wrong)) is not None
 
 
 def test_the_card_of_a_model() -> None:
