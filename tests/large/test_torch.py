@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.emulator import distributed_example as example
-from tests.support.emulator_process import Emulator, python_of_v1
+from tests.support.emulator_process import Emulator, python_of_v1, running
 
 IMAGE = os.environ.get("AML_TRAIN_TORCH_IMAGE", "")
 LAST = "slope 3.000 offset -1.000"
@@ -19,11 +19,10 @@ LAST = "slope 3.000 offset -1.000"
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
     assert IMAGE, "nox -s distributed_torch makes the image, and sets AML_TRAIN_TORCH_IMAGE"
     # So many nodes has its cluster: one job at a time.
-    service = Emulator(tmp_path_factory.mktemp("emulator"), environment={"AML_EMULATOR_MAX_JOBS": "2"})
-    service.start()
-    yield service
-    service.admin("POST", "reset?force=1")
-    service.stop()
+    with running(
+        Emulator(tmp_path_factory.mktemp("emulator"), environment={"AML_EMULATOR_MAX_JOBS": "2"})
+    ) as service:
+        yield service
 
 
 @pytest.mark.parametrize("sdk", ["v1", "v2"])

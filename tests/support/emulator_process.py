@@ -56,6 +56,15 @@ def executing_by(module: str, folder: Path) -> Iterator[Emulator]:
     service.stop()
 
 
+@contextmanager
+def running(service: Emulator) -> Iterator[Emulator]:
+    """Run an emulator; at the end its jobs are cancelled, and all that it keeps is removed."""
+    service.start()
+    yield service
+    service.admin("POST", "reset?force=1")
+    service.stop()
+
+
 class Emulator:
     """An emulator that can be stopped and started again on the same data and ports.
 

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
+import pytest
+
+from aml_train import __main__
 from aml_train.config.sections.gate import GateRule
 from aml_train.core.clock import Clock
 from aml_train.core.errors import ServiceError
-from aml_train.core.events import Event
+from aml_train.core.events import Broadcast, Event
 from aml_train.core.tags import TAG_GATE, TAG_STAGE
 from aml_train.gate.rules import parse_rule
 from aml_train.jobs.workspace import ModelView
 from aml_train.models.lineage import Tracer
 from aml_train.models.promotion.promote import Promoter
+from aml_train.pipeline import promotion
 from aml_train.pipeline.evaluate import evaluate
 from tests.support.fake_workspace import FakeClock, FakeService
 from tests.support.memory_models import MemoryCatalogue
@@ -139,3 +145,25 @@ class Place:
 def rules(*texts: str) -> tuple[GateRule, ...]:
     """Return rules over ``acc``."""
     return tuple(GateRule(metric="acc", rule=parse_rule(text), where="aml-train.yml:9") for text in texts)
+
+
+def use_place(monkeypatch: pytest.MonkeyPatch, folder: Path, place: Place, configuration: str) -> Place:
+    """Have commands promote in *place*, in a folder with this aml-train.yml."""
+
+    def opened(*args: Any, **_more: Any) -> Any:
+        return replace(place.promoter(), listener=Broadcast(place.events.append, args[-1]))
+
+    monkeypatch.setattr(promotion, "open_promoter", opened)
+    monkeypatch.chdir(folder)
+    Path("aml-train.yml").write_text(configuration)
+    return place
+
+
+def run_command(monkeypatch: pytest.MonkeyPatch, *args: str) -> int:
+    """Run `aml-train` with these arguments in this process; return its exit code."""
+    monkeypatch.setattr("sys.argv", ["aml-train", *args])
+    try:
+        __main__.main()
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    return 0

@@ -18,7 +18,7 @@ from cryptography.x509.oid import NameOID
 
 from aml_train.core.docker import connect_engine
 from tests.integration.azure.stand_in import REQUEST_TOKEN, GitHub, Workflow, assertion, serve
-from tests.support.emulator_process import Emulator
+from tests.support.emulator_process import Emulator, running
 from tests.support.engine_images import forget
 
 BASE = "python:3.11-slim-bookworm"
@@ -31,11 +31,8 @@ experiment_name: azure-test
 
 @pytest.fixture(scope="module")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    service = Emulator(tmp_path_factory.mktemp("emulator"))
-    service.start()
-    yield service
-    service.admin("POST", "reset?force=1")
-    service.stop()
+    with running(Emulator(tmp_path_factory.mktemp("emulator"))) as service:
+        yield service
     client = connect_engine(os.environ)
     forget(client, f"localhost:{service.registry_port}/")
     client.close()

@@ -28,7 +28,7 @@ from tests.integration.azure.clocked_emulator import CLOCK, PRELOAD, read_clock
 from tests.integration.azure.night import HOUR, Night
 from tests.integration.azure.stand_in import GitHub, assertion, serve
 from tests.integration.azure.test_azure import BASE, configure
-from tests.support.emulator_process import Emulator
+from tests.support.emulator_process import Emulator, running
 
 #: The job says what it is told, and ends when it is told to.
 JOB = f"""\
@@ -52,15 +52,14 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Night:
 def emulator(night: Night, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
     preload = night.file.with_name("clock.js")
     preload.write_text(PRELOAD)
-    service = Emulator(
-        tmp_path_factory.mktemp("emulator"),
-        command=("-m", "tests.integration.azure.clocked_emulator"),
-        environment={CLOCK: str(night.file), "NODE_OPTIONS": f"--require={preload}"},
-    )
-    service.start()
-    yield service
-    service.admin("POST", "reset?force=1")
-    service.stop()
+    with running(
+        Emulator(
+            tmp_path_factory.mktemp("emulator"),
+            command=("-m", "tests.integration.azure.clocked_emulator"),
+            environment={CLOCK: str(night.file), "NODE_OPTIONS": f"--require={preload}"},
+        )
+    ) as service:
+        yield service
 
 
 @pytest.fixture

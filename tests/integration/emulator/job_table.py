@@ -304,7 +304,7 @@ INPUTS = (
     refused(
         "web-missing",
         "command: ls\ninputs: {d: {type: uri_file, path: '@WEB/missing'}}",
-        "The input 'd' cannot be read from @WEB/missing: the server answers 404",
+        "/missing: the server answers 404",
     ),
     refused(
         "table-evaluated",
@@ -318,7 +318,7 @@ INPUTS = (
     refused(
         "datastore-missing",
         "command: ls\ninputs: {d: {type: uri_file, path: 'azureml://datastores/nowhere/paths/x'}}",
-        "datastore 'nowhere'",
+        "Could not find datastore: nowhere.",
     ),
     refused(
         "real-cloud",
@@ -510,7 +510,7 @@ properties: {a: b}
         "exceeds the maximum node count",
     ),
     refused("elastic", "command: 'true'\nresources: {max_instance_count: 4}", "resources.maxInstanceCount 4"),
-    refused("locations", "command: 'true'\nresources: {locations: [westeurope]}", "resources.locations"),
+    ends("locations", "command: 'true'\nresources: {locations: [westeurope]}"),
     refused(
         "resource-properties",
         "command: 'true'\nresources: {properties: {singularity: {x: 1}}}",

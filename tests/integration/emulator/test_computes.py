@@ -8,7 +8,7 @@ import pytest
 
 from tests import contracts
 from tests.contracts import clients
-from tests.support.emulator_process import Emulator
+from tests.support.emulator_process import Emulator, running
 
 pytestmark = pytest.mark.full
 
@@ -17,15 +17,14 @@ SCRIPT = "compute_steps.py"
 
 @pytest.fixture(scope="module")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    service = Emulator(
-        tmp_path_factory.mktemp("emulator"),
-        record=True,
-        environment={"AML_EMULATOR_QUOTA": "standardNDASv4_A100Family=96", "AML_EMULATOR_MAX_JOBS": "3"},
-    )
-    service.start()
-    yield service
-    service.admin("POST", "reset?force=1")
-    service.stop()
+    with running(
+        Emulator(
+            tmp_path_factory.mktemp("emulator"),
+            record=True,
+            environment={"AML_EMULATOR_QUOTA": "standardNDASv4_A100Family=96", "AML_EMULATOR_MAX_JOBS": "3"},
+        )
+    ) as service:
+        yield service
 
 
 def test_a_cluster_keeps_its_settings_and_impossible_ones_are_refused(emulator: Emulator) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.integration.emulator import distributed_example as example
 from tests.integration.emulator.executor_bench import IMAGE
-from tests.support.emulator_process import Emulator, python_of_v1
+from tests.support.emulator_process import Emulator, python_of_v1, running
 
 pytestmark = pytest.mark.full
 
@@ -22,11 +22,10 @@ MEETING = Path(__file__).with_name("meeting.py")
 @pytest.fixture(scope="module")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
     # So many nodes has its cluster: two jobs at once.
-    service = Emulator(tmp_path_factory.mktemp("emulator"), environment={"AML_EMULATOR_MAX_JOBS": "4"})
-    service.start()
-    yield service
-    service.admin("POST", "reset?force=1")
-    service.stop()
+    with running(
+        Emulator(tmp_path_factory.mktemp("emulator"), environment={"AML_EMULATOR_MAX_JOBS": "4"})
+    ) as service:
+        yield service
 
 
 def test_two_nodes_by_both_sdks(emulator: Emulator, mpi_image: str) -> None:

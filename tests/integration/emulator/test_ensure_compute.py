@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.emulator_client import SECONDS, signed_in
-from tests.support.emulator_process import CLIENT_SECONDS, Emulator
+from tests.support.emulator_process import CLIENT_SECONDS, Emulator, running
 
 pytestmark = pytest.mark.full
 
@@ -28,13 +28,12 @@ USER = "/subscriptions/s/resourcegroups/g/providers/Microsoft.ManagedIdentity/us
 
 @pytest.fixture(scope="module")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    service = Emulator(
-        tmp_path_factory.mktemp("emulator"), environment={"AML_EMULATOR_QUOTA": "standardNDASv4_A100Family=0"}
-    )
-    service.start()
-    yield service
-    service.admin("POST", "reset?force=1")
-    service.stop()
+    with running(
+        Emulator(
+            tmp_path_factory.mktemp("emulator"), environment={"AML_EMULATOR_QUOTA": "standardNDASv4_A100Family=0"}
+        )
+    ) as service:
+        yield service
 
 
 def aml_train(

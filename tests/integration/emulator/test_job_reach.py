@@ -10,16 +10,13 @@ import requests
 
 from tests.integration.emulator.job_reach import WANTED, reached
 from tests.support import emulator_client
-from tests.support.emulator_process import Emulator
+from tests.support.emulator_process import Emulator, running
 
 
 @pytest.fixture
 def emulator(tmp_path: Path) -> Iterator[Emulator]:
-    service = Emulator(tmp_path)
-    service.start()
-    yield service
-    service.admin("POST", "reset?force=1")
-    service.stop()
+    with running(Emulator(tmp_path)) as service:
+        yield service
 
 
 def test_a_job_reaches_azures_services_and_nothing_of_the_emulators_own(emulator: Emulator) -> None:

@@ -165,4 +165,5 @@ def test_what_changes_nothing_here_is_in_the_log_of_the_run(results: dict[str, d
         assert "Spot jobs run as all others do" in seen["spot"]["notes"]
         assert "queue_settings.priority: high" in seen["spot"]["notes"]
         assert "resources.instance_type" in seen["instance"]["notes"]
+        assert "resources.locations: the job runs on this machine" in seen["locations"]["notes"]
         assert seen["identity-token"]["notes"] == ""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from scripts.bootstrap.probes import find_browser
-from tests.support.emulator_process import Emulator
+from tests.support.emulator_process import Emulator, running
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Route
@@ -36,11 +36,8 @@ def browser_path() -> str:
 
 @pytest.fixture(scope="module")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    service = Emulator(tmp_path_factory.mktemp("page"))
-    service.start()
-    yield service
-    service.admin("POST", "reset?force=1")
-    service.stop()
+    with running(Emulator(tmp_path_factory.mktemp("page"))) as service:
+        yield service
 
 
 @pytest.fixture(scope="module")

@@ -19,18 +19,15 @@ from aml_emulator.executor.engine_words import RUN_LABEL
 from tests import contracts
 from tests.contracts import clients
 from tests.support import emulator_client
-from tests.support.emulator_process import Emulator
+from tests.support.emulator_process import Emulator, running
 
 SCOPE = "azureml://subscriptions/"
 
 
 @pytest.fixture(scope="module")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    service = Emulator(tmp_path_factory.mktemp("emulator"), record=True)
-    service.start()
-    yield service
-    service.admin("POST", "reset?force=1")
-    service.stop()
+    with running(Emulator(tmp_path_factory.mktemp("emulator"), record=True)) as service:
+        yield service
 
 
 @pytest.mark.full

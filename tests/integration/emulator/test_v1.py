@@ -11,7 +11,7 @@ import pytest
 
 from tests import contracts
 from tests.contracts import clients
-from tests.support.emulator_process import Emulator, python_of_v1
+from tests.support.emulator_process import Emulator, python_of_v1, running
 
 pytestmark = pytest.mark.full
 
@@ -21,11 +21,8 @@ PATIENCE_SECONDS = 3600
 
 @pytest.fixture(scope="module")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    service = Emulator(tmp_path_factory.mktemp("emulator"), record=True)
-    service.start()
-    yield service
-    service.admin("POST", "reset?force=1")
-    service.stop()
+    with running(Emulator(tmp_path_factory.mktemp("emulator"), record=True)) as service:
+        yield service
 
 
 def step(emulator: Emulator, name: str) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from aml_train.image.registry.documents import load_document
 from aml_train.image.spec import TestRecord
 from tests.integration.conftest import BASE
 from tests.integration.image.disposable_engine import disposable_engine, missing
-from tests.support.emulator_process import Emulator
+from tests.support.emulator_process import Emulator, running
 from tests.support.registry_process import executable
 
 if TYPE_CHECKING:
@@ -50,11 +50,8 @@ pathlib.Path("report.xml").write_text(
 
 @pytest.fixture(scope="module")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    service = Emulator(tmp_path_factory.mktemp("emulator"))
-    service.start()
-    yield service
-    service.admin("POST", "reset?force=1")
-    service.stop()
+    with running(Emulator(tmp_path_factory.mktemp("emulator"))) as service:
+        yield service
 
 
 @pytest.fixture(scope="module")

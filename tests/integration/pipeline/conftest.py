@@ -13,18 +13,15 @@ from typing import Any
 import pytest
 
 from tests.integration.conftest import BASE
-from tests.support.emulator_process import Emulator
+from tests.support.emulator_process import Emulator, running
 
 SECONDS = 900
 
 
 @pytest.fixture(scope="module")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    service = Emulator(tmp_path_factory.mktemp("emulator"))
-    service.start()
-    yield service
-    service.admin("POST", "reset?force=1")
-    service.stop()
+    with running(Emulator(tmp_path_factory.mktemp("emulator"))) as service:
+        yield service
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from aml_train import __main__
 from aml_train.config.load import load_promotion
 from aml_train.core.errors import InvalidError
-from aml_train.core.events import Broadcast
-from aml_train.pipeline import promotion as opening
-from tests.support.fake_promotion import Place
+from tests.support.fake_promotion import Place, run_command, use_place
 
 CONFIGURATION = """\
 job: missing.yml
@@ -30,24 +25,7 @@ promote:
 
 @pytest.fixture
 def place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Place:
-    place = Place()
-
-    def opened(*args: Any, **_more: Any) -> Any:
-        return replace(place.promoter(), listener=Broadcast(place.events.append, args[-1]))
-
-    monkeypatch.setattr(opening, "open_promoter", opened)
-    monkeypatch.chdir(tmp_path)
-    Path("aml-train.yml").write_text(CONFIGURATION)
-    return place
-
-
-def run(monkeypatch: pytest.MonkeyPatch, *args: str) -> int:
-    monkeypatch.setattr("sys.argv", ["aml-train", *args])
-    try:
-        __main__.main()
-    except SystemExit as stop:
-        return int(stop.code or 0)
-    return 0
+    return use_place(monkeypatch, tmp_path, Place(), CONFIGURATION)
 
 
 @pytest.mark.parametrize("require", ["", ", require: [signature]"])
@@ -74,18 +52,20 @@ def test_promote_and_roll_back(
 ) -> None:
     for acc in (0.1, 0.5):
         place.add(acc, "candidate")
-    assert run(monkeypatch, "promote", "digits:1", "--to", "production", "--yes", "--actor", "ann") == 0
+    assert run_command(monkeypatch, "promote", "digits:1", "--to", "production", "--yes", "--actor", "ann") == 0
     assert place.tags("1")["aml-train.promoted-by"] == "ann"
-    assert run(monkeypatch, "promote", "--to", "Production", "--expect", "1", "--yes", "--events", "events") == 0
+    assert (
+        run_command(monkeypatch, "promote", "--to", "Production", "--expect", "1", "--yes", "--events", "events") == 0
+    )
     last = json.loads(Path("events").read_text().splitlines()[-1])
     assert (last["status"], last["facts"]["promoted_version"]) == ("promoted", "2")
-    assert run(monkeypatch, "rollback", "digits", "--to", "production", "--dry-run") == 0
+    assert run_command(monkeypatch, "rollback", "digits", "--to", "production", "--dry-run") == 0
     assert place.stages() == {"1": "archived", "2": "production"}
-    assert run(monkeypatch, "rollback", "digits", "--to", "production", "--yes", "--actor", "bob") == 0
+    assert run_command(monkeypatch, "rollback", "digits", "--to", "production", "--yes", "--actor", "bob") == 0
     assert place.stages() == {"1": "production", "2": "archived"}
     assert place.tags("1")["aml-train.promoted-by"] == "bob"
     capsys.readouterr()
-    assert run(monkeypatch, "promote", "digits:2", "--to", "production", "--yes") == 6
+    assert run_command(monkeypatch, "promote", "digits:2", "--to", "production", "--yes") == 6
     assert "a model gets to production from candidate only (aml-train.yml:6)" in capsys.readouterr().out
 
 
@@ -94,13 +74,13 @@ def test_nothing_is_promoted_without_a_policy_or_an_answer(
 ) -> None:
     place.add(0.5, "candidate")
     monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
-    assert run(monkeypatch, "promote", "digits:1", "--to", "production") == 2
+    assert run_command(monkeypatch, "promote", "digits:1", "--to", "production") == 2
     assert "Confirmation needed, but stdin is not a terminal" in capsys.readouterr().err
     Path("aml-train.yml").unlink()
-    assert run(monkeypatch, "promote", "digits:1", "--to", "production", "--yes") == 2
+    assert run_command(monkeypatch, "promote", "digits:1", "--to", "production", "--yes") == 2
     assert "nothing says what a model must meet" in capsys.readouterr().err
     Path("aml-train.yml").write_text("job: {}\n")
-    assert run(monkeypatch, "promote", "--to", "production", "--yes") == 2
+    assert run_command(monkeypatch, "promote", "--to", "production", "--yes") == 2
     assert "Which model? aml-train.yml has no `model`." in capsys.readouterr().err
     assert place.stages() == {"1": "candidate"}
 
@@ -121,7 +101,7 @@ def test_on_a_terminal_the_decision_is_shown_and_then_the_question(
     terminal = io.StringIO(answer)
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setattr("sys.stdin", terminal)
-    assert run(monkeypatch, "promote", "--to", "production", "--actor", "ann") == code
+    assert run_command(monkeypatch, "promote", "--to", "production", "--actor", "ann") == code
     shown = capsys.readouterr()
     assert shown.err.startswith(
         "Promote digits version 2 to production (gate: passed), and archive version 1? [y/N]: "
@@ -144,12 +124,12 @@ def test_a_rollback_takes_the_configured_model(
     for acc in (0.5, 0.6):
         place.add(acc, "candidate")
     for version in ("1", "2"):
-        assert run(monkeypatch, "promote", f"digits:{version}", "--to", "production", "--yes", "-q") == 0
-    assert run(monkeypatch, "rollback", "--to", "production", "--yes") == 0
+        assert run_command(monkeypatch, "promote", f"digits:{version}", "--to", "production", "--yes", "-q") == 0
+    assert run_command(monkeypatch, "rollback", "--to", "production", "--yes") == 0
     assert place.stages() == {"1": "production", "2": "archived"}
     Path("aml-train.yml").write_text("job: {}\n")
     capsys.readouterr()
-    assert run(monkeypatch, "rollback", "--to", "production", "--yes") == 2
+    assert run_command(monkeypatch, "rollback", "--to", "production", "--yes") == 2
     assert "Which model? aml-train.yml has no `model`.\naml-train rollback MODEL --to" in capsys.readouterr().err
 
 
@@ -158,22 +138,25 @@ def test_models_are_listed_shown_and_traced(
 ) -> None:
     place.add(0.5, "candidate")
     place.catalogue.change_tags("digits", "1", {"aml-train.metric.acc": "0.5"}, guard=lambda: None)
-    assert run(monkeypatch, "model", "list") == 0
+    assert run_command(monkeypatch, "model", "list") == 0
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
         ["NAME", "VERSIONS", "LATEST", "STAGES"],
         ["digits", "1", "1", "candidate:", "1"],
     ]
     assert (
-        run(monkeypatch, "model", "list", "--versions", "--stage", "Candidate", "--tag", "aml-train.gate=passed") == 0
+        run_command(
+            monkeypatch, "model", "list", "--versions", "--stage", "Candidate", "--tag", "aml-train.gate=passed"
+        )
+        == 0
     )
     row = capsys.readouterr().out.splitlines()[1].split()
     assert row == ["digits", "1", "candidate", "passed", "acc=0.5", "job-1"]
-    assert run(monkeypatch, "model", "show", "digits@candidate", "--json") == 0
+    assert run_command(monkeypatch, "model", "show", "digits@candidate", "--json") == 0
     assert json.loads(capsys.readouterr().out)["metrics"] == {"acc": 0.5}
-    assert run(monkeypatch, "model", "lineage", "digits") == 0
+    assert run_command(monkeypatch, "model", "lineage", "digits") == 0
     assert "└─ ✓ job         job-1" in capsys.readouterr().out
     del place.service.history_of["job-1"]
-    assert run(monkeypatch, "model", "lineage", "digits", "--json") == 6
+    assert run_command(monkeypatch, "model", "lineage", "digits", "--json") == 6
     told = capsys.readouterr()
     assert json.loads(told.out)["parts"][1]["state"] == "broken"
     assert "The lineage of digits:1 is broken: job job-1: there is no such job any more" in told.err

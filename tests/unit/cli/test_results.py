@@ -6,20 +6,15 @@ import json
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
 
-from aml_train import __main__
 from aml_train.cli.main import cli
 from aml_train.cli.result import result_text
-from aml_train.core.events import Broadcast
 from aml_train.pipeline import plan_facts
-from aml_train.pipeline import promotion as opening
-from tests.support.fake_promotion import Place
+from tests.support.fake_promotion import Place, run_command, use_place
 from tests.unit.pipeline.test_plan import plan_of
 
 CONFIGURATION = """\
@@ -63,26 +58,10 @@ def test_every_command_means_the_same_by_json() -> None:
 
 @pytest.fixture
 def place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Place:
-    place = Place()
-
-    def opened(*args: Any, **_more: Any) -> Any:
-        return replace(place.promoter(), listener=Broadcast(place.events.append, args[-1]))
-
-    monkeypatch.setattr(opening, "open_promoter", opened)
-    monkeypatch.chdir(tmp_path)
-    Path("aml-train.yml").write_text(CONFIGURATION)
+    place = use_place(monkeypatch, tmp_path, Place(), CONFIGURATION)
     for acc in (0.5, 0.1):
         place.add(acc, "candidate")
     return place
-
-
-def run(monkeypatch: pytest.MonkeyPatch, *args: str) -> int:
-    monkeypatch.setattr("sys.argv", ["aml-train", *args])
-    try:
-        __main__.main()
-    except SystemExit as stop:
-        return int(stop.code or 0)
-    return 0
 
 
 PROMOTE = ("promote", "digits:1", "--to", "production", "--yes")
@@ -91,7 +70,7 @@ PROMOTE = ("promote", "digits:1", "--to", "production", "--yes")
 def test_the_result_is_alone_on_standard_output(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(monkeypatch, *PROMOTE, "--json", "--events", "events") == 0
+    assert run_command(monkeypatch, *PROMOTE, "--json", "--events", "events") == 0
     said = capsys.readouterr()
     document = json.loads(said.out)
     assert (document["status"], document["exit_code"], document["promoted_version"]) == ("promoted", 0, "1")
@@ -105,7 +84,7 @@ def test_the_result_is_alone_on_standard_output(
 def test_a_refusal_is_a_result(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(monkeypatch, "promote", "digits:2", "--to", "production", "--yes", "--json") == 6
+    assert run_command(monkeypatch, "promote", "digits:2", "--to", "production", "--yes", "--json") == 6
     document = json.loads(capsys.readouterr().out)
     assert (document["status"], document["exit_code"]) == ("gate-failed", 6)
     assert "digits version 2 does not meet the gate of production" in document["message"]
@@ -115,7 +94,7 @@ def test_without_a_result_nothing_is_printed(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("aml-train.yml").unlink()
-    assert run(monkeypatch, *PROMOTE, "--json") == 2
+    assert run_command(monkeypatch, *PROMOTE, "--json") == 2
     said = capsys.readouterr()
     assert said.out == ""
     assert "There is no aml-train.yml" in said.err
@@ -125,7 +104,7 @@ def test_without_a_result_nothing_is_printed(
 def test_a_file_is_the_former_spelling_of_events(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], given: tuple[str, ...]
 ) -> None:
-    assert run(monkeypatch, *PROMOTE, *given) == 0
+    assert run_command(monkeypatch, *PROMOTE, *given) == 0
     said = capsys.readouterr()
     assert json.loads(Path("events.jsonl").read_text().splitlines()[-1])["event"] == "run-finished"
     assert "write --events FILE in place of --json events.jsonl" in said.err
@@ -135,10 +114,10 @@ def test_a_file_is_the_former_spelling_of_events(
 def test_an_argument_is_never_taken_for_a_file(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(monkeypatch, "promote", "--to", "production", "--yes", "--json", "digits:2") == 2
+    assert run_command(monkeypatch, "promote", "--to", "production", "--yes", "--json", "digits:2") == 2
     assert "--json takes no value. Write it after the arguments, or `--json -- digits:2`" in capsys.readouterr().err
     assert place.stages() == {"1": "candidate", "2": "candidate"}
-    assert run(monkeypatch, "promote", "--to", "production", "--yes", "--json", "--", "digits:1") == 0
+    assert run_command(monkeypatch, "promote", "--to", "production", "--yes", "--json", "--", "digits:1") == 0
     assert json.loads(capsys.readouterr().out)["promoted_version"] == "1"
 
 
@@ -146,12 +125,12 @@ def test_validate_prints_what_is_valid_and_every_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "job.yml").write_text("command: python train.py\nenvironment: azureml:sklearn:1\n")
-    assert run(monkeypatch, "validate", "-C", str(tmp_path), "--json") == 0
+    assert run_command(monkeypatch, "validate", "-C", str(tmp_path), "--json") == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["valid"], document["warnings"]) == (True, [])
     assert document["description"].startswith("target local")
     (tmp_path / "aml-train.yml").write_text("job: job.yml\ngates: 1\nimagee: 2\n")
-    assert run(monkeypatch, "validate", "-C", str(tmp_path), "--json") == 2
+    assert run_command(monkeypatch, "validate", "-C", str(tmp_path), "--json") == 2
     said = capsys.readouterr()
     document = json.loads(said.out)
     assert document["valid"] is False

@@ -19,7 +19,7 @@ import pytest
 from aml_train.core.docker import connect_engine
 from tests.integration.pipeline.trust.cases import Case, case
 from tests.integration.pipeline.trust.suite import add_faults, count_faults, execute, wrong
-from tests.support.emulator_process import Emulator, executing_by
+from tests.support.emulator_process import Emulator, executing_by, running
 from tests.support.engine_images import forget
 
 RUNS = int(os.environ.get("AML_TRAIN_TRUST_RUNS", "30"))
@@ -43,11 +43,8 @@ def instant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
 @pytest.fixture(scope="module")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
     """An emulator as it is."""
-    service = Emulator(tmp_path_factory.mktemp("emulator"))
-    service.start()
-    yield service
-    service.admin("POST", "reset?force=1")
-    service.stop()
+    with running(Emulator(tmp_path_factory.mktemp("emulator"))) as service:
+        yield service
     client = connect_engine(os.environ)
     forget(client, f"localhost:{service.registry_port}/", f"localhost:{service.registry_tls_port}/")
     client.close()
