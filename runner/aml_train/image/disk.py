@@ -116,7 +116,12 @@ def check_pull(
     with contextlib.suppress(ImageNotFound):
         engine.images.get(name)
         return
-    need = _need_of(registry, repository, manifest, platform, engine, name)
+    try:
+        need = _need_of(registry, repository, manifest, platform, engine, name)
+    except ImageError as error:
+        # The pull reports better what the registry has lost.
+        listener(Notice(text=f"Whether {name} fits the engine's disk cannot be known: {error.message}"))
+        return
     if need.peak < ANNOUNCED:
         return
     listener(Notice(text=f"{repository}@{manifest.digest[:19]} is pulled to be tested: {size(need.compressed)}."))
