@@ -26,12 +26,12 @@ SCRIPT = "environment_steps.py"
 BASE = "python:3.11-slim-bookworm"
 STAND_IN = """#!/usr/bin/env python3
 # The interface of micromamba, as far as a build uses it: what it does not know is refused.
-import pathlib, sys, urllib.request
+import json, pathlib, sys, urllib.request
 command, yes, prefix_flag, prefix, file_flag, file = sys.argv[1:]
 assert (command, yes, prefix_flag, file_flag) == ("create", "--yes", "--prefix", "--file"), sys.argv
-lines = [line.strip() for line in pathlib.Path(file).read_text().splitlines()]
-[channel] = [line[2:] for line in lines if line.startswith("- http")]
-[name] = [line[2:] for line in lines if line.startswith("- tool")]
+# AzureML keeps conda files as JSON, which YAML's readers take.
+given = json.loads(pathlib.Path(file).read_text())
+[channel], [name] = given["channels"], given["dependencies"]
 print("taking", name, "from", channel)
 target = pathlib.Path(prefix, "bin", "tool")
 target.parent.mkdir(parents=True)
