@@ -21,6 +21,7 @@ NAMES: Final = (
     "emulator_load",
     "submit",
     "log_follow",
+    "prune",
 )
 
 

@@ -329,7 +329,13 @@ class AzureHttp:
         return self.ask("GET", url, what, params=params, attempts=attempts)
 
     def items(
-        self, url: str, what: str, *, params: Mapping[str, str], most_pages: int | None = None
+        self,
+        url: str,
+        what: str,
+        *,
+        params: Mapping[str, str],
+        most_pages: int | None = None,
+        required: bool = False,
     ) -> Iterator[Answer]:
         """Yield the items of a list, page by page; none if the list does not exist.
 
@@ -337,6 +343,7 @@ class AzureHttp:
 
         Args:
             most_pages: no more pages are read than these; None for all, of which there are at most :data:`MOST_PAGES`.
+            required: a list that does not exist, or a page of it, is an error.
 
         Raises:
             ServiceError: for an answer that is neither a page nor 404, and for pages that do not end.
@@ -354,6 +361,8 @@ class AzureHttp:
             # The link holds the query.
             found = self.read(pages.follow(link), what)
             read += 1
+        if found is None and required:
+            raise ServiceError(f"{what}: the service answered 404.", hint="Is it the right workspace?")
 
     def arm(self, path: str) -> str:
         """Return the address of *path* below the workspace in Azure Resource Manager."""

@@ -21,6 +21,7 @@ from aml_train.cli.options import (
     sigterm_as_interrupt,
     with_secret_paths,
 )
+from aml_train.cli.prune import prune
 from aml_train.cli.result import json_option_or_file, print_result
 from aml_train.core.checks import CHECKS, Level
 
@@ -39,7 +40,10 @@ _MARKS: Final[dict[Level, tuple[str, str]]] = {
 
 @click.group()
 def image() -> None:
-    """Build, check and render the training image, without a job."""
+    """Build, check and render the training image, or clean up; without a job."""
+
+
+image.add_command(prune)
 
 
 @image.command("build")

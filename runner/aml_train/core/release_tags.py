@@ -16,7 +16,7 @@ DEFAULT_TAGS: Final = ("git-{commit}", "branch-{branch}")
 FIELDS: Final = ("commit", "short-commit", "branch", "address")
 """The fields of a template."""
 
-RESERVED: Final = ("addr-", "dig-", "test-", "candidate-", "facts-", "cache")
+RESERVED: Final = ("addr-", "dig-", "test-", "candidate-", "facts-", "cache", "lease-", "prune-")
 """Prefixes of the tags that aml-train itself writes."""
 
 _TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")

@@ -42,6 +42,15 @@ if TYPE_CHECKING:
     from aml_train.image.leftovers import sweep_leftovers as sweep_leftovers
     from aml_train.image.papers import PAPER_TYPES as PAPER_TYPES
     from aml_train.image.papers import SLSA_PROVENANCE as SLSA_PROVENANCE
+    from aml_train.image.prune.execute import PruneExecutor as PruneExecutor
+    from aml_train.image.prune.execute import PruneOutcome as PruneOutcome
+    from aml_train.image.prune.execute import PruneResult as PruneResult
+    from aml_train.image.prune.inventory import Inventory as Inventory
+    from aml_train.image.prune.inventory import PrunePolicy as PrunePolicy
+    from aml_train.image.prune.inventory import Use as Use
+    from aml_train.image.prune.listing import read_entries as read_entries
+    from aml_train.image.prune.plan import PrunePlan as PrunePlan
+    from aml_train.image.prune.plan import plan_prune as plan_prune
     from aml_train.image.readiness.check import probe_image as probe_image
     from aml_train.image.readiness.facts import Facts as Facts
     from aml_train.image.readiness.judge import judge_facts as judge_facts
@@ -125,6 +134,15 @@ _MODULES = {
     "TestSpec": "spec",
     "Tested": "spec",
     "plan_image": "spec",
+    "Inventory": "prune.inventory",
+    "PrunePolicy": "prune.inventory",
+    "Use": "prune.inventory",
+    "read_entries": "prune.listing",
+    "PrunePlan": "prune.plan",
+    "plan_prune": "prune.plan",
+    "PruneExecutor": "prune.execute",
+    "PruneOutcome": "prune.execute",
+    "PruneResult": "prune.execute",
 }
 __all__ = list(_MODULES)
 __getattr__ = lazily(__name__, _MODULES)

@@ -14,6 +14,7 @@ from aml_train.core.retry import retry
 from aml_train.core.threads import CancelToken
 from aml_train.core.values import dataclass
 from aml_train.image.disk import check_pull
+from aml_train.image.leftovers import CANDIDATE_SUFFIX
 from aml_train.image.push import pull_image
 from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.registry.manifest import Manifest
@@ -56,7 +57,7 @@ class ImageContext:
     @property
     def candidates(self) -> str:
         """The repository that the engine pushes to before the tests have passed."""
-        return f"{self.spec.repository}-candidate"
+        return f"{self.spec.repository}{CANDIDATE_SUFFIX}"
 
     @property
     def docker(self) -> DockerClient:

@@ -23,7 +23,8 @@ from aml_train.image.builders.engine import EngineBuilder
 from aml_train.image.candidate import CANDIDATE_LEASE, Candidate
 from aml_train.image.context import ImageContext
 from aml_train.image.disk import check_disk
-from aml_train.image.leftovers import candidate_tag
+from aml_train.image.leases import hold_image
+from aml_train.image.leftovers import CANDIDATE_SUFFIX, candidate_tag
 from aml_train.image.papers import Papers, check_found, keep_papers, prepare_papers
 from aml_train.image.push import lost_part, release
 from aml_train.image.readiness.check import probe_image, store_facts
@@ -123,7 +124,7 @@ def build_and_probe(
         TimedOutError: if the build takes too long.
     """
     # Tagged as a candidate, so that a sweep removes what a killed command leaves.
-    name = f"{spec.repository}-candidate:{candidate_tag(engine, CANDIDATE_LEASE)}"
+    name = f"{spec.repository}{CANDIDATE_SUFFIX}:{candidate_tag(engine, CANDIDATE_LEASE)}"
     check_disk(spec.base, spec.platform, engine=engine, environ=environ, listener=listener)
     image_id = build_image(spec, cli=cli, engine=engine, tag=name, listener=listener)
     try:
@@ -137,7 +138,8 @@ def _find_or_build(ctx: ImageContext, builder: Builder, *, force: bool) -> Teste
     title = f"image {ctx.repository} on {ctx.spec.base.reference.familiar}"
     ctx.listener(StageStarted(stage="image", title=title))
     found = None if force else ctx.registry.get_manifest(ctx.repository, ctx.spec.address_tag)
-    if found is None:
+    # Leased before anything else is checked: a clean-up of the registry may be at work.
+    if found is None or not hold_image(ctx, found):
         return _build_and_release(ctx, builder, started, force=force)
     if not _is_complete(ctx, found):
         return _build_and_release(replace(ctx, damaged=found.digest), builder, started, force=force)
@@ -213,6 +215,9 @@ def _release(ctx: ImageContext, manifest: Manifest, record: TestRecord | None, f
     """Put the image under its tags; the address, by which readers find all, is last."""
     tags = (_digest_tag(manifest.digest), *ctx.release_tags)
     release(ctx.registry, manifest, source=ctx.candidates, repository=ctx.repository, tags=tags)
+    if not hold_image(ctx, manifest):  # A clean-up has deleted the same digest, an old release that was built again.
+        release(ctx.registry, manifest, source=ctx.candidates, repository=ctx.repository, tags=tags)
+        hold_image(ctx, manifest)
     _lock(ctx, manifest)
     if record is not None:
         store_record(ctx.registry, ctx.repository, record)

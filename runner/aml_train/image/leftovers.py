@@ -26,13 +26,15 @@ if TYPE_CHECKING:
 LABEL_OWNER: Final = "org.aml-train.owner"
 LABEL_LEASE: Final = "org.aml-train.lease"
 LABEL_KIND: Final = "org.aml-train.kind"
+CANDIDATE_SUFFIX: Final = "-candidate"
+"""The end of the names of repositories for images that are not released."""
 
 _LOG = logging.getLogger(__name__)
 _TAG = re.compile(rf"candidate-(?P<owner>{OWNER_PATTERN.pattern})\.(?P<lease>\d+)\.[0-9a-f]+")
 _SHORT: Final = 12
 # The engine matches a name's parts one by one, as in a shell's path: one pattern for each depth of a repository.
 _DEPTHS: Final = 8
-_CANDIDATES: Final = ["*/" * depth + "*-candidate:candidate-*" for depth in range(_DEPTHS)]
+_CANDIDATES: Final = ["*/" * depth + f"*{CANDIDATE_SUFFIX}:candidate-*" for depth in range(_DEPTHS)]
 
 
 @functools.lru_cache(maxsize=4)
@@ -88,7 +90,7 @@ def lease_of_image(name: str) -> Lease | None:
     """Return the lease in the name of a candidate image, or None for any other name."""
     repository, _, tag = name.rpartition(":")
     match = _TAG.fullmatch(tag)
-    if match is None or not repository.endswith("-candidate"):
+    if match is None or not repository.endswith(CANDIDATE_SUFFIX):
         return None
     return Lease(owner=Owner.parse(match["owner"]), until=int(match["lease"]))
 

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from aml_train.pipeline.project_name import repository_of as repository_of
     from aml_train.pipeline.promotion import open_promoter as open_promoter
     from aml_train.pipeline.promotion import run_promotion as run_promotion
+    from aml_train.pipeline.prune import Prune as Prune
+    from aml_train.pipeline.prune import PruneOptions as PruneOptions
+    from aml_train.pipeline.prune import prepare_prune as prepare_prune
+    from aml_train.pipeline.prune import prune_facts as prune_facts
     from aml_train.pipeline.resolve import BRANCH_VARIABLE as BRANCH_VARIABLE
     from aml_train.pipeline.resolve import Commit as Commit
     from aml_train.pipeline.resolve import read_commit as read_commit
@@ -77,6 +81,10 @@ _MODULES = {
     "Host": "target",
     "find_open_workspace": "target",
     "open_workspace": "target",
+    "Prune": "prune",
+    "PruneOptions": "prune",
+    "prepare_prune": "prune",
+    "prune_facts": "prune",
 }
 __all__ = list(_MODULES)
 __getattr__ = lazily(__name__, _MODULES)

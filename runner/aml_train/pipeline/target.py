@@ -102,10 +102,12 @@ class Connection:
     Attributes:
         service: the workspace.
         registry: returns the client of a registry by its host; None for a registry that cannot be reached.
+        administered: the same, by Azure's own interface if the registry has one: to list manifests, and to delete them.
     """
 
     service: AzureV2
     registry: Callable[[str], Registry | None]
+    administered: Callable[[str], Registry | None]
 
 
 def open_target(host: Host, config: Config, plan: Plan, emit: Listener) -> Target:
@@ -176,7 +178,7 @@ def open_workspace(host: Host, target: TargetConfig, directory: Path, emit: List
     from aml_train.local import EmulatorSettings, find_emulator, start_emulator
 
     settings = EmulatorSettings.from_environment(host.environ)
-    return _connect_local(host, find_emulator(settings) or start_emulator(settings, emit), settings)
+    return _connect_local(host, target, find_emulator(settings) or start_emulator(settings, emit), settings, emit)
 
 
 def find_open_workspace(host: Host, target: TargetConfig, directory: Path) -> Connection | None:
@@ -194,14 +196,14 @@ def find_open_workspace(host: Host, target: TargetConfig, directory: Path) -> Co
 
     settings = EmulatorSettings.from_environment(host.environ)
     info = find_emulator(settings)
-    return None if info is None else _connect_local(host, info, settings)
+    return None if info is None else _connect_local(host, target, info, settings, lambda _event: None)
 
 
 def _connect_azure(host: Host, target: TargetConfig, directory: Path, emit: Listener) -> Connection:
     from aml_train.azure import connect_azure, find_workspace
 
     workspace = find_workspace(target, directory, host.environ)
-    service, sign_in = connect_azure(
+    service, _ = connect_azure(
         workspace,
         outer=host.environ,
         assertion=host.assertion,
@@ -209,25 +211,39 @@ def _connect_azure(host: Host, target: TargetConfig, directory: Path, emit: List
         named=target.sign_in,
     )
 
-    def registry(name: str) -> Registry | None:
-        from aml_train.azure import location_of, password_of, settings_for, without_secrets
+    def registry(name: str) -> Registry:
+        return _registry_of(name, target, service, host, host.environ, emit)
 
-        return location_of(
-            name,
-            settings_for(name, target, service),
-            password=password_of(target, host.environ),
-            sign_in=sign_in,
-            scope=service.cloud.registry_scope,
-            outer=without_secrets(host.environ),
-            listener=emit,
-            fetched=host.on_token,
-        ).client()
-
-    return Connection(service=service, registry=registry)
+    return Connection(service=service, registry=registry, administered=registry)
 
 
-def _connect_local(host: Host, info: EmulatorInfo, settings: EmulatorSettings) -> Connection:
-    from aml_train.local import connect_local, local_names
+def _registry_of(
+    name: str,
+    target: TargetConfig,
+    service: AzureV2,
+    host: Host,
+    environ: Mapping[str, str],
+    emit: Listener,
+) -> Registry:
+    """Return the client of the registry *name*, signed in to."""
+    from aml_train.azure import location_of, password_of, settings_for, without_secrets
+
+    return location_of(
+        name,
+        settings_for(name, target, service),
+        password=password_of(target, host.environ),
+        sign_in=service.credential,
+        scope=service.cloud.registry_scope,
+        outer=without_secrets(environ),
+        listener=emit,
+        fetched=host.on_token,
+    ).client()
+
+
+def _connect_local(
+    host: Host, target: TargetConfig, info: EmulatorInfo, settings: EmulatorSettings, emit: Listener
+) -> Connection:
+    from aml_train.local import client_environment, connect_local, local_names
 
     def registry(name: str) -> Registry | None:
         from aml_train.image import Registry
@@ -236,7 +252,15 @@ def _connect_local(host: Host, info: EmulatorInfo, settings: EmulatorSettings) -
             return None
         return Registry(f"http://{info.registry_address}", same_machine=True)
 
-    return Connection(service=connect_local(info, host.environ, page=settings.page_origin), registry=registry)
+    service = connect_local(info, host.environ, page=settings.page_origin)
+
+    def administered(name: str) -> Registry | None:
+        if name != local_names(settings).registry_for_jobs:
+            return None
+        environ = {**host.environ, **client_environment(info, host.environ)}
+        return _registry_of(name, target, service, host, environ, emit)
+
+    return Connection(service=service, registry=registry, administered=administered)
 
 
 class DataTargets:

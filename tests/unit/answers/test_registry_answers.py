@@ -11,8 +11,11 @@ import pytest
 import requests
 
 from aml_train.azure.acr import AcrLogin
+from aml_train.image.leases import write_lease
+from aml_train.image.prune.listing import read_entries
 from aml_train.image.readiness.check import FACTS_TYPE, load_facts
 from aml_train.image.records import RECORD_TYPE, load_record, record_tag
+from aml_train.image.registry import administration
 from aml_train.image.registry.auth import RegistryAuth
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.documents import load_document
@@ -49,6 +52,10 @@ def manifest_of(media_type: str, content: bytes) -> bytes:
     return json.dumps({"schemaVersion": 2, "config": config, "layers": [layer]}).encode()
 
 
+PLAIN = manifest_of("application/x", BLOB)
+LISTED = sha256_digest(PLAIN)
+
+
 def valid(request: requests.PreparedRequest) -> Reply:
     """Return what a registry answers."""
     path, method = str(urlsplit(str(request.url)).path), request.method
@@ -61,23 +68,41 @@ def valid(request: requests.PreparedRequest) -> Reply:
         return Reply(status=202, headers={"Location": "/v2/r/blobs/uploads/1"})
     if method == "PUT":
         return Reply(status=201)
+    if path.startswith("/acr/v1/"):
+        return as_json(listed(path))
     if "/blobs/" in path:
         return Reply(body=BLOBS.get(path.rpartition("/")[2], BLOB) if method == "GET" else b"")
     if "/referrers/" in path:
-        entry = {"mediaType": OCI_MANIFEST, "digest": DIGEST, "size": 5, "artifactType": "application/x"}
+        entry = {"mediaType": OCI_MANIFEST, "digest": LISTED, "size": 5, "artifactType": "application/x"}
         return as_json({"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": [entry]})
     if path.endswith("/tags/list"):
         last = "last=" in str(request.url)
         return as_json({"tags": ["a", "b"]}, headers={} if last else {"Link": '</v2/r/tags/list?last=b>; rel="next"'})
-    content, media_type = manifest_of("application/x", BLOB), OCI_MANIFEST
+    content, media_type = PLAIN, OCI_MANIFEST
     if path.endswith("/index"):
-        content, media_type = json.dumps({"manifests": [{"digest": DIGEST, "size": 5}]}).encode(), OCI_INDEX
+        content, media_type = json.dumps({"manifests": [{"digest": LISTED, "size": 5}]}).encode(), OCI_INDEX
     elif path.endswith(record_tag(DIGEST, KEY)):
         content = manifest_of(RECORD_TYPE, RECORD_BLOB)
     elif "/facts-" in path:
         content = manifest_of(FACTS_TYPE, FACTS_BLOB)
     headers = {"Content-Type": media_type, "Docker-Content-Digest": sha256_digest(content)}
     return Reply(headers=headers, body=content if method == "GET" else b"")
+
+
+def listed(path: str) -> dict[str, object]:
+    """Return what Azure's registry says of a repository, its manifests and its tags."""
+    attributes = {"changeableAttributes": {"deleteEnabled": True, "writeEnabled": False}}
+    tag = {"name": "t", "digest": LISTED, "lastUpdateTime": "2026-01-01T00:00:00.1234567Z", **attributes}
+    times = {"createdTime": "2026-01-01T00:00:00Z", "lastUpdateTime": "2026-01-02T00:00:00Z"}
+    manifest = {"digest": LISTED, "imageSize": 5, "mediaType": OCI_MANIFEST, "tags": ["t"], **times, **attributes}
+    ends: dict[str, dict[str, object]] = {
+        "/_manifests": {"manifests": [manifest]},
+        "/_tags": {"tags": [tag]},
+        f"/_manifests/{LISTED}": {"manifest": manifest},
+        "/_tags/t": {"tag": tag},
+        "/r": {"manifestCount": 1, "tagCount": 1, **attributes},
+    }
+    return next((answer for end, answer in ends.items() if path.endswith(end)), {})
 
 
 ANSWERING = Answering(valid)
@@ -103,7 +128,16 @@ def index() -> object:
     return used(registry().get_manifest("r", "index"))
 
 
-IMAGE = Manifest(digest=DIGEST, media_type=OCI_MANIFEST, content=manifest_of("application/x", BLOB))
+def acr() -> Registry:
+    return registry("acr.azurecr.io")
+
+
+def repository_locks() -> object:
+    found = administration.describe_repository(acr(), "r")
+    return found and administration.Locks.of(found)
+
+
+IMAGE = Manifest(digest=LISTED, media_type=OCI_MANIFEST, content=PLAIN)
 WITH_CONFIG = Manifest(digest=DIGEST, media_type=OCI_MANIFEST, content=manifest_of(FACTS_TYPE, FACTS_BLOB))
 OPERATIONS: Mapping[str, Callable[[], object]] = {
     "check_push": lambda: registry().check_push("r"),
@@ -113,8 +147,18 @@ OPERATIONS: Mapping[str, Callable[[], object]] = {
     "get_manifest of an index": index,
     "put_manifest": lambda: registry().put_manifest("r", "t", IMAGE.content, OCI_MANIFEST),
     "put_tag": lambda: registry().put_tag("r", "t", IMAGE),
-    "untag": lambda: registry("acr.azurecr.io").untag("r", "t"),
-    "lock_tag": lambda: registry("acr.azurecr.io").lock_tag("r", "t"),
+    "untag": lambda: acr().untag("r", "t"),
+    "lock_tag": lambda: acr().lock_tag("r", "t"),
+    "unlock_tag": lambda: acr().unlock_tag("r", "t"),
+    "describe_repository": repository_locks,
+    "list_manifests": lambda: [one.text("digest") for one in administration.list_manifests(acr(), "r")],
+    "list_tags": lambda: [one.text("name") for one in administration.list_tags(acr(), "r")],
+    "describe_manifest": lambda: administration.describe_manifest(acr(), "r", LISTED),
+    "describe_tag": lambda: administration.describe_tag(acr(), "r", "t"),
+    "delete_manifest": lambda: administration.delete_manifest(acr(), "r", LISTED),
+    "inventory of Azure's registry": lambda: [one.tags for one in read_entries(acr(), "r")],
+    "inventory of another registry": lambda: read_entries(registry(), "r"),
+    "lease": lambda: write_lease(registry(), "r", IMAGE, now=0.0),
     "has_blob": lambda: registry().has_blob("r", DIGEST),
     "get_blob": lambda: registry().get_blob("r", DIGEST),
     "image_config": lambda: registry().image_config("r", WITH_CONFIG, "linux/amd64").text("digest"),
@@ -129,11 +173,16 @@ OPERATIONS: Mapping[str, Callable[[], object]] = {
     "facts": lambda: load_facts(registry(), "r", DIGEST),
     "sign-in": login,
 }
-NO_REQUEST = {"close", "url", "host", "can_lock"}
+NO_REQUEST = {"close", "url", "host", "can_lock", "Locks"}
+
+
+def made_there(one: object) -> bool:
+    return getattr(one, "__module__", "") == administration.__name__
 
 
 def test_every_operation_is_tried() -> None:
-    names = {name for name in vars(Registry) if not name.startswith("_")}
+    places = {**vars(Registry), **{name: one for name, one in vars(administration).items() if made_there(one)}}
+    names = {name for name in places if not name.startswith("_")}
     assert names - NO_REQUEST <= OPERATIONS.keys()
 
 

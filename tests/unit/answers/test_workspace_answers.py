@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
@@ -18,6 +19,7 @@ from aml_train.azure.browse import JobFilter, describe_job, list_jobs
 from aml_train.azure.code import _ask, _find
 from aml_train.azure.compute import _check_size, _settled, check_kind, differences
 from aml_train.azure.http import WorkspaceId
+from aml_train.azure.image_uses import read_image_uses
 from aml_train.azure.models import AzureCatalogue
 from aml_train.azure.sign_in import SignIn
 from aml_train.azure.target import _check_compute, _check_workspace, login_server
@@ -36,6 +38,7 @@ REGISTRY = f"{WORKSPACE.path}/registries/acr"
 CLUSTER = ClusterConfig(name="c", size="Standard_DS3_v2", where="aml-train.yml:1")
 TIMES = itertools.count(step=10)
 CLOCK = Clock(now=lambda: float(next(TIMES)), sleep=lambda _seconds: None)
+LONG_AGO = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
 LOG = "https://logs.invalid/log?sig=x"
 
 JOB = {
@@ -148,6 +151,11 @@ VALID: tuple[tuple[str, Any], ...] = (
     ("/startPendingUpload", {"blobReferenceForConsumption": {"blobUri": "https://b/c", "credential": {"sasUri": "https://b/c?s"}}}),
     ("/versions", {"value": [{**MODEL, "id": "/codes/n/versions/1"}]}),
     ("/models", {"value": [{"name": "m"}]}),
+    ("/environments", {"value": [{"name": "e"}]}),
+    ("/onlineEndpoints", {"value": [{"name": "n"}]}),
+    ("/batchEndpoints", {"value": [{"name": "n"}]}),
+    ("/deployments", {"value": [MODEL]}),
+    ("/schedules", {"value": [MODEL]}),
 )  # fmt: skip
 
 
@@ -220,6 +228,7 @@ OPERATIONS: Mapping[str, Callable[[], object]] = {
     "change_tags": lambda: catalogue().change_tags("m", "1", {"a": None, "x": "y"}, guard=nothing),
     "environment_image": lambda: catalogue().environment_image("j"),
     "has_data": lambda: catalogue().has_data("d", "1"),
+    "image uses": lambda: list(read_image_uses(rest(), "acr.azurecr.io", since=LONG_AGO)),
     "list_jobs": lambda: list(list_jobs(rest(), JobFilter(name="*"))),
     "describe_job": lambda: describe_job(rest(), "j"),
     "tables_of_job": lambda: tables_of_job(cast(Workspace, rest()), "j", {}),

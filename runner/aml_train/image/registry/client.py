@@ -15,9 +15,8 @@ from urllib.parse import urljoin
 
 import requests
 
-from aml_train.core.answers import Answer, Pages, UndecodableError, decode, is_within, split
+from aml_train.core.answers import Answer, UndecodableError, decode, split
 from aml_train.core.errors import DamagedError, ImageError
-from aml_train.core.http_client import answer_of
 from aml_train.core.references import is_digest
 from aml_train.core.values import dataclass
 from aml_train.image.registry.auth import BusyError, Login, RegistryAuth, is_acr, renew
@@ -189,12 +188,19 @@ class Registry(RegistryHttp):
 
         Source: https://learn.microsoft.com/azure/container-registry/container-registry-image-lock.
         """
+        return self._change_tag(repository, tag, {"writeEnabled": False})
+
+    def unlock_tag(self, repository: str, tag: str) -> bool:
+        """Have an Azure Container Registry unlock *tag*; False if it does not let us."""
+        return self._change_tag(repository, tag, {"writeEnabled": True})
+
+    def _change_tag(self, repository: str, tag: str, attributes: Mapping[str, bool]) -> bool:
         url = f"{self.url}/acr/v1/{repository}/_tags/{tag}"
         scopes = _scopes(repository, "metadata_write", "metadata_read")
         try:
-            response = self._request("PATCH", url, scopes, json={"writeEnabled": False})
+            response = self._request("PATCH", url, scopes, json=dict(attributes))
         except ImageError as error:
-            logger.debug("%s:%s is not locked: %s", repository, tag, error)
+            logger.debug("%s:%s is not changed: %s", repository, tag, error)
             return False
         return response.status_code == 200
 
@@ -295,60 +301,22 @@ class Registry(RegistryHttp):
 
     def tags(self, repository: str) -> list[str]:
         """Return a repository's tags in the registry's order; none if it does not exist."""
-        found: list[str] = []
-        url: str | None = f"{self.url}/v2/{repository}/tags/list"
-        fail = self._fail(f"list the tags of {repository}")
-        pages = Pages(fail)
-        while url is not None:
-            response = self._request("GET", url, _scopes(repository, "pull"))
-            if response.status_code == 404:
-                break
-            self.expect(response, 200, f"list the tags of {repository}")
-            found += answer_of(response, fail, fail).list_of_texts("tags")
-            link = response.links.get("next", {}).get("url")
-            url = pages.follow(self._joined(response, link, fail)) if link else None
-        return found
+        url, what = f"{self.url}/v2/{repository}/tags/list", f"list the tags of {repository}"
+        pages = self.pages(url, what, scopes=_scopes(repository, "pull"))
+        return [tag for page in pages for tag in page.list_of_texts("tags")]
 
     def referrers(self, repository: str, digest: str) -> list[Answer] | None:
         """Return the entries of the list of referrers; None without that interface.
 
         See :mod:`aml_train.image.registry.referrers`, which knows the fall-back.
         """
-        found: list[Answer] = []
-        what = f"list the referrers of {repository}@{digest}"
-        fail = self._fail(what)
-        pages = Pages(fail)
-        url: str | None = f"{self.url}/v2/{repository}/referrers/{digest}"
-        while url is not None:
-            response = self._request("GET", url, _scopes(repository, "pull"))
-            if response.status_code == 404:
-                return None
-            self.expect(response, 200, what)
-            found += answer_of(response, fail, fail).each("manifests")
-            link = response.links.get("next", {}).get("url")
-            url = pages.follow(self._joined(response, link, fail)) if link else None
-        return found
-
-    def _fail(self, what: str) -> Callable[[str], ImageError]:
-        """Return what makes the error of an answer that cannot be used to *what*."""
-        return lambda problem: ImageError(
-            f"the answer of the registry {self.host} to {what} {problem}",
-            hint="Is it a registry that answers there, and no proxy or sign-in page in front of it?",
-        )
-
-    def _joined(self, response: requests.Response, link: str, fail: Callable[[str], ImageError]) -> str:
-        """Return the address of the next page, which is at the registry itself."""
-        try:
-            address = urljoin(response.url, link)
-        except ValueError:
-            raise fail("names a next page that is no address") from None
-        if not is_within(address, self.url):
-            raise fail("names a next page that is not at the same host")
-        return address
+        url, what = f"{self.url}/v2/{repository}/referrers/{digest}", f"list the referrers of {repository}@{digest}"
+        pages = list(self.pages(url, what, scopes=_scopes(repository, "pull")))
+        return [entry for page in pages for entry in page.each("manifests")] if pages else None
 
     def _location(self, start: requests.Response, repository: str) -> str:
         """Return where an upload that was begun goes."""
-        fail = self._fail(f"take an upload to {repository}")
+        fail = self.unusable(f"take an upload to {repository}")
         try:
             address = urljoin(start.url, start.headers.get("Location") or "")
         except ValueError:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Self
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import requests
 import requests.adapters
 import stamina
 
-from aml_train.core.answers import UndecodableError, clean, decode
+from aml_train.core.answers import MOST_PAGES, Answer, Pages, UndecodableError, clean, decode, is_within
 from aml_train.core.errors import DamagedError, ImageError
-from aml_train.core.http_client import TooLargeError, exchange, host_of, new_session
+from aml_train.core.http_client import TooLargeError, answer_of, exchange, host_of, new_session
 from aml_train.core.retry import retry_after
 from aml_train.image.registry.auth import Authenticator, BusyError, Login, RegistryAuth, is_loopback, sign_in_hint
 
@@ -100,6 +101,7 @@ class RegistryHttp:
         *,
         scopes: Sequence[str],
         headers: Mapping[str, str] | None = None,
+        timeout: tuple[float, float] = (_CONNECT_TIMEOUT, _READ_TIMEOUT),
         **options: Any,
     ) -> requests.Response:
         """Make a request, signing in where asked to.
@@ -107,12 +109,12 @@ class RegistryHttp:
         Args:
             method, url: the request; an address of another host never gets our credentials.
             scopes: what a token must allow.
+            timeout: seconds for connecting, and between two pieces of the answer.
 
         Raises:
             BusyError: 429 or 5xx.
             requests.RequestException: the connection fails.
         """
-        timeout = (_CONNECT_TIMEOUT, _READ_TIMEOUT)
         if host_of(url) != self.host:  # an upload elsewhere
             return _unless_busy(exchange(self._session, method, url, headers=headers, timeout=timeout, **options))
         authorization = self._authenticator.header(scopes)
@@ -143,6 +145,44 @@ class RegistryHttp:
             hint = "The registry limits the rate of requests; sign in, or try later."
         kind = DamagedError if response.status_code == 404 else ImageError
         raise kind(f"the registry {self.host} refused to {what}: {_complaint(response)}", hint=hint)
+
+    def pages(self, url: str, what: str, *, scopes: Sequence[str], most: int = MOST_PAGES) -> Iterator[Answer]:
+        """Yield the pages of the list at *url*; none if there is no such list.
+
+        Args:
+            what: what the list is wanted for, such as ``list the tags of r``.
+            most: how many pages there may be.
+        """
+        fail = self.unusable(what)
+        pages = Pages(fail, most)
+        address, first = url, True
+        while True:
+            response = self.repeated(functools.partial(self.once, "GET", address, scopes=scopes))
+            if response.status_code == 404 and first:
+                return
+            self.expect(response, 200, what)
+            yield answer_of(response, fail, fail)
+            link = response.links.get("next", {}).get("url")
+            if not link:
+                return
+            address, first = pages.follow(self._joined(response, link, fail)), False
+
+    def unusable(self, what: str) -> Callable[[str], ImageError]:
+        """Return what makes the error of an answer that cannot be used to *what*."""
+        return lambda problem: ImageError(
+            f"the answer of the registry {self.host} to {what} {problem}",
+            hint="Is it a registry that answers there, and no proxy or sign-in page in front of it?",
+        )
+
+    def _joined(self, response: requests.Response, link: str, fail: Callable[[str], ImageError]) -> str:
+        """Return the address of the next page, which is at the registry itself."""
+        try:
+            address = urljoin(response.url, link)
+        except ValueError:
+            raise fail("names a next page that is no address") from None
+        if not is_within(address, self.url):
+            raise fail("names a next page that is not at the same host")
+        return address
 
 
 def _backoff(error: Exception) -> bool | float:

@@ -1,0 +1,1 @@
+"""Clean-up of a registry by reachability: inventory, plan and execution."""

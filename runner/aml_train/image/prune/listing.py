@@ -1,0 +1,209 @@
+"""Read a repository's inventory: by Azure's own lists, elsewhere by tags.
+
+A list that is refused, cut short or hides something is an error: a clean-up that does not know everything deletes nothing.
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Final, TypeVar
+
+from aml_train.core.answers import Answer, UndecodableError, decode
+from aml_train.core.errors import ImageError
+from aml_train.core.references import is_digest
+from aml_train.core.values import dataclass
+from aml_train.image.leases import lease_end, mark_end
+from aml_train.image.prune.inventory import Entry
+from aml_train.image.push import CONNECTIONS
+from aml_train.image.registry import administration
+from aml_train.image.registry.client import Registry
+from aml_train.image.registry.manifest import DOCKER_MANIFEST, Manifest
+
+_HIDDEN: Final = (
+    "Have everything listed again (az acr manifest update-metadata … --list-enabled true), or run the clean-up when no one "
+    "deletes from the repository."
+)
+_BATCH: Final = 256
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+
+def read_entries(registry: Registry, repository: str) -> tuple[Entry, ...]:
+    """Return the manifests of *repository*; none if it does not exist.
+
+    A registry other than Azure's shows only those that a tag, an index or a list of referrers leads to.
+
+    Raises:
+        ImageError: the registry refuses, does not answer, or does not list everything.
+    """
+    return _read_acr(registry, repository) if registry.can_lock else _read_plain(registry, repository)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Tag:
+    name: str
+    written: float | None
+    locks: administration.Locks
+
+
+def _read_acr(registry: Registry, repository: str) -> tuple[Entry, ...]:
+    before = administration.describe_repository(registry, repository)
+    if before is None:
+        return ()
+    # Manifests first: a manifest that is pushed now has no entry, and a tag that is written now has one.
+    listed = [_acr_entry(repository, item) for item in administration.list_manifests(registry, repository)]
+    tags: dict[str, list[_Tag]] = {}
+    for item in administration.list_tags(registry, repository):
+        written = _seconds(item.time("lastUpdateTime"))
+        tag = _Tag(name=item.text("name"), written=written, locks=administration.Locks.of(item))
+        tags.setdefault(item.text("digest"), []).append(tag)
+    after = administration.describe_repository(registry, repository)
+    _check_complete(registry, repository, before, after, manifests=len(listed), tags=sum(map(len, tags.values())))
+    repository_lock = "the repository" if administration.Locks.of(before) else ""
+    entries = [_with_tags(entry, tags.get(entry.digest, ()), repository_lock) for entry, _ in listed]
+    # Docker's own type has no subject and lists nothing.
+    unread = [index for index, (_, kind) in enumerate(listed) if kind != DOCKER_MANIFEST]
+
+    def read(index: int) -> tuple[int, Entry | None]:
+        manifest = registry.get_manifest(repository, entries[index].digest)
+        return index, None if manifest is None else _with_edges(entries[index], manifest)
+
+    gone = set()
+    for index, entry in _parallel(read, unread):
+        if entry is None:
+            gone.add(index)
+        else:
+            entries[index] = entry
+    return tuple(entry for index, entry in enumerate(entries) if index not in gone)
+
+
+def _check_complete(
+    registry: Registry, repository: str, before: Answer, after: Answer | None, *, manifests: int, tags: int
+) -> None:
+    """Raise ImageError if fewer were listed than the repository has."""
+    for noun, key, count in (("manifests", "manifestCount", manifests), ("tags", "tagCount", tags)):
+        counts = [one.whole(key) for one in (before, after) if one is not None]
+        known = min((one for one in counts if one is not None), default=0)
+        if count < known:
+            raise ImageError(
+                f"{registry.host} lists {count} of the {known} {noun} of {repository}: what the others need is not known",
+                hint=_HIDDEN,
+            )
+
+
+def _acr_entry(repository: str, item: Answer) -> tuple[Entry, str]:
+    """Return an entry, and its media type."""
+    digest = item.text("digest")
+    if not is_digest(digest):
+        raise ImageError(
+            f"the list of manifests of {repository} names {digest[:80]!r}, which is no digest of SHA-256"
+        )
+    entry = Entry(
+        repository=repository,
+        digest=digest,
+        size=item.whole("imageSize"),
+        updated=_seconds(item.time("createdTime") or item.time("lastUpdateTime")),
+        other_lock="its manifest" if administration.Locks.of(item) else "",
+    )
+    return entry, item.optional_text("mediaType") or ""
+
+
+def _with_tags(entry: Entry, tags: Sequence[_Tag], repository_lock: str) -> Entry:
+    written = [tag.written for tag in tags if tag.written is not None and not _is_passing(tag.name)]
+    locked = {tag.name: tag.locks for tag in tags if tag.locks}
+    own = tuple(name for name, locks in locked.items() if name.startswith("dig-") and not locks.delete)
+    others = [f"the tag {name}" for name in locked if name not in own]
+    return replace(
+        entry,
+        tags=tuple(tag.name for tag in tags),
+        updated=max([*written, *([] if entry.updated is None else [entry.updated])], default=None),
+        own_locks=own,
+        other_lock=entry.other_lock or repository_lock or next(iter(others), ""),
+    )
+
+
+def _is_passing(tag: str) -> bool:
+    """Return whether *tag* is a lease or a mark, which say nothing of the image's age."""
+    return lease_end(tag) is not None or mark_end(tag) is not None
+
+
+def _with_edges(entry: Entry, manifest: Manifest) -> Entry:
+    document = manifest.answer
+    children = tuple(dict.fromkeys(one.text("digest") for one in document.each("manifests")))
+    return replace(entry, children=children, subject=document.optional_text("subject.digest"))
+
+
+def _read_plain(registry: Registry, repository: str) -> tuple[Entry, ...]:
+    """Follow tags, indexes and lists of referrers; times are those in configurations."""
+    found: dict[str, Entry] = {}
+    tags = registry.tags(repository)
+    by_digest: dict[str, list[str]] = {}
+    manifests: dict[str, Manifest] = {}
+    for tag, manifest in _parallel(lambda one: (one, registry.get_manifest(repository, one)), tags):
+        if manifest is not None:
+            by_digest.setdefault(manifest.digest, []).append(tag)
+            manifests[manifest.digest] = manifest
+    waiting = list(manifests.values())
+    while waiting:
+        below: dict[str, None] = {}
+        for entry, referrers in _parallel(lambda one: _plain_entry(registry, repository, one), waiting):
+            found[entry.digest] = entry
+            below |= dict.fromkeys((*entry.children, *referrers))
+        unknown = [digest for digest in below if digest not in found]
+        read = _parallel(lambda one: registry.get_manifest(repository, one), unknown)
+        waiting = [manifest for manifest in read if manifest is not None]
+    return tuple(_dated(replace(found[one], tags=tuple(by_digest.get(one, ()))), found) for one in sorted(found))
+
+
+def _dated(entry: Entry, found: Mapping[str, Entry]) -> Entry:
+    """Return an index with the time of its latest image."""
+    times = [found[digest].updated for digest in entry.children if digest in found]
+    return replace(entry, updated=max((time for time in times if time is not None), default=entry.updated))
+
+
+def _plain_entry(registry: Registry, repository: str, manifest: Manifest) -> tuple[Entry, list[str]]:
+    document = manifest.answer
+    parts = [document.at("config"), *document.each("layers")]
+    entry = Entry(
+        repository=repository,
+        digest=manifest.digest,
+        size=sum(part.whole("size") or 0 for part in parts if part.has("size")),
+        updated=None if manifest.is_index else _created(registry, repository, document),
+    )
+    referrers = registry.referrers(repository, manifest.digest) or ()
+    return _with_edges(entry, manifest), [one.text("digest") for one in referrers]
+
+
+def _created(registry: Registry, repository: str, document: Answer) -> float | None:
+    """Return when an image was made, by its configuration; None for another artifact."""
+    kind, digest = document.optional_text("config.mediaType") or "", document.optional_text("config.digest") or ""
+    if "image" not in kind or not is_digest(digest):
+        return None
+    try:
+        made = decode(registry.get_blob(repository, digest)).get("created")
+        return datetime.datetime.fromisoformat(str(made)).timestamp()
+    except (UndecodableError, AttributeError, ValueError, json.JSONDecodeError):
+        return None
+
+
+def _seconds(moment: datetime.datetime | None) -> float | None:
+    return None if moment is None else moment.timestamp()
+
+
+def _parallel(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
+    """Yield the results of *work* in the order of *items*, up to the first failure."""
+    with ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="inventory") as pool:
+        for batch in _batches(items):
+            yield from pool.map(work, batch)
+
+
+def _batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:
+    """Yield *items* in lists: a pool keeps a whole list's tasks and results in memory."""
+    rest = iter(items)
+    while batch := list(itertools.islice(rest, _BATCH)):
+        yield batch

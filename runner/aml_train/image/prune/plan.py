@@ -1,0 +1,251 @@
+"""Plan a clean-up: which manifests of an inventory nothing reaches. Pure.
+
+The time grows with the number of manifests, tags and references.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from aml_train.core.values import dataclass
+from aml_train.image.leases import lease_end, mark_end
+from aml_train.image.leftovers import CANDIDATE_SUFFIX
+from aml_train.image.prune.inventory import (
+    GRACE_SECONDS,
+    Entry,
+    Inventory,
+    PrunePolicy,
+    TagReader,
+    Use,
+    lease_of_entry,
+    subject_of_tag,
+)
+
+Key = tuple[str, str]
+"""Repository and digest."""
+
+_DAY: Final = 24 * 3600.0
+_NAMED: Final = frozenset({"address", "digest", "release"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Deletion:
+    """A manifest that goes.
+
+    Attributes:
+        reason: why nothing needs it.
+        after: digests of the manifests that must have gone before: those that list it, and the one that it is about.
+        findable: a run can still find it, by its content address or in an image that has one.
+        depth: its place in the order; those of one depth are independent of each other.
+    """
+
+    entry: Entry
+    reason: str
+    after: tuple[str, ...] = ()
+    findable: bool = False
+    depth: int = 0
+
+    def facts(self) -> dict[str, Any]:
+        """Return it as plain values, for JSON."""
+        entry = self.entry
+        tags = list(entry.tags)
+        place = {"repository": entry.repository, "digest": entry.digest, "tags": tags, "size": entry.size}
+        return {**place, "reason": self.reason}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kept:
+    """A manifest that stays, and what reaches it."""
+
+    entry: Entry
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TagRemoval:
+    """A tag that goes from a manifest that stays: an ended lease, or an old mark."""
+
+    repository: str
+    tag: str
+    digest: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrunePlan:
+    """The work of a clean-up.
+
+    Attributes:
+        delete: in an order in which no manifest goes before those that list it.
+        untag: tags of kept manifests.
+        keep: all other manifests.
+    """
+
+    inventory: Inventory
+    delete: tuple[Deletion, ...]
+    untag: tuple[TagRemoval, ...]
+    keep: tuple[Kept, ...]
+
+    @property
+    def bytes(self) -> int:
+        """The sum of the sizes that go; layers that are shared count for each manifest."""
+        return sum(one.entry.size or 0 for one in self.delete)
+
+
+class Graph:
+    """An inventory's manifests with the edges from an image to its parts and papers."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self.entries: dict[Key, Entry] = {(one.repository, one.digest): one for one in entries}
+        self.tagged: dict[Key, Key] = {}
+        self._papers: dict[Key, list[str]] = {}
+        short: dict[Key, str] = {(place, digest[7:47]): digest for place, digest in self.entries}
+        for key, entry in self.entries.items():
+            if entry.subject is not None:
+                self._papers.setdefault((entry.repository, entry.subject), []).append(entry.digest)
+            for tag in entry.tags:
+                self.tagged[entry.repository, tag] = key
+                named = subject_of_tag(tag)
+                subject = short.get((entry.repository, named)) if named is not None else None
+                if subject is not None and subject != entry.digest:
+                    self._papers.setdefault((entry.repository, subject), []).append(entry.digest)
+
+    def below(self, key: Key) -> Iterator[Key]:
+        """Yield the known manifests that *key* keeps: its children and its papers."""
+        place = key[0]
+        for digest in (*self.entries[key].children, *self._papers.get(key, ())):
+            if (place, digest) in self.entries:
+                yield place, digest
+
+    def reach(self, roots: Iterable[tuple[Key, str]]) -> dict[Key, str]:
+        """Return all that *roots* reach, with the reason of the first one."""
+        found: dict[Key, str] = {}
+        queue: deque[tuple[Key, str]] = deque(roots)
+        while queue:
+            key, reason = queue.popleft()
+            if key in found:
+                continue
+            found[key] = reason
+            queue.extend((below, reason) for below in self.below(key) if below not in found)
+        return found
+
+    def used(self, uses: Iterable[Use]) -> Iterator[tuple[Key, str]]:
+        """Yield the manifests that *uses* name."""
+        places = sorted({place for place, _ in self.entries})
+        ordinary = [place for place in places if not place.endswith(CANDIDATE_SUFFIX)]
+        for use in uses:
+            for place in ordinary if use.repository is None else [use.repository]:
+                key = (place, use.digest) if use.digest is not None else self.tagged.get((place, use.tag or ""))
+                if key in self.entries and key is not None:
+                    yield key, f"used by {use.by}"
+
+
+def plan_prune(inventory: Inventory, policy: PrunePolicy) -> PrunePlan:
+    """Return what goes and what stays, each with its reason."""
+    graph, reader = Graph(inventory.entries), TagReader(policy)
+    roots = [*graph.used(inventory.uses)]
+    for key, entry in graph.entries.items():
+        reason = _own_reason(entry, reader, policy, inventory.now)
+        if reason:
+            roots.append((key, reason))
+    kept = graph.reach(roots)
+    return PrunePlan(
+        inventory=inventory,
+        delete=tuple(_deletions(graph, kept, reader, inventory.now)),
+        untag=tuple(_removals((graph.entries[key] for key in sorted(kept)), inventory.now)),
+        keep=tuple(Kept(entry=graph.entries[key], reason=reason) for key, reason in sorted(kept.items())),
+    )
+
+
+def _own_reason(entry: Entry, reader: TagReader, policy: PrunePolicy, now: float) -> str:
+    """Return why an entry stays by itself, used or not; empty if it may go."""
+    if entry.other_lock:
+        return f"locked: {entry.other_lock}"
+    roles = {tag: reader.role(entry.repository, tag) for tag in entry.tags}
+    for tag, role in roles.items():
+        if role == "kept":
+            return f"the tag {tag}"
+        if role == "cache":
+            return f"the build cache {tag}"
+    if lease_of_entry(entry) > now:
+        return "leased by a run"
+    named = not _NAMED.isdisjoint(roles.values())
+    if entry.updated is None:
+        return "its age is not known" if named else ""
+    age = now - entry.updated
+    if age < (policy.release_seconds if named else GRACE_SECONDS):
+        return f"pushed or tagged {_ago(age)}"
+    return ""
+
+
+def _removals(kept: Iterable[Entry], now: float) -> Iterator[TagRemoval]:
+    """Yield the ended leases and the old marks of manifests that stay."""
+    for entry in kept:
+        for tag in entry.tags:
+            ends = {"an ended lease of a run": lease_end(tag), "an old mark of a clean-up": mark_end(tag)}
+            for reason, end in ends.items():
+                if end is not None and end <= now:
+                    yield TagRemoval(repository=entry.repository, tag=tag, digest=entry.digest, reason=reason)
+
+
+def _deletions(graph: Graph, kept: Mapping[Key, str], reader: TagReader, now: float) -> Iterator[Deletion]:
+    """Yield what goes, parents before their children and images before their papers."""
+    goes = sorted(key for key in graph.entries if key not in kept)
+    before: dict[Key, list[Key]] = {key: [] for key in goes}
+    for key in goes:
+        for below in graph.below(key):
+            if below in before and key not in before[below]:
+                before[below].append(key)
+    depths = _depths(graph, goes, before)
+    findable: set[Key] = set()
+    for key in sorted(goes, key=lambda one: (depths[one], one)):
+        entry = graph.entries[key]
+        after = [parent for parent in before[key] if depths[parent] < depths[key]]
+        listed = any(key[1] in graph.entries[parent].children for parent in after)
+        if any(tag.startswith("addr-") for tag in entry.tags) or (listed and not findable.isdisjoint(after)):
+            findable.add(key)
+        yield Deletion(
+            entry=entry,
+            reason=_why(entry, after, reader, now),
+            after=tuple(digest for _, digest in after),
+            findable=key in findable,
+            depth=depths[key],
+        )
+
+
+def _depths(graph: Graph, goes: list[Key], before: Mapping[Key, list[Key]]) -> dict[Key, int]:
+    """Return the distances from the tops; circles of tags have the greatest."""
+    depths = dict.fromkeys(goes, 0)
+    waiting = {key: len(before[key]) for key in goes}
+    queue = deque(key for key in goes if not waiting[key])
+    while queue:
+        key = queue.popleft()
+        for below in dict.fromkeys(one for one in graph.below(key) if one in waiting):
+            depths[below] = max(depths[below], depths[key] + 1)
+            waiting[below] -= 1
+            if waiting[below] == 0:
+                queue.append(below)
+    circles = [key for key in goes if waiting[key] > 0]
+    return depths | dict.fromkeys(circles, 1 + max(depths.values(), default=0))
+
+
+def _why(entry: Entry, after: list[Key], reader: TagReader, now: float) -> str:
+    """Return why nothing needs an entry."""
+    age = "" if entry.updated is None else f", pushed or tagged {_ago(now - entry.updated)}"
+    roles = {reader.role(entry.repository, tag) for tag in entry.tags}
+    if after:
+        return f"part of or paper of {after[0][1][:19]}, which goes"
+    if entry.repository.endswith(CANDIDATE_SUFFIX):
+        return f"a candidate of a run that has ended{age}"
+    if not _NAMED.isdisjoint(roles):
+        return f"a release that nothing uses{age}"
+    if "paper" in roles or entry.subject is not None:
+        return f"a paper of an image that is gone{age}"
+    return f"no tag and nothing that refers to it{age}"
+
+
+def _ago(seconds: float) -> str:
+    days = int(max(seconds, 0.0) // _DAY)
+    return "today" if days == 0 else "a day ago" if days == 1 else f"{days} days ago"

@@ -1,0 +1,169 @@
+"""Clean up a project's images in the registry: read, plan, execute."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from aml_train.core.errors import ImageError, InvalidError, ServiceError
+from aml_train.core.events import Listener
+from aml_train.core.values import dataclass
+from aml_train.image import (
+    Inventory,
+    PruneExecutor,
+    PruneOutcome,
+    PrunePlan,
+    PrunePolicy,
+    PruneResult,
+    Registry,
+    Use,
+    plan_prune,
+    read_entries,
+)
+from aml_train.pipeline.resolve import read_project
+from aml_train.pipeline.target import Connection, Host, open_workspace
+
+if TYPE_CHECKING:
+    from aml_train.config import Config, TargetConfig
+
+_NOTHING = "Nothing was deleted."
+
+
+@dataclass(frozen=True, kw_only=True)
+class PruneOptions:
+    """The images that a clean-up keeps in addition to those in use.
+
+    Attributes:
+        keep_days: releases and jobs of the last so many days are kept.
+        keep_tags: patterns of tags that keep their image.
+    """
+
+    keep_days: float = 30.0
+    keep_tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prune:
+    """A clean-up that is planned.
+
+    Attributes:
+        plan: what goes and what stays.
+        registry: where.
+        read_uses: reads again who uses which image.
+        lock: ``image.lock``.
+    """
+
+    plan: PrunePlan
+    registry: Registry
+    read_uses: Callable[[], tuple[Use, ...]]
+    lock: bool
+
+    def execute(self, report: Callable[[PruneOutcome], None]) -> PruneResult:
+        """Delete what the plan says, each after another look at it.
+
+        Raises:
+            ImageError: the registry does not answer, or refuses to be read.
+            ServiceError: who uses the images cannot be read any more.
+        """
+        executor = PruneExecutor(registry=self.registry, read_uses=self.read_uses, lock=self.lock, report=report)
+        return executor.execute(self.plan)
+
+
+def prepare_prune(
+    config: Config, targets: Sequence[TargetConfig], host: Host, options: PruneOptions, emit: Listener
+) -> Prune:
+    """Read the registry and everything that uses its images, and plan.
+
+    Args:
+        config: the project, whose repository is cleaned up.
+        targets: every target of the configuration: workspaces with the same registry are read, too.
+        host: this process.
+        emit: receives what is started.
+
+    Raises:
+        InvalidError: the configuration has no image, or a target is incomplete.
+        ServiceError: a workspace cannot be read.
+        ImageError: the registry cannot be read.
+    """
+    if config.image is None:
+        raise InvalidError(
+            "The configuration has no `image:`, so there are no images of it in a registry.",
+            hint="Write `image:` with a `base:`, or `aml-train init` for an example.",
+        )
+    image = config.image.named(read_project(config.directory, host.environ).repository)
+    repository = str(image.repository)
+    connection = open_workspace(host, config.target, config.directory, emit)
+    name = registry_of(connection, config.target)
+    connections = [connection, *_others(config, targets, host, name, emit)]
+    since = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=options.keep_days)
+
+    def read_uses() -> tuple[Use, ...]:
+        from aml_train.azure import read_image_uses
+
+        try:
+            return tuple(use for one in connections for use in read_image_uses(one.service, name, since=since))
+        except ServiceError as error:
+            problem = f"Who uses the images cannot be read, so no image is deleted: {error.message}"
+            raise ServiceError(problem, hint=error.hint, transient=error.transient) from error
+
+    registry = connection.administered(name)
+    if registry is None:
+        raise ImageError(f"the registry {name} cannot be reached from here")
+    # The registry first: an image that is pushed meanwhile has no entry, and a job that is submitted meanwhile is a use.
+    now = time.time()
+    try:
+        entries = (*read_entries(registry, repository), *read_entries(registry, f"{repository}-candidate"))
+    except ImageError as error:
+        raise ImageError(f"{error.message}. {_NOTHING}", hint=error.hint) from error
+    inventory = Inventory(host=name, entries=entries, untagged_listed=registry.can_lock, uses=read_uses(), now=now)
+    policy = PrunePolicy(keep_days=options.keep_days, keep_tags=options.keep_tags, templates=image.tags)
+    return Prune(plan=plan_prune(inventory, policy), registry=registry, read_uses=read_uses, lock=image.lock)
+
+
+def registry_of(connection: Connection, target: TargetConfig) -> str:
+    """Return the host of the registry that a target's images are in."""
+    if target.kind == "local":
+        from aml_train.local import EmulatorSettings, local_names
+
+        return local_names(EmulatorSettings()).registry_for_jobs
+    from aml_train.azure import login_server
+
+    return target.registry or login_server(connection.service)
+
+
+def _others(
+    config: Config, targets: Sequence[TargetConfig], host: Host, name: str, emit: Listener
+) -> list[Connection]:
+    """Return the other workspaces whose images are in the registry *name*."""
+    if config.target.kind == "local":
+        return []
+    found = []
+    for target in targets:
+        if target.kind == "azure" and target.name != config.target.name:
+            connection = open_workspace(host, target, config.directory, emit)
+            if registry_of(connection, target).lower() == name.lower():
+                found.append(connection)
+    return found
+
+
+def prune_facts(plan: PrunePlan, result: PruneResult | None) -> dict[str, Any]:
+    """Return a clean-up as plain values, for JSON."""
+    deleted = [one.facts() for one in plan.delete] if result is None else [one.facts() for one in result.outcomes]
+    reasons: dict[str, int] = {}
+    for kept in plan.keep:
+        reasons[kept.reason] = reasons.get(kept.reason, 0) + 1
+    return {
+        "registry": plan.inventory.host,
+        "dry_run": result is None,
+        "manifests": len(plan.inventory.entries),
+        "untagged_listed": plan.inventory.untagged_listed,
+        "bytes": plan.bytes if result is None else result.bytes,
+        "delete": deleted,
+        "untag": [{"repository": one.repository, "tag": one.tag, "reason": one.reason} for one in plan.untag],
+        "keep": [
+            {"repository": one.entry.repository, "digest": one.entry.digest, "reason": one.reason}
+            for one in plan.keep
+        ],
+    }

@@ -1,0 +1,205 @@
+"""What a clean-up plans: tables of single cases, and properties over generated registries."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from aml_train.image.leases import lease_end, lease_tag, lease_tags, mark_end, mark_tag, mark_tags
+from aml_train.image.prune.inventory import Entry, Inventory, PrunePolicy, TagReader, Use
+from aml_train.image.prune.plan import plan_prune
+from tests.unit.image.prune.registries import (
+    CANDIDATES,
+    DAY,
+    NOW,
+    POLICY,
+    RELEASES,
+    digest_of,
+    entry,
+    inventories,
+    inventory,
+    reachable,
+    release_tags,
+)
+
+
+@given(inventories())
+def test_everything_unreachable_goes_and_nothing_else(found: Inventory) -> None:
+    plan = plan_prune(found, POLICY)
+    everything = {(one.repository, one.digest) for one in found.entries}
+    kept = reachable(found)
+    assert {(one.entry.repository, one.entry.digest) for one in plan.delete} == everything - kept
+    assert {(one.entry.repository, one.entry.digest) for one in plan.keep} == kept
+    assert all(one.reason for one in plan.delete)
+    assert all(one.reason for one in plan.keep)
+
+
+@given(inventories())
+def test_no_manifest_goes_before_what_lists_it(found: Inventory) -> None:
+    plan = plan_prune(found, POLICY)
+    place = {(one.entry.repository, one.entry.digest): index for index, one in enumerate(plan.delete)}
+    for index, one in enumerate(plan.delete):
+        assert all(place[one.entry.repository, before] < index for before in one.after)
+        listed = [parent for parent in plan.delete if one.entry.digest in parent.entry.children]
+        assert all(
+            parent.entry.digest in one.after for parent in listed if parent.entry.repository == one.entry.repository
+        )
+
+
+@given(inventories())
+def test_a_second_plan_of_the_rest_deletes_nothing_more(found: Inventory) -> None:
+    first = plan_prune(found, POLICY)
+    rest = inventory(*(one.entry for one in first.keep), uses=found.uses)
+    assert plan_prune(rest, POLICY).delete == ()
+
+
+@given(inventories())
+def test_any_beginning_of_a_plan_can_be_resumed(found: Inventory) -> None:
+    plan = plan_prune(found, POLICY)
+    for done in range(len(plan.delete) + 1):
+        gone = {(one.entry.repository, one.entry.digest) for one in plan.delete[:done]}
+        rest = [one for one in found.entries if (one.repository, one.digest) not in gone]
+        again = plan_prune(inventory(*rest, uses=found.uses), POLICY)
+        assert {one.entry for one in again.delete} == {one.entry for one in plan.delete[done:]}
+
+
+@pytest.mark.parametrize(
+    ("one", "reason"),
+    [
+        (entry(1, tags=release_tags(1)), ""),
+        (entry(1, tags=release_tags(1), days=29), "pushed or tagged 29 days ago"),
+        (entry(1, tags=release_tags(1), days=None), "its age is not known"),
+        (entry(1, tags=release_tags(1, "branch-main")), "the tag branch-main"),
+        (entry(1, tags=release_tags(1, "branch-pull-12")), ""),
+        (entry(1, tags=release_tags(1, "v1.0")), "the tag v1.0"),
+        (entry(1, tags=("cache-layers",)), "the build cache cache-layers"),
+        (entry(1), ""),
+        (entry(1, days=1.9), "pushed or tagged a day ago"),
+        (entry(1, days=None), ""),
+        (entry(1, tags=release_tags(1, lease_tag(digest_of(1), NOW))), "leased by a run"),
+        (entry(1, tags=release_tags(1, lease_tag(digest_of(1), NOW - 3 * DAY))), ""),
+        (entry(1, tags=release_tags(1), other_lock="the tag v1"), "locked: the tag v1"),
+        (entry(1, tags=release_tags(1), own_locks=("dig-x",)), ""),
+        (entry(1, repository=CANDIDATES, tags=(f"candidate-x.{int(NOW) + 5}.ab",), days=9), ""),
+        (entry(1, repository=CANDIDATES, tags=(f"candidate-0.1.2.{int(NOW) + 5}.ab",), days=9), ""),
+        (entry(1, repository=CANDIDATES, tags=("candidate-1",), days=1), "pushed or tagged a day ago"),
+    ],
+)  # fmt: skip
+def test_one_manifest(one: Entry, reason: str) -> None:
+    plan = plan_prune(inventory(one), POLICY)
+    assert [kept.reason for kept in plan.keep] == ([reason] if reason else [])
+
+
+def test_a_use_names_a_digest_a_repository_or_a_tag() -> None:
+    entries = (
+        entry(1, tags=release_tags(1)),
+        entry(2, tags=release_tags(2)),
+        entry(3, tags=release_tags(3)),
+        entry(1, repository=CANDIDATES, tags=("candidate-1",)),
+    )
+    uses = (
+        Use(digest=digest_of(1), by="the model digits:7"),
+        Use(digest=digest_of(2), repository="another", by="a job of another repository"),
+        Use(digest=None, repository=RELEASES, tag=release_tags(3)[0], by="the environment e:1"),
+    )
+    plan = plan_prune(inventory(*entries, uses=uses), POLICY)
+    assert {(one.entry.digest, one.reason) for one in plan.keep} == {
+        (digest_of(1), "used by the model digits:7"),
+        (digest_of(3), "used by the environment e:1"),
+    }
+    assert {(one.entry.repository, one.entry.digest) for one in plan.delete} == {
+        (CANDIDATES, digest_of(1)),
+        (RELEASES, digest_of(2)),
+    }
+
+
+def test_reasons_of_deletions() -> None:
+    entries = (
+        entry(1, tags=release_tags(1), children=(digest_of(2),)),
+        entry(2),
+        entry(3, tags=(f"facts-{digest_of(1)[7:47]}-x",)),
+        entry(4, tags=(f"test-{'0' * 40}-x",)),
+        entry(5, repository=CANDIDATES, tags=("candidate-5",)),
+        entry(6),
+    )
+    reasons = {one.entry.digest: one.reason for one in plan_prune(inventory(*entries), POLICY).delete}
+    owner = digest_of(1)[:19]
+    assert reasons == {
+        digest_of(1): "a release that nothing uses, pushed or tagged 100 days ago",
+        digest_of(2): f"part of or paper of {owner}, which goes",
+        digest_of(3): f"part of or paper of {owner}, which goes",
+        digest_of(4): "a paper of an image that is gone, pushed or tagged 100 days ago",
+        digest_of(5): "a candidate of a run that has ended, pushed or tagged 100 days ago",
+        digest_of(6): "no tag and nothing that refers to it, pushed or tagged 100 days ago",
+    }
+    assert plan_prune(inventory(*entries), POLICY).bytes == 60
+
+
+def test_manifests_that_a_run_can_find_are_marked() -> None:
+    entries = (
+        entry(1, tags=release_tags(1), children=(digest_of(2),)),
+        entry(2),
+        entry(3, tags=(f"test-{digest_of(1)[7:47]}-x",)),
+        entry(4),
+    )
+    findable = {one.entry.digest for one in plan_prune(inventory(*entries), POLICY).delete if one.findable}
+    assert findable == {digest_of(1), digest_of(2)}
+
+
+def test_ended_leases_and_old_marks_of_kept_images_go() -> None:
+    old = (lease_tag(digest_of(1), NOW - 4 * DAY), mark_tag(digest_of(1), NOW - 4 * DAY))
+    new = (lease_tag(digest_of(1), NOW), mark_tag(digest_of(1), NOW))
+    plan = plan_prune(inventory(entry(1, tags=("v1", *old, *new))), POLICY)
+    assert [one.tag for one in plan.untag] == list(old)
+
+
+def test_a_circle_of_tags_goes() -> None:
+    circle = (
+        entry(1, tags=(f"sha256-{digest_of(2)[7:]}",)),
+        entry(2, tags=(f"sha256-{digest_of(1)[7:]}",)),
+    )
+    plan = plan_prune(inventory(*circle), POLICY)
+    assert len(plan.delete) == 2
+    assert all(one.after == () for one in plan.delete)
+
+
+@pytest.mark.parametrize(
+    ("template", "tag", "role"),
+    [
+        ("git-{commit}", "git-" + "a" * 40, "release"),
+        ("git-{commit}", "git-main", "kept"),
+        ("v1-{short-commit}", "v1-abcdef0", "release"),
+        ("v1-{short-commit}", "v1-abcdefg", "kept"),
+        ("{branch}-{short-commit}", "feature-x-abcdef0", "release"),
+        ("{branch}", "main", "kept"),
+        ("{branch}", "pull-7", "release"),
+        ("a-{address}", "a-" + "0" * 40, "release"),
+        ("stable", "stable", "kept"),
+        ("git-{commit}", "lease-20260101-0123456789abcdef", "lease"),
+        ("git-{commit}", "lease-20261399-0123456789abcdef", "kept"),
+        ("git-{commit}", "prune-2026010112-" + "0" * 48, "mark"),
+        ("git-{commit}", "sha256-" + "0" * 64, "paper"),
+        ("git-{commit}", "sha256-" + "0" * 64 + ".sig", "paper"),
+        ("git-{commit}", "sha256-" + "0" * 63, "kept"),
+    ],
+)
+def test_roles_of_tags(template: str, tag: str, role: str) -> None:
+    assert TagReader(PrunePolicy(keep_days=1, templates=(template,))).role(RELEASES, tag) == role
+    assert TagReader(PrunePolicy(keep_days=1, keep_tags=(tag[:-1] + "?",))).role(RELEASES, tag) == "kept"
+
+
+def test_names_of_leases_and_marks_hold_as_long_as_promised() -> None:
+    digest = digest_of(1)
+    for hour in range(96):
+        now = NOW + hour * 3600.0 + 1799
+        lease, mark = lease_tag(digest, now), mark_tag(digest, now)
+        end = lease_end(lease)
+        assert end is not None
+        assert now + DAY < end <= now + 2 * DAY
+        for skew in (-900.0, 0.0, 900.0):
+            assert lease in lease_tags(digest, now + skew)
+            for waited in (0.0, 120.0):
+                assert mark in mark_tags(digest, now + skew + waited)
+        ended = mark_end(mark)
+        assert ended is not None
+        assert ended > now + 3600
