@@ -18,12 +18,14 @@ class MemoryPapers:
     Attributes:
         models: the files of models: a version's path → relative path → contents.
         code: the files of code snapshots: job → relative path → contents.
+        data: the files of data: address → relative path → contents.
         kept: what is kept with versions: model, version, name → contents.
         fault: raised by every read of files; None for none.
     """
 
     models: dict[str, dict[str, bytes]] = field(default_factory=dict)
     code: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    data: dict[str, dict[str, bytes]] = field(default_factory=dict)
     kept: dict[tuple[str, str, str], bytes] = field(default_factory=dict)
     fault: ServiceError | None = None
 
@@ -36,6 +38,10 @@ class MemoryPapers:
     def code_files(self, job: str) -> Iterator[StoredFile] | None:
         """See :meth:`aml_train.models.catalogue.PaperStore.code_files`."""
         return self._files(self.code[job]) if job in self.code else None
+
+    def data_files(self, address: str) -> Iterator[StoredFile]:
+        """See :meth:`aml_train.models.catalogue.PaperStore.data_files`."""
+        return self._files(self.data[address])
 
     def read(self, model: str, version: str, name: str) -> bytes:
         """See :meth:`aml_train.models.catalogue.PaperStore.read`."""

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from aml_train.azure.http import WorkspaceId as WorkspaceId
     from aml_train.azure.http import read_answer as read_answer
     from aml_train.azure.image_uses import read_image_uses as read_image_uses
+    from aml_train.azure.job_documents import command_document as command_document
     from aml_train.azure.models import AzureCatalogue as AzureCatalogue
     from aml_train.azure.names import azure_names as azure_names
     from aml_train.azure.names import find_workspace as find_workspace
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from aml_train.azure.sign_in import SignIn as SignIn
     from aml_train.azure.sign_in import sign_in_to_azure as sign_in_to_azure
     from aml_train.azure.sign_in import without_secrets as without_secrets
+    from aml_train.azure.target import AZURE_PACE as AZURE_PACE
     from aml_train.azure.target import connect_azure as connect_azure
     from aml_train.azure.target import login_server as login_server
     from aml_train.azure.target import open_azure as open_azure
@@ -104,6 +106,8 @@ _MODULES = {
     "HttpWay": "http",
     "AzureRest": "workspace",
     "read_image_uses": "image_uses",
+    "AZURE_PACE": "target",
+    "command_document": "job_documents",
     "login_server": "target",
 }
 __all__ = list(_MODULES)

@@ -34,13 +34,7 @@ class AzurePapers:
 
     def model_files(self, model: ModelView) -> Iterator[StoredFile]:
         """See :meth:`aml_train.models.catalogue.PaperStore.model_files`."""
-        address = parse_address(model.path)
-        if isinstance(address, LocalPath):
-            raise ServiceError(
-                f"The files of {model.name} version {model.version} are at {model.path}, no datastore."
-            )
-        where = self._data.locate(address)
-        return _files(self._data.storage(where.datastore), where.path)
+        return self._at(model.path, f"{model.name} version {model.version}")
 
     def code_files(self, job: str) -> Iterator[StoredFile] | None:
         """See :meth:`aml_train.models.catalogue.PaperStore.code_files`."""
@@ -56,6 +50,10 @@ class AzurePapers:
         storage, path = self._data.storage_of(uri, f"The code of the job {job}")
         return _files(storage, path)
 
+    def data_files(self, address: str) -> Iterator[StoredFile]:
+        """See :meth:`aml_train.models.catalogue.PaperStore.data_files`."""
+        return self._at(address, address)
+
     def read(self, model: str, version: str, name: str) -> bytes:
         """See :meth:`aml_train.models.catalogue.PaperStore.read`."""
         storage = self._storage()
@@ -67,6 +65,13 @@ class AzurePapers:
         """See :meth:`aml_train.models.catalogue.PaperStore.write`."""
         md5 = hashlib.md5(content, usedforsecurity=False).digest()
         self._storage().put(_name(model, version, name), content, md5=md5)
+
+    def _at(self, text: str, what: str) -> Iterator[StoredFile]:
+        address = parse_address(text)
+        if isinstance(address, LocalPath):
+            raise ServiceError(f"The files of {what} are at {text}, no datastore.")
+        where = self._data.locate(address)
+        return _files(self._data.storage(where.datastore), where.path)
 
     def _storage(self) -> Storage:
         return self._data.storage(self._data.default_datastore())
@@ -90,7 +95,13 @@ def _files(storage: Storage, path: str) -> Iterator[StoredFile]:
 
 
 def _stored(storage: Storage, path: str, entry: Entry) -> StoredFile:
-    return StoredFile(path=path, size=entry.size, read=partial(_chunks, storage, entry))
+    return StoredFile(
+        path=path,
+        size=entry.size,
+        read=partial(_chunks, storage, entry),
+        md5=(entry.md5 or b"").hex(),
+        modified=entry.modified,
+    )
 
 
 def _chunks(storage: Storage, entry: Entry) -> Iterator[bytes]:

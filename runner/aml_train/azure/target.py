@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from aml_train.image import BuildPlace, Registry, RegistryLocation
 
 #: Azure limits how often a principal may ask: https://learn.microsoft.com/azure/azure-resource-manager/management/request-limits-and-throttling
-_PACE: Final = Pace(shortest=1.0, longest=60.0, share=0.05, calls=1000)
+AZURE_PACE: Final = Pace(shortest=1.0, longest=60.0, share=0.05, calls=1000)
 _WORKSPACES_API: Final = "2024-10-01-preview"
 _REGISTRY_API: Final = "2023-07-01"
 _DOUBT_SECONDS: Final = 10.0
@@ -162,7 +162,7 @@ def open_azure(
     kept = {name: value for name, value in outer.items() if name != settings.registry_password_variable}
     return AzureTarget(
         service=service,
-        pace=_PACE,
+        pace=AZURE_PACE,
         rest=service,
         sign_in=identity,
         place=replace(place, environ=without_secrets(kept)),

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from aml_train.image.inputs import BaseImage as BaseImage
     from aml_train.image.inputs import ImageInputs as ImageInputs
     from aml_train.image.leftovers import sweep_leftovers as sweep_leftovers
+    from aml_train.image.packages import read_packages as read_packages
     from aml_train.image.papers import PAPER_TYPES as PAPER_TYPES
     from aml_train.image.papers import SLSA_PROVENANCE as SLSA_PROVENANCE
     from aml_train.image.prune.execute import PruneExecutor as PruneExecutor
@@ -134,6 +135,7 @@ _MODULES = {
     "TestSpec": "spec",
     "Tested": "spec",
     "plan_image": "spec",
+    "read_packages": "packages",
     "Inventory": "prune.inventory",
     "PrunePolicy": "prune.inventory",
     "Use": "prune.inventory",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from aml_train.jobs.inputs import data_of as data_of
     from aml_train.jobs.inputs import data_to_be as data_to_be
     from aml_train.jobs.inputs import pin_data as pin_data
+    from aml_train.jobs.inputs import version_of as version_of
     from aml_train.jobs.live import LiveJob as LiveJob
     from aml_train.jobs.live import await_end as await_end
     from aml_train.jobs.live import request_cancel as request_cancel
@@ -82,6 +83,7 @@ _MODULES = {
     "data_of": "inputs",
     "data_to_be": "inputs",
     "pin_data": "inputs",
+    "version_of": "inputs",
     "LiveJob": "live",
     "await_end": "live",
     "request_cancel": "live",

@@ -20,7 +20,7 @@ from aml_train.jobs.workspace import Workspace
 _LABELLED: Final = re.compile(r"azureml:(?P<name>[^/:@]+)@(?P<label>[^/:@]+)")
 _VERSIONED: Final = re.compile(r"azureml:(?P<name>[^/:@]+):(?P<version>[^/:@]+)")
 _ASSET_ID: Final = re.compile(
-    r"azureml:/*(?:subscriptions|locations)/.*/(?:data|models)/(?P<name>[^/]+)/versions/(?P<version>[^/]+)",
+    r"(?:azureml:)?/*(?:subscriptions|locations)/.*/(?:data|models)/(?P<name>[^/]+)/versions/(?P<version>[^/]+)",
     re.IGNORECASE,
 )
 _IN_REGISTRY: Final = re.compile(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from aml_train.local.lifecycle import stop_emulator as stop_emulator
     from aml_train.local.settings import EmulatorInfo as EmulatorInfo
     from aml_train.local.settings import EmulatorSettings as EmulatorSettings
+    from aml_train.local.target import LOCAL_PACE as LOCAL_PACE
     from aml_train.local.target import connect_local as connect_local
     from aml_train.local.target import local_names as local_names
     from aml_train.local.target import open_local as open_local
@@ -46,6 +47,7 @@ _MODULES = {
     "stop_emulator": "lifecycle",
     "EmulatorInfo": "settings",
     "EmulatorSettings": "settings",
+    "LOCAL_PACE": "target",
     "connect_local": "target",
     "local_names": "target",
     "open_local": "target",

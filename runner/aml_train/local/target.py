@@ -110,7 +110,7 @@ def ending(name: str, status: str, state: dict[str, Any]) -> str | None:
 
 
 #: The emulator answers within milliseconds and has no rate limit.
-_PACE = Pace(shortest=0.2, longest=1.0, share=0.05)
+LOCAL_PACE = Pace(shortest=0.2, longest=1.0, share=0.05)
 _LOGIN_SERVER = "amllocal.azurecr.io"
 _COMPUTE = "local-cluster"
 
@@ -218,7 +218,7 @@ def open_local(
         register_environments(info, environments)
     return LocalTarget(
         service=connect_local(info, outer, page=settings.page_origin),
-        pace=_PACE,
+        pace=LOCAL_PACE,
         engine=engine,
         place=dataclasses.replace(place, environ=outer),
         names=names,

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from aml_train.models.browse import version_facts as version_facts
     from aml_train.models.catalogue import LockedRecord as LockedRecord
     from aml_train.models.catalogue import StoredFile as StoredFile
+    from aml_train.models.lineage import LineageStep as LineageStep
     from aml_train.models.lineage import Tracer as Tracer
+    from aml_train.models.lineage import asset_of as asset_of
     from aml_train.models.lineage import render_lineage as render_lineage
     from aml_train.models.passport.documents import ml_bom as ml_bom
     from aml_train.models.passport.documents import model_card as model_card
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from aml_train.models.passport.keyless import KeylessSigner as KeylessSigner
     from aml_train.models.passport.keys import load_signer as load_signer
     from aml_train.models.passport.manifest import SIGNATURE_FILE as SIGNATURE_FILE
+    from aml_train.models.passport.manifest import hash_files as hash_files
     from aml_train.models.passport.observe import Desk as Desk
     from aml_train.models.passport.trust import load_trust as load_trust
     from aml_train.models.passport.values import Verification as Verification
@@ -40,6 +43,9 @@ if TYPE_CHECKING:
     from aml_train.models.register import is_same_model as is_same_model
     from aml_train.models.register import lineage_tags as lineage_tags
     from aml_train.models.register import register_model as register_model
+    from aml_train.models.reproduce import Reproduction as Reproduction
+    from aml_train.models.reproduce import Training as Training
+    from aml_train.models.reproduce import compare_trainings as compare_trainings
 
 _MODULES = {
     "ModelFilter": "browse",
@@ -75,6 +81,12 @@ _MODULES = {
     "is_same_model": "register",
     "lineage_tags": "register",
     "register_model": "register",
+    "LineageStep": "lineage",
+    "asset_of": "lineage",
+    "hash_files": "passport.manifest",
+    "Reproduction": "reproduce",
+    "Training": "reproduce",
+    "compare_trainings": "reproduce",
 }
 __all__ = list(_MODULES)
 __getattr__ = lazily(__name__, _MODULES)

@@ -224,13 +224,19 @@ class Tracer:
     def _data(self, job: JobView) -> Iterator[LineageStep]:
         for key, value in data_of(job.tags, job.inputs).items():
             given = f"{key} = {value}"
-            asset = _ASSET.fullmatch(value)
-            if asset is None or asset["name"] == "sha256":
+            asset = asset_of(value)
+            if asset is None:
                 yield LineageStep(kind="data", name=given, state="recorded", detail="no version of a data asset")
-            elif self.catalogue.has_data(asset["name"], asset["version"]):
+            elif self.catalogue.has_data(*asset):
                 yield LineageStep(kind="data", name=given, state="verified", detail="the data asset is registered")
             else:
                 yield _broken("data", given, "there is no such data asset any more")
+
+
+def asset_of(value: str) -> tuple[str, str] | None:
+    """Return name and version of the data asset *value*; None for other data."""
+    match = _ASSET.fullmatch(value)
+    return None if match is None or match["name"] == "sha256" else (match["name"], match["version"])
 
 
 def _broken(kind: str, name: str, why: str) -> LineageStep:

@@ -32,6 +32,11 @@ if TYPE_CHECKING:
     from aml_train.pipeline.prune import PruneOptions as PruneOptions
     from aml_train.pipeline.prune import prepare_prune as prepare_prune
     from aml_train.pipeline.prune import prune_facts as prune_facts
+    from aml_train.pipeline.recipe import Recipe as Recipe
+    from aml_train.pipeline.recipe import read_recipe as read_recipe
+    from aml_train.pipeline.reproduce import ReproductionPlan as ReproductionPlan
+    from aml_train.pipeline.reproduce import failed_reproduction as failed_reproduction
+    from aml_train.pipeline.reproduce import open_reproducer as open_reproducer
     from aml_train.pipeline.resolve import BRANCH_VARIABLE as BRANCH_VARIABLE
     from aml_train.pipeline.resolve import Commit as Commit
     from aml_train.pipeline.resolve import read_commit as read_commit
@@ -85,6 +90,11 @@ _MODULES = {
     "PruneOptions": "prune",
     "prepare_prune": "prune",
     "prune_facts": "prune",
+    "failed_reproduction": "reproduce",
+    "ReproductionPlan": "reproduce",
+    "open_reproducer": "reproduce",
+    "Recipe": "recipe",
+    "read_recipe": "recipe",
 }
 __all__ = list(_MODULES)
 __getattr__ = lazily(__name__, _MODULES)

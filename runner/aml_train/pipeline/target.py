@@ -101,11 +101,13 @@ class Connection:
 
     Attributes:
         service: the workspace.
+        pace: how often a job's status is read.
         registry: returns the client of a registry by its host; None for a registry that cannot be reached.
         administered: the same, by Azure's own interface if the registry has one: to list manifests, and to delete them.
     """
 
     service: AzureV2
+    pace: Pace
     registry: Callable[[str], Registry | None]
     administered: Callable[[str], Registry | None]
 
@@ -200,7 +202,7 @@ def find_open_workspace(host: Host, target: TargetConfig, directory: Path) -> Co
 
 
 def _connect_azure(host: Host, target: TargetConfig, directory: Path, emit: Listener) -> Connection:
-    from aml_train.azure import connect_azure, find_workspace
+    from aml_train.azure import AZURE_PACE, connect_azure, find_workspace
 
     workspace = find_workspace(target, directory, host.environ)
     service, _ = connect_azure(
@@ -214,7 +216,7 @@ def _connect_azure(host: Host, target: TargetConfig, directory: Path, emit: List
     def registry(name: str) -> Registry:
         return _registry_of(name, target, service, host, host.environ, emit)
 
-    return Connection(service=service, registry=registry, administered=registry)
+    return Connection(service=service, pace=AZURE_PACE, registry=registry, administered=registry)
 
 
 def _registry_of(
@@ -243,7 +245,7 @@ def _registry_of(
 def _connect_local(
     host: Host, target: TargetConfig, info: EmulatorInfo, settings: EmulatorSettings, emit: Listener
 ) -> Connection:
-    from aml_train.local import client_environment, connect_local, local_names
+    from aml_train.local import LOCAL_PACE, client_environment, connect_local, local_names
 
     def registry(name: str) -> Registry | None:
         from aml_train.image import Registry
@@ -260,7 +262,7 @@ def _connect_local(
         environ = {**host.environ, **client_environment(info, host.environ)}
         return _registry_of(name, target, service, host, environ, emit)
 
-    return Connection(service=service, registry=registry, administered=administered)
+    return Connection(service=service, pace=LOCAL_PACE, registry=registry, administered=administered)
 
 
 class DataTargets:

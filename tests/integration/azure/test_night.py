@@ -168,7 +168,7 @@ def client(
 
     monkeypatch.setattr(AzureRest, "details", spy)
     # Each reading of the log is a real request, and half a second passes in no time: it is read with each look.
-    monkeypatch.setattr(azure_target, "_PACE", dataclasses.replace(azure_target._PACE, log=120.0))
+    monkeypatch.setattr(azure_target, "AZURE_PACE", dataclasses.replace(azure_target.AZURE_PACE, log=120.0))
     return client
 
 

@@ -12,6 +12,7 @@ import requests
 
 from aml_train.azure.acr import AcrLogin
 from aml_train.image.leases import write_lease
+from aml_train.image.packages import read_packages
 from aml_train.image.prune.listing import read_entries
 from aml_train.image.readiness.check import FACTS_TYPE, load_facts
 from aml_train.image.records import RECORD_TYPE, load_record, record_tag
@@ -169,6 +170,7 @@ OPERATIONS: Mapping[str, Callable[[], object]] = {
     "referrers": lambda: [entry.text("digest") for entry in registry().referrers("r", DIGEST) or ()],
     "referrers as they are listed": lambda: list_referrers(registry(), "r", DIGEST),
     "artifact": lambda: load_document(registry(), "r", "t", media_type="application/x", noun="thing", hint=""),
+    "packages": lambda: read_packages(registry(), "r", LISTED),
     "record": lambda: load_record(registry(), "r", DIGEST, KEY),
     "facts": lambda: load_facts(registry(), "r", DIGEST),
     "sign-in": login,

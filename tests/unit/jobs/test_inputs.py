@@ -86,6 +86,7 @@ def test_a_job_without_data_stays_as_it_is() -> None:
     [
         ("azureml:digits:7", "digits:7"),
         (f"azureml:/{_SCOPE}/data/digits/versions/7", "digits:7"),
+        (f"/{_SCOPE}/data/digits/versions/7", "digits:7"),
         (f"azureml:/{_SCOPE}/models/bert/versions/2", "bert:2"),
         ("azureml://locations/westeurope/workspaces/1-2/data/digits/versions/7", "digits:7"),
         ("azureml://registries/acme/data/digits/versions/7", "acme/digits:7"),

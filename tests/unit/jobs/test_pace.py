@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from aml_train.azure.target import _PACE as AZURE
+from aml_train.azure.target import AZURE_PACE as AZURE
 from aml_train.jobs.pace import Cadence, Pace
 from aml_train.jobs.states import JobStatus
-from aml_train.local.target import _PACE as LOCAL
+from aml_train.local.target import LOCAL_PACE as LOCAL
 
 S = JobStatus
 HOURS = 3600.0
