@@ -18,6 +18,7 @@ from packaging.requirements import Requirement
 
 from aml_train.config import json_schema
 from aml_train.core import checks, comparison, events, tables
+from aml_train.image.dockerfile.ofed_releases import DOCA, MLNX_OFED, Known
 from scripts.docs import coverage
 from scripts.docs.commands import action, command_line
 from scripts.docs.markdown import docstring, page, paragraph, paragraphs, table
@@ -40,6 +41,7 @@ def generated(root: Path) -> dict[Path, str]:
     return {
         _FOLDER / "action.md": action(root),
         _FOLDER / "command-line.md": command_line(),
+        _FOLDER / "drivers.md": drivers_page(),
         _FOLDER / "events.md": events_page(),
         _FOLDER / "keys.md": keys_page(),
         _FOLDER / "versions.md": versions_page(root),
@@ -67,6 +69,35 @@ def keys_page() -> str:
         rows = list(dict.fromkeys(_rows(key, below, required=key in schema.get("required", ()))))
         sections += [f"## {key}", table(("key", "type", "meaning"), rows)]
     return page("Keys of aml-train.yml", paragraph(intro), *sections)
+
+
+def drivers_page() -> str:
+    """Return the page of drivers with a known SHA-256, each with its source."""
+    intro = (
+        "Releases of `image.ofed` that need no `sha256`, because their digest is publicly known, and the public file that names it: "
+        "the scripts by which Microsoft builds its HPC images, at the first commit that checks the digest. "
+        "[The training image](../image.md#infiniband-drivers) explains the sources."
+    )
+    mlnx = [(version, os, *_digest(known)) for (version, os), known in MLNX_OFED.items()]
+    doca = [(build, f"{os}, {machine}", *_digest(known)) for (build, os, machine), known in DOCA.items()]
+    head = ("base", "SHA-256", "source")
+    return page(
+        "InfiniBand drivers",
+        paragraph(intro),
+        "## MLNX_OFED",
+        paragraph("`MLNX_OFED_LINUX-VERSION-BASE-x86_64.tgz`, for `source: mlnx_ofed`."),
+        table(("version", *head), mlnx),
+        "## DOCA",
+        paragraph(
+            "`doca-host_BUILD-BASE_ARCHITECTURE.deb`, for `source: doca`. `version` is the build, or the release that it begins with."
+        ),
+        table(("build", *head), doca),
+    )
+
+
+def _digest(known: Known) -> tuple[str, str]:
+    commit = known.source.rpartition("/blob/")[2].partition("/")[0]
+    return f"`{known.sha256}`", f"[{commit}]({known.source})"
 
 
 def versions_page(root: Path) -> str:

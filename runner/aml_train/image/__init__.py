@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from aml_train.image.builders.service import BuildService as BuildService
     from aml_train.image.builders.service import ServiceBuild as ServiceBuild
     from aml_train.image.collect import BaseResolver as BaseResolver
+    from aml_train.image.collect import DriversReader as DriversReader
     from aml_train.image.collect import OsReader as OsReader
     from aml_train.image.collect import collect_inputs as collect_inputs
     from aml_train.image.collect import read_file as read_file
@@ -105,6 +106,7 @@ _MODULES = {
     "BaseImage": "inputs",
     "BaseResolver": "collect",
     "ImageInputs": "inputs",
+    "DriversReader": "collect",
     "OsReader": "collect",
     "collect_inputs": "collect",
     "read_file": "collect",

@@ -1,21 +1,18 @@
-"""The base image: which digest its tag means, and which distribution it is."""
+"""The base image: which digest its tag means, and what it holds."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import shlex
-import tarfile
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from aml_train.config import PullPolicy
-from aml_train.core.docker import fetch_file, open_chunks, read_docker_configuration, remove_container
+from aml_train.core.docker import read_docker_configuration
 from aml_train.core.errors import AmlTrainError, ImageError
 from aml_train.core.references import DOCKER_HUB, ImageRef
-from aml_train.core.threads import in_background, temporary
+from aml_train.core.threads import in_background
 from aml_train.core.values import dataclass
+from aml_train.image.base_files import BaseFiles, Registries
 from aml_train.image.inputs import BaseImage
 from aml_train.image.registry.auth import Login, RegistryAuth, is_loopback
 from aml_train.image.registry.client import Registry
@@ -23,9 +20,6 @@ from aml_train.image.registry.manifest import ManifestHead
 
 if TYPE_CHECKING:
     from docker import DockerClient
-
-Registries = Callable[[str], Registry]
-"""Makes a client for a registry's name, such as ``docker.io`` or ``nvcr.io``."""
 
 # docker.io's interface and the key of its credentials in Docker's configuration file
 # (https://docs.docker.com/reference/cli/docker/login/).
@@ -227,8 +221,22 @@ class BaseImages:
 
     def distribution(self, base: BaseImage, platform: str) -> str:
         """Return the distribution of *base*, such as ``ubuntu22.04``."""
+        return self._files(platform).distribution(base)
+
+    def drivers(self, base: BaseImage, platform: str) -> str | None:
+        """Return the InfiniBand drivers that *base* brings, or None; for ``ofed: auto``."""
+        found = self._files(platform).drivers(base)
+        name = base.reference.familiar
+        self.remark(
+            f"image.ofed: {name} brings no InfiniBand drivers; the distribution's are installed."
+            if found is None
+            else f"image.ofed: {name} brings {found}; no drivers are installed."
+        )
+        return found
+
+    def _files(self, platform: str) -> BaseFiles:
         registries = docker_registries(self.environ, self.logins)
-        return read_os(base, platform=platform, engine=self.engine(), registries=registries)
+        return BaseFiles(platform=platform, engine=self.engine(), registries=registries)
 
     @functools.cached_property
     def _moved(self) -> MovedTags:
@@ -301,101 +309,3 @@ def docker_login(registry: str, environ: Mapping[str, str]) -> RegistryAuth | No
         password=found.get("password") or found.get("Password") or "",
         identity_token=found.get("identitytoken") or found.get("IdentityToken") or None,
     )
-
-
-_PATHS: Final = ("/usr/lib/os-release", "/etc/os-release")
-_LIMIT: Final = 64 * 1024
-_LEASE: Final = 120.0
-
-
-def parse_os_release(text: str) -> str | None:
-    """Return the distribution, such as ``ubuntu22.04``, in NVIDIA's words; or None."""
-    fields: dict[str, str] = {}
-    for line in text.splitlines():
-        name, equals, value = line.strip().partition("=")
-        if equals and not name.startswith("#"):
-            try:
-                fields[name] = "".join(shlex.split(value))
-            except ValueError:  # an unbalanced quote: not a line of this format
-                continue
-    identity, version = fields.get("ID", "").lower(), fields.get("VERSION_ID", "")
-    return f"{identity}{version}" if identity and version else None
-
-
-def read_os(base: BaseImage, *, platform: str, engine: DockerClient | None, registries: Registries) -> str:
-    """Return the distribution of *base*, such as ``ubuntu22.04``.
-
-    If the engine has the base, a container of it is made, never started, and its file read. Otherwise the base's first
-    layer is read from its registry, up to the file: it is the distribution's own, and later layers update it in place.
-
-    Args:
-        base: the resolved base.
-        platform: which of an index's images is meant.
-        engine: the engine that will build, if one does.
-        registries: makes a client for the base's registry.
-
-    Raises:
-        ImageError: if the base has no os-release, or it says no distribution; the hint names the key to give instead.
-    """
-    name = base.reference.familiar
-    text = None if base.image_id is None or engine is None else _from_engine(base.image_id, engine)
-    if text is None and base.digest is not None:
-        with registries(base.reference.registry) as registry:
-            text = _from_registry(registry, base.reference.repository, base.digest, platform)
-    found = parse_os_release(text) if text is not None else None
-    if found is None:
-        what = "has no /etc/os-release" if text is None else "has an /etc/os-release without ID and VERSION_ID"
-        raise ImageError(
-            f"the base {name} {what}, so its distribution is not known",
-            hint="Give it: image.ofed.os, such as ubuntu22.04.",
-        )
-    return found
-
-
-def _from_engine(image_id: str, engine: DockerClient) -> str | None:
-    from aml_train.image.leftovers import container_labels
-
-    create = partial(
-        engine.containers.create,
-        image_id,
-        command=["true"],
-        labels=container_labels(engine, "os-release", _LEASE),
-        network_mode="none",
-    )
-    with temporary(create, remove_container) as container:
-        for path in _PATHS:
-            with contextlib.suppress(ValueError):  # a link
-                if (content := fetch_file(container, path)) is not None:
-                    return content[:_LIMIT].decode(errors="replace")
-    return None
-
-
-def _from_registry(registry: Registry, repository: str, digest: str, platform: str) -> str | None:
-    manifest = registry.get_manifest(repository, digest)
-    if manifest is not None and manifest.is_index:
-        os, _, architecture = platform.partition("/")
-        for entry in manifest.document["manifests"]:
-            of = entry.get("platform", {})
-            if (of.get("os"), of.get("architecture")) == (os, architecture):
-                manifest = registry.get_manifest(repository, entry["digest"])
-                break
-        else:
-            raise ImageError(
-                f"the base {repository}@{digest} is not made for {platform}", hint="Give image.platform."
-            )
-    layers = manifest.blobs[1:] if manifest is not None else []
-    return find_in_layer(registry.stream_blob(repository, layers[0])) if layers else None
-
-
-def find_in_layer(chunks: Iterable[bytes]) -> str | None:
-    """Return the text of os-release in a layer (tar, perhaps gzip), or None."""
-    wanted = {path.lstrip("/") for path in _PATHS}
-    try:
-        with tarfile.open(fileobj=open_chunks(iter(chunks)), mode="r|*") as archive:
-            for member in archive:
-                if member.isfile() and member.name.removeprefix("./") in wanted:
-                    file = archive.extractfile(member)
-                    return file.read(_LIMIT).decode(errors="replace") if file is not None else None
-    except tarfile.TarError:  # zstd, or no layer at all: then nothing is known
-        return None
-    return None

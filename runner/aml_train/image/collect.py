@@ -17,7 +17,7 @@ from aml_train.core.errors import Fault, InvalidError
 from aml_train.core.file_selection import CACHES, SECRETS, FileEntry, FileId
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
-from aml_train.image.dockerfile.ofed import needs_os
+from aml_train.image.dockerfile.ofed import needs_drivers, needs_os
 from aml_train.image.dockerfile.own import parse_dockerfile
 from aml_train.image.inputs import (
     CONSTRAINTS,
@@ -43,6 +43,9 @@ BaseResolver = Callable[[ImageRef, str], BaseImage]
 OsReader = Callable[[BaseImage, str], str]
 """Finds a base image's distribution for a platform, such as ``ubuntu22.04``."""
 
+DriversReader = Callable[[BaseImage, str], str | None]
+"""Finds the InfiniBand drivers that a base image brings for a platform, or None."""
+
 _NESTED: Final = re.compile(r"\s*(?:(-r|--requirement)|-c|--constraint)(?:\s+|=)(\S+)")
 _LOCAL: Final = re.compile(r"\s*(?:-e\b|--editable\b|\.{0,2}/|file:)")
 
@@ -55,6 +58,7 @@ def collect_inputs(
     resolve_base: BaseResolver,
     read_os: OsReader | None,
     now: datetime.datetime,
+    read_drivers: DriversReader | None = None,
     own: Collection[FileId] = (),
 ) -> tuple[BaseImage, ImageInputs]:
     """Return the resolved base of *config*, and what its build needs.
@@ -63,6 +67,7 @@ def collect_inputs(
         project: the project folder, which reported paths are relative to.
         read_os: finds the base's distribution; None where it must have been given.
         now: the time, for ``refresh``.
+        read_drivers: finds the base's drivers, for ``ofed: auto``; None where the base is not looked at.
         own: files that this process writes to, which are no part of the image.
 
     Raises:
@@ -94,11 +99,19 @@ def collect_inputs(
             what = "`image.ofed.os` is missing"
             raise InvalidError([Fault(where=where, what=what, why="the base is not looked at", remedy="give it")])
         os_name = read_os(base, platform)
+    drivers = None
+    if needs_drivers(config.ofed):
+        if read_drivers is None:
+            what, where = "`image.ofed: auto` depends on the base", config.ofed.where if config.ofed else config.where
+            remedy = "write what it comes to: `ofed: none` for NVIDIA's images, or `ofed: distro`"
+            raise InvalidError([Fault(where=where, what=what, why="the base is not looked at", remedy=remedy)])
+        drivers = read_drivers(base, platform)
     return base, ImageInputs(
         files=files,
         trees={f"copy/{number}": _copied(item, project, own) for number, item in enumerate(config.copy)},
         requirements=requirements,
         os=os_name,
+        drivers=drivers,
         micromamba=resolve_base(config.conda.micromamba, platform).pinned if config.conda is not None else None,
         refreshed=refreshed(config.refresh, now),
     )

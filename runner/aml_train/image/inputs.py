@@ -87,6 +87,7 @@ class ImageInputs:
         trees: path in the build context → files below it, with modes and links.
         requirements: path in the context of the requirements file; None for none.
         os: distribution of the base in NVIDIA's words, where the drivers need it.
+        drivers: the InfiniBand drivers that the base brings, where ``ofed: auto`` depends on them; None for none.
         micromamba: pinned reference of the image that has ``/bin/micromamba``, where a conda environment is made.
         refreshed: the day since which nothing that apt and pip installed is kept, ``2026-11-16``; None for no bound.
         own: the user's Dockerfile, where there is one.
@@ -96,6 +97,7 @@ class ImageInputs:
     trees: Mapping[str, FileSet] = field(default_factory=dict)
     requirements: str | None = None
     os: str | None = None
+    drivers: str | None = None
     micromamba: str | None = None
     refreshed: str | None = None
     own: OwnDockerfile | None = None

@@ -19,7 +19,7 @@ from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
 from aml_train.core.values import dataclass
 from aml_train.image.build_secrets import SecretAccess
-from aml_train.image.dockerfile.ofed import plan_ofed
+from aml_train.image.dockerfile.ofed import OfedPlan, plan_ofed
 from aml_train.image.dockerfile.render import render_dockerfile
 from aml_train.image.inputs import BaseImage, ImageInputs
 from aml_train.image.sbom import SbomSpec
@@ -137,6 +137,7 @@ def plan_image(config: ImageConfig, base: BaseImage, inputs: ImageInputs | None,
     own: dict[str, Any] | None = None
     build_args: Mapping[str, str] = {}
     target = None
+    ofed: OfedPlan | None = None
     if config.dockerfile is not None:
         if inputs.own is None:
             raise ValueError("a Dockerfile of the user's own must have been read")
@@ -148,7 +149,8 @@ def plan_image(config: ImageConfig, base: BaseImage, inputs: ImageInputs | None,
             "protect": [config.protect.packages, config.protect.allow],
         }
     else:
-        ofed = plan_ofed(config.ofed, inputs.os, platform) if config.ofed is not None else None
+        if config.ofed is not None:
+            ofed = plan_ofed(config.ofed, inputs.os, platform, inputs.drivers)
         dockerfile = render_dockerfile(config, base=base.pinned, inputs=inputs, ofed=ofed)
     return ImageSpec(
         base=base,
@@ -169,7 +171,7 @@ def plan_image(config: ImageConfig, base: BaseImage, inputs: ImageInputs | None,
         build_args=build_args,
         target=target,
         protect=config.protect if config.dockerfile is not None else None,
-        checks=_check_policy(config),
+        checks=_check_policy(config, installs_ofed=ofed is not None),
         provenance=config.provenance,
         sbom=_sbom(config),
         scan=config.scan,
@@ -213,13 +215,13 @@ def content_address(
     return hashlib.sha256(json.dumps(parts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _check_policy(config: ImageConfig) -> CheckPolicy:
+def _check_policy(config: ImageConfig, *, installs_ofed: bool) -> CheckPolicy:
     azureml = {"azureml-mlflow": config.azureml_mlflow, "azureml-defaults": config.azureml_defaults}
     return CheckPolicy(
         ignore=config.ignored_checks,
         packages=tuple(name for name, version in azureml.items() if version is not None),
         infiniband=config.ofed is not None,
-        installs_ofed=config.ofed is not None,
+        installs_ofed=installs_ofed,
         where=config.where,
     )
 

@@ -80,7 +80,13 @@ def prepare_run(
     platform = host.place(config.builder).platform() if config.image is not None else ""
     read = commit or functools.partial(read_commit, branch=environ.get(BRANCH_VARIABLE) or None)
     resolved = resolve(
-        config, platform=platform, resolve_base=lookup.resolve, read_os=lookup.distribution, commit=read, own=own
+        config,
+        platform=platform,
+        resolve_base=lookup.resolve,
+        read_os=lookup.distribution,
+        read_drivers=lookup.drivers,
+        commit=read,
+        own=own,
     )
     resolved = dataclasses.replace(resolved, project=read_project(config.directory, environ))
     plan = make_plan(config, resolved, names, run_url=environ.get(RUN_URL_VARIABLE) or None)
@@ -99,7 +105,7 @@ def plan_image_only(
     Args:
         config: the configuration.
         host: this process.
-        remark: receives a sentence for each base image that may have moved.
+        remark: receives a sentence for each base image that may have moved, and on the drivers of ``ofed: auto``.
         offline: query neither engine nor registry; images are then in the Dockerfile as they are written, and the
             address means nothing.
 
@@ -120,6 +126,7 @@ def plan_image_only(
         platform=platform,
         resolve_base=unresolved_base if offline else lookup.resolve,
         read_os=None if offline else lookup.distribution,
+        read_drivers=None if offline else lookup.drivers,
         now=datetime.datetime.now(datetime.UTC),
     )
     named = image.named(read_project(config.directory, host.environ).repository)

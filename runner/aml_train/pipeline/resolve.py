@@ -18,7 +18,7 @@ from aml_train.core.file_selection import GIT_IGNORE_FILES, IGNORE_FILES, FileId
 from aml_train.core.files import FileSet
 from aml_train.core.git import DIRTY
 from aml_train.core.values import dataclass
-from aml_train.image import BaseImage, BaseResolver, ImageInputs, OsReader, collect_inputs, read_file
+from aml_train.image import BaseImage, BaseResolver, DriversReader, ImageInputs, OsReader, collect_inputs, read_file
 from aml_train.jobs import check_code, check_links, unsent_metrics
 from aml_train.pipeline.project_name import ProjectName, name_project, repository_of
 from aml_train.pipeline.run_files import not_code
@@ -124,6 +124,7 @@ def resolve(
     resolve_base: BaseResolver | None,
     commit: Callable[[Path], Commit | None] = read_commit,
     read_os: OsReader | None = None,
+    read_drivers: DriversReader | None = None,
     now: datetime.datetime | None = None,
     own: Collection[FileId] = (),
 ) -> Resolved:
@@ -134,6 +135,7 @@ def resolve(
         resolve_base: finds a base image's digest; not needed without ``image:``.
         commit: finds the commit around a folder.
         read_os: finds a base image's distribution, for the drivers that depend on it.
+        read_drivers: finds the drivers that a base image brings, for ``ofed: auto``.
         now: the time, for ``image.refresh``; that of the clock by default.
         own: files that this process writes to: they are no part of code, tests and image.
 
@@ -154,6 +156,7 @@ def resolve(
             platform=platform,
             resolve_base=resolve_base,
             read_os=read_os,
+            read_drivers=read_drivers,
             now=now or datetime.datetime.now(datetime.UTC),
             own=own,
         )

@@ -29,7 +29,8 @@ from aml_train.core.docker import BuildCli, engine_platform
 from aml_train.core.errors import ImageError
 from aml_train.core.events import to_json
 from aml_train.core.references import ImageRef
-from aml_train.image.base import docker_registries, read_os, resolve_base
+from aml_train.image.base import docker_registries, resolve_base
+from aml_train.image.base_files import BaseFiles
 from aml_train.image.build.build import build_image
 from aml_train.image.build.cache import Cache
 from aml_train.image.build_secrets import SecretAccess
@@ -42,6 +43,7 @@ from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.spec import ImageSpec, TestSpec, plan_image
 from tests.integration.conftest import BASE, Recorder
 from tests.integration.image.conftest import Ensure
+from tests.integration.image.debian_packages import deb, repository
 from tests.integration.image.package_index import Index, serve, serve_folder, wheel
 from tests.support.docker_bridge import bridge_address
 
@@ -108,7 +110,7 @@ def make(engine: DockerClient, tmp_path: Path) -> Make:
         return resolve_base(reference, platform=platform, engine=engine, registries=docker_registries({}))
 
     def look(base: BaseImage, platform: str) -> str:
-        return read_os(base, platform=platform, engine=engine, registries=docker_registries({}))
+        return BaseFiles(platform=platform, engine=engine, registries=docker_registries({})).distribution(base)
 
     def call(base: str | None = None, **values: Any) -> ImageSpec:
         reference = ImageRef.parse(base) if base else None
@@ -215,6 +217,68 @@ def test_a_tarball_that_is_another(ubuntu: str, tarball: tuple[str, str], make: 
     )
 
 
+@pytest.fixture(scope="module")
+def doca(gateway: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """A served package of doca-host's form: its address and its SHA-256."""
+    held = repository(
+        {
+            "mft_4.31": deb("mft", "4.31", files={"/etc/mft": b"DOCA's"}),
+            "doca-ofed-userspace_3.2.1": deb("doca-ofed-userspace", "3.2.1", depends="mft (= 4.31)"),
+        },
+        label="DOCA-HOST 3.2",
+    )
+    place = "/usr/share/doca-host-3.2.1-044000-25.10-ubuntu2204/repo"
+    files = {f"{place}/{path}": content for path, content in held.items()}
+    content = deb("doca-host", "3.2.1-044000-25.10-ubuntu2204", files=files)
+    folder = tmp_path_factory.mktemp("doca")
+    (folder / "doca-host.deb").write_bytes(content)
+    with serve_folder(folder, gateway) as url:
+        yield f"{url}/doca-host.deb", hashlib.sha256(content).hexdigest()
+
+
+@pytest.fixture
+def with_cuda(ubuntu: str, engine: DockerClient, cli: BuildCli, tmp_path: Path) -> Iterator[str]:
+    """A base with a repository, as CUDA's is, whose mft is newer than that of DOCA."""
+    for path, content in repository({"mft_4.99": deb("mft", "4.99")}, label="CUDA").items():
+        (tmp_path / "cuda" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "cuda" / path).write_bytes(content)
+    (tmp_path / "Dockerfile").write_text(
+        f"FROM {ubuntu}\nCOPY cuda /opt/cuda\n"
+        "RUN echo 'deb [trusted=yes] file:/opt/cuda ./' > /etc/apt/sources.list.d/cuda.list\n"
+    )
+    tag = f"aml-train-test-cuda-{secrets.token_hex(4)}:22.04"
+    command = [cli.path, "build", "--quiet", "--tag", tag, str(tmp_path)]
+    subprocess.run(command, env=dict(cli.environ), check=True, stdout=subprocess.DEVNULL)
+    yield tag
+    engine.images.remove(tag, force=True)
+
+
+@pytest.mark.full
+def test_drivers_from_docas_package(
+    with_cuda: str, doca: tuple[str, str], make: Make, build: Build, engine: DockerClient
+) -> None:
+    url, sha256 = doca
+    image = build(make(with_cuda, ofed=OfedConfig(source="doca", version="3.2.1", url=url, sha256=sha256)))
+
+    installed = inside(
+        engine, image, "dpkg-query --show --showformat '${Package} ${Version}\\n' mft doca-ofed-userspace"
+    )
+    assert installed == "doca-ofed-userspace 3.2.1\nmft 4.31\n"
+    assert "is not installed" in inside(engine, image, "dpkg-query -s doca-host 2>&1 || true")
+    assert inside(engine, image, "find /etc/apt /tmp /usr/share -name '*doca*' -o -name '*.deb'") == ""
+    assert b"/repo/Packages\x00" not in b"".join(engine.images.get(image).save())
+
+
+@pytest.mark.full
+def test_a_doca_package_that_is_another(ubuntu: str, doca: tuple[str, str], make: Make, build: Build) -> None:
+    url, sha256 = doca
+    with pytest.raises(ImageError) as caught:
+        build(make(ubuntu, ofed=OfedConfig(source="doca", version="3.2.1", url=url, sha256="0" * 64)))
+    assert caught.value.message.startswith(
+        f"the doca-host package is not the expected one: its SHA-256 is\n  {sha256}\ninstead of"
+    )
+
+
 @pytest.mark.full
 def test_the_distribution_of_a_base(
     ubuntu: str, engine: DockerClient, registry_location: RegistryLocation, recorder: Recorder
@@ -222,8 +286,10 @@ def test_the_distribution_of_a_base(
     """From the engine, where it has the base; otherwise from the base's registry."""
     registries = docker_registries({})
     platform = engine_platform(engine)
+    files = BaseFiles(platform=platform, engine=engine, registries=registries)
     here = resolve_base(ImageRef.parse(ubuntu), platform=platform, engine=engine, registries=registries)
-    assert read_os(here, platform=platform, engine=engine, registries=registries) == "ubuntu22.04"
+    assert files.distribution(here) == "ubuntu22.04"
+    assert files.drivers(here) is None
 
     name = f"{registry_location.push_name}/aml-train-test/os"
     engine.images.get(BASE).tag(name, "1")
@@ -232,7 +298,8 @@ def test_the_distribution_of_a_base(
     finally:
         engine.images.remove(f"{name}:1")
     there = BaseImage(reference=ImageRef.parse(f"{name}:1"), digest=digest)
-    assert read_os(there, platform=platform, engine=engine, registries=registries) == "debian12"
+    assert files.distribution(there) == "debian12"
+    assert files.drivers(there) is None
 
 
 def private(index: Index, folder: Path, *packages: str, **pip: Any) -> dict[str, Any]:

@@ -11,7 +11,8 @@ import requests
 
 from aml_train.core.errors import ImageError, ServiceError
 from aml_train.core.references import ImageRef
-from aml_train.image.base import MovedTags, Registries, docker_login, docker_registries, resolve_base
+from aml_train.image.base import MovedTags, docker_login, docker_registries, resolve_base
+from aml_train.image.base_files import Registries
 from aml_train.image.inputs import BaseImage
 from aml_train.image.registry.client import Registry
 from tests.unit.image.registry.fake_registry import FakeRegistry

@@ -11,7 +11,6 @@ from aml_train.config.sections.image_ofed import OfedConfig
 from aml_train.config.sections.image_packages import CondaConfig, PipConfig
 from aml_train.core.errors import InvalidError
 from aml_train.core.references import ImageRef
-from aml_train.image.base import find_in_layer, parse_os_release
 from aml_train.image.collect import (
     collect_context,
     collect_inputs,
@@ -258,50 +257,6 @@ def test_nobody_is_asked_offline() -> None:
     assert unresolved_base(pinned, "linux/amd64").pinned == pinned.familiar
 
 
-@pytest.mark.parametrize(
-    ("text", "os"),
-    [
-        ('NAME="Ubuntu"\nVERSION_ID="22.04"\nID=ubuntu\n', "ubuntu22.04"),
-        ("ID=debian\nVERSION_ID='12'\n# ID=x\n", "debian12"),
-        ("ID=debian\n", None),
-        ('ID="bro\nVERSION_ID=1\n', None),
-        ("", None),
-    ],
-)
-def test_os_release(text: str, os: str | None) -> None:
-    assert parse_os_release(text) == os
-
-
-def test_os_release_in_a_layer(tmp_path: Path) -> None:
-    import gzip
-    import io
-    import tarfile
-
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for name, content in (
-            ("etc/passwd", b"x" * 5000),
-            ("./usr/lib/os-release", b"ID=ubuntu\n"),
-            ("later", b"y" * 50_000),
-        ):
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            archive.addfile(info, io.BytesIO(content))
-    read = 0
-
-    def chunks(content: bytes) -> Any:
-        nonlocal read
-        for start in range(0, len(content), 700):
-            read += 1
-            yield content[start : start + 700]
-
-    assert find_in_layer(chunks(buffer.getvalue())) == "ID=ubuntu\n"
-    assert read < 40
-    assert find_in_layer(chunks(gzip.compress(buffer.getvalue()))) == "ID=ubuntu\n"
-    assert find_in_layer(chunks(b"\x28\xb5\x2f\xfd" * 300)) is None
-    assert find_in_layer(iter(())) is None
-
-
 def test_unknown_distribution_needs_to_be_given(tmp_path: Path) -> None:
     config = ImageConfig(
         base=ImageRef.parse("a"),
@@ -313,3 +268,27 @@ def test_unknown_distribution_needs_to_be_given(tmp_path: Path) -> None:
         collect_inputs(
             config, project=tmp_path, platform="linux/amd64", resolve_base=unresolved_base, read_os=None, now=NOW
         )
+
+
+def test_offline_the_base_of_auto_cannot_be_looked_at(tmp_path: Path) -> None:
+    config = ImageConfig(
+        base=ImageRef.parse("a"), ofed=OfedConfig(source="auto", where="f:3"), repository="r", where="f:1"
+    )
+    message = r"f:3: `image\.ofed: auto` depends on the base: the base is not looked at; write what it comes to: `ofed: none` for"
+    with pytest.raises(InvalidError, match=message):
+        collect_inputs(
+            config, project=tmp_path, platform="linux/amd64", resolve_base=unresolved_base, read_os=None, now=NOW
+        )
+
+
+def test_auto_asks_for_the_drivers_of_the_base(tmp_path: Path) -> None:
+    _, inputs = collect_inputs(
+        ImageConfig(base=ImageRef.parse("a"), ofed=OfedConfig(source="auto"), repository="r", where="f:1"),
+        project=tmp_path,
+        platform="linux/amd64",
+        resolve_base=unresolved_base,
+        read_os=None,
+        read_drivers=lambda base, platform: f"drivers of {base.reference.familiar} for {platform}",
+        now=NOW,
+    )
+    assert inputs.drivers == "drivers of a:latest for linux/amd64"

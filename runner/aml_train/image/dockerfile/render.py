@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from aml_train.config import SECRET_IN_URL, CopyConfig, ImageConfig, PipConfig, ProtectConfig, RunStep
-from aml_train.image.dockerfile.ofed import DOCA_PACKAGE, AptRepository, OfedPlan, Tarball
+from aml_train.image.dockerfile.ofed import DOCA_PACKAGE, AptRepository, OfedPlan, RepositoryPackage, Tarball
 from aml_train.image.inputs import CONSTRAINTS, ENVIRONMENT, LARGE_PINS, PROTECT, ImageInputs
 
 _WORK: Final = "/tmp/aml-train"  # noqa: S108 - a path in the image, where the build mounts what must not stay
@@ -54,6 +54,9 @@ _TARBALL_NEEDS: Final = (
     "udev",
 )
 """Commands that the scripts of an MLNX_OFED tarball call."""
+
+_DOCA_SOURCE: Final = "/etc/apt/sources.list.d/aml-train-doca.list"
+_DOCA_PREFERENCES: Final = "/etc/apt/preferences.d/aml-train-doca"
 
 
 def render_dockerfile(
@@ -176,6 +179,8 @@ def _apt(packages: tuple[str, ...], refreshed: str | None) -> str:
 def _ofed(plan: OfedPlan, refreshed: str | None) -> str:
     if isinstance(plan, Tarball):
         return _tarball(plan)
+    if isinstance(plan, RepositoryPackage):
+        return _package(plan)
     if isinstance(plan, AptRepository):
         return _repository(plan, refreshed)
     return _apt_run(tuple(sorted(plan.packages)), refreshed)
@@ -183,30 +188,70 @@ def _ofed(plan: OfedPlan, refreshed: str | None) -> str:
 
 def _tarball(plan: Tarball) -> str:
     """Download, check, install and remove in one layer: the file is in no image."""
-    only = "=https" if plan.url.startswith("https:") else "=http,https"
     return f"""{_apt_run(_TARBALL_NEEDS)} \\
     && mkdir -p {_WORK}/ofed \\
-    && curl --fail --location --proto {quote(only)} --retry 5 --show-error --silent \\
-        --output {_WORK}/ofed.tgz {quote(plan.url)} \\
-    && found="$(sha256sum {_WORK}/ofed.tgz)" \\
-    && if [ "${{found%% *}}" != {plan.sha256} ]; then \\
-        echo "aml-train: error: the MLNX_OFED tarball is not the expected one: its SHA-256 is" >&2; \\
-        echo "aml-train: error:   ${{found%% *}}" >&2; \\
-        echo "aml-train: error: instead of" >&2; \\
-        echo "aml-train: error:   {plan.sha256}" >&2; \\
-        echo "aml-train: remedy: Check image.ofed.url and image.ofed.sha256; a mirror or proxy may serve something else." >&2; \\
-        exit 1; \\
-    fi \\
+{_download(plan.url, plan.sha256, "ofed.tgz", "MLNX_OFED tarball")} \\
     && tar --extract --gzip --file={_WORK}/ofed.tgz --directory={_WORK}/ofed --strip-components=1 \\
     && DEBIAN_FRONTEND=noninteractive {_WORK}/ofed/mlnxofedinstall \\
         --user-space-only --without-fw-update --all --without-neohost-backend --force \\
     && rm -rf {_WORK}"""
 
 
+def _package(plan: RepositoryPackage) -> str:
+    """Unpack a package that holds a repository, install from it, and remove it.
+
+    The package is not installed: its scripts would leave a source, a key and some hundred megabytes in the image. Its digest was
+    checked, so its repository needs no key.
+    """
+    return f"""{_apt_run(("ca-certificates", "curl"))} \\
+    && mkdir -p {_WORK}/doca \\
+{_download(plan.url, plan.sha256, "doca.deb", "doca-host package")} \\
+    && dpkg-deb --extract {_WORK}/doca.deb {_WORK}/doca \\
+    && rm {_WORK}/doca.deb \\
+    && list="$(find {_WORK}/doca/usr/share \\( -name Packages -o -name Packages.gz \\) -print -quit)" \\
+    && if [ -z "$list" ]; then \\
+        echo "aml-train: error: the doca-host package holds no apt repository" >&2; \\
+        echo "aml-train: remedy: Give the address of a doca-host package for the base's distribution: image.ofed.url." >&2; \\
+        exit 1; \\
+    fi \\
+{_install_doca("deb [trusted=yes] file:${list%/*} ./")}"""
+
+
+def _install_doca(source: str, keyring: str = "") -> str:
+    """Return commands that install from DOCA's repository and remove its traces.
+
+    CUDA's repository has another release of the package mft than the one that DOCA's packages depend on, so DOCA's is
+    preferred, as in NVIDIA's installation guide.
+    """
+    traces = " ".join(part for part in (_DOCA_SOURCE, _DOCA_PREFERENCES, keyring, _WORK) if part)
+    return f"""\
+    && echo "{source}" > {_DOCA_SOURCE} \\
+    && printf 'Package: *\\nPin: release l=DOCA-HOST*\\nPin-Priority: 600\\n' > {_DOCA_PREFERENCES} \\
+    && apt-get update \\
+    && {_APT_INSTALL}        {DOCA_PACKAGE} \\
+    && rm -rf {traces}"""
+
+
+def _download(url: str, sha256: str, name: str, what: str) -> str:
+    """Return commands that download a file and check its SHA-256, as parts of a RUN."""
+    only = "=https" if url.startswith("https:") else "=http,https"
+    return f"""\
+    && curl --fail --location --proto {quote(only)} --retry 5 --show-error --silent \\
+        --output {_WORK}/{name} {quote(url)} \\
+    && found="$(sha256sum {_WORK}/{name})" \\
+    && if [ "${{found%% *}}" != {sha256} ]; then \\
+        echo "aml-train: error: the {what} is not the expected one: its SHA-256 is" >&2; \\
+        echo "aml-train: error:   ${{found%% *}}" >&2; \\
+        echo "aml-train: error: instead of" >&2; \\
+        echo "aml-train: error:   {sha256}" >&2; \\
+        echo "aml-train: remedy: Check image.ofed.url and image.ofed.sha256; a mirror or proxy may serve something else." >&2; \\
+        exit 1; \\
+    fi"""
+
+
 def _repository(plan: AptRepository, refreshed: str | None) -> str:
     """Install from NVIDIA's repository; the keyring holds only the pinned key."""
-    key, source = f"{_WORK}/doca.key", "/etc/apt/sources.list.d/aml-train-doca.list"
-    keyring = "/usr/share/keyrings/aml-train-doca.gpg"
+    key, keyring = f"{_WORK}/doca.key", "/usr/share/keyrings/aml-train-doca.gpg"
     return f"""{_apt_run(("ca-certificates", "curl", "gnupg"), refreshed)} \\
     && install -d -m 700 {_WORK} {_WORK}/gnupg \\
     && {{ curl --fail --location --proto '=https' --retry 5 --silent --output {key} {quote(plan.url + "doca_keyring.gpg")} \\
@@ -219,10 +264,7 @@ def _repository(plan: AptRepository, refreshed: str | None) -> str:
         echo "aml-train: remedy: Compare it with NVIDIA's own, and give the right one: image.ofed.key-fingerprint." >&2; \\
         exit 1; \\
     fi \\
-    && echo "deb [signed-by={keyring}] {plan.url} ./" > {source} \\
-    && apt-get update \\
-    && {_APT_INSTALL}        {DOCA_PACKAGE} \\
-    && rm -rf {source} {keyring} {_WORK}"""
+{_install_doca(f"deb [signed-by={keyring}] {plan.url} ./", keyring)}"""
 
 
 def _conda(inputs: ImageInputs) -> str:

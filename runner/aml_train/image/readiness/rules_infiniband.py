@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from aml_train.core.checks import Finding, Level, error, info, warning
+from aml_train.image.base_files import rdma_core
 from aml_train.image.readiness.facts import Facts, Rule
 from aml_train.image.spec import CheckPolicy
 
@@ -161,13 +162,13 @@ def _ofed(facts: Facts, policy: CheckPolicy) -> Iterator[Finding]:
     NVIDIA's images name them in MOFED_VERSION: a release of MLNX_OFED, such as 5.1-2.3.7, or in later ones 5.4-rdmacore56.0, which
     means rdma-core 56.0, as RDMACORE_VERSION says, and no MLNX_OFED at all.
     """
-    rdma_core = _rdma_core(facts["environment"])
+    from_base = rdma_core(facts["environment"])
     installed = _numbers(facts["ofed"])
-    wanted = () if rdma_core else _numbers(facts["environment"].get("MOFED_VERSION"))
-    if rdma_core and policy.installs_ofed:
+    wanted = () if from_base else _numbers(facts["environment"].get("MOFED_VERSION"))
+    if from_base and policy.installs_ofed:
         yield warning(
             "ofed-version",
-            f"`image.ofed` installs drivers on a base that brings rdma-core {rdma_core}",
+            f"`image.ofed` installs drivers on a base that brings rdma-core {from_base}",
             why="the base's UCX, NCCL plugin and MPI were built for its own, and two releases in one image may not fit together",
             remedy="delete `image.ofed`, or write `ofed: none`",
         )
@@ -178,21 +179,15 @@ def _ofed(facts: Facts, policy: CheckPolicy) -> Iterator[Finding]:
             why="the base's UCX, NCCL plugin and MPI may want newer libraries",
             remedy=f"install {_text(wanted)} or newer, or leave the base's own drivers",
         )
-    elif installed or wanted or rdma_core:
+    elif installed or wanted or from_base:
         drivers = (
             f"MLNX_OFED {_text(installed)}"
             if installed
             else f"the distribution's drivers{_version(facts, 'libibverbs1')}"
         )
-        made_for = f"rdma-core {rdma_core}" if rdma_core else _text(wanted) if wanted else ""
+        made_for = f"rdma-core {from_base}" if from_base else _text(wanted) if wanted else ""
         base = f"; the base was made for {made_for}" if made_for else ""
         yield info("ofed-version", drivers + base)
-
-
-def _rdma_core(environment: Mapping[str, str]) -> str | None:
-    """Return the base's release of rdma-core, such as 56.0, or None without one."""
-    found = re.search(r"rdmacore(\d[\d.]*)", environment.get("MOFED_VERSION", ""))
-    return environment.get("RDMACORE_VERSION") or (found[1] if found else None)
 
 
 def _numbers(text: str | None) -> tuple[int, ...]:

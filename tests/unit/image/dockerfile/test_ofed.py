@@ -12,14 +12,16 @@ from aml_train.image.dockerfile.ofed import (
     DISTRO_PACKAGES,
     DOCA_DISTRIBUTIONS,
     DOCA_KEY,
-    KNOWN_SHA256,
     MLNX_OFED_FIRST,
     AptRepository,
     DistroPackages,
+    RepositoryPackage,
     Tarball,
+    needs_drivers,
     needs_os,
     plan_ofed,
 )
+from aml_train.image.dockerfile.ofed_releases import DOCA, MLNX_OFED
 
 DOCUMENTATION = Path(__file__).parents[4] / "docs/image.md"
 
@@ -53,6 +55,49 @@ def test_doca_for_both_machines() -> None:
     )
 
 
+DOWNLOADS = "https://www.mellanox.com/downloads/DOCA"
+BUILD = "3.2.1-044000-25.10"
+
+
+@pytest.mark.parametrize("version", ["3.2.1", BUILD])
+def test_doca_is_a_package_where_its_digest_is_known(version: str) -> None:
+    config = ofed(source="doca", version=version)
+    plans = {
+        (os, machine): plan_ofed(config, os, f"linux/{machine}")
+        for os, machine in (("ubuntu22.04", "amd64"), ("ubuntu24.04", "amd64"), ("ubuntu24.04", "arm64"))
+    }
+    assert plans["ubuntu22.04", "amd64"] == RepositoryPackage(
+        url=f"{DOWNLOADS}/DOCA_v3.2.1/host/doca-host_{BUILD}-ubuntu2204_amd64.deb",
+        sha256="75b8d4258b7239ef5021abaa25e7eeb4fcbc0c8117cab89ce1a766d2d218c8a0",
+    )
+    digests = [plan.sha256 for plan in plans.values() if isinstance(plan, RepositoryPackage)]
+    assert digests == [DOCA[BUILD, *key].sha256 for key in plans]
+
+
+def test_a_package_can_be_given_and_a_repository_chosen() -> None:
+    digest = "1" * 64
+    build = ofed(source="doca", version="2.9.1-018000-24.10", sha256=digest)
+    name = "doca-host_2.9.1-018000-24.10-ubuntu2404_arm64.deb"
+    assert plan_ofed(build, "ubuntu24.04", "linux/arm64") == RepositoryPackage(
+        url=f"{DOWNLOADS}/DOCA_v2.9.1/host/{name}", sha256=digest
+    )
+    mirror = ofed(source="doca", version="2.9.1", sha256=digest, url="http://mirror/latest/doca.deb")
+    assert plan_ofed(mirror, "debian12", "linux/amd64") == RepositoryPackage(
+        url="http://mirror/latest/doca.deb", sha256=digest
+    )
+    for chosen in ({"key_fingerprint": "A" * 40}, {"url": "https://mirror/doca"}):
+        plan = plan_ofed(ofed(source="doca", version="3.2.1", **chosen), "ubuntu24.04", "linux/amd64")
+        assert isinstance(plan, AptRepository)
+
+
+def test_auto_installs_the_distributions_only_where_the_base_has_none() -> None:
+    config = ofed(source="auto", version=None)
+    assert plan_ofed(config, None, "linux/amd64", "rdma-core 56.0 (RDMACORE_VERSION)") is None
+    assert plan_ofed(config, None, "linux/amd64") == DistroPackages()
+    assert [needs_drivers(one) for one in (config, ofed(), None)] == [True, False, False]
+    assert not needs_os(config)
+
+
 def test_the_distributions_own_needs_to_know_nothing() -> None:
     config = ofed(source="distro", version=None)
     assert plan_ofed(config, None, "linux/amd64") == DistroPackages(packages=DISTRO_PACKAGES)
@@ -73,6 +118,10 @@ def test_the_distributions_own_needs_to_know_nothing() -> None:
         ({}, "ubuntu22.04", "linux/s390x", "there are no drivers for linux/s390x"),
         ({"source": "doca", "version": "2.7.0"}, "ubuntu22.04", "linux/amd64", "DOCA 2.7.0 has no doca-ofed-userspace"),
         ({"source": "doca", "version": "2.9.1"}, "ubuntu18.04", "linux/amd64", "DOCA has no repository for ubuntu18.04"),
+        ({"source": "doca", "version": "2.9.1-018000-24.10"}, "ubuntu22.04", "linux/amd64", r"the SHA-256 of doca-host_2.9.1-018000-24.10-ubuntu2204_amd64.deb is not known: get it once .*DOCA_v2.9.1/host/doca-host"),
+        ({"source": "doca", "version": "3.2.3-019000-25.10"}, "ubuntu22.04", "linux/amd64", "the SHA-256 of doca-host_3.2.3-019000-25.10-ubuntu2204_amd64.deb is not known"),
+        ({"source": "doca", "version": "2.9.1", "url": "https://m/d.deb"}, "ubuntu22.04", "linux/amd64", "the SHA-256 of d.deb is not known"),
+        ({"source": "doca", "version": "2.9.1", "sha256": "1" * 64}, "ubuntu22.04", "linux/amd64", "`2.9.1` does not name a package of doca-host.*: give the whole build"),
         ({"source": "doca", "version": "2.9.1"}, "debian12", "linux/amd64", "NVIDIA names its files for debian12"),
     ],
 )  # fmt: skip
@@ -84,10 +133,26 @@ def test_what_cannot_work_is_refused_with_the_reason(
 
 
 def test_known_releases_have_digests_and_fit_their_distribution() -> None:
-    for (version, os), sha256 in KNOWN_SHA256.items():
-        assert re.fullmatch("[0-9a-f]{64}", sha256)
-        assert isinstance(plan_ofed(ofed(version=version), os, "linux/amd64"), Tarball)
-    assert len(set(KNOWN_SHA256.values())) == len(KNOWN_SHA256)
+    for (version, os), known in MLNX_OFED.items():
+        assert plan_ofed(ofed(version=version), os, "linux/amd64") == Tarball(
+            url=f"https://content.mellanox.com/ofed/MLNX_OFED-{version}/MLNX_OFED_LINUX-{version}-{os}-x86_64.tgz",
+            sha256=known.sha256,
+        )
+    for (build, os, machine), known in DOCA.items():
+        plan = plan_ofed(ofed(source="doca", version=build), os, f"linux/{machine}")
+        assert isinstance(plan, RepositoryPackage)
+        assert plan.sha256 == known.sha256
+    every = [*MLNX_OFED.values(), *DOCA.values()]
+    assert all(re.fullmatch("[0-9a-f]{64}", known.sha256) for known in every)
+    assert len({known.sha256 for known in every}) == len(every)
+
+
+def test_each_known_digest_names_a_file_at_a_commit() -> None:
+    pattern = r"https://github\.com/Azure/azhpc-images/blob/[0-9a-f]{8}/(ubuntu/\S+/install_mellanoxofed\.sh|versions\.json)"
+    for (_, os), known in MLNX_OFED.items():
+        assert re.fullmatch(pattern, known.source)
+        assert f"ubuntu-{os.removeprefix('ubuntu')}-" in known.source
+    assert all(re.fullmatch(pattern, known.source) for known in DOCA.values())
 
 
 def matrix() -> list[str]:
@@ -95,9 +160,16 @@ def matrix() -> list[str]:
     rows = []
     for os in sorted({*MLNX_OFED_FIRST, *DOCA_DISTRIBUTIONS}):
         first = MLNX_OFED_FIRST.get(os)
-        known = ", ".join(version for version, of in KNOWN_SHA256 if of == os) or "none"
+        known = ", ".join(version for version, of in MLNX_OFED if of == os) or "none"
         oldest = f"{first[0]}.{first[1]:0{2 if first[0] > 20 else 1}} to 24.10" if first else "no"
-        rows.append(f"| {os} | {oldest} | {known} | {'2.9 and later' if os in DOCA_DISTRIBUTIONS else 'no'} | yes |")
+        builds = (
+            (build.partition("-")[0], " (arm64)" if machine == "arm64" else "")
+            for build, of, machine in DOCA
+            if of == os
+        )
+        doca = ", ".join(release + machine for release, machine in builds) or "none"
+        since = "2.9 and later" if os in DOCA_DISTRIBUTIONS else "no"
+        rows.append(f"| {os} | {oldest} | {known} | {since} | {doca} | yes |")
     return rows
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aml_train.config.sections.image import CopyConfig, ImageConfig, RunStep
+from aml_train.config.sections.image_ofed import OfedConfig
 from aml_train.config.sections.image_packages import PipConfig
 from aml_train.core.file_selection import FileEntry
 from aml_train.core.files import FileSet
@@ -140,3 +141,32 @@ def test_the_repository_is_trusted_by_the_pinned_key_alone() -> None:
         in text
     )
     assert "doca-ofed-userspace" in text
+
+
+def test_the_package_is_checked_unpacked_and_leaves_with_its_layer() -> None:
+    text = plan(replace(FULL, ofed=OFED["package"])).dockerfile
+    [step] = [step for step in text.split("\n\n") if "doca-ofed-userspace" in step]
+    order = [
+        "https://www.mellanox.com/downloads/DOCA/DOCA_v3.2.1/host/doca-host_3.2.1-044000-25.10-ubuntu2404_amd64.deb",
+        "f16f08572b3b2f513b80af66c881c6a60c19e74f0da50afafaa42b0c34116533",
+        "dpkg-deb --extract /tmp/aml-train/doca.deb",
+        'echo "deb [trusted=yes] file:${list%/*} ./"',
+        "Pin: release l=DOCA-HOST*",
+        "doca-ofed-userspace",
+        "rm -rf /etc/apt/sources.list.d/aml-train-doca.list /etc/apt/preferences.d/aml-train-doca /tmp/aml-train",
+    ]
+    positions = [step.index(part) for part in order]
+    assert positions == sorted(positions)
+    assert "--proto =https " in step
+    assert "dpkg --install" not in step
+
+
+def test_nothing_is_installed_where_auto_finds_drivers() -> None:
+    config = replace(FULL, ofed=OfedConfig(source="auto"))
+    found = plan(config, inputs=replace(INPUTS, drivers="rdma-core 56.0 (RDMACORE_VERSION)"))
+    assert "ibverbs-providers" not in found.dockerfile
+    assert (found.checks.infiniband, found.checks.installs_ofed) == (True, False)
+    none = plan(config)
+    assert "ibverbs-providers" in none.dockerfile
+    assert (none.checks.infiniband, none.checks.installs_ofed) == (True, True)
+    assert none.address != found.address
