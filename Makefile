@@ -4,7 +4,7 @@
 PYTHON ?= $(shell .venv/bin/python -c '' 2>/dev/null && echo .venv/bin/python || echo python3)
 BOOTSTRAP = $(PYTHON) -m scripts.bootstrap
 BIN = .venv/bin
-# What the bootstrap puts into .aml-train for the tests: Azurite, and Node.js if the machine has none.
+# What the bootstrap puts into .aml-train for the tests: Azurite, devcontainer, and Node.js if the machine has none.
 WITH_SERVICES = PATH="$(CURDIR)/.aml-train/bin:$$PATH"
 # How many tests run side by side; 0: one after the other, in one process.
 TEST_WORKERS ?= 3

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MINIMUM_PYTHON = (3, 11)
-MINIMUM_NODE = 18
+MINIMUM_NODE = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +129,14 @@ class InstallAzurite:
 
 
 @dataclass(frozen=True, kw_only=True)
+class InstallDevcontainers:
+    """Install the command line of dev containers in the checkout."""
+
+    def __str__(self) -> str:
+        return "put the devcontainer command into .aml-train from tests/support/devcontainers/package-lock.json"
+
+
+@dataclass(frozen=True, kw_only=True)
 class CreateClientV1:
     """Make an environment with azureml-core, whose pins are not those of ``.venv``."""
 
@@ -147,6 +155,7 @@ Step = (
     | BuildEmulatorImage
     | InstallNode
     | InstallAzurite
+    | InstallDevcontainers
 )
 
 
@@ -405,12 +414,14 @@ class ServiceFacts:
         registry: whether there is a ``docker-registry`` program.
         azurite: whether ``.aml-train`` holds the Azurite of the lock file.
         node: the major version of a Node.js that comes with npm; None without.
+        devcontainers: whether ``.aml-train`` holds the ``devcontainer`` command of the lock file.
     """
 
     host: Host
     registry: bool
     azurite: bool
     node: int | None
+    devcontainers: bool = True
     attempted: Attempted = _NOTHING_YET
 
 
@@ -426,7 +437,7 @@ def decide_services(facts: ServiceFacts) -> Decision:
             else "put the `registry` program of https://github.com/distribution/distribution on PATH "
             "under the name docker-registry",
         )
-    if facts.azurite:
+    if facts.azurite and facts.devcontainers:
         return None
     if facts.node is None or facts.node < MINIMUM_NODE:
         if InstallNode in facts.attempted:
@@ -435,9 +446,11 @@ def decide_services(facts: ServiceFacts) -> Decision:
                 remedy=f"install Node.js {MINIMUM_NODE} or later with npm, and try again",
             )
         return InstallNode()
-    if InstallAzurite in facts.attempted:
-        return Blocked(problem="Azurite was installed and is not there", remedy="rm -rf .aml-train, and try again")
-    return InstallAzurite()
+    missing = InstallDevcontainers() if facts.azurite else InstallAzurite()
+    if type(missing) in facts.attempted:
+        name = "the devcontainer command" if facts.azurite else "Azurite"
+        return Blocked(problem=f"{name} was installed and is not there", remedy="rm -rf .aml-train, and try again")
+    return missing
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -128,13 +128,14 @@ class Machine:
                     )
                 )
             case "services":
-                azurite = services.has_azurite(root)
+                azurite, devcontainers = services.has_azurite(root), services.has_devcontainers(root)
                 return decide_services(
                     ServiceFacts(
                         host=host,
                         registry=shutil.which("docker-registry") is not None,
                         azurite=azurite,
-                        node=None if azurite else services.installed_node(root),
+                        node=None if azurite and devcontainers else services.installed_node(root),
+                        devcontainers=devcontainers,
                         attempted=attempted,
                     )
                 )

@@ -1,4 +1,4 @@
-"""Azurite for the tests that run it as a process, and Node.js if missing.
+"""Azurite and the devcontainer command, which tests run, and Node.js if missing.
 
 Everything is in ``.aml-train``; ``.aml-train/bin`` belongs on the tests' PATH.
 """
@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 from scripts.bootstrap.commands import Shell
 from scripts.bootstrap.environment import install_into_tools
 from scripts.bootstrap.probes import node_major
-from scripts.bootstrap.sources import azurite_source
+from scripts.bootstrap.sources import npm_source
 
 _BIN = Path(".aml-train/bin")
-_AZURITE = Path(".aml-train/azurite")
 _STAMP = ".source"
 _CA_BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
 _NPM = '#!/bin/sh\nexec "{node}" "{script}" "$@"\n'
@@ -31,13 +31,43 @@ def installed_node(root: Path) -> int | None:
     return node_major(search_path(root))
 
 
+@dataclass(frozen=True, kw_only=True)
+class _NpmTool:
+    """A program of an npm package with a lock file.
+
+    Attributes:
+        source: the folder of package.json and package-lock.json.
+        goal: the folder that it is installed into.
+        program: the program, which is linked into ``.aml-train/bin``.
+    """
+
+    source: Path
+    goal: Path
+    program: str
+
+
+_AZURITE = _NpmTool(source=Path("runner/aml_emulator"), goal=Path(".aml-train/azurite"), program="azurite-blob")
+_DEVCONTAINERS = _NpmTool(
+    source=Path("tests/support/devcontainers"), goal=Path(".aml-train/devcontainers"), program="devcontainer"
+)
+
+
 def has_azurite(root: Path) -> bool:
     """Whether the Azurite of the lock file is installed, and runs on a Node.js."""
-    stamp = root / _AZURITE / _STAMP
+    return _has(root, _AZURITE)
+
+
+def has_devcontainers(root: Path) -> bool:
+    """Whether the devcontainer command of the lock file is installed, and runs."""
+    return _has(root, _DEVCONTAINERS)
+
+
+def _has(root: Path, tool: _NpmTool) -> bool:
+    stamp = root / tool.goal / _STAMP
     return (
         stamp.exists()
-        and stamp.read_text(encoding="utf-8") == azurite_source(root)
-        and (root / _BIN / "azurite-blob").exists()
+        and stamp.read_text(encoding="utf-8") == npm_source(root, root / tool.source)
+        and (root / _BIN / tool.program).exists()
         and shutil.which("node", path=search_path(root)) is not None
     )
 
@@ -56,12 +86,21 @@ def install_node(shell: Shell) -> None:
 
 def install_azurite(shell: Shell) -> None:
     """Install Azurite by the lock file, without running any package's scripts."""
-    source = azurite_source(shell.root)
-    folder = shell.root / _AZURITE
+    _install(shell, _AZURITE)
+
+
+def install_devcontainers(shell: Shell) -> None:
+    """Install the devcontainer command by the lock file."""
+    _install(shell, _DEVCONTAINERS)
+
+
+def _install(shell: Shell, tool: _NpmTool) -> None:
+    source = npm_source(shell.root, shell.root / tool.source)
+    folder = shell.root / tool.goal
     folder.mkdir(parents=True, exist_ok=True)
     (folder / _STAMP).unlink(missing_ok=True)
     for name in ("package.json", "package-lock.json"):
-        shutil.copyfile(shell.root / "runner/aml_emulator" / name, folder / name)
+        shutil.copyfile(shell.root / tool.source / name, folder / name)
     path = search_path(shell.root)
     npm = shutil.which("npm", path=path) or "npm"
     shell.run_patiently(
@@ -69,7 +108,7 @@ def install_azurite(shell: Shell) -> None:
         environment={"PATH": path, **_trust()},
     )
     (shell.root / _BIN).mkdir(parents=True, exist_ok=True)
-    _link(shell.root / _BIN / "azurite-blob", folder / "node_modules/.bin/azurite-blob")
+    _link(shell.root / _BIN / tool.program, folder / "node_modules/.bin" / tool.program)
     (folder / _STAMP).write_text(source, encoding="utf-8")
 
 

@@ -73,7 +73,6 @@ def client_v1_source(root: Path, python: tuple[int, int]) -> str:
     return hash_files(root, (root / "requirements/client.txt",), str(root), f"{python[0]}.{python[1]}")
 
 
-def azurite_source(root: Path) -> str:
-    """Return the hash of what Azurite is installed from."""
-    folder = root / "runner/aml_emulator"
+def npm_source(root: Path, folder: Path) -> str:
+    """Return the hash of what the npm package of *folder* is installed from."""
     return hash_files(root, (folder / "package.json", folder / "package-lock.json"))

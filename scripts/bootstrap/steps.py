@@ -19,6 +19,7 @@ from scripts.bootstrap.decisions import (
     Host,
     ImportStandIn,
     InstallAzurite,
+    InstallDevcontainers,
     InstallNode,
     PullImage,
     StartDaemon,
@@ -60,6 +61,8 @@ def perform(step: Step, shell: Shell, host: Host) -> None:
             services.install_node(shell)
         case InstallAzurite():
             services.install_azurite(shell)
+        case InstallDevcontainers():
+            services.install_devcontainers(shell)
 
 
 def _docker(*, buildkit: bool = False) -> Cli:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from aml_train.azure.credentials import KeptTokens as KeptTokens
     from aml_train.azure.doctor.checks import azure_checks as azure_checks
     from aml_train.azure.doctor.probe import Wanted as Wanted
+    from aml_train.azure.environments import find_environment_image as find_environment_image
     from aml_train.azure.http import HttpWay as HttpWay
     from aml_train.azure.http import WorkspaceId as WorkspaceId
     from aml_train.azure.http import read_answer as read_answer
@@ -103,6 +104,7 @@ _MODULES = {
     "connect_azure": "target",
     "open_azure": "target",
     "settings_for": "target",
+    "find_environment_image": "environments",
     "HttpWay": "http",
     "AzureRest": "workspace",
     "read_image_uses": "image_uses",

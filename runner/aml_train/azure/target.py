@@ -54,7 +54,7 @@ class AzureTarget:
         """Build, test and release the image in the workspace's registry, or find it."""
         from aml_train.image import ensure_image
 
-        location = self._location()
+        location = self.image_registry()
         doubts = self._doubts(location.job_name)
         tested = ensure_image(
             spec,
@@ -80,13 +80,14 @@ class AzureTarget:
         """Return the image if the workspace's registry has one."""
         from aml_train.image import find_image
 
-        return find_image(spec, location=self._location())
+        return find_image(spec, location=self.image_registry())
 
     def registry(self, host: str) -> Registry | None:
         """Return the client of the registry *host*, which a job names, signed in to."""
         return self._located(host, settings_for(host, self.settings, self.rest)).client()
 
-    def _location(self) -> RegistryLocation:
+    def image_registry(self) -> RegistryLocation:
+        """Return how the registry of the target's images is reached."""
         return self.location(self.settings.registry or login_server(self.rest))
 
     def location(self, host: str) -> RegistryLocation:

@@ -23,6 +23,7 @@ from aml_train.cli.options import (
 )
 from aml_train.cli.prune import prune
 from aml_train.cli.result import json_option_or_file, print_result
+from aml_train.cli.shell import shell
 from aml_train.core.checks import CHECKS, Level
 
 if TYPE_CHECKING:
@@ -40,10 +41,11 @@ _MARKS: Final[dict[Level, tuple[str, str]]] = {
 
 @click.group()
 def image() -> None:
-    """Build, check and render the training image, or clean up; without a job."""
+    """Build, check, render and enter the training image, or clean up; without a job."""
 
 
 image.add_command(prune)
+image.add_command(shell)
 
 
 @image.command("build")

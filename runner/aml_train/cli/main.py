@@ -26,7 +26,8 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "promote": ("model", "Promote a model version if it passes the stage's gate."),
     "rollback": ("model", "Return a stage to its previous model version."),
     "reproduce": ("reproduce", "Train a model version again from its lineage alone, and compare."),
-    "image": ("image", "Build, check and render the training image, or clean up; without a job."),
+    "image": ("image", "Build, check, render and enter the training image, or clean up; without a job."),
+    "devcontainer": ("devcontainer", "Write or update .devcontainer/devcontainer.json with the tested image."),
     "data": ("data", "List, upload, download, copy and remove data of a workspace."),
     "emulator": ("emulator", "Manage the local AzureML, an emulator in a container."),
     "convert": ("run", "Convert a run configuration of the SDK v1 to a command job."),
@@ -61,7 +62,7 @@ Exit codes
   0 passed, submitted      3 image-failed     6 gate-failed
   1 error (ours)           4 tests-failed     7 cancelled, timed-out
   2 invalid                5 job-failed       8 service-error, not-responding, preempted
-                                              9 not-verified
+  10 outdated                                 9 not-verified
 """
 
 

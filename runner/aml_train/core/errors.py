@@ -122,6 +122,13 @@ class PassportError(AmlTrainError):
     status = "not-verified"
 
 
+class OutdatedError(AmlTrainError):
+    """A file of the repository names another image than the tested one."""
+
+    exit_code = 10
+    status = "outdated"
+
+
 class CancelledError(AmlTrainError):
     """The run was cancelled: by a signal, by a cap, or by anybody in the portal."""
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from aml_train.image.base import docker_login as docker_login
     from aml_train.image.base import docker_registries as docker_registries
     from aml_train.image.base import registry_route as registry_route
+    from aml_train.image.base_files import ImageSettings as ImageSettings
     from aml_train.image.build.build import build_folder as build_folder
     from aml_train.image.build.build import write_context as write_context
     from aml_train.image.build_secrets import SECRET_PATH_VARIABLE as SECRET_PATH_VARIABLE
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from aml_train.image.prune.listing import read_entries as read_entries
     from aml_train.image.prune.plan import PrunePlan as PrunePlan
     from aml_train.image.prune.plan import plan_prune as plan_prune
+    from aml_train.image.push import pull_image as pull_image
     from aml_train.image.readiness.check import probe_image as probe_image
     from aml_train.image.readiness.facts import Facts as Facts
     from aml_train.image.readiness.judge import judge_facts as judge_facts
@@ -74,14 +76,17 @@ if TYPE_CHECKING:
     from aml_train.image.spec import JobImage as JobImage
     from aml_train.image.spec import Release as Release
     from aml_train.image.spec import Tested as Tested
+    from aml_train.image.spec import TestRecord as TestRecord
     from aml_train.image.spec import TestSpec as TestSpec
     from aml_train.image.spec import plan_image as plan_image
+    from aml_train.image.testing.container import has_gpus as has_gpus
 
 _MODULES = {
     "BaseImages": "base",
     "docker_login": "base",
     "docker_registries": "base",
     "registry_route": "base",
+    "ImageSettings": "base_files",
     "build_folder": "build.build",
     "write_context": "build.build",
     "room_here": "disk",
@@ -114,6 +119,7 @@ _MODULES = {
     "sweep_leftovers": "leftovers",
     "PAPER_TYPES": "papers",
     "SLSA_PROVENANCE": "papers",
+    "pull_image": "push",
     "probe_image": "readiness.check",
     "Facts": "readiness.facts",
     "judge_facts": "readiness.judge",
@@ -129,11 +135,13 @@ _MODULES = {
     "fallback_tag": "registry.referrers",
     "list_referrers": "registry.referrers",
     "read_referrer": "registry.referrers",
+    "has_gpus": "testing.container",
     "CheckPolicy": "spec",
     "Given": "spec",
     "ImageSpec": "spec",
     "JobImage": "spec",
     "Release": "spec",
+    "TestRecord": "spec",
     "TestSpec": "spec",
     "Tested": "spec",
     "plan_image": "spec",

@@ -12,7 +12,7 @@ from aml_train.core.errors import AmlTrainError, ImageError
 from aml_train.core.references import DOCKER_HUB, ImageRef
 from aml_train.core.threads import in_background
 from aml_train.core.values import dataclass
-from aml_train.image.base_files import BaseFiles, Registries
+from aml_train.image.base_files import BaseFiles, ImageSettings, Registries
 from aml_train.image.inputs import BaseImage
 from aml_train.image.registry.auth import Login, RegistryAuth, is_loopback
 from aml_train.image.registry.client import Registry
@@ -233,6 +233,10 @@ class BaseImages:
             else f"image.ofed: {name} brings {found}; no drivers are installed."
         )
         return found
+
+    def settings(self, base: BaseImage, platform: str) -> ImageSettings:
+        """Return the user and the variables that *base* sets."""
+        return self._files(platform).settings(base)
 
     def _files(self, platform: str) -> BaseFiles:
         registries = docker_registries(self.environ, self.logins)

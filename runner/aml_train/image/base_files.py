@@ -85,6 +85,25 @@ def installed_drivers(status: str) -> str | None:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ImageSettings:
+    """The settings in an image's configuration.
+
+    Attributes:
+        user: the user that its processes run as; root if it names none.
+        variables: its environment variables.
+    """
+
+    user: str
+    variables: Mapping[str, str]
+
+    @classmethod
+    def of(cls, user: str | None, environment: Iterable[str]) -> ImageSettings:
+        """Make them of an image's configuration; a group behind the user is left out."""
+        variables = {name: value for name, _, value in (line.partition("=") for line in environment)}
+        return cls(user=(user or "").partition(":")[0] or "root", variables=variables)
+
+
+@dataclass(frozen=True, kw_only=True)
 class BaseFiles:
     """Reads files of base images, in the engine or else in their registries.
 
@@ -132,21 +151,29 @@ class BaseFiles:
             ImageError: if that list cannot be found or read: "no drivers" would then be a guess.
         """
         name = base.reference.familiar
+        named = named_drivers(self.settings(base).variables)
+        if named is not None:
+            return named
         if self.engine is not None and base.image_id is not None:
-            attributes: Mapping[str, Any] = self.engine.images.get(base.image_id).attrs
-            named = named_drivers(_variables(attributes["Config"].get("Env") or ()))
-            status = None if named else self._in_engine(base, _DPKG, _DPKG_LIMIT)
+            status = self._in_engine(base, _DPKG, _DPKG_LIMIT)
         else:
             with self._in_registry(base) as (registry, manifest):
-                config = registry.image_config(base.reference.repository, manifest, self.platform)
-                named = named_drivers(_variables(config.list_of_texts("config.Env")))
-                status = None if named else _dpkg_status(registry, base.reference.repository, manifest)
-        if named is None and status is None:
+                status = _dpkg_status(registry, base.reference.repository, manifest)
+        if status is None:
             raise ImageError(
                 f"the drivers of the base {name} are not known: its variables name none, and its list of packages cannot be read",
                 hint="Pull it first (docker pull), or write `ofed: none` or `ofed: distro`.",
             )
-        return named or installed_drivers(status or "")
+        return installed_drivers(status)
+
+    def settings(self, base: BaseImage) -> ImageSettings:
+        """Return what the configuration of *base* sets, from the engine or the registry."""
+        if self.engine is not None and base.image_id is not None:
+            config: Mapping[str, Any] = self.engine.images.get(base.image_id).attrs["Config"]
+            return ImageSettings.of(config.get("User"), config.get("Env") or ())
+        with self._in_registry(base) as (registry, manifest):
+            found = registry.image_config(base.reference.repository, manifest, self.platform)
+        return ImageSettings.of(found.optional_text("config.User"), found.list_of_texts("config.Env"))
 
     def _in_engine(self, base: BaseImage, paths: Collection[str], limit: int) -> str | None:
         """Return the first of *paths* that the base in the engine has; None for none."""
@@ -196,10 +223,6 @@ def _dpkg_status(registry: Registry, repository: str, manifest: Manifest) -> str
         if text is not None:
             return text
     return None
-
-
-def _variables(lines: Iterable[str]) -> dict[str, str]:
-    return {name: value for name, _, value in (line.partition("=") for line in lines)}
 
 
 def find_in_layer(chunks: Iterable[bytes], paths: Collection[str] = _OS_RELEASE, limit: int = _LIMIT) -> str | None:

@@ -150,10 +150,10 @@ class LocalTarget:
             engine=self.place.engine(),
             cli=self.place.cli,
             builder=self.place.builder(
-                lambda config: build_service(config, self.service, self._location(), self.listener)
+                lambda config: build_service(config, self.service, self.image_registry(), self.listener)
             ),
             job_engine=self.engine,
-            location=self._location(),
+            location=self.image_registry(),
             listener=self.listener,
             force=force,
             commit=commit,
@@ -169,13 +169,14 @@ class LocalTarget:
         """Return the image if the loopback registry has one."""
         from aml_train.image import find_image
 
-        return find_image(spec, location=self._location())
+        return find_image(spec, location=self.image_registry())
 
     def registry(self, host: str) -> Registry | None:
         """Return the client of the loopback registry by the name that jobs have for it."""
-        return self._location().client() if host == self.names.registry_for_jobs else None
+        return self.image_registry().client() if host == self.names.registry_for_jobs else None
 
-    def _location(self) -> RegistryLocation:
+    def image_registry(self) -> RegistryLocation:
+        """Return how the registry of the target's images is reached."""
         from aml_train.image import RegistryLocation
 
         return RegistryLocation(

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from aml_train.pipeline.compare import Project as Project
     from aml_train.pipeline.compare import find_side as find_side
     from aml_train.pipeline.compare import parse_reference as parse_reference
+    from aml_train.pipeline.desk import DeskImage as DeskImage
+    from aml_train.pipeline.desk import find_desk_image as find_desk_image
     from aml_train.pipeline.doctor.diagnose import DoctorProject as DoctorProject
     from aml_train.pipeline.doctor.diagnose import diagnose as diagnose
     from aml_train.pipeline.passport import open_verifier as open_verifier
@@ -52,6 +54,8 @@ if TYPE_CHECKING:
     from aml_train.pipeline.target import open_workspace as open_workspace
 
 _MODULES = {
+    "DeskImage": "desk",
+    "find_desk_image": "desk",
     "DoctorProject": "doctor.diagnose",
     "diagnose": "doctor.diagnose",
     "for_job": "plan",

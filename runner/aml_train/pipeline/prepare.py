@@ -134,6 +134,11 @@ def plan_image_only(
     return dataclasses.replace(spec, secret_access=secret_access(host.environ, config.directory))
 
 
+def image_lookup(config: Config, host: Host) -> BaseImages:
+    """Return what looks up images by their names, with the target's credentials."""
+    return dataclasses.replace(_lookup(config, host, lambda _text: None), where="environment")
+
+
 def _lookup(config: Config, host: Host, remark: Callable[[str], object]) -> BaseImages:
     from aml_train.image import BaseImages
 

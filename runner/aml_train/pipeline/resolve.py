@@ -14,14 +14,14 @@ from typing import Any, Final
 
 from aml_train.config import CommandJob, Config, TestsConfig
 from aml_train.core import git
-from aml_train.core.file_selection import GIT_IGNORE_FILES, IGNORE_FILES, FileId
+from aml_train.core.file_selection import CACHES, GIT_IGNORE_FILES, IGNORE_FILES, SECRETS, FileId
 from aml_train.core.files import FileSet
 from aml_train.core.git import DIRTY
 from aml_train.core.values import dataclass
 from aml_train.image import BaseImage, BaseResolver, DriversReader, ImageInputs, OsReader, collect_inputs, read_file
 from aml_train.jobs import check_code, check_links, unsent_metrics
 from aml_train.pipeline.project_name import ProjectName, name_project, repository_of
-from aml_train.pipeline.run_files import not_code
+from aml_train.pipeline.run_files import DEVCONTAINER, not_code
 
 BRANCH_VARIABLE: Final = "AML_TRAIN_BRANCH"
 """Names the branch where the checkout is detached, as it is in most pipelines."""
@@ -181,9 +181,11 @@ def resolve(
 def _test_files(folder: Path, tests: TestsConfig, own: Collection[FileId]) -> FileSet:
     """Select the files that the tests see, by git's ignore rules only.
 
-    An .amlignore selects files for the job, and mostly leaves tests out.
+    An .amlignore selects files for the job, and mostly leaves tests out. devcontainer.json names the image in which the tests passed:
+    as one of their files it would make them other tests.
     """
-    return FileSet.collect(folder, tests.files, ignore_files=GIT_IGNORE_FILES, own=own)
+    leave_out = (*SECRETS, *CACHES, f"/{DEVCONTAINER}")
+    return FileSet.collect(folder, tests.files, ignore_files=GIT_IGNORE_FILES, leave_out=leave_out, own=own)
 
 
 def _unsent(code: FileSet, project: Path) -> str | None:

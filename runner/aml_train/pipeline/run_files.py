@@ -18,6 +18,7 @@ from aml_train.core.boundary import repository_top
 from aml_train.core.file_selection import FileId
 
 WORKFLOWS: Final = ".github"
+DEVCONTAINER: Final = ".devcontainer/devcontainer.json"
 _STREAMS: Final = (1, 2)
 
 
@@ -30,6 +31,7 @@ def not_code(config: Config, code: Path) -> tuple[str, ...]:
     texts = mentioned(config)
     files = [path for path in _configuration(config) if path.name not in texts]
     folders = [config.directory / WORKFLOWS, (repository_top(config.directory) or config.directory) / WORKFLOWS]
+    files.append(config.directory / DEVCONTAINER)
     names = [*(_pattern(path, code) for path in files), *(_pattern(path, code, "/") for path in folders)]
     return tuple(dict.fromkeys(name for name in names if name))
 

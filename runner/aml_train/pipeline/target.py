@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from aml_train.azure import Assertion, AzureV2, DataWorkspace, Fetched
     from aml_train.config import BuilderConfig, ClusterConfig, Config, TargetConfig, Targets
-    from aml_train.image import BuildPlace, Registry
+    from aml_train.image import BuildPlace, Registry, RegistryLocation
     from aml_train.local import EmulatorInfo, EmulatorSettings
 
 
@@ -90,6 +90,9 @@ class Target(Protocol):
 
     def find_image(self, spec: ImageSpec) -> Tested | None:
         """Return the image if it exists in the target's registry; build and run nothing."""
+
+    def image_registry(self) -> RegistryLocation:
+        """Return how the registry of the target's images is reached."""
 
     def registry(self, host: str) -> Registry | None:
         """Return the client of a registry by its host; None for one that is not reached."""

@@ -30,7 +30,7 @@ from aml_train.core.references import ImageRef
 from aml_train.core.threads import CancelToken
 from aml_train.gate.rules import parse_rule
 from aml_train.image.inputs import BaseImage
-from aml_train.image.registry.client import Registry
+from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.spec import ImageSpec, Tested, TestSpec
 from aml_train.jobs.pace import Pace
 from aml_train.jobs.spec import JobSpec, JobTemplate, TargetNames
@@ -98,6 +98,9 @@ class FakeTarget:
 
     def find_image(self, spec: ImageSpec) -> Tested | None:
         return None if isinstance(self.image, AmlTrainError) else self.image
+
+    def image_registry(self) -> RegistryLocation:
+        raise AssertionError("a run goes through ensure_image")
 
 
 def make_plan(rules: Mapping[str, Sequence[str]] | None = None, **changes: Any) -> Plan:

@@ -116,6 +116,19 @@ def test_the_configuration_of_a_run_configuration(tmp_path: Path) -> None:
     assert _sent(load_config(None, directory=tmp_path)) == ["train.py"]
 
 
+def test_the_devcontainer_belongs_to_neither_code_nor_tests(tmp_path: Path) -> None:
+    tests = "\nimage: {base: python}\ntests: {command: pytest, files: ['**']}\n"
+    project = _project(tmp_path, {"aml-train.yml": CONFIG + tests, "sub/.devcontainer/devcontainer.json": "{}"})
+    before = _resolved(load_config(None, directory=project))
+    (project / ".devcontainer").mkdir()
+    (project / ".devcontainer/devcontainer.json").write_text("{}")
+    after = _resolved(load_config(None, directory=project))
+    assert before.code_digest == after.code_digest
+    assert before.test_files is not None
+    assert after.test_files is not None
+    assert [one.path for one in before.test_files.entries] == [one.path for one in after.test_files.entries]
+
+
 def test_the_log_of_the_run_belongs_to_neither_code_nor_tests_nor_image(tmp_path: Path) -> None:
     config = "job: job.yml\nimage: {dockerfile: Dockerfile}\ntests: {command: pytest}\n"
     project = _project(tmp_path, {"aml-train.yml": config, "Dockerfile": "FROM x", "run.log": "", "record.json": ""})

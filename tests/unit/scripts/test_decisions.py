@@ -20,6 +20,7 @@ from scripts.bootstrap.decisions import (
     Host,
     ImportStandIn,
     InstallAzurite,
+    InstallDevcontainers,
     InstallNode,
     PullImage,
     ServiceFacts,
@@ -286,6 +287,8 @@ def test_the_emulators_image_is_not_built_twice() -> None:
         (ServiceFacts(host=USER, registry=True, azurite=True, node=20), None),
         (ServiceFacts(host=USER, registry=True, azurite=False, node=20), InstallAzurite()),
         (ServiceFacts(host=USER, registry=True, azurite=False, node=12), InstallNode()),
+        (ServiceFacts(host=USER, registry=True, azurite=True, devcontainers=False, node=20), InstallDevcontainers()),
+        (ServiceFacts(host=USER, registry=True, azurite=True, devcontainers=False, node=18), InstallNode()),
         (ServiceFacts(host=MAC, registry=True, azurite=False, node=None), InstallNode()),
         (
             ServiceFacts(host=MAC, registry=True, azurite=False, node=22, attempted=tried(InstallNode)),
@@ -323,7 +326,19 @@ def test_the_registry_is_installed_first() -> None:
         (
             ServiceFacts(host=USER, registry=True, azurite=False, node=None, attempted=tried(InstallNode)),
             "does not run",
-            "install Node.js 18 or later",
+            "install Node.js 20 or later",
+        ),
+        (
+            ServiceFacts(
+                host=USER,
+                registry=True,
+                azurite=True,
+                devcontainers=False,
+                node=20,
+                attempted=tried(InstallDevcontainers),
+            ),
+            "the devcontainer command was installed and is not there",
+            "rm -rf .aml-train",
         ),
         (
             ServiceFacts(host=USER, registry=True, azurite=False, node=20, attempted=tried(InstallAzurite)),

@@ -1,0 +1,130 @@
+"""The way to the desk: build and test the image, write devcontainer.json, bring it up with the command line of dev containers."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from aml_train.core.jsonc import parse_jsonc
+from tests.e2e.conftest import ROOT, TIMEOUT, Local, edit
+from tests.e2e.test_tutorial import Reader
+
+pytestmark = pytest.mark.full
+
+PAGE = (ROOT / "docs/devcontainer.md").read_text()
+FILE = ".devcontainer/devcontainer.json"
+
+
+@pytest.fixture
+def desk(local: Local, digits: Path, tmp_path: Path) -> Iterator[Reader]:
+    """The example, and a shell whose `aml-train` is this checkout's; no container of it is left."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    command = programs / "aml-train"
+    command.write_text(f'#!/bin/sh\nexec "{local.python}" -m aml_train "$@"\n')
+    command.chmod(0o755)
+    yield Reader(local, programs, digits)
+    label = f"label=devcontainer.local_folder={digits}"
+    found = subprocess.run(["docker", "ps", "-aq", "--filter", label], capture_output=True, text=True, check=True)
+    for container in found.stdout.split():
+        subprocess.run(["docker", "rm", "-f", container], check=True, stdout=subprocess.DEVNULL)
+
+
+def commands(heading: str) -> str:
+    """Return the shell commands of a section of the page."""
+    return PAGE.partition(f"\n## {heading}\n")[2].partition("```sh\n")[2].partition("```")[0]
+
+
+def devcontainer(folder: Path, *arguments: str) -> str:
+    """Run the command line of dev containers; return what it prints."""
+    program = shutil.which("devcontainer")
+    assert program, "python3 -m scripts.bootstrap --for services installs it into .aml-train/bin"
+    done = subprocess.run(
+        [program, *arguments, "--workspace-folder", str(folder)],
+        env=dict(os.environ),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def devcontainer_exec(folder: Path, *command: str) -> str:
+    program = shutil.which("devcontainer") or ""
+    argv = [program, "exec", "--workspace-folder", str(folder), *command]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_tested_image_comes_up_at_the_desk(desk: Reader) -> None:
+    assert "is not in" in desk.type("aml-train devcontainer --check", code=3)
+    desk.type(commands("Build the image, and write the file"))
+    text = (desk.folder / FILE).read_text()
+    image = parse_jsonc(text)["image"]
+    assert "/digits@sha256:" in image
+    assert "unchanged" in desk.type("aml-train devcontainer --check")
+
+    up = json.loads(devcontainer(desk.folder, "up").splitlines()[-1])
+    assert up["outcome"] == "success"
+    inspected = subprocess.run(
+        ["docker", "inspect", up["containerId"]], capture_output=True, text=True, check=True
+    ).stdout
+    assert json.loads(inspected)[0]["Config"]["Image"] == image
+    tests = devcontainer_exec(desk.folder, "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
+    assert " passed" in tests
+
+    shell = desk.type("aml-train image shell -- python -m pytest -q -p no:cacheprovider tests </dev/null")
+    assert tests.splitlines()[-1].split(" in ")[0] == shell.splitlines()[-1].split(" in ")[0]
+    desk.type("aml-train image shell -- sh -c 'exit 7' </dev/null", code=7)
+
+    # Another image: the file is outdated, and keeps what the user wrote.
+    (desk.folder / FILE).write_text(text.replace('"features": {},', '"features": {}, // none'))
+    edit(desk.folder / "aml-train.yml", "image:\n", "image:\n  env: {AT_THE_DESK: 'yes'}\n")
+    assert "is not in" in desk.type("aml-train devcontainer --check", code=3)
+    desk.type("aml-train image build")
+    assert "does not name" in desk.type("aml-train devcontainer --check", code=10)
+    desk.type("aml-train devcontainer")
+    updated = (desk.folder / FILE).read_text()
+    assert '"features": {}, // none' in updated
+    assert parse_jsonc(updated)["image"] != image
+    desk.type("aml-train devcontainer --check")
+    assert desk.type("aml-train image shell -- printenv AT_THE_DESK </dev/null").splitlines()[-1] == "yes"
+
+
+def test_the_image_of_an_environment_at_the_desk(desk: Reader) -> None:
+    """An environment that others registered: its image, by its digest."""
+    desk.type("aml-train image build")
+    built = json.loads(desk.type("aml-train devcontainer --json 2>/dev/null"))
+    image, digest = built["image"].split("@")
+    (desk.folder / "register.py").write_text(REGISTER)
+    theirs = f"amllocal.azurecr.io/{image.partition('/')[2]}@{digest}"
+    desk.type(f'eval "$(aml-train emulator env)"; {desk.local.python} register.py {theirs}')
+    (desk.folder / "register.py").unlink()
+    found = json.loads(desk.type("aml-train devcontainer --environment theirs --json 2>/dev/null"))
+    assert (found["status"], found["image"]) == ("updated", built["image"])
+    assert found["environment"] == "theirs:1"
+    text = (desk.folder / FILE).read_text()
+    assert parse_jsonc(text)["customizations"]["aml-train"] == {"environment": "theirs:1"}
+    desk.type("aml-train image shell --environment theirs:1 -- python -c 'import sklearn' </dev/null")
+
+
+#: Registers an environment of an image, as another engineer does.
+REGISTER = """\
+import os, sys
+from azure.ai.ml import MLClient
+from azure.ai.ml.entities import Environment
+from azure.identity import EnvironmentCredential
+
+names = ("AZURE_SUBSCRIPTION_ID", "AML_RESOURCE_GROUP", "AML_WORKSPACE")
+client = MLClient(EnvironmentCredential(), *(os.environ[name] for name in names))
+client.environments.create_or_update(Environment(name="theirs", version="1", image=sys.argv[1]))
+"""

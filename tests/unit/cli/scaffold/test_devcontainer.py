@@ -1,0 +1,79 @@
+"""The text of .devcontainer/devcontainer.json: what is ours changes, what is the user's stays."""
+
+from __future__ import annotations
+
+import pytest
+
+from aml_train.cli.scaffold.devcontainer import (
+    EXTENSIONS,
+    FirstContainer,
+    first_devcontainer,
+    image_of,
+    updated_devcontainer,
+)
+from aml_train.core.errors import InvalidError
+from aml_train.core.jsonc import parse_jsonc
+
+OLD, NEW = "r.io/digits@sha256:" + "a" * 64, "r.io/digits@sha256:" + "b" * 64
+WHERE = ".devcontainer/devcontainer.json"
+
+
+def test_a_new_file() -> None:
+    first = FirstContainer(
+        name="digits",
+        user="azureml",
+        features=("ghcr.io/devcontainers/features/git:1",),
+        mounts=("type=volume,source=cache,target=/cache",),
+        gpu=True,
+        shm_size="2g",
+    )
+    text = first_devcontainer(OLD, {"address": "addr-1"}, first)
+    assert text.startswith("// The image in which the tests of this repository passed, by its digest.\n")
+    assert parse_jsonc(text) == {
+        "name": "digits",
+        "image": OLD,
+        "features": {"ghcr.io/devcontainers/features/git:1": {}},
+        "mounts": ["type=volume,source=cache,target=/cache"],
+        "remoteUser": "azureml",
+        "runArgs": ["--shm-size=2g"],
+        "hostRequirements": {"gpu": "optional"},
+        "customizations": {"vscode": {"extensions": list(EXTENSIONS)}, "aml-train": {"address": "addr-1"}},
+    }
+    plain = parse_jsonc(first_devcontainer(OLD, {}, FirstContainer(name="x", user="root")))
+    assert plain.keys().isdisjoint({"runArgs", "hostRequirements"})
+
+
+def test_only_our_values_change() -> None:
+    text = first_devcontainer(OLD, {"address": "addr-1"}, FirstContainer(name="digits", user="root"))
+    mine = text.replace('"features": {},', '"features": {}, // none yet\n  /* mine */ "postCreateCommand": "make",')
+    updated = updated_devcontainer(mine, NEW, {"address": "addr-2"}, WHERE)
+    assert updated == mine.replace(OLD, NEW).replace("addr-1", "addr-2")
+    assert updated_devcontainer(updated, NEW, {"address": "addr-2"}, WHERE) == updated
+    assert image_of(updated, WHERE) == NEW
+
+
+def test_a_file_that_others_wrote_is_adopted() -> None:
+    text = '{\n\t"name": "ours", // the team\'s\n}\n'
+    updated = updated_devcontainer(text, NEW, {"address": "addr-2"}, WHERE)
+    assert updated.startswith('{\n\t"name": "ours", // the team\'s\n\t"image": ')
+    assert parse_jsonc(updated) == {
+        "name": "ours",
+        "image": NEW,
+        "customizations": {"aml-train": {"address": "addr-2"}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"build": {"dockerfile": "Dockerfile"}}', f"{WHERE}: `build` builds the container: the tested image is used as it is"),
+        ('{"dockerComposeFile": "c.yml"}', "`dockerComposeFile` builds the container"),
+        ('{"image": 1}', "`image` is no text: delete it"),
+        ("[]", "it is no object"),
+        ('{\n"image": "x"\n', f"{WHERE}: it cannot be changed: line 3: a comma or `}}` is expected"),
+        ('{"customizations": []}', "it cannot be changed: line 1: `customizations` is no object"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_not_changed(text: str, message: str) -> None:
+    with pytest.raises(InvalidError, match=message.replace("`}`", r"`\}`")):
+        updated_devcontainer(text, NEW, {}, WHERE)

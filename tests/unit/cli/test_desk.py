@@ -1,0 +1,117 @@
+"""``aml-train devcontainer`` and ``aml-train image shell``, with the image that was found."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import aml_train.cli.devcontainer
+from aml_train.cli import cli
+from aml_train.cli.shell import run_arguments
+from aml_train.config.load import load_config
+from aml_train.core.errors import ImageError, InvalidError, OutdatedError
+from aml_train.core.jsonc import parse_jsonc
+from aml_train.image import ImageSettings
+from aml_train.pipeline import DeskImage
+
+FILE = ".devcontainer/devcontainer.json"
+FIRST, SECOND = "sha256:" + "a" * 64, "sha256:" + "b" * 64
+
+
+class Desk:
+    """A project, and the image that its registry has."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.image = self.at(FIRST)
+
+    def at(self, digest: str | None, **settings: Any) -> DeskImage:
+        found = ImageSettings(**{"user": "azureml", "variables": {"CUDA_VERSION": "12"}, **settings})
+        return DeskImage(repository="localhost:7381/digits", digest=digest, settings=found, address="addr-1")
+
+    def run(self, *arguments: str) -> Result:
+        return CliRunner().invoke(cli, ["devcontainer", "-C", str(self.folder), *arguments], catch_exceptions=False)
+
+    @property
+    def text(self) -> str:
+        return (self.folder / FILE).read_text()
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    job = "{command: python train.py, resources: {shm_size: 4g}}"
+    (tmp_path / "aml-train.yml").write_text(f"job: {job}\nimage: {{base: python}}\n")
+    made = Desk(tmp_path)
+    monkeypatch.setattr(
+        aml_train.cli.devcontainer, "find_image", lambda *_: (load_config(None, directory=tmp_path), made.image)
+    )
+    return made
+
+
+def test_the_file_is_written_kept_and_updated(desk: Desk) -> None:
+    created = desk.run(
+        "--feature", "ghcr.io/x/y:1", "--mount", "type=volume,source=a,target=/a", "--extension", "me.it"
+    )
+    assert created.stdout == f"{FILE}: created, localhost:7381/digits@{FIRST}\n"
+    document = parse_jsonc(desk.text)
+    assert document["remoteUser"] == "azureml"
+    assert document["runArgs"] == ["--shm-size=4g"]
+    assert document["hostRequirements"] == {"gpu": "optional"}
+    assert document["features"] == {"ghcr.io/x/y:1": {}}
+    assert document["customizations"]["vscode"]["extensions"][-1] == "me.it"
+
+    assert "unchanged" in desk.run().stdout
+    assert "unchanged" in desk.run("--check").stdout
+    (desk.folder / FILE).write_text(desk.text.replace("{\n", "{ // the team's\n", 1))
+    desk.image = desk.at(SECOND)
+    before = desk.text
+    with pytest.raises(OutdatedError, match=f"{FILE} does not name localhost:7381/digits@{SECOND}") as caught:
+        desk.run("--check")
+    assert (caught.value.exit_code, caught.value.hint) == (10, "Write it, and commit it: aml-train devcontainer")
+    assert desk.text == before
+    updated = json.loads(desk.run("--json").stdout)
+    assert updated == {
+        "status": "updated",
+        "file": FILE,
+        "image": f"localhost:7381/digits@{SECOND}",
+        "address": "addr-1",
+    }
+    assert desk.text == before.replace(FIRST, SECOND)
+
+
+def test_a_missing_file_is_outdated(desk: Desk) -> None:
+    with pytest.raises(OutdatedError, match=f"{FILE} does not exist"):
+        desk.run("--check")
+    assert not (desk.folder / FILE).exists()
+
+
+def test_options_of_a_new_file_do_not_change_an_existing_one(desk: Desk) -> None:
+    desk.run("--user", "me")
+    assert parse_jsonc(desk.text)["remoteUser"] == "me"
+    with pytest.raises(InvalidError, match=f"{FILE} exists: --user, --feature, --mount and --extension"):
+        desk.run("--user", "you")
+
+
+def test_an_image_without_a_digest_is_refused(desk: Desk) -> None:
+    desk.image = desk.at(None)
+    with pytest.raises(ImageError, match="is in this engine only, so it has no digest") as caught:
+        desk.run()
+    assert caught.value.hint == "Push it to a registry, or open it here: aml-train image shell"
+
+
+def test_the_arguments_of_a_shell() -> None:
+    plain = run_arguments("i@d", Path("/home/me/digits"), [], terminal=False, gpus=False, user=None)
+    assert plain[:4] == ["run", "--rm", "--init", "--interactive"]
+    assert plain[4:8] == [
+        "--mount", "type=bind,source=/home/me/digits,target=/workspaces/digits", "--workdir", "/workspaces/digits",
+    ]  # fmt: skip
+    assert plain[8:] == ["--entrypoint", "/bin/sh", "i@d", "-c", plain[-2], "sh"]
+    assert "exec bash" in plain[-2]
+    full = run_arguments("i@d", Path("/a,b/c"), ["pytest", "-q"], terminal=True, gpus=True, user="me")
+    assert full[4:9] == ["--tty", "--gpus", "all", "--user", "me"]
+    assert 'type=bind,"source=/a,b/c",target=/workspaces/c' in full
+    assert full[-5:] == ["-c", 'exec "$@"', "sh", "pytest", "-q"]
