@@ -33,7 +33,7 @@ _LIMITS: Final = (
 )
 SECTIONS: Final = {
     "{WS}": "Azure Resource Manager: the workspace",
-    _PROVIDER: "Azure Resource Manager: locations",
+    _PROVIDER: "Azure Resource Manager: locations and registries",
     "/history/": "Run history",
     "/mlflow/": "MLflow",
     "/metric/": "Metrics",
@@ -44,6 +44,7 @@ SECTIONS: Final = {
     "/modelmanagement/": "Models of azureml-core",
     "/data/": "Datasets of azureml-core",
     "/studioservice/": "The studio's service",
+    "/mferp/": "Registries: assets",
     "": "Other addresses",
 }
 """Titles of the page's tables, by the beginning of a path; the first that fits."""

@@ -19,7 +19,10 @@ from scripts.docs.coverage import emulator_routes, general
 
 FILE: Final = Path(__file__).with_name("clients.json")
 AGENTS: Final = {
-    "azure-ai-ml": r"azure-ai-ml/|azsdk-python-(azure-mgmt-resource|mgmt-machinelearningservices)/",
+    "azure-ai-ml": (
+        r"azure-ai-ml/|azsdk-python-(azure-mgmt-resource|mgmt-machinelearningservices|arm_ml_service|model_dataplane"
+        r"|registry_discovery)/"
+    ),
     "azureml-core": r"azureml-sdk-core/|msrest/",
     "mlflow": r"mlflow",
     "azure-identity": r"azsdk-python-identity",

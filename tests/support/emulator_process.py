@@ -44,12 +44,13 @@ def python_of_v1() -> str:
 
 
 @contextmanager
-def executing_by(module: str, folder: Path) -> Iterator[Emulator]:
+def executing_by(module: str, folder: Path, *, record: bool = False) -> Iterator[Emulator]:
     """Run an emulator whose jobs need no containers: *module* is the program, which has an executor of its own."""
     service = Emulator(
         folder,
         command=("-m", module),
         environment={"PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "runner")))},
+        record=record,
     )
     service.start()
     yield service

@@ -22,7 +22,10 @@ from aml_emulator.domain import (
     RegistryTasks,
     clean_workspace,
     cluster_summaries,
+    count_shared,
     create_default_cluster,
+    create_registry,
+    delete_registry,
 )
 from aml_emulator.executor import Folder
 from aml_emulator.identity import FederatedCredential
@@ -34,6 +37,7 @@ logger = logging.getLogger(__name__)
 _FAULTS = "/_emulator/faults"
 _ENVIRONMENTS = "/_emulator/environments"
 _DATA = "/_emulator/data"
+_REGISTRIES = "/_emulator/registries"
 _FEDERATION = "/_emulator/federated-credentials"
 _ROLES = "/_emulator/roles"
 _JOB = re.compile(r"/_emulator/jobs/([^/]+)/([a-z-]+)")
@@ -97,6 +101,9 @@ class Admin:
             ("GET", _DATA): self.data,
             ("POST", _DATA): lambda: self.map_data(query),
             ("DELETE", _DATA): lambda: self.unmap_data(query),
+            ("GET", _REGISTRIES): self.registries,
+            ("POST", _REGISTRIES): lambda: self.create_registry(query),
+            ("DELETE", _REGISTRIES): lambda: self.delete_registry(query),
             ("POST", "/_emulator/clean"): lambda: self.clean(query),
             ("GET", "/_emulator/requests"): lambda: self.requests(query),
             ("GET", _FEDERATION): self.federation,
@@ -251,6 +258,29 @@ class Admin:
             return 404, {"error": f"nothing is mapped to {query['address']}"}
         self._remove_mapped(before)
         return self.data()
+
+    def registries(self) -> tuple[int, dict[str, Any]]:
+        """Return the registries, with the number of versions of assets in each."""
+        return 200, {"registries": count_shared(self._context)}
+
+    def create_registry(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
+        """Create the registry ``name``, or change its ``description``; 400 if refused."""
+        properties: dict[str, Any] = {"tags": {}, "description": query.get("description")}
+        try:
+            create_registry(self._context, query.get("name", ""), properties)
+        except DomainError as error:
+            return 400, {"error": error.message}
+        return self.registries()
+
+    def delete_registry(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
+        """Delete the registry ``name``; 404 if there is none."""
+        try:
+            found = delete_registry(self._context, query.get("name", ""))
+        except DomainError as error:
+            return 400, {"error": error.message}
+        if not found:
+            return 404, {"error": f"there is no registry {query.get('name', '')}"}
+        return self.registries()
 
     def _remove_mapped(self, folder: Folder | None) -> None:
         """Delete files that were uploaded for an address; files of a user's own stay."""

@@ -25,6 +25,8 @@ from aml_emulator.api.arm import (
     datastores,
     inventory,
     jobs,
+    registries,
+    registry_assets,
     registry_tasks,
     workspaces,
 )
@@ -57,7 +59,7 @@ from aml_emulator.api.versions import check as check_version
 from aml_emulator.context import Context
 from aml_emulator.domain import DomainError, JobService, NotSupportedError, RegistryTasks
 from aml_emulator.identity import Principal, TokenError
-from aml_emulator.network import LOGIN_HOSTS, SERVICE_SUFFIX
+from aml_emulator.network import LOGIN_HOSTS, REGISTRY_SUFFIX, SERVICE_SUFFIX
 
 logger = logging.getLogger(__name__)
 
@@ -86,6 +88,8 @@ class App:
             assets.routes(context),
             jobs.routes(context, job_service),
             inventory.routes(context),
+            registries.routes(context),
+            registry_assets.routes(context),
             history.routes(context),
             artifacts.routes(context),
             mlflow_experiments.routes(context),
@@ -212,7 +216,7 @@ class App:
         general = type(error).body is ServiceError.body
         ids = {"operation": uuid.uuid4().hex, "request": uuid.uuid4().hex[:16]}
         location = self._context.identity.location
-        if host == MANAGEMENT_HOST and general:
+        if (host == MANAGEMENT_HOST or host.endswith(REGISTRY_SUFFIX)) and general:
             body = management_body(error, location=location, details=error.details, **ids)
         elif host.endswith(SERVICE_SUFFIX) and general:
             body = service_body(error, location=location, **ids)

@@ -16,6 +16,7 @@ HISTORY_PAGE = 500
 """How many items a page of run history has."""
 
 USER = "aml-emulator"
+PROVIDER = "Microsoft.MachineLearningServices"
 
 
 def iso(moment: float | None) -> str | None:
@@ -35,7 +36,7 @@ def resource(
 
     Args:
         arm_id: its id; the last segment is its name.
-        type_: its type below ``Microsoft.MachineLearningServices/``, for example ``workspaces/jobs``.
+        type_: its type, for example ``workspaces/jobs``; in a workspace ``Microsoft.MachineLearningServices/`` comes before it.
         created: seconds since the epoch.
         modified: seconds since the epoch.
         more: further fields on the outermost level.
@@ -43,7 +44,7 @@ def resource(
     return {
         "id": arm_id,
         "name": arm_id.rpartition("/")[2],
-        "type": f"Microsoft.MachineLearningServices/{type_}",
+        "type": f"{PROVIDER}/{type_}" if type_.startswith("workspaces") else type_,
         "systemData": {
             "createdAt": iso(created),
             "createdBy": USER,

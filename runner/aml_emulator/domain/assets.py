@@ -12,14 +12,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from aml_emulator.domain.curated import (
+    curated_container,
+    curated_containers,
+    curated_version,
+    curated_versions,
+    is_curated,
+)
 from aml_emulator.domain.environments import conda_of
 from aml_emulator.domain.errors import ConflictError, InvalidError, NotFoundError
 from aml_emulator.domain.limits import check_asset_name
 from aml_emulator.domain.locations import in_datastore
 from aml_emulator.domain.models import delete_model, delete_model_name, locate_model
-from aml_emulator.domain.workspace import Workspace
+from aml_emulator.domain.workspace import Workspace, shelf
 from aml_emulator.schema import ANYTHING, FLAG, OBJECT, TEXT, Fields, MapOf
-from aml_emulator.store import AssetVersion
+from aml_emulator.store import AssetContainer, AssetVersion
 
 ASSET_KINDS: Final = ("environments", "codes", "data", "models")
 
@@ -32,6 +39,7 @@ IMMUTABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "codes": ("codeUri",),
     "data": ("dataUri", "dataType"),
     "models": ("modelUri", "modelType"),
+    "components": ("componentSpec",),
 }
 """The content of a version, by kind: fields that cannot be changed."""
 
@@ -60,6 +68,7 @@ ASSET_VERSIONS: Final = {
     "codes": Fields({**_VERSION, "codeUri": TEXT}, required=("codeUri",)),
     "data": Fields({**_VERSION, "dataUri": TEXT, "dataType": TEXT}, required=("dataUri",)),
     "models": Fields({**_VERSION, "modelUri": TEXT, "modelType": TEXT, "flavors": OBJECT, "jobName": TEXT}),
+    "components": Fields({**_VERSION, "componentSpec": OBJECT}, required=("componentSpec",)),
 }
 """The properties of a version, by kind."""
 
@@ -89,9 +98,41 @@ def known_version(workspace: Workspace, kind: str, name: str, version: str) -> A
         NotFoundError: there is none.
     """
     known = workspace.store.assets.version(kind, name, version)
+    if known is None and kind == "environments" and is_curated(name):
+        known = curated_version(workspace, name, version)
     if known is None:
         raise no_version(kind, name, version)
     return known
+
+
+def container_of(workspace: Workspace, kind: str, name: str) -> AssetContainer | None:
+    """Return the common part of a name in the workspace, or None."""
+    found = workspace.store.assets.container(kind, name)
+    if found is None and kind == "environments" and is_curated(name) and curated_versions(workspace, name):
+        return curated_container(workspace, name)
+    return found
+
+
+def container_properties(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the properties of a name to store, without those of its versions."""
+    return {key: value for key, value in given.items() if key not in ("latestVersion", "nextVersion")}
+
+
+def containers_of(workspace: Workspace, kind: str) -> list[AssetContainer]:
+    """Return the names of assets in the workspace, with those of curated environments."""
+    found = workspace.store.assets.containers(kind)
+    if kind == "environments":
+        names = {one.name.lower() for one in found}
+        found += [
+            one for one in curated_containers(workspace) if is_curated(one.name) and one.name.lower() not in names
+        ]
+    return found
+
+
+def versions_of(workspace: Workspace, kind: str, name: str) -> list[AssetVersion]:
+    """Return the versions of an asset in the workspace, the newest first."""
+    found = workspace.store.assets.versions(kind, name)
+    return curated_versions(workspace, name) if not found and kind == "environments" and is_curated(name) else found
 
 
 def no_container(kind: str, name: str) -> NotFoundError:
@@ -119,19 +160,27 @@ def _no_resource(what: str, code: str, message: str) -> NotFoundError:
 
 
 def put_version(
-    workspace: Workspace, kind: str, name: str, version: str, given: Mapping[str, Any]
+    workspace: Workspace,
+    kind: str,
+    name: str,
+    version: str,
+    given: Mapping[str, Any],
+    *,
+    registry: str | None = None,
 ) -> tuple[AssetVersion, bool]:
     """Create a version of an asset, or change one; return it and whether it is new.
 
     Args:
         kind: ARM's plural.
         given: its properties, of the types of `VERSIONS`.
+        registry: its registry; None for the workspace.
 
     Raises:
         ConflictError: the content of an existing version would change.
         DomainError: the content cannot be read, or does not exist.
     """
-    if workspace.store.assets.container(kind, name) is None:
+    place = shelf(kind, registry)
+    if workspace.store.assets.container(place, name) is None:
         check_asset_name(name)
     _check_content(kind, given)
     properties = dict(given)
@@ -139,22 +188,22 @@ def put_version(
         # Clients send numbers as well (``hash_version``); the service stores and answers text.
         if isinstance(properties.get(field), dict):
             properties[field] = {key: text(value) for key, value in properties[field].items()}
-    if kind == "models":
+    if kind == "models" and registry is None:
         properties |= locate_model(workspace, str(properties.get("modelUri") or ""))
-    if kind == "data":
+    if kind == "data" and registry is None:
         properties["dataUri"] = data_uri(workspace, str(properties["dataUri"]), str(properties.get("dataType")))
     if kind == "environments" and properties.get("condaFile"):
         # The service keeps it as JSON, also if it was written as YAML.
         properties["condaFile"] = json.dumps(conda_of(str(properties["condaFile"])), indent=2)
     # If two requests create one version at the same moment, one of them is refused.
     with workspace.store.transaction():
-        known = workspace.store.assets.version(kind, name, version)
+        known = workspace.store.assets.version(place, name, version)
         if known is not None:
-            _refuse_changes(workspace, known, properties)
+            _refuse_changes(workspace, kind, known, properties)
             properties = {**known.properties, **properties}
         hash_ = (properties.get("properties") or {}).get("hash_sha256")
         stored = workspace.store.assets.put(
-            kind, name, version, properties, hash_=None if hash_ is None else str(hash_)
+            place, name, version, properties, hash_=None if hash_ is None else str(hash_)
         )
     return stored, known is None
 
@@ -215,14 +264,14 @@ def data_uri(workspace: Workspace, uri: str, data_type: str) -> str:
     return workspace.long_uri(place.datastore, f"{place.path}{slash}")
 
 
-def _refuse_changes(workspace: Workspace, known: AssetVersion, properties: Mapping[str, Any]) -> None:
+def _refuse_changes(workspace: Workspace, kind: str, known: AssetVersion, properties: Mapping[str, Any]) -> None:
     stored = dict(known.properties)
     if known.kind == "data":
         # Earlier versions of this service stored the address as it was sent.
         stored["dataUri"] = data_uri(workspace, str(stored.get("dataUri")), str(stored.get("dataType")))
-    changed = [key for key in IMMUTABLE[known.kind] if not _same(key, stored.get(key), properties.get(key))]
+    changed = [key for key in IMMUTABLE[kind] if not _same(key, stored.get(key), properties.get(key))]
     if changed:
         raise ConflictError(
-            f"A version with name {known.name} and version {known.version} exists already in {known.kind}, and its"
+            f"A version with name {known.name} and version {known.version} exists already in {kind}, and its"
             f" {', '.join(changed)} cannot be changed. Use another version."
         )

@@ -13,7 +13,7 @@ from typing import Any
 
 from aml_emulator.domain.errors import DomainError, InvalidError
 from aml_emulator.domain.locations import JobOutput, parse_location
-from aml_emulator.domain.workspace import Workspace
+from aml_emulator.domain.workspace import REGISTRIES, Workspace, shelf
 from aml_emulator.executor import Folder
 from aml_emulator.store import AssetVersion, Run
 
@@ -87,11 +87,17 @@ def choose(workspace: Workspace, *, older_than: float, keep: int) -> Choice:
     now = workspace.clock()
     runs = workspace.store.runs.all()
     versions = [version for kind in ADDRESSES for version in workspace.store.assets.all_versions(kind)]
+    shared = [
+        version
+        for registry in workspace.store.assets.containers(REGISTRIES)
+        for kind in ADDRESSES
+        for version in workspace.store.assets.all_versions(shelf(kind, registry.name))
+    ]
     named = [one for one in versions if one.kind != "codes" and not one.properties.get("isAnonymous")]
     families = _families(runs)
     ended = [family for family in families if all(run.terminal for run in family)]
     ended.sort(key=lambda family: family[0].created, reverse=True)
-    reasons = _reasons(workspace, runs, named)
+    reasons = _reasons(workspace, runs, [*named, *shared])
     going: list[Run] = []
     kept: dict[str, str] = {}
     for family in ended[keep:]:
@@ -111,7 +117,7 @@ def choose(workspace: Workspace, *, older_than: float, keep: int) -> Choice:
     ]
     left = {(one.kind, one.name, one.version) for one in assets}
     remaining = [one for one in versions if (one.kind, one.name, one.version) not in left]
-    used = [folder for one in remaining if (folder := _folder_of(workspace, one)) is not None]
+    used = [folder for one in (*remaining, *shared) if (folder := _folder_of(workspace, one)) is not None]
     return Choice(
         runs=tuple(going),
         kept=kept,
@@ -199,14 +205,19 @@ def _folders_of(workspace: Workspace, run: Run) -> list[Folder]:
 def _folder_of(workspace: Workspace, version: AssetVersion) -> Folder | None:
     """Return an asset's place, None if there is none any more."""
     try:
-        return workspace.folder(str(version.properties.get(ADDRESSES[version.kind]) or ""))
+        return workspace.folder(_address(version))
     except DomainError:
         return None
 
 
+def _address(version: AssetVersion) -> str:
+    # The kind of a registry's asset begins with the registry.
+    return str(version.properties.get(ADDRESSES[version.kind.rpartition("/")[2]]) or "")
+
+
 def _job_of(version: AssetVersion) -> str | None:
     """Return the job whose outputs contain an asset by its address."""
-    return _job_in(str(version.properties.get(ADDRESSES[version.kind]) or ""))
+    return _job_in(_address(version))
 
 
 def _job_in(address: str) -> str | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from aml_emulator.domain.curated import curated_image
 from aml_emulator.domain.errors import InvalidError, NotSupportedError
 from aml_emulator.domain.locations import AssetId, parse_location
 from aml_emulator.domain.workspace import Workspace
@@ -71,13 +72,15 @@ def image_of_environment(workspace: Workspace, environment_id: str) -> JobImage:
         NotFoundError: if it is not there.
         NotSupportedError: one of a registry that no image was named for.
     """
-    curated = _REGISTRY.fullmatch(environment_id) or _CURATED.fullmatch(environment_id)
-    if curated is not None:
-        return JobImage(name=_curated(workspace, curated, environment_id))
+    environment = _shared(workspace, environment_id)
+    if environment is None:
+        curated = _REGISTRY.fullmatch(environment_id) or _CURATED.fullmatch(environment_id)
+        if curated is not None:
+            return JobImage(name=_curated(workspace, curated, environment_id))
     location = parse_location(environment_id, what="The job's environment")
     if not isinstance(location, AssetId) or location.kind not in ("", "environments"):
         raise InvalidError(f"The job's environment is not one: '{environment_id}'")
-    environment = workspace.store.assets.version("environments", location.name, location.version)
+    environment = environment or workspace.store.assets.version("environments", location.name, location.version)
     # The version of an anonymous environment is a hash of 64 digits.
     title = f"{location.name}:{location.version[:12]}"
     if environment is None:
@@ -94,6 +97,14 @@ def image_of_environment(workspace: Workspace, environment_id: str) -> JobImage:
         tag = _tag(workspace, {"image": str(image), "conda": str(conda_file)})
         return JobImage(name=tag, build=BuildSpec(tag=tag, title=title, base=str(image), conda=str(conda_file)))
     return JobImage(name=str(image))
+
+
+def _shared(workspace: Workspace, environment_id: str) -> AssetVersion | None:
+    """Return an environment of a registry that was made here, None for any other."""
+    if _REGISTRY.fullmatch(environment_id) is None:
+        return None
+    location = parse_location(environment_id)
+    return workspace.asset_version(location, "environments") if isinstance(location, AssetId) else None
 
 
 def _from_context(workspace: Workspace, title: str, context: Mapping[str, object], conda: object) -> JobImage:
@@ -123,7 +134,7 @@ def _tag(workspace: Workspace, made_of: Mapping[str, str]) -> str:
 def _curated(workspace: Workspace, named: re.Match[str], environment_id: str) -> str:
     """Return the local image that plays a curated environment."""
     name, version = str(named["name"]), named["version"]
-    image = workspace.environments.image_of(name, version)
+    image = curated_image(workspace, name, version)
     if image is not None:
         return image
     example = f"{name.rpartition('-')[0] or name}*" if "-" in name else name

@@ -20,6 +20,10 @@ _ASSET = re.compile(
     r"//locations/[^/]+/workspaces/[^/]+/)(data|models|codes|environments)/([^/]+)/versions/([^/]+)",
     re.IGNORECASE,
 )
+_SHARED = re.compile(
+    r"azureml://registries/([^/]+)/(data|models|codes|environments|components)/([^/]+)/(?:versions|labels)/([^/]+)",
+    re.IGNORECASE,
+)
 _SHORT = re.compile(r"azureml:([^/:]+):([^/:]+)")
 _ARTIFACT = re.compile(r"azureml://artifacts/([^/]+)/([^/]+)/(.+)", re.IGNORECASE)
 _TRACKING = re.compile(r"azureml://[^/]+/mlflow/.*/experiments/[^/]+/runs/([^/]+)/artifacts(?:/(.*))?", re.IGNORECASE)
@@ -48,11 +52,17 @@ class JobOutput:
 
 @dataclass(frozen=True, kw_only=True)
 class AssetId:
-    """A version of an asset; *kind* is ARM's plural, or empty if the form has none."""
+    """A version of an asset, in the workspace or in a registry.
+
+    Attributes:
+        kind: ARM's plural, or empty if the form has none.
+        version: it, or a label.
+    """
 
     kind: str
     name: str
     version: str
+    registry: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +87,9 @@ def parse_location(uri: str, *, what: str = "") -> Location:
         return JobOutput(job=match.group(1), output=None, path=_clean(match.group(2)))
     if match := _ASSET.fullmatch(uri):
         return AssetId(kind=match.group(1).lower(), name=match.group(2), version=match.group(3))
+    if match := _SHARED.fullmatch(uri):
+        registry, kind, name, version = match.groups()
+        return AssetId(kind=kind.lower(), name=name, version=version, registry=registry)
     if match := _JOB.fullmatch(uri):
         output = match.group(2)
         path = _clean(match.group(3) or match.group(4))

@@ -20,10 +20,21 @@ from aml_emulator.domain.locations import (
 from aml_emulator.domain.vm_sizes import DEFAULT_QUOTAS, Quotas
 from aml_emulator.executor import Fleet, Folder
 from aml_emulator.identity import Identity, Tokens
-from aml_emulator.store import Blobs, Datastore, Run, Store
+from aml_emulator.store import AssetVersion, Blobs, Datastore, Run, Store
 
 MOST_HOPS = 10
 """How many assets may refer to one another until files are reached. Clients make one such step."""
+
+LATEST = "latest"
+"""The label of the newest version of an asset."""
+
+REGISTRIES = "registries"
+"""The kind under which registries are stored."""
+
+
+def shelf(kind: str, registry: str | None) -> str:
+    """Return the kind under which a registry's or the workspace's assets are stored."""
+    return kind if registry is None else f"{REGISTRIES}/{registry}/{kind}"
 
 
 class ShownStates:
@@ -202,10 +213,22 @@ class Workspace:
         for kind, key in (("data", "dataUri"), ("models", "modelUri"), ("codes", "codeUri")):
             if asset.kind not in ("", kind):
                 continue
-            version = self.store.assets.version(kind, asset.name, asset.version)
+            version = self.asset_version(asset, kind)
             if version is not None and version.properties.get(key):
                 return self.folder(str(version.properties[key]), hops=hops + 1)
         raise NotFoundError(f"{asset.kind or 'asset'} '{asset.name}', version '{asset.version}'")
+
+    def asset_version(self, asset: AssetId, kind: str) -> AssetVersion | None:
+        """Return a version of an asset of that kind, None if there is none."""
+        place = kind
+        if asset.registry is not None:
+            registries = self.store.assets.containers(REGISTRIES)
+            names = (one.name for one in registries if one.name.lower() == asset.registry.lower())
+            place = shelf(kind, next(names, asset.registry))
+        if asset.version.lower() == LATEST and asset.registry is not None:
+            versions = self.store.assets.versions(place, asset.name)
+            return next((one for one in versions if not one.properties.get("isArchived")), None)
+        return self.store.assets.version(place, asset.name, asset.version)
 
     def address(self, folder: Folder) -> str:
         """Return the address of a place: in its datastore, if there is one, else its URL."""

@@ -9,6 +9,7 @@ from aml_emulator.network.fault_injection import Faults as Faults
 from aml_emulator.network.fault_injection import Rule as Rule
 from aml_emulator.network.fault_injection import linger as linger
 from aml_emulator.network.hosts import LOGIN_HOSTS as LOGIN_HOSTS
+from aml_emulator.network.hosts import REGISTRY_SUFFIX as REGISTRY_SUFFIX
 from aml_emulator.network.hosts import SERVICE_SUFFIX as SERVICE_SUFFIX
 from aml_emulator.network.hosts import Destination as Destination
 from aml_emulator.network.hosts import decide as decide

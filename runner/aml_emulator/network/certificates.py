@@ -30,6 +30,7 @@ SERVER_NAMES = (
     "ml.azure.com",
     "*.api.azureml.ms",
     "api.azureml.ms",
+    "*.experiments.azureml.net",
     "*.blob.core.windows.net",
     "*.azurecr.io",
     "localhost",

@@ -12,6 +12,8 @@ LOGIN_HOSTS = frozenset({"login.microsoftonline.com", "login.windows.net", "sts.
 
 SERVICE_HOSTS = frozenset({"management.azure.com", "ml.azure.com", "api.azureml.ms"}) | LOGIN_HOSTS
 SERVICE_SUFFIX = ".api.azureml.ms"
+REGISTRY_SUFFIX = ".experiments.azureml.net"
+"""The end of the hosts that answer for registries, ``cert-REGION`` before it: azure-ai-ml 1.35, ``_utils/_registry_utils.py``."""
 
 CLOUD_DOMAINS = (
     "azure.com",
@@ -71,7 +73,7 @@ def decide(host: str, *, blob_host: str, login_server: str) -> Decision:
         host: a DNS name or an address, without a port; case and a trailing dot do not matter.
     """
     name = host.strip("[]").rstrip(".").lower()
-    if name in SERVICE_HOSTS or name.endswith(SERVICE_SUFFIX):
+    if name in SERVICE_HOSTS or name.endswith((SERVICE_SUFFIX, REGISTRY_SUFFIX)):
         return Decision(destination=Destination.SERVICE)
     if name == blob_host:
         return Decision(destination=Destination.BLOB)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from aml_emulator.store.assets import AssetContainer as AssetContainer
 from aml_emulator.store.assets import AssetVersion as AssetVersion
 from aml_emulator.store.assets import Compute as Compute
+from aml_emulator.store.assets import next_number as next_number
 from aml_emulator.store.blobs import Blobs as Blobs
 from aml_emulator.store.browse import LARGEST as LARGEST
 from aml_emulator.store.browse import MetricSummary as MetricSummary

@@ -6,7 +6,7 @@ import json
 import sqlite3
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,8 +117,7 @@ class AssetStore:
 
     def next_version(self, kind: str, name: str) -> str:
         """Return one more than the highest version that is a number, or ``1``."""
-        numbers = [int(item.version) for item in self.versions(kind, name) if item.version.isdecimal()]
-        return str(max(numbers, default=0) + 1)
+        return next_number(self.versions(kind, name))
 
     def delete_version(self, kind: str, name: str, version: str) -> bool:
         """Delete one version; returns whether it was there."""
@@ -181,6 +180,12 @@ class AssetStore:
         """Return kind, target and time of creation of an operation, or None."""
         row = self._db.row("SELECT kind, target, created FROM operations WHERE id = ?", (operation_id,))
         return None if row is None else (str(row["kind"]), str(row["target"]), float(row["created"]))
+
+
+def next_number(versions: Iterable[AssetVersion]) -> str:
+    """Return one more than the highest of these versions that is a number, or ``1``."""
+    numbers = [int(item.version) for item in versions if item.version.isdecimal()]
+    return str(max(numbers, default=0) + 1)
 
 
 def _container(row: sqlite3.Row) -> AssetContainer:

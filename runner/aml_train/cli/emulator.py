@@ -14,6 +14,7 @@ from urllib.parse import quote, urlsplit
 
 import click
 
+from aml_train.cli.emulator_registry import registry
 from aml_train.cli.emulator_request import ask_emulator, emulator_settings, running_emulator
 from aml_train.cli.result import json_option, print_result_line
 
@@ -424,6 +425,9 @@ def data_list() -> None:
 def data_remove(address: str) -> None:
     """Remove ADDRESS from the list, and delete its copy."""
     click.echo(json.dumps(ask_emulator("data", {"address": address}, method="DELETE")["data"], indent=2))
+
+
+emulator.add_command(registry)
 
 
 def _images_by_pattern(texts: Sequence[str]) -> dict[str, str]:

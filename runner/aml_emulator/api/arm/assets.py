@@ -12,15 +12,19 @@ from aml_emulator.domain import (
     ASSET_CONTAINER,
     ASSET_KINDS,
     ASSET_VERSIONS,
+    container_of,
+    container_properties,
+    containers_of,
     delete_asset,
     delete_version,
     known_version,
     no_container,
     put_version,
     start_upload,
+    versions_of,
 )
 from aml_emulator.schema import WORD, Fields
-from aml_emulator.store import AssetContainer, AssetVersion
+from aml_emulator.store import AssetContainer, AssetVersion, next_number
 
 MAX_PAGE = 100
 _UNSET = {"autoDeleteSetting": None, "intellectualProperty": None, "stage": None}
@@ -61,27 +65,25 @@ class Assets:
 
     def containers(self, call: Call) -> dict[str, Any]:
         """Return the names there are."""
-        items = [
-            item for item in self._context.store.assets.containers(self._kind) if _visible(call, item.properties)
-        ]
+        items = [item for item in self._all_containers(call) if _visible(call, item.properties)]
         shown, following = _shown(call, items)
-        return page(call, [self._container_view(item) for item in shown], following)
+        return page(call, [self._container_view(call, item) for item in shown], following)
 
     def container(self, call: Call) -> dict[str, Any]:
         """Return what is common to all versions of a name."""
-        container = self._context.store.assets.container(self._kind, call.params["name"])
-        if container is None:
-            raise no_container(self._kind, call.params["name"])
-        return self._container_view(container)
+        name = call.params["name"]
+        found = self._container_of(call, name)
+        if found is None:
+            raise no_container(self._kind, name)
+        return self._container_view(call, found)
 
     def put_container(self, call: Call) -> Reply:
         """Create or change what is common to all versions of a name."""
         name = call.params["name"]
         new = self._context.store.assets.container(self._kind, name) is None
         given = call.json(Fields({"properties": ASSET_CONTAINER})).get("properties") or {}
-        kept = {key: value for key, value in given.items() if key not in ("latestVersion", "nextVersion")}
-        container = self._context.store.assets.put_container(self._kind, name, kept)
-        return created(call, self._container_view(container), new=new)
+        container = self._context.store.assets.put_container(self._kind, name, container_properties(given))
+        return created(call, self._container_view(call, container), new=new)
 
     def delete_container(self, call: Call) -> Reply:
         """Delete a name with all its versions; their blobs stay."""
@@ -89,12 +91,11 @@ class Assets:
 
     def versions(self, call: Call) -> dict[str, Any]:
         """Return versions of a name, newest first, or all that a ``hash`` identifies."""
-        store = self._context.store.assets
         if call.query.get("hash"):
-            items = store.by_hash(self._kind, call.query["hash"])
+            items = self._context.store.assets.by_hash(self._kind, call.query["hash"])
         else:
             items = [
-                item for item in store.versions(self._kind, call.params["name"]) if _visible(call, item.properties)
+                item for item in self._all_versions(call, call.params["name"]) if _visible(call, item.properties)
             ]
         if call.query.get("stage"):
             items = [item for item in items if item.stage == call.query["stage"]]
@@ -102,11 +103,11 @@ class Assets:
             items = [item for item in items if item.version == call.query["version"]]
         shown, following = _shown(call, items)
         # A client that asks for the newest one alone is not sent on to the next page.
-        return page(call, [self._view(item) for item in shown], None if "$top" in call.query else following)
+        return page(call, [self._view(call, item) for item in shown], None if "$top" in call.query else following)
 
     def version(self, call: Call) -> dict[str, Any]:
         """Return one version."""
-        return self._view(self._known(call))
+        return self._view(call, self._known(call))
 
     def put(self, call: Call) -> Reply:
         """Create a version, or change its tags and description."""
@@ -115,7 +116,7 @@ class Assets:
             self._context, self._kind, call.params["name"], call.params["version"], call.json(shape)["properties"]
         )
         # Recorded: a change of an environment is answered like its creation.
-        return created(call, self._view(stored), new=new or self._kind == "environments")
+        return created(call, self._view(call, stored), new=new or self._kind == "environments")
 
     def delete(self, call: Call) -> Reply:
         """Delete one version; its blobs stay."""
@@ -142,14 +143,35 @@ class Assets:
     def _known(self, call: Call) -> AssetVersion:
         return known_version(self._context, self._kind, call.params["name"], call.params["version"])
 
-    def _container_view(self, container: AssetContainer) -> dict[str, Any]:
-        store = self._context.store.assets
-        versions = store.versions(self._kind, container.name)
+    def _all_containers(self, call: Call) -> Sequence[AssetContainer]:
+        del call
+        return containers_of(self._context, self._kind)
+
+    def _container_of(self, call: Call, name: str) -> AssetContainer | None:
+        del call
+        return container_of(self._context, self._kind, name)
+
+    def _all_versions(self, call: Call, name: str) -> Sequence[AssetVersion]:
+        del call
+        return versions_of(self._context, self._kind, name)
+
+    def _place(self, call: Call) -> tuple[str, str, str]:
+        """Return the beginning of an asset's id, and the types of names and versions."""
+        del call
+        return (
+            self._context.identity.workspace_arm_id,
+            f"workspaces/{self._kind}",
+            f"workspaces/{self._kind}/versions",
+        )
+
+    def _container_view(self, call: Call, container: AssetContainer) -> dict[str, Any]:
+        versions = self._all_versions(call, container.name)
+        place, type_, _ = self._place(call)
         # An archived version is no latest one while there is another.
         latest = next((one for one in versions if not one.properties.get("isArchived")), None)
         return resource(
-            f"{self._context.identity.workspace_arm_id}/{self._kind}/{container.name}",
-            f"workspaces/{self._kind}",
+            f"{place}/{self._kind}/{container.name}",
+            type_,
             {
                 "description": None,
                 "tags": {},
@@ -157,14 +179,15 @@ class Assets:
                 "isArchived": False,
                 **container.properties,
                 "latestVersion": latest.version if latest else None,
-                "nextVersion": store.next_version(self._kind, container.name),
+                "nextVersion": next_number(versions),
                 **({"dataType": versions[0].properties.get("dataType")} if self._kind == "data" and versions else {}),
             },
             created=container.created,
             modified=container.modified,
         )
 
-    def _view(self, version: AssetVersion) -> dict[str, Any]:
+    def _view(self, call: Call, version: AssetVersion) -> dict[str, Any]:
+        place, _, type_ = self._place(call)
         own: dict[str, Any] = {}
         if self._kind == "models":
             own = {"flavors": {}, "jobName": None}
@@ -173,8 +196,8 @@ class Assets:
         if self._kind != "codes":
             own |= _UNSET
         return resource(
-            f"{self._context.identity.workspace_arm_id}/{self._kind}/{version.name}/versions/{version.version}",
-            f"workspaces/{self._kind}/versions",
+            f"{place}/{self._kind}/{version.name}/versions/{version.version}",
+            type_,
             {
                 "description": None,
                 "tags": {},

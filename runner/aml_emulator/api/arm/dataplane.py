@@ -31,7 +31,7 @@ class DataPlane(Answers):
             if not isinstance(asset, AssetId):
                 raise InvalidError(f"'{asset_id}' is not the id of an asset")
             kind = asset.kind or "data"
-            version = self._context.store.assets.version(kind, asset.name, asset.version)
+            version = self._context.asset_version(asset, kind)
             if version is not None:
                 uri = self._context.datastore_uri(self._context.folder(str(asset_id)))
                 values[asset_id] = {"uri": uri, "type": version.properties.get("dataType")}

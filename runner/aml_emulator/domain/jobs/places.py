@@ -74,7 +74,7 @@ def _source(workspace: Workspace, uri: str) -> str:
     for kind, key in _ASSET_URIS.items():
         if location.kind not in ("", kind):
             continue
-        version = workspace.store.assets.version(kind, location.name, location.version)
+        version = workspace.asset_version(location, kind)
         if version is not None and version.properties.get(key):
             return str(version.properties[key])
     raise NotFoundError(f"{location.kind or 'asset'} '{location.name}', version '{location.version}'")

@@ -1,0 +1,181 @@
+"""Registries as resources, and the discovery by which clients find their hosts.
+
+Shapes are those of azure-sdk-for-python, sdk/ml/azure-ai-ml/tests/recordings/registry/e2etests, test_registry_operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from aml_emulator.api.errors import resource_not_found
+from aml_emulator.api.routing import Answers, Call, Reply, Route
+from aml_emulator.api.shapes import PROVIDER, iso, page
+from aml_emulator.context import Context
+from aml_emulator.domain import (
+    Registry,
+    all_registries,
+    create_registry,
+    delete_registry,
+    find_registry,
+    known_registry,
+)
+from aml_emulator.network import REGISTRY_SUFFIX
+from aml_emulator.schema import OBJECT, TEXT, WORDS, Fields
+
+_OPERATION: Final = "registry"
+_BODY = Fields({"location": TEXT, "tags": WORDS, "identity": OBJECT, "properties": OBJECT})
+
+
+def routes(context: Context) -> Sequence[Route]:
+    """Return the routes of registries."""
+    registries = Registries(context)
+    group = f"/subscriptions/{{sub}}/resourceGroups/{{rg}}/providers/{PROVIDER}/registries"
+    subscription = f"/subscriptions/{{sub}}/providers/{PROVIDER}"
+    return (
+        Route(
+            method="GET", path="/registrymanagement/v1.0/registries/{registry}/discovery", handler=registries.discover
+        ),
+        Route(method="GET", path=group, handler=registries.list),
+        Route(method="GET", path=f"{subscription}/registries", handler=registries.list),
+        Route(method="GET", path=f"{group}/{{registry}}", handler=registries.get),
+        Route(method="PUT", path=f"{group}/{{registry}}", handler=registries.put),
+        Route(method="DELETE", path=f"{group}/{{registry}}", handler=registries.delete),
+        Route(
+            method="GET",
+            path=f"{subscription}/locations/{{location}}/registryOperationsStatus/{{id}}",
+            handler=registries.status,
+        ),
+    )
+
+
+class Registries(Answers):
+    """Answers for registries."""
+
+    def discover(self, call: Call) -> dict[str, Any]:
+        """Return where a registry's services are: at one host, in one region."""
+        registry = known_registry(self._context, call.params["registry"])
+        identity = self._context.identity
+        return {
+            "registryId": registry.id,
+            "registryName": registry.name,
+            "tenantId": identity.tenant_id,
+            "primaryRegion": identity.location,
+            "regions": [identity.location],
+            "subscriptionId": identity.subscription_id,
+            "resourceGroup": identity.resource_group,
+            "workspaceName": None,
+            "primaryRegionResourceProviderUri": f"https://cert-{identity.location}{REGISTRY_SUFFIX}/",
+            "registryFqdns": {
+                identity.location: {"uri": f"https://{registry.id}.registry.{identity.location}.api.azureml.ms"}
+            },
+        }
+
+    def list(self, call: Call) -> dict[str, Any]:
+        """Return the registries; that of Microsoft is in no subscription."""
+        own = [one for one in all_registries(self._context) if not one.curated]
+        return page(call, [self._view(one) for one in own], None)
+
+    def get(self, call: Call) -> dict[str, Any]:
+        """Return one registry."""
+        return self._view(self._known(call))
+
+    def put(self, call: Call) -> Reply:
+        """Create a registry, or change its tags; an operation that has ended."""
+        given = call.json(_BODY)
+        properties = {
+            "tags": given.get("tags") or {},
+            "description": (given.get("properties") or {}).get("description"),
+        }
+        registry, _ = create_registry(self._context, call.params["registry"], properties)
+        return self._started(call, registry)
+
+    def delete(self, call: Call) -> Reply:
+        """Delete a registry with its assets; an operation that has ended."""
+        registry = self._known(call)
+        delete_registry(self._context, registry.name)
+        return self._started(call, registry)
+
+    def status(self, call: Call) -> dict[str, Any]:
+        """Return the state of an operation on a registry: it has succeeded."""
+        known = self._context.store.assets.operation(call.params["id"])
+        if known is None or known[0] != _OPERATION:
+            raise resource_not_found(f"registryOperationsStatus/{call.params['id']}")
+        return {"status": "Succeeded"}
+
+    def _known(self, call: Call) -> Registry:
+        found = find_registry(self._context, call.params["registry"])
+        if found is None or found.curated:
+            raise resource_not_found(f"{PROVIDER}/registries/{call.params['registry']}")
+        return found
+
+    def _started(self, call: Call, registry: Registry) -> Reply:
+        operation = self._context.store.assets.start_operation(_OPERATION, registry.name)
+        version = call.query.get("api-version", "")
+        address = (
+            f"https://{call.host}{self._context.identity.location_id}/registryOperationsStatus/{operation}"
+            f"?api-version={version}&type="
+        )
+        return Reply(
+            status=202, headers={"Azure-AsyncOperation": f"{address}async", "Location": f"{address}location"}
+        )
+
+    def _view(self, registry: Registry) -> dict[str, Any]:
+        identity = self._context.identity
+        arm_id = f"{identity.resource_group_id}/providers/{PROVIDER}/registries/{registry.name}"
+        group = f"/subscriptions/{identity.subscription_id}/resourceGroups/azureml-rg-{registry.name}_{registry.id}"
+        storage = (
+            f"{identity.resource_group_id}/providers/Microsoft.Storage/storageAccounts/{identity.storage_account}"
+        )
+        name = identity.login_server.partition(".")[0]
+        images = f"{identity.resource_group_id}/providers/Microsoft.ContainerRegistry/registries/{name}"
+        tags = dict(registry.properties.get("tags") or {})
+        return {
+            "id": arm_id,
+            "name": registry.name,
+            "type": f"{PROVIDER}/registries",
+            "location": identity.location,
+            "tags": tags,
+            "identity": {
+                "type": "SystemAssigned",
+                "principalId": identity.object_id,
+                "tenantId": identity.tenant_id,
+            },
+            "properties": {
+                "description": registry.properties.get("description"),
+                "regionDetails": [
+                    {
+                        "location": identity.location,
+                        "storageAccountDetails": [
+                            {
+                                "userCreatedStorageAccount": None,
+                                "systemCreatedStorageAccount": {
+                                    "storageAccountName": identity.storage_account,
+                                    "storageAccountType": "standard_lrs",
+                                    "storageAccountHnsEnabled": False,
+                                    "armResourceId": {"resourceId": storage},
+                                },
+                            }
+                        ],
+                        "acrDetails": [
+                            {
+                                "userCreatedAcrAccount": None,
+                                "systemCreatedAcrAccount": {
+                                    "acrAccountName": name,
+                                    "acrAccountSku": "Premium",
+                                    "armResourceId": {"resourceId": images},
+                                },
+                            }
+                        ],
+                    }
+                ],
+                "intellectualPropertyPublisher": None,
+                "publicNetworkAccess": "Enabled",
+                "discoveryUrl": f"https://{identity.api_host}/registrymanagement/v1.0/registries/{registry.name}/discovery",
+                "managedResourceGroup": {"resourceId": group},
+                "managedResourceGroupTags": tags,
+                "mlFlowRegistryUri": f"azureml://{identity.api_host}/mlflow/v1.0{arm_id}",
+                "creationTime": iso(registry.created),
+            },
+            "systemData": None,
+        }

@@ -1,0 +1,208 @@
+"""Registries: Microsoft's with curated environments, and others with assets of all kinds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import anyio
+import pytest
+
+from aml_emulator.api.admin import Admin
+from aml_emulator.domain import clean_workspace
+from tests.unit.emulator.memory_service import StoredBlobs
+from tests.unit.emulator.parts import IDENTITY, WS, Answer, Service
+
+GROUP = f"{IDENTITY.resource_group_id}/providers/Microsoft.MachineLearningServices"
+HOST = f"cert-{IDENTITY.location}.experiments.azureml.net"
+BLOBS = f"https://{IDENTITY.blob_host}/uploads"
+
+
+@pytest.fixture
+def emulator() -> Iterator[Service]:
+    service = Service(blobs=StoredBlobs())
+    assert admin(service, "POST", "registries?name=Shared&description=ours")[0] == 200
+    yield service
+    service.close()
+
+
+def admin(service: Service, method: str, path: str) -> tuple[int, Any]:
+    made = Admin(
+        context=service.services, jobs=service.jobs, version="1", ca_pem="", registry_engine_name="", max_jobs=1,
+        children_alive=lambda: True,
+    )  # fmt: skip
+    status, body = anyio.run(made.answer, method, f"/_emulator/{path}")
+    return status, json.loads(body)
+
+
+def shared(service: Service, method: str, path: str, body: Any = None, registry: str = "shared") -> Answer:
+    """Send a request to a registry, as azure-ai-ml does."""
+    return service.call(method, f"/mferp/managementfrontend{GROUP}/registries/{registry}/{path}", body, host=HOST)
+
+
+def put(service: Service, kind: str, name: str, version: str = "1", **properties: Any) -> Answer:
+    return shared(service, "PUT", f"{kind}/{name}/versions/{version}", {"properties": properties})
+
+
+def test_a_registry_is_found_by_discovery(emulator: Service) -> None:
+    found = emulator.call("GET", "/registrymanagement/v1.0/registries/shared/discovery", host="eastus.api.azureml.ms")
+    assert found.json["registryName"] == "Shared"
+    assert found.json["primaryRegionResourceProviderUri"] == f"https://{HOST}/"
+    assert list(found.json["registryFqdns"]) == ["eastus"]
+    answer = emulator.call("GET", "/registrymanagement/v1.0/registries/none/discovery", host="eastus.api.azureml.ms")
+    assert answer.status == 404
+    assert "There are: azureml, Shared." in answer.json["error"]["message"]
+
+
+def test_creating_a_version_is_an_operation_that_ends(emulator: Service) -> None:
+    begun = put(emulator, "data", "d", dataUri=f"{BLOBS}/d", dataType="uri_folder")
+    assert (begun.status, begun.body) == (202, b"null")
+    host, _, path = begun.headers["Location"].removeprefix("https://").partition("/")
+    ended = emulator.call("GET", f"/{path}", host=host)
+    assert ended.json == {"assetId": "azureml://registries/Shared/data/d/versions/1"}
+    shown = shared(emulator, "GET", "data/d/versions/1").json
+    assert (shown["id"], shown["name"], shown["type"]) == (
+        "azureml://registries/Shared/data/d/versions/1",
+        "1",
+        "data",
+    )
+    assert shown["properties"]["dataUri"] == f"{BLOBS}/d"
+    container = shared(emulator, "GET", "data/d").json["properties"]
+    assert (container["latestVersion"], container["nextVersion"], container["dataType"]) == ("1", "2", "uri_folder")
+    assert emulator.call("GET", f"{WS}/data/d/versions/1").status == 404
+
+
+def test_the_result_of_a_models_operation_is_the_model(emulator: Service) -> None:
+    begun = put(emulator, "models", "m", modelUri=f"{BLOBS}/m", modelType="custom_model")
+    host, _, path = begun.headers["Location"].removeprefix("https://").partition("/")
+    assert emulator.call("GET", f"/{path}", host=host).json["properties"]["modelUri"] == f"{BLOBS}/m"
+
+
+def test_the_content_of_a_version_never_changes(emulator: Service) -> None:
+    assert put(emulator, "components", "c", componentSpec={"command": "x"}).status == 202
+    assert put(emulator, "components", "c", componentSpec={"command": "x"}, tags={"a": "b"}).status == 202
+    assert put(emulator, "components", "c", componentSpec={"command": "y"}).status == 409
+    assert shared(emulator, "GET", "components/c/versions/1").json["properties"]["tags"] == {"a": "b"}
+    assert put(emulator, "components", "d").status == 400
+
+
+def test_files_are_uploaded_and_read_by_signed_addresses(emulator: Service) -> None:
+    asset = {"assetId": "azureml://registries/shared/models/m/versions/1"}
+    upload = shared(emulator, "PUT", "tempdatarefs/m/versions/1", asset).json
+    container = upload["blobReferenceForConsumption"]["blobUri"]
+    assert "sp=rcwl" in upload["blobReferenceForConsumption"]["credential"]["sasUri"]
+    put(emulator, "models", "m", modelUri=f"{container}/m", modelType="custom_model")
+    assert shared(emulator, "PUT", "tempdatarefs/m/versions/1", asset).status == 409
+    read = shared(emulator, "POST", "datarefs/m/versions/1", {**asset, "blobUri": f"{container}/m"}).json
+    credential = read["blobReferenceForConsumption"]["credential"]
+    assert credential["sasUri"].startswith(f"{container}?")
+    assert "sp=rl&" in credential["sasUri"]
+    strange = {"assetId": asset["assetId"], "blobUri": "https://other.blob.core.windows.net/x/y"}
+    assert shared(emulator, "POST", "datarefs/m/versions/1", strange).status == 400
+    assert shared(emulator, "PUT", "tempdatarefs/m/versions/1", {"assetId": "m"}).status == 404
+
+
+def test_a_shared_asset_outlives_the_jobs_and_assets_of_the_workspace(emulator: Service) -> None:
+    emulator.submit("job-1")
+    emulator.store.runs.finish("job-1", "Completed")
+    uri = "azureml://jobs/job-1/outputs/artifacts/paths/m"
+    emulator.store.assets.put("models", "mine", "1", {"modelUri": uri, "modelType": "custom_model"})
+    source = f"azureml://locations/eastus/workspaces/{IDENTITY.workspace_id}/models/mine/versions/1"
+    body = {"properties": {"referenceType": "Id", "destinationName": "theirs", "sourceAssetId": source}}
+    assert shared(emulator, "POST", "import", body).status == 202
+    assert shared(emulator, "POST", "import", body).status == 409
+    emulator.store.assets.delete("models", "mine")
+    cleaned = clean_workspace(emulator.services, older_than=-1, keep=0, dry_run=False)
+    assert cleaned["kept"] == {"job-1": "registries/Shared/model theirs:1 is in its outputs"}
+    shown = shared(emulator, "GET", "models/theirs/versions/1").json["properties"]
+    assert shown["modelUri"].endswith("ExperimentRun/dcid.job-1/m")
+
+
+def test_jobs_use_assets_of_registries(emulator: Service) -> None:
+    put(emulator, "environments", "e", "5", image="shared:5")
+    put(emulator, "data", "d", dataUri=f"{BLOBS}/d", dataType="uri_folder")
+    base = "azureml://registries/shared"
+    data = {"jobInputType": "uri_folder", "uri": f"{base}/data/d/labels/latest"}
+    answer = emulator.submit("job", environmentId=f"{base}/environments/e/labels/latest", inputs={"data": data})
+    assert answer.status == 201
+    spec = emulator.runner.submitted[0]
+    assert spec.inputs[0].location is not None
+    assert (spec.image, spec.inputs[0].location.container, spec.inputs[0].location.prefix) == (
+        "shared:5",
+        "uploads",
+        "d",
+    )
+    missing = emulator.submit("other", environmentId=f"{base}/environments/none/versions/1")
+    assert missing.status == 501
+
+
+def test_curated_environments_are_those_that_an_image_plays(emulator: Service) -> None:
+    names = emulator.services.environments
+    for pattern, image in (("sklearn-1.5:30", "s:30"), ("sklearn-1.5:4", "s:4"), ("AzureML-acpt-*", "acpt:1")):
+        names.name(pattern, image)
+    listed = shared(emulator, "GET", "environments", registry="azureml").json["value"]
+    assert [one["name"] for one in listed] == ["AzureML-acpt-pytorch-2.8-cuda12.6", "sklearn-1.5"]
+    versions = shared(emulator, "GET", "environments/sklearn-1.5/versions", registry="azureml").json["value"]
+    assert [(one["name"], one["properties"]["image"]) for one in versions] == [("30", "s:30"), ("4", "s:4")]
+    assert versions[0]["properties"]["environmentType"] == "Curated"
+    assert shared(emulator, "GET", "environments/sklearn-1.5/versions/7", registry="azureml").status == 404
+    assert shared(emulator, "GET", "environments/other", registry="azureml").status == 404
+    assert shared(emulator, "GET", "models", registry="azureml").json["value"] == []
+    job = emulator.submit("job", environmentId="azureml://registries/azureml/environments/sklearn-1.5/labels/latest")
+    assert job.status == 201
+    assert emulator.runner.submitted[0].image == "s:30"
+
+
+def test_a_workspace_shows_its_curated_environments(emulator: Service) -> None:
+    emulator.services.environments.name("AzureML-acpt-*", "acpt:1")
+    own = emulator.environment("own")
+    assert own.endswith("/own/versions/1")
+    listed = emulator.call("GET", f"{WS}/environments").json["value"]
+    assert [one["name"] for one in listed] == ["own", "AzureML-acpt-pytorch-2.8-cuda12.6"]
+    base = f"{WS}/environments/AzureML-acpt-pytorch-2.8-cuda12.6"
+    assert emulator.call("GET", base).json["properties"]["latestVersion"] == "1"
+    shown = emulator.call("GET", f"{base}/versions/12").json
+    assert (shown["id"], shown["properties"]["image"]) == (f"{base}/versions/12", "acpt:1")
+    assert [one["name"] for one in emulator.call("GET", f"{base}/versions").json["value"]] == ["1"]
+    assert emulator.call("GET", f"{WS}/environments/AzureML-none/versions/1").status == 404
+
+
+def test_the_registry_of_microsoft_cannot_be_changed(emulator: Service) -> None:
+    for answer in (
+        put_into_azureml(emulator),
+        shared(emulator, "PUT", "environments/e", {"properties": {}}, registry="azureml"),
+        emulator.call("PUT", f"{GROUP}/registries/AzureML", {"location": "eastus"}),
+    ):
+        assert answer.status == 400
+        assert "The registry 'azureml' is Microsoft's and cannot be changed." in answer.json["error"]["message"]
+    assert admin(emulator, "DELETE", "registries?name=azureml")[0] == 400
+
+
+def put_into_azureml(service: Service) -> Answer:
+    return shared(service, "PUT", "environments/e/versions/1", {"properties": {"image": "x:1"}}, registry="azureml")
+
+
+def test_registries_are_resources(emulator: Service) -> None:
+    begun = emulator.call("PUT", f"{GROUP}/registries/second", {"location": "eastus", "tags": {"a": "b"}})
+    assert begun.status == 202
+    path = begun.headers["Azure-AsyncOperation"].removeprefix("https://management.azure.com")
+    assert emulator.call("GET", path).json == {"status": "Succeeded"}
+    shown = emulator.call("GET", f"{GROUP}/registries/second").json
+    assert (shown["name"], shown["tags"]) == ("second", {"a": "b"})
+    assert shown["properties"]["discoveryUrl"].endswith("/registrymanagement/v1.0/registries/second/discovery")
+    listed = emulator.call("GET", f"{GROUP}/registries").json["value"]
+    assert [one["name"] for one in listed] == ["Shared", "second"]
+    assert emulator.call("DELETE", f"{GROUP}/registries/second").status == 202
+    assert emulator.call("GET", f"{GROUP}/registries/second").status == 404
+    assert emulator.call("GET", f"{GROUP}/registries/azureml").status == 404
+
+
+def test_a_deleted_registry_loses_its_assets(emulator: Service) -> None:
+    put(emulator, "environments", "e", image="x:1")
+    assert admin(emulator, "GET", "registries") == (200, {"registries": {"azureml": 0, "Shared": 1}})
+    assert admin(emulator, "DELETE", "registries?name=shared") == (200, {"registries": {"azureml": 0}})
+    assert admin(emulator, "DELETE", "registries?name=shared")[0] == 404
+    assert admin(emulator, "POST", "registries?name=x")[0] == 400
+    admin(emulator, "POST", "registries?name=Shared")
+    assert shared(emulator, "GET", "environments").json["value"] == []
