@@ -30,8 +30,9 @@ from aml_emulator.api.arm import (
     registry_tasks,
     workspaces,
 )
-from aml_emulator.api.error_bodies import management_body, service_body
+from aml_emulator.api.error_bodies import OF_MANAGEMENT, management_body, service_body
 from aml_emulator.api.errors import (
+    HistoryError,
     ServiceError,
     error_code,
     mlflow_error,
@@ -216,14 +217,15 @@ class App:
         general = type(error).body is ServiceError.body
         ids = {"operation": uuid.uuid4().hex, "request": uuid.uuid4().hex[:16]}
         location = self._context.identity.location
-        if (host == MANAGEMENT_HOST or host.endswith(REGISTRY_SUFFIX)) and general:
-            body = management_body(error, location=location, details=error.details, **ids)
-        elif host.endswith(SERVICE_SUFFIX) and general:
+        if general and (isinstance(error, HistoryError) or host.endswith(SERVICE_SUFFIX)):
             body = service_body(error, location=location, **ids)
+        elif general and (host == MANAGEMENT_HOST or host.endswith(REGISTRY_SUFFIX)):
+            body = management_body(error, location=location, details=error.details, **ids)
         if raw_path.startswith("/mlflow/") and "error_code" not in body:
             # MLflow's client reads these two, ARM's the nested ones.
             body = {**body, "error_code": error.code, "message": error.message}
-        return Reply(status=error.status, value=body)
+        gateway = host == MANAGEMENT_HOST and error.code in OF_MANAGEMENT
+        return Reply(status=error.status, value=body, headers={"x-ms-failure-cause": "gateway"} if gateway else {})
 
     def _dispatch(self, call: Call) -> Any:
         found = (self._login if call.host in LOGIN_HOSTS else self._routes).find(call.method, call.path)

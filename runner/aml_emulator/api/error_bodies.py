@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from aml_emulator.api.errors import ServiceError
+from aml_emulator.api.errors import HistoryError, ServiceError
 
 COMPONENT: Final = "managementfrontend"
 
@@ -65,8 +65,9 @@ def service_body(error: ServiceError, *, location: str, operation: str, request:
             "code": error.code,
             "severity": None,
             "message": error.message,
-            "messageFormat": error.message,
-            "messageParameters": {},
+            # A service behind Resource Manager leaves both open.
+            "messageFormat": None if isinstance(error, HistoryError) else error.message,
+            "messageParameters": None if isinstance(error, HistoryError) else {},
             "referenceCode": None,
             "detailsUri": None,
             "target": None,

@@ -66,6 +66,10 @@ class ServiceError(Exception):
         return {"error": error}
 
 
+class HistoryError(ServiceError):
+    """An error of a service that answers in run history's form under any host."""
+
+
 class MlflowError(ServiceError):
     """An error of the MLflow interface, whose body has ``error_code`` and ``message``.
 

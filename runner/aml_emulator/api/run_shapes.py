@@ -10,7 +10,7 @@ from typing import Any
 from aml_emulator.api.routing import Call, Handler, Route
 from aml_emulator.api.shapes import USER, iso
 from aml_emulator.context import Context
-from aml_emulator.domain import datasets_read_by, known_run, logged_by, output_asset, shown_compute
+from aml_emulator.domain import datasets_read_by, instance_count, known_run, logged_by, output_asset, shown_compute
 from aml_emulator.store import Run
 
 OUTPUT_TYPES = {
@@ -120,7 +120,7 @@ def run_view(context: Context, run: Run) -> dict[str, Any]:
         "cancelUri": cancel,
         "completeUri": None,
         "diagnosticsUri": None,
-        "computeRequest": None,
+        "computeRequest": None if run.job is None else {"nodeCount": instance_count(run.job), "gpuCount": 0},
         "compute": compute_view(run),
         "retainForLifetimeOfWorkspace": False,
         "queueingInfo": None,
@@ -156,7 +156,7 @@ def compute_view(run: Run) -> dict[str, Any]:
     resources = (run.job or {}).get("resources") or {}
     return {
         "target": compute_name(run),
-        "targetType": "amlctrain" if run.job else None,
+        "targetType": "amlcompute" if run.job else None,
         "vmSize": None,
         "instanceType": resources.get("instanceType"),
         "instanceCount": int(resources.get("instanceCount") or 1),

@@ -65,6 +65,7 @@ from aml_emulator.domain.errors import DomainError as DomainError
 from aml_emulator.domain.errors import InvalidError as InvalidError
 from aml_emulator.domain.errors import NotFoundError as NotFoundError
 from aml_emulator.domain.errors import NotSupportedError as NotSupportedError
+from aml_emulator.domain.jobs.check import instance_count as instance_count
 from aml_emulator.domain.jobs.compute import DEFAULT_TIER as DEFAULT_TIER
 from aml_emulator.domain.jobs.compute import is_low_priority as is_low_priority
 from aml_emulator.domain.jobs.compute import is_serverless as is_serverless

@@ -21,8 +21,8 @@ from aml_emulator.domain.curated import (
 )
 from aml_emulator.domain.environments import conda_of
 from aml_emulator.domain.errors import ConflictError, InvalidError, NotFoundError
-from aml_emulator.domain.limits import check_asset_name
-from aml_emulator.domain.locations import in_datastore
+from aml_emulator.domain.limits import check_asset_name, check_asset_version
+from aml_emulator.domain.locations import in_datastore, parse_location
 from aml_emulator.domain.models import delete_model, delete_model_name, locate_model
 from aml_emulator.domain.workspace import Workspace, shelf
 from aml_emulator.schema import ANYTHING, FLAG, OBJECT, TEXT, Fields, MapOf
@@ -66,7 +66,7 @@ ASSET_VERSIONS: Final = {
         }
     ),
     "codes": Fields({**_VERSION, "codeUri": TEXT}, required=("codeUri",)),
-    "data": Fields({**_VERSION, "dataUri": TEXT, "dataType": TEXT}, required=("dataUri",)),
+    "data": Fields({**_VERSION, "dataUri": TEXT, "dataType": TEXT}, required=("dataUri", "dataType")),
     "models": Fields({**_VERSION, "modelUri": TEXT, "modelType": TEXT, "flavors": OBJECT, "jobName": TEXT}),
     "components": Fields({**_VERSION, "componentSpec": OBJECT}, required=("componentSpec",)),
 }
@@ -86,6 +86,8 @@ def _check_content(kind: str, given: Mapping[str, Any]) -> None:
     type_ = given.get("dataType")
     if kind == "data" and type_ is not None and type_.lower() not in DATA_TYPES:
         raise InvalidError(f"The dataType '{type_}' is invalid: {', '.join(DATA_TYPES)}.")
+    if kind == "data" and given.get("dataUri") is not None:
+        parse_location(str(given["dataUri"]), what="The dataUri")
     image = given.get("image")
     if kind == "environments" and image and not _IMAGE.fullmatch(image):
         raise InvalidError(f"The image '{image}' of the environment is not a reference of a container image.")
@@ -182,6 +184,8 @@ def put_version(
     place = shelf(kind, registry)
     if workspace.store.assets.container(place, name) is None:
         check_asset_name(name)
+    if workspace.store.assets.version(place, name, version) is None:
+        check_asset_version(version)
     _check_content(kind, given)
     properties = dict(given)
     for field in ("properties", "tags"):
@@ -260,6 +264,10 @@ def data_uri(workspace: Workspace, uri: str, data_type: str) -> str:
     place = in_datastore(uri)
     if place is None:
         return uri
+    if workspace.find_datastore(place.datastore) is None:
+        raise InvalidError(
+            f"Could not find datastore: {place.datastore}.", reasons=("BadArgument", "DatastoreNotFound")
+        )
     slash = "/" if place.path and data_type.lower() in ("uri_folder", "mltable") else ""
     return workspace.long_uri(place.datastore, f"{place.path}{slash}")
 

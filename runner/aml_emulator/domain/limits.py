@@ -58,6 +58,7 @@ METRIC_NAME: Final = Limit(
 ARTIFACTS: Final = Limit(field="Artifact batch", most=100, what="artifacts in one request", source=_ARTIFACTS)
 ARTIFACT_PATH: Final = Limit(field="ArtifactDto.Path/Length", most=5000, what="characters of an artifact's path")
 ASSET_NAME: Final = Limit(field="Name/Length", most=255, what="characters of an asset's name", source=_NAMES)
+ASSET_VERSION: Final = Limit(field="Version/Length", most=255, what="characters of an asset's version", source=_NAMES)
 
 LIMITS: Final = (
     RUN_NAME,
@@ -74,10 +75,12 @@ LIMITS: Final = (
     ARTIFACTS,
     ARTIFACT_PATH,
     ASSET_NAME,
+    ASSET_VERSION,
 )
 """All limits that are enforced."""
 
 _ASSET_NAME: Final = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9._-]*")
+_ASSET_VERSION: Final = re.compile(r"[^\s/:@]+")
 
 
 def check_limit(limit: Limit, value: Sized) -> None:
@@ -126,6 +129,15 @@ def check_metrics(names: Iterable[str]) -> None:
     for name, count in Counter(names).items():
         check_limit(METRIC_NAME, name)
         check_limit(METRIC_ROWS, range(count))
+
+
+def check_asset_version(version: str) -> None:
+    """Raise InvalidError if no version of an asset can be called this."""
+    check_limit(ASSET_VERSION, version)
+    if not _ASSET_VERSION.fullmatch(version):
+        raise InvalidError(
+            f"The version '{version}' of the asset is invalid: spaces, '/', ':' and '@' have a meaning in references to it."
+        )
 
 
 def check_asset_name(name: str) -> None:

@@ -155,6 +155,10 @@ class Assets:
         del call
         return versions_of(self._context, self._kind, name)
 
+    def _empty(self) -> dict[str, Any]:
+        """Return the tags and properties of an asset that has none: of data alone, null."""
+        return dict.fromkeys(("tags", "properties")) if self._kind == "data" else {"tags": {}, "properties": {}}
+
     def _place(self, call: Call) -> tuple[str, str, str]:
         """Return the beginning of an asset's id, and the types of names and versions."""
         del call
@@ -174,8 +178,7 @@ class Assets:
             type_,
             {
                 "description": None,
-                "tags": {},
-                "properties": {},
+                **self._empty(),
                 "isArchived": False,
                 **container.properties,
                 "latestVersion": latest.version if latest else None,
@@ -193,15 +196,15 @@ class Assets:
             own = {"flavors": {}, "jobName": None}
         elif self._kind == "environments":
             own = {"environmentType": "UserCreated", "osType": "Linux", "condaFile": "", "autoRebuild": "Disabled"}
+            own["stage"] = "Logged" if version.properties.get("isAnonymous") else "Development"
         if self._kind != "codes":
-            own |= _UNSET
+            own = {**_UNSET, **own}
         return resource(
             f"{place}/{self._kind}/{version.name}/versions/{version.version}",
             type_,
             {
                 "description": None,
-                "tags": {},
-                "properties": {},
+                **self._empty(),
                 "isAnonymous": False,
                 "isArchived": False,
                 **own,

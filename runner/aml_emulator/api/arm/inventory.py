@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from aml_emulator.api.errors import ServiceError
+from aml_emulator.api.errors import HistoryError, ServiceError
 from aml_emulator.api.routing import Call, Route
 from aml_emulator.api.shapes import page
 from aml_emulator.context import Context
@@ -45,7 +45,9 @@ def _error(kind: str, name: str, workspace: str) -> ServiceError:
         message = f"Not found component {name}."
         return ServiceError(404, "UserError", message, inner=("NotFound", "ComponentNotFound"))
     if kind == "connections":
-        return ServiceError(404, "UserError", f"Connection {name} can't be found in this workspace")
+        return HistoryError(
+            404, "UserError", f"Connection {name} can't be found in this workspace", inner=("NotFoundError",)
+        )
     if kind == "schedules":
         return ServiceError(404, "UserError", f"Resource Trigger {name} not found", inner=("NotFound",))
     details = ({"code": "NoSuchEndpoint", "message": f"There is no endpoint with name: {name} in {workspace}"},)

@@ -39,7 +39,7 @@ def job_view(context: Context, run: Run) -> dict[str, Any]:
     """Return a job's resource."""
     identity = context.identity
     job = dict(run.job or {})
-    properties = dict(run.properties)
+    properties = {**_nulls(job.get("properties")), **run.properties}
     if run.exit_code is not None:
         properties["exitCode"] = str(run.exit_code)
     if run.error_message:
@@ -54,7 +54,7 @@ def job_view(context: Context, run: Run) -> dict[str, Any]:
             "displayName": run.display_name,
             "description": run.description,
             "experimentName": run.experiment,
-            "tags": dict(run.tags),
+            "tags": {**_nulls(job.get("tags")), **run.tags},
             "properties": properties,
             "isArchived": run.archived,
             "status": context.shown.status(run),
@@ -68,6 +68,11 @@ def job_view(context: Context, run: Run) -> dict[str, Any]:
         created=run.created,
         modified=run.modified,
     )
+
+
+def _nulls(given: Mapping[str, Any] | None) -> dict[str, None]:
+    """Return the tags or properties that were submitted without a value."""
+    return {key: None for key, value in (given or {}).items() if value is None}
 
 
 def _resources(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,7 +109,8 @@ def _outputs(context: Context, run: Run, given: Mapping[str, Mapping[str, Any] |
         name: {
             **_OUTPUT,
             **(value or {}),
-            "uri": (value or {}).get("uri") or f"{base}/{name}/",
+            # Recorded: the place of an output is shown once it is known to be there, unless the job names it.
+            "uri": (value or {}).get("uri") or (f"{base}/{name}/" if _is_stored(run, name) else None),
             "mode": (value or {}).get("mode") or "ReadWriteMount",
         }
         for name, value in given.items()
@@ -116,6 +122,10 @@ def _outputs(context: Context, run: Run, given: Mapping[str, Mapping[str, Any] |
         "jobOutputType": "uri_folder",
     }
     return outputs
+
+
+def _is_stored(run: Run, output: str) -> bool:
+    return bool((run.outputs.get(output) or {}).get("stored"))
 
 
 def _services(context: Context, run: Run) -> dict[str, Any]:

@@ -70,9 +70,7 @@ def routes(context: Context) -> Sequence[Route]:
     )
 
 
-_UNSET = dict.fromkeys(
-    ("imageBuildCompute", "linkedModelInventoryArmId", "notebookInfo", "sasGetterUri", "sdkTelemetryAppInsightsKey")
-)
+_UNSET = dict.fromkeys(("imageBuildCompute", "linkedModelInventoryArmId", "sdkTelemetryAppInsightsKey"))
 
 
 class Workspaces:
@@ -203,6 +201,14 @@ class Workspaces:
             "workspaces",
             {
                 **_UNSET,
+                "notebookInfo": {
+                    "resourceId": identity.workspace_id.replace("-", ""),
+                    "fqdn": f"ml-{identity.workspace}-{identity.location}-{identity.workspace_id}.notebooks.azure.net",
+                    "isPrivateLinkEnabled": False,
+                    "notebookPreparationError": None,
+                },
+                "sasGetterUri": "",
+                "managedNetwork": {"isolationMode": "Disabled", "outboundRules": {}, "status": None},
                 "creationTime": iso(self._started),
                 "softDeleteEnabled": False,
                 "privateLinkCount": 0,

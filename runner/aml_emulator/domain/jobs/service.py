@@ -91,7 +91,7 @@ class JobService:
         outputs = place_outputs(workspace, name, job)
         experiment = workspace.store.runs.ensure_experiment(str(job.get("experimentName") or DEFAULT_EXPERIMENT))
         properties = {
-            **{key: str(value) for key, value in (job.get("properties") or {}).items()},
+            **_texts(job.get("properties")),
             "_azureml.ComputeTargetType": "amlctrain",
             "ProcessInfoFile": "azureml-logs/process_info.json",
             "ProcessStatusFile": "azureml-logs/process_status.json",
@@ -106,7 +106,7 @@ class JobService:
                 display_name=str(job.get("displayName") or name),
                 description=job.get("description"),
                 status="Starting",
-                tags={key: str(value) for key, value in (job.get("tags") or {}).items()},
+                tags=_texts(job.get("tags")),
                 properties=properties,
                 job=job,
                 outputs=outputs,
@@ -140,7 +140,7 @@ class JobService:
             run.id,
             display_name=fields.get("displayName"),
             description=fields.get("description"),
-            tags=None if tags is None else {key: str(value) for key, value in tags.items()},
+            tags=None if tags is None else _texts(tags),
             archived=fields.get("isArchived"),
         )
         return self._workspace.store.runs.require(run.id)
@@ -300,6 +300,11 @@ def _check_sizes(fields: Mapping[str, Any]) -> None:
         tags=fields.get("tags"),
         properties=fields.get("properties"),
     )
+
+
+def _texts(values: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return tags or properties as text; one without a value is none."""
+    return {key: str(value) for key, value in (values or {}).items() if value is not None}
 
 
 def _deleted(compute: str) -> str:

@@ -22,6 +22,8 @@ from tests.unit.emulator.parts import IDENTITY, WS, Service
 ROOM = SimpleNamespace(f_bavail=1 << 20, f_frsize=4096, f_files=10, f_favail=5)
 FULL = SimpleNamespace(f_bavail=3, f_frsize=4096, f_files=10, f_favail=5)
 
+STORE = "azureml://datastores/workspaceblobstore/paths/x"
+
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
@@ -116,7 +118,7 @@ def test_a_request_on_a_full_disk_says_so_and_the_next_one_works(tmp_path: Path)
     service.store = store
     object.__setattr__(service.services, "store", store)
     database: Database = store._db
-    put = {"properties": {"dataUri": "azureml://datastores/workspaceblobstore/paths/x", "description": "x" * 200_000}}
+    put = {"properties": {"dataUri": STORE, "dataType": "uri_folder", "description": "x" * 200_000}}
     pages = database.rows("PRAGMA page_count")[0][0]
     database.execute(f"PRAGMA max_page_count={pages}")
     answer = service.call("PUT", f"{WS}/data/big/versions/1", put)
