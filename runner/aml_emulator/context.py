@@ -6,11 +6,12 @@ import logging
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from aml_emulator.domain import Workspace
-from aml_emulator.identity import Federation, Grants, Roles
+from aml_emulator.identity import Federation, Grants, Identity, Roles
 from aml_emulator.network import Faults, Recorder, RequestLog
 
 logger = logging.getLogger(__name__)
@@ -46,7 +47,8 @@ class Context(Workspace):
         faults: what fails on purpose.
         recorder: where answers are recorded; None for nowhere.
         page_address: where a browser finds the page, without a slash at its end.
-        data: the folder of all state; None if it is in memory.
+        data: the folder of the workspace's state; None if it is in memory.
+        siblings: returns the identities of all workspaces; None if there is one.
     """
 
     federation: Federation = field(default_factory=Federation)
@@ -58,3 +60,8 @@ class Context(Workspace):
     recorder: Recorder | None = None
     page_address: str = "http://127.0.0.1:7380"
     data: Path | None = None
+    siblings: Callable[[], Sequence[Identity]] | None = None
+
+    def workspaces(self) -> Sequence[Identity]:
+        """Return the identities of all workspaces of this emulator."""
+        return (self.identity,) if self.siblings is None else self.siblings()

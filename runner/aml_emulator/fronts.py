@@ -17,7 +17,16 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from aml_emulator.context import Context
-from aml_emulator.network import MAX_HEAD_BYTES, Certificates, Destination, FaultFront, Streams, connect, join_streams
+from aml_emulator.network import (
+    MAX_HEAD_BYTES,
+    Certificates,
+    Destination,
+    FaultFront,
+    Latency,
+    Streams,
+    connect,
+    join_streams,
+)
 from aml_emulator.processes import listen
 from aml_emulator.registry import AcrInterface, Locks, RegistryFront, RegistryStorage
 from aml_emulator.settings import Settings
@@ -96,7 +105,8 @@ async def start_registry_fronts(
         if plain.is_job(str(writer.get_extra_info("peername")[0])):
             await front.accept(reader, writer)
         else:
-            await _relay((reader, writer), registry_port)
+            await plain.latency.connect()
+            await _relay((reader, writer), registry_port, late=plain.latency.seconds)
 
     server = await asyncio.start_server(accept, sock=plain.listener, limit=MAX_HEAD_BYTES)
     stack.callback(server.close)
@@ -107,17 +117,18 @@ async def start_registry_fronts(
 class PlainRegistry:
     """The registry's port without TLS, for engines.
 
-    `is_job` returns whether an address is a job's.
+    `is_job` returns whether an address is a job's; engines wait for *latency* as all clients do.
     """
 
     listener: socket.socket
     is_job: Callable[[str], bool]
+    latency: Latency
 
 
-async def _relay(client: Streams, port: int) -> None:
-    """Copy between a client and the registry itself."""
+async def _relay(client: Streams, port: int, *, late: float) -> None:
+    """Copy between a client and the registry, a round trip *late* seconds later."""
     try:
-        await join_streams(client, await connect("127.0.0.1", port))
+        await join_streams(client, await connect("127.0.0.1", port), late=late)
     except OSError as error:
         logger.warning("the registry does not answer: %s", error)
     except asyncio.CancelledError:

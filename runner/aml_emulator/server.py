@@ -10,6 +10,7 @@ import signal
 import sqlite3
 import ssl
 import sys
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -20,24 +21,24 @@ import docker.errors
 from azure.core.exceptions import AzureError
 from starlette.concurrency import run_in_threadpool
 
-from aml_emulator.api import Admin, App, prepare_workspace
+from aml_emulator.api import Admin, App, Directory, Gateway, OpenWorkspace, prepare_workspace
 from aml_emulator.context import Context
 from aml_emulator.domain import CuratedImages, DataMap, JobService, RegistryTasks, RunProgress
 from aml_emulator.executor import (
     ExecutorSettings,
     Fleet,
-    JobExecutor,
-    JobQueue,
-    SinkFor,
+    Shared,
+    Slots,
     TaskRunner,
     guarded,
     why_unreachable,
 )
 from aml_emulator.fronts import PlainRegistry, serve_application, start_fault_fronts, start_registry_fronts
-from aml_emulator.identity import Federation, Grants, Identity, Tokens, load_or_create
+from aml_emulator.identity import Federation, Grants, Tokens, WorkspaceNames, load_or_create
 from aml_emulator.network import (
     Destination,
     Faults,
+    Latency,
     Outward,
     Proxy,
     Recorder,
@@ -46,7 +47,7 @@ from aml_emulator.network import (
     decide,
     prepare_certificates,
 )
-from aml_emulator.page import Site
+from aml_emulator.page import Sites
 from aml_emulator.processes import (
     Child,
     ChildError,
@@ -62,19 +63,10 @@ from aml_emulator.processes import (
 )
 from aml_emulator.settings import Settings
 from aml_emulator.store import Blobs, Store, check_before_start, disk_problem, failure_of
+from aml_emulator.workspaces import MakeRunner as MakeRunner
+from aml_emulator.workspaces import Opener, resume, run_in_containers
 
 logger = logging.getLogger(__name__)
-
-ENGINE_SECONDS = 3.0
-
-
-MakeRunner = Callable[[Context, ExecutorSettings, SinkFor], JobExecutor]
-"""Gives what executes jobs: of the context, how jobs reach the emulator, and where each run's progress is reported."""
-
-
-def run_in_containers(context: Context, settings: ExecutorSettings, sink_for: SinkFor) -> JobExecutor:
-    """Return what executes jobs as containers."""
-    return JobQueue(blobs=context.blobs, settings=settings, sink_for=sink_for, fleet=context.fleet)
 
 
 async def serve(
@@ -147,7 +139,8 @@ async def _run(
     stack.callback(listener.close)
     port = int(listener.getsockname()[1])
     own_ports = frozenset({port, registry_port})
-    context = _context(settings, identity, store, blobs, (port, registry_port), clock)
+    names = WorkspaceNames(identity, settings.data / "workspaces.jsonl")
+    context = _context(settings, names, store, blobs, (port, registry_port), clock)
     if context.recorder is not None:
         stack.callback(context.recorder.close)
     await run_in_threadpool(prepare_workspace, context, max_jobs=settings.max_jobs)
@@ -163,22 +156,47 @@ async def _run(
         micromamba_url=settings.micromamba_url,
         instance=identity.instance,
         own_ports=own_ports,
+        shared=Shared(
+            slots=Slots(settings.max_jobs), instances=lambda: [identity.instance for identity in names.all()]
+        ),
         container=settings.container or await run_in_threadpool(own_container),
     )
     runner = make_runner(context, executing, partial(RunProgress, context))
     stack.callback(runner.close)
     jobs = JobService(context, runner)
+    make_admin = partial(
+        _admin,
+        version=settings.version or own_version(),
+        ca_pem=certificates.ca_pem,
+        registry_engine_name=engine_name,
+        max_jobs=settings.max_jobs,
+        children_alive=lambda: all(child.alive for child in children),
+    )
 
     task_runner = TaskRunner(blobs=blobs, settings=executing)
     stack.callback(task_runner.close)
     tasks = RegistryTasks(context, task_runner)
     await run_in_threadpool(tasks.recover)
 
-    app = App(context, jobs, tasks)
+    opener = Opener(
+        first=context,
+        folder=settings.data / "workspaces",
+        executing=executing,
+        make_runner=make_runner,
+        make_admin=make_admin,
+        node_start_seconds=settings.node_start_seconds,
+    )
+    first = OpenWorkspace(
+        context=context, jobs=jobs, app=App(context, jobs, tasks), admin=make_admin(context, jobs, tasks=tasks)
+    )
+    directory = Directory(names, first, opener.open, opener.is_empty)
+    stack.callback(directory.close)
+    latency = Latency()
+    gateway = Gateway(directory, latency)
     service_socket, jobs_socket = listen("127.0.0.1", 0), listen("127.0.0.1", 0)
     serving = [
-        serve_application(app, service_socket, certificates, stack),
-        serve_application(app.for_jobs, jobs_socket, certificates, stack),
+        serve_application(gateway, service_socket, certificates, stack),
+        serve_application(gateway.for_jobs, jobs_socket, certificates, stack),
     ]
 
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -188,20 +206,10 @@ async def _run(
         context,
         backing_port,
         tls,
-        PlainRegistry(listener=registry_listener, is_job=runner.is_job),
+        PlainRegistry(listener=registry_listener, is_job=runner.is_job, latency=latency),
         stack,
     )
 
-    admin = Admin(
-        context=context,
-        jobs=jobs,
-        version=settings.version or own_version(),
-        ca_pem=certificates.ca_pem,
-        registry_engine_name=engine_name,
-        max_jobs=settings.max_jobs,
-        children_alive=lambda: all(child.alive for child in children),
-        tasks=tasks,
-    )
     ports = {
         Destination.SERVICE: int(service_socket.getsockname()[1]),
         Destination.SERVICE_FOR_JOBS: int(jobs_socket.getsockname()[1]),
@@ -213,18 +221,22 @@ async def _run(
         decide=partial(decide, blob_host=identity.blob_host, login_server=identity.login_server),
         port_of=lambda destination: (faulty if context.faults else ports)[destination],
         upstream=Upstream(outward=Outward(own_ports=own_ports)),
-        admin=admin.answer,
+        admin=gateway.admin,
         down=context.faults.outage,
-        page=Site(context).serve,
+        page=Sites(directory).serve,
         is_job=runner.is_job,
+        latency=latency,
     )
     loop = asyncio.get_running_loop()
     # Connections that are open already would pass the faults by, or keep to them.
-    context.faults.on_change(lambda: loop.call_soon_threadsafe(proxy.break_off))
+    for changing in (context.faults, latency):
+        changing.on_change(lambda: loop.call_soon_threadsafe(proxy.break_off))
     server = await proxy.serve_on(listener)
     stack.push_async_callback(proxy.close)
     stack.callback(server.close)
-    resuming = asyncio.create_task(_resume(jobs))
+    stopping = threading.Event()
+    stack.callback(stopping.set)
+    resuming = asyncio.create_task(_resume(directory, opener, stopping))
     stack.callback(resuming.cancel)
     ready = {
         "event": "ready",
@@ -242,14 +254,16 @@ async def _run(
 
 def _context(
     settings: Settings,
-    identity: Identity,
+    names: WorkspaceNames,
     store: Store,
     blobs: Blobs,
     ports: tuple[int, int],
     clock: Callable[[], float],
 ) -> Context:
+    identity = names.all()[0]
     return Context(
         identity=identity,
+        siblings=names.all,
         store=store,
         blobs=blobs,
         tokens=Tokens(identity, clock=clock),
@@ -267,6 +281,10 @@ def _context(
         data_map=DataMap(settings.data / "data-map.json"),
         unreachable=lambda url: why_unreachable(url, session=guarded(Outward(own_ports=ports))),
     )
+
+
+def _admin(context: Context, jobs: JobService, **options: Any) -> Admin:
+    return Admin(context=context, jobs=jobs, **options)
 
 
 async def _supervise(
@@ -293,9 +311,9 @@ async def _supervise(
             task.cancel()
 
 
-async def _resume(jobs: JobService) -> None:
-    """Resume jobs when the container engine answers; until then they are queued."""
-    while not await run_in_threadpool(jobs.runner.engine_ready):
-        logger.error("the container engine does not answer: jobs stay queued until it does")
-        await asyncio.sleep(ENGINE_SECONDS)
-    await run_in_threadpool(jobs.resume)
+async def _resume(directory: Directory, opener: Opener, stopping: threading.Event) -> None:
+    """Resume the jobs of all workspaces; others are opened when they are used."""
+    await run_in_threadpool(resume, directory.first.jobs, stopping)
+    for identity in directory.all()[1:]:
+        if await run_in_threadpool(opener.has_jobs, identity):
+            await run_in_threadpool(directory.find, identity.workspace)

@@ -7,6 +7,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any
 from urllib.parse import parse_qs, unquote
@@ -329,9 +330,22 @@ class Admin:
         Args:
             force: cancel jobs and runs of ACR Tasks; without it they make the answer 409.
         """
+        refused = self.end_jobs(force=force)
+        if refused is not None:
+            return 409, {"error": refused}
+        self._context.store.clear()
+        self._context.fleet.clear()
+        self._context.data_map.clear()
+        self.delete_files()
+        prepare_workspace(self._context, max_jobs=self._max_jobs)
+        logger.warning("everything was reset in the workspace %s", self._context.identity.workspace)
+        return 200, {"status": "reset"}
+
+    def end_jobs(self, *, force: bool) -> str | None:
+        """Cancel the jobs that run and wait for their end; return why not, None if done."""
         runner = self._jobs.runner
         if (active := self._active()) and not force:
-            return 409, {"error": f"jobs are running: {', '.join(active)}; cancel them, or reset with force=1"}
+            return f"jobs are running: {', '.join(active)}; cancel them, or reset with force=1"
         for run_id in runner.active():
             self._jobs.cancel(run_id)
         if self._tasks is not None:
@@ -340,18 +354,27 @@ class Admin:
         patience = time.monotonic() + CANCEL_SECONDS
         while active := self._active():
             if time.monotonic() > patience:
-                return 409, {"error": f"jobs do not end: {', '.join(active)}"}
+                return f"jobs do not end: {', '.join(active)}"
             time.sleep(POLL_SECONDS)
-        self._context.store.clear()
-        self._context.fleet.clear()
-        runner.forget_images()
-        self._context.data_map.clear()
+        return None
+
+    def delete_files(self) -> None:
+        """Delete the images that were built of environments, and the workspace's blobs."""
+        self._jobs.runner.forget_images()
         blobs = self._context.blobs
         for container in blobs.containers():
-            blobs.delete_container(container)
-        prepare_workspace(self._context, max_jobs=self._max_jobs)
-        logger.warning("everything was reset")
-        return 200, {"status": "reset"}
+            if self._is_own(container):
+                blobs.delete_container(container)
+
+    def _is_own(self, container: str) -> bool:
+        """Return whether a container is deleted with the workspace's state.
+
+        Clients make containers, too: those are the first workspace's.
+        """
+        identity, (first, *others) = self._context.identity, self._context.workspaces()
+        if identity.workspace_id != first.workspace_id:
+            return identity.owns(container)
+        return not any(other.owns(container) for other in others)
 
     def _active(self) -> tuple[str, ...]:
         """Return the jobs, and the runs of ACR Tasks, that have not ended."""
@@ -359,7 +382,7 @@ class Admin:
 
 
 def prepare_workspace(context: Context, *, max_jobs: int) -> None:
-    """Make what every emulator has: the datastores' containers and the compute target."""
-    for container in context.own_containers.values():
-        context.blobs.create_container(container)
+    """Make a workspace's own resources: datastores' containers and compute target."""
+    with ThreadPoolExecutor(len(context.own_containers)) as pool:
+        list(pool.map(context.blobs.create_container, context.own_containers.values()))
     create_default_cluster(context, name=context.identity.compute, max_nodes=max_jobs)

@@ -254,7 +254,8 @@ class App:
                     "A job's own token is for AzureML's services, not for Azure Resource Manager.",
                 )
             run = self._context.store.runs.get(principal.run_id)
-            if run is None or run.terminal:
+            elsewhere = principal.workspace_id not in (None, self._context.identity.workspace_id)
+            if run is None or run.terminal or elsewhere:
                 raise TokenError("ExpiredAuthenticationToken", "The access token's run has ended.")
         return principal
 

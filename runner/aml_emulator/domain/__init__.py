@@ -146,4 +146,5 @@ from aml_emulator.domain.vm_sizes import VmSize as VmSize
 from aml_emulator.domain.vm_sizes import parse_quotas as parse_quotas
 from aml_emulator.domain.vm_sizes import size_named as size_named
 from aml_emulator.domain.vm_sizes import sizes as sizes
+from aml_emulator.domain.workspace import ShownStates as ShownStates
 from aml_emulator.domain.workspace import Workspace as Workspace

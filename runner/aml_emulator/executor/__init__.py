@@ -16,6 +16,8 @@ from aml_emulator.executor.nodes import ClusterView as ClusterView
 from aml_emulator.executor.nodes import Fleet as Fleet
 from aml_emulator.executor.nodes import Scale as Scale
 from aml_emulator.executor.queue import JobQueue as JobQueue
+from aml_emulator.executor.shared import Shared as Shared
+from aml_emulator.executor.shared import Slots as Slots
 from aml_emulator.executor.spec import MICROMAMBA_URL as MICROMAMBA_URL
 from aml_emulator.executor.spec import BuildSpec as BuildSpec
 from aml_emulator.executor.spec import Ending as Ending

@@ -14,16 +14,13 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-import docker
 from docker.errors import APIError, NotFound
 from docker.types import DeviceRequest, LogConfig
 
 from aml_emulator.executor.archive import ChunkReader
 from aml_emulator.executor.engine_words import (
-    ENGINE_SECONDS,
     INSTANCE_LABEL,
     NODE_LABEL,
-    PING_SECONDS,
     RUN_LABEL,
     EngineFault,
     fault_text,
@@ -31,6 +28,7 @@ from aml_emulator.executor.engine_words import (
 )
 from aml_emulator.executor.images import Images
 from aml_emulator.executor.job_networks import JobNetworks
+from aml_emulator.executor.shared import Clients, Shared
 
 logger = logging.getLogger(__name__)
 
@@ -106,18 +104,23 @@ class Engine:
         instance: the emulator's identity, for the labels.
         container: the emulator's own container, to be joined to the jobs' networks; None for a plain process.
         emulator_alias: the emulator's name on those networks.
+        shared: what it shares with those of other workspaces.
     """
 
-    def __init__(self, *, instance: str, container: str | None, emulator_alias: str) -> None:
+    def __init__(
+        self, *, instance: str, container: str | None, emulator_alias: str, shared: Shared | None = None
+    ) -> None:
         self._instance = instance
+        self._shared = shared
+        clients = Clients() if shared is None else shared.clients
         self._own = {"label": [f"{INSTANCE_LABEL}={instance}"]}
         self._container = container
         self._alias = emulator_alias
-        self._client = docker.DockerClient.from_env(timeout=ENGINE_SECONDS, max_pool_size=64)
-        self._pinger = docker.DockerClient.from_env(timeout=PING_SECONDS)
+        self._client = clients.engine
+        self._pinger = clients.pinger
         self._api = self._client.api
         self.images = Images(self._client, instance)
-        self.networks = JobNetworks()
+        self.networks = JobNetworks() if shared is None else shared.networks
         self._init = True
         self._gpus: bool | None = None
         self._lock = threading.Lock()
@@ -127,15 +130,16 @@ class Engine:
         try:
             answers = bool(self._pinger.ping())
             if answers and not self.networks.known:
-                self.networks.load(self._own_networks())
+                self.networks.load(self._all_networks())
         except EngineFault:
             return False
         return answers
 
     def close(self) -> None:
-        """Close the idle connections."""
-        self._client.close()
-        self._pinger.close()
+        """Close the idle connections, if no one else uses them."""
+        if self._shared is None:
+            self._client.close()
+            self._pinger.close()
 
     def create_network(self, run_id: str) -> Network:
         """Create the run's network with the emulator on it; one after a crash is replaced."""
@@ -382,8 +386,14 @@ class Engine:
             if (item["Labels"] or {}).get(RUN_LABEL) not in keep:
                 self._remove_volume(str(item["Name"]))
 
+    def _all_networks(self) -> list[dict[str, Any]]:
+        """Return the networks of all jobs of all workspaces of this emulator."""
+        known = {self._instance} if self._shared is None else {self._instance, *self._shared.instances()}
+        labelled = self._api.networks(filters={"label": [INSTANCE_LABEL]})
+        return [item for item in labelled if item["Labels"].get(INSTANCE_LABEL) in known]
+
     def _own_networks(self) -> list[dict[str, Any]]:
-        """Return the networks of all jobs of this emulator, as the engine describes them."""
+        """Return the networks of all jobs of this workspace, as the engine describes them."""
         return list(self._api.networks(filters=self._own))
 
     def remove_networks(self, run_id: str) -> None:

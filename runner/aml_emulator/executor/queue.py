@@ -12,13 +12,14 @@ from aml_emulator.executor.engine import Engine
 from aml_emulator.executor.execution import JobExecution, StopReason, has_begun
 from aml_emulator.executor.layout import EMULATOR_HOST
 from aml_emulator.executor.nodes import Fleet
+from aml_emulator.executor.shared import Slots
 from aml_emulator.executor.spec import BlobStore, Ending, ExecutorSettings, RunError, RunSpec, SinkFor
 
 logger = logging.getLogger(__name__)
 
 
 class JobQueue:
-    """Runs jobs as containers, at most ``settings.max_jobs`` at once, on its nodes.
+    """Runs a workspace's jobs as containers, as many at once as there are slots.
 
     First come, first served: a job waits for those before it on its own cluster, not for those of a cluster that is busy.
 
@@ -35,7 +36,14 @@ class JobQueue:
         self._blobs = blobs
         self._settings = settings
         self._sink_for = sink_for
-        self._engine = Engine(instance=settings.instance, container=settings.container, emulator_alias=EMULATOR_HOST)
+        self._engine = Engine(
+            instance=settings.instance,
+            container=settings.container,
+            emulator_alias=EMULATOR_HOST,
+            shared=settings.shared,
+        )
+        self._slots = Slots(settings.max_jobs) if settings.shared is None else settings.shared.slots
+        self._slots.watch(self, self.wake)
         self._builder = ImageBuilder(self._engine, blobs, settings)
         self._lock = threading.Lock()
         self._fleet = fleet or Fleet()
@@ -112,6 +120,7 @@ class JobQueue:
             run = self._run(spec)
             with self._lock:
                 self._running[run_id] = run
+                self._slots.take()
                 self._fleet.take(run_id, spec.compute, nodes=spec.nodes, at_once=True)
             self._begin(run, partial(run.adopt, containers))
 
@@ -134,6 +143,7 @@ class JobQueue:
 
     def close(self) -> None:
         """Detach from all containers at once; the next emulator process adopts them."""
+        self._slots.forget(self)
         with self._lock:
             self._closed = True
             self._waiting.clear()
@@ -180,8 +190,9 @@ class JobQueue:
 
     def _next(self) -> JobExecution | None:
         """Return the first waiting run that has nodes now, or None; its nodes are taken."""
-        if len(self._running) >= self._settings.max_jobs:
-            return None
+        return self._slots.take_for(self._first_ready) if self._waiting else None
+
+    def _first_ready(self) -> JobExecution | None:
         busy: set[str] = set()
         for run in self._waiting.values():
             cluster = run.spec.compute
@@ -220,4 +231,4 @@ class JobQueue:
             with self._lock:
                 del self._running[run.spec.run_id]
                 self._fleet.release(run.spec.run_id)
-            self.wake()
+            self._slots.release()

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import IO, Any, Final, Literal, Protocol
 
 from aml_emulator.executor.launch import Launcher
+from aml_emulator.executor.shared import Shared
 
 InputKind = Literal["literal", "uri_file", "uri_folder", "mltable", "mlflow_model", "custom_model", "triton_model"]
 """How an input was declared: a literal has a value, everything else a location."""
@@ -289,6 +290,7 @@ class ExecutorSettings:
         micromamba_url: the package of micromamba, for images without conda.
         container: name or id of the container that the emulator runs in; None where it is a plain process.
         own_ports: the emulator's own ports, from which no input is fetched.
+        shared: what this workspace's queue shares with others; None if there are none.
     """
 
     max_jobs: int
@@ -301,3 +303,4 @@ class ExecutorSettings:
     micromamba_url: str = MICROMAMBA_URL
     container: str | None = None
     own_ports: frozenset[int] = frozenset()
+    shared: Shared | None = field(default=None, repr=False)

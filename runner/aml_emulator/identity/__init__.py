@@ -9,6 +9,7 @@ from aml_emulator.identity.grants import Grant as Grant
 from aml_emulator.identity.grants import Grants as Grants
 from aml_emulator.identity.identity import Identity as Identity
 from aml_emulator.identity.identity import load_or_create as load_or_create
+from aml_emulator.identity.names import WorkspaceNames as WorkspaceNames
 from aml_emulator.identity.roles import BUILT_IN as BUILT_IN
 from aml_emulator.identity.roles import Roles as Roles
 from aml_emulator.identity.tokens import LIFETIME_SECONDS as LIFETIME_SECONDS

@@ -6,7 +6,7 @@ import base64
 import json
 import secrets
 import uuid
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 
 from aml_emulator.files import write_private
@@ -37,6 +37,7 @@ class Identity:
         compute: the compute target that is always there. Not ``local``: azure-ai-ml takes that name for the client's own
             machine and runs nothing.
         workspace_id: the workspace's GUID, also part of its container names.
+        artifact_container: of ``workspaceartifactstore``: the runs' logs and outputs.
     """
 
     instance: str
@@ -54,6 +55,7 @@ class Identity:
     login_server: str
     storage_account: str
     storage_key: str
+    artifact_container: str = "azureml"
 
     @property
     def person(self) -> Person:
@@ -88,11 +90,6 @@ class Identity:
         return f"/subscriptions/{self.subscription_id}/providers/{SUBSCRIPTION_PROVIDER}/locations/{self.location}"
 
     @property
-    def artifact_container(self) -> str:
-        """The container of ``workspaceartifactstore``: the runs' logs and outputs."""
-        return "azureml"
-
-    @property
     def blob_container(self) -> str:
         """Container of the datastore ``workspaceblobstore``, the default one."""
         return f"azureml-blobstore-{self.workspace_id}"
@@ -106,6 +103,11 @@ class Identity:
     def code_share(self) -> str:
         """File share of the datastore ``workspaceworkingdirectory``."""
         return f"code-{self.workspace_id}"
+
+    def owns(self, container: str) -> bool:
+        """Return whether the workspace has made a container: for a datastore or an upload."""
+        own = (self.blob_container, self.artifact_container, self.file_share, self.code_share)
+        return container in own or f"-{self.instance}-" in container
 
 
 def load_or_create(folder: Path, *, location: str) -> Identity:
@@ -148,7 +150,8 @@ def _create(location: str) -> Identity:
 def _load(path: Path) -> Identity:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        return Identity(**{field.name: str(data[field.name]) for field in fields(Identity)})
+        names = [field.name for field in fields(Identity) if field.name in data or field.default is MISSING]
+        return Identity(**{name: str(data[name]) for name in names})
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         raise ValueError(
             f"{path} does not hold the emulator's identity ({error!r}); remove the data folder"

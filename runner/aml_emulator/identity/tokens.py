@@ -63,10 +63,12 @@ class Principal:
 
     Attributes:
         run_id: the run whose own token this is; None for a signed-in client.
+        workspace_id: that run's workspace; None in tokens of earlier versions, which had one workspace.
     """
 
     object_id: str
     run_id: str | None = None
+    workspace_id: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,7 +168,11 @@ class Tokens:
 
     def issue_for_run(self, run_id: str) -> str:
         """Return a job's token, which is valid until the run ends."""
-        return self._sign(audience="https://ml.azure.com", seconds=JOB_LIFETIME_SECONDS, extra={"run_id": run_id})
+        return self._sign(
+            audience="https://ml.azure.com",
+            seconds=JOB_LIFETIME_SECONDS,
+            extra={"run_id": run_id, "workspace_id": self._identity.workspace_id},
+        )
 
     def verify(self, token: str) -> Principal:
         """Return whose token it is.
@@ -243,7 +249,12 @@ class Tokens:
                 f"The access token has been obtained for wrong audience or resource '{audience}'.",
             )
         run_id = claims.get("run_id")
-        return Principal(object_id=str(claims.get("oid", "")), run_id=None if run_id is None else str(run_id))
+        place = claims.get("workspace_id")
+        return Principal(
+            object_id=str(claims.get("oid", "")),
+            run_id=None if run_id is None else str(run_id),
+            workspace_id=None if place is None else str(place),
+        )
 
     def _claims(self, token: str) -> dict[str, Any]:
         """Return the claims of a token of ours that has not expired."""

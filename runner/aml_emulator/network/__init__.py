@@ -14,6 +14,7 @@ from aml_emulator.network.hosts import SERVICE_SUFFIX as SERVICE_SUFFIX
 from aml_emulator.network.hosts import Destination as Destination
 from aml_emulator.network.hosts import decide as decide
 from aml_emulator.network.hosts import is_public_storage as is_public_storage
+from aml_emulator.network.latency import Latency as Latency
 from aml_emulator.network.outward import InwardError as InwardError
 from aml_emulator.network.outward import Outward as Outward
 from aml_emulator.network.proxy import NO_HEAD as NO_HEAD

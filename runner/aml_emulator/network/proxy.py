@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from aml_emulator.network.hosts import Decision, Destination, is_address
+from aml_emulator.network.latency import Latency, copy_late
 from aml_emulator.network.outward import InwardError
 from aml_emulator.network.upstream import MAX_HEAD_BYTES, Streams, Upstream, connect
 
@@ -101,6 +102,7 @@ class Proxy:
         down: whether a host cannot be connected to, on purpose.
         page: answers browsers, whose requests are for the page; it refuses by itself what it is not for.
         is_job: whether connections from an address come from a job's network.
+        latency: how long every host takes longer to answer; the admin interface and the page do not.
     """
 
     def __init__(
@@ -113,6 +115,7 @@ class Proxy:
         down: Callable[[str], bool] = lambda _host: False,
         page: Page,
         is_job: Callable[[str], bool] = lambda _address: False,
+        latency: Latency | None = None,
     ) -> None:
         self._decide = decide
         self._port_of = port_of
@@ -121,6 +124,7 @@ class Proxy:
         self._admin = admin
         self._page = page
         self._is_job = is_job
+        self._latency = latency or Latency()
         self._open: set[asyncio.Task[None]] = set()
         self._tunnels: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
@@ -202,12 +206,13 @@ class Proxy:
         streams = await _connected(connecting, writer, host)
         if streams is None:
             return
+        await self._latency.connect()
         writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         task = asyncio.current_task()
         if task is not None:
             self._tunnels[task] = writer
             task.add_done_callback(lambda done: self._tunnels.pop(done, None))
-        await join_streams((reader, writer), streams)
+        await join_streams((reader, writer), streams, late=self._latency.seconds)
 
     async def _forward(self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         target = read_target(head.target)
@@ -229,8 +234,9 @@ class Proxy:
         streams = await _connected(self._upstream.plain(host, target.port or HTTP_PORT), writer, host)
         if streams is None:
             return
+        await self._latency.connect()
         streams[1].write(head.encoded(path, *more, without=HOP_HEADERS))
-        await join_streams((reader, writer), streams)
+        await join_streams((reader, writer), streams, late=self._latency.seconds)
 
 
 async def _connected(
@@ -325,12 +331,16 @@ def is_for_people(target: str) -> bool:
     return path in ("/", PAGE_PATH.rstrip("/"), "/favicon.ico") or path.startswith(PAGE_PATH)
 
 
-async def join_streams(left: Streams, right: Streams) -> None:
-    """Copy both ways until both sides have ended or one breaks; closes *right*."""
+async def join_streams(left: Streams, right: Streams, *, late: float = 0.0) -> None:
+    """Copy both ways until both sides have ended or one breaks; closes *right*.
+
+    Args:
+        late: seconds that a round trip takes longer.
+    """
     try:
         async with asyncio.TaskGroup() as group:
-            group.create_task(_copy(left, right[1]))
-            group.create_task(_copy(right, left[1]))
+            group.create_task(_copy(left, right[1], late / 2))
+            group.create_task(_copy(right, left[1], late / 2))
     except* OSError as error:
         logger.debug("a tunnel was interrupted: %r", error.exceptions)
     finally:
@@ -347,14 +357,22 @@ def acknowledge(connection: socket.socket | None) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 
 
-async def _copy(source_streams: Streams, writer: asyncio.StreamWriter) -> None:
+async def _copy(source_streams: Streams, writer: asyncio.StreamWriter, late: float) -> None:
     reader = source_streams[0]
+    if late:
+        await copy_late(reader, writer, late)
+        _end(writer)
+        return
     source = source_streams[1].get_extra_info("socket")
     acknowledge(source)
     while data := await reader.read(CHUNK_BYTES):
         acknowledge(source)
         writer.write(data)
         await writer.drain()
+    _end(writer)
+
+
+def _end(writer: asyncio.StreamWriter) -> None:
     if writer.can_write_eof():
         writer.write_eof()
     else:

@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from aml_emulator.page.site import Site as Site
+from aml_emulator.page.sites import Sites as Sites

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from pathlib import Path
@@ -49,10 +49,15 @@ class _Answer:
 
 
 class Site:
-    """Answers what a browser asks for at ``/ui/``."""
+    """Answers what a browser asks for at ``/ui/``.
 
-    def __init__(self, context: Context) -> None:
+    Args:
+        host: a further name that it answers as, next to those of :data:`LOOPBACK`.
+    """
+
+    def __init__(self, context: Context, *, host: str | None = None) -> None:
         self._context = context
+        self._hosts = LOOPBACK | ({host} if host else set())
         self._hide = hider(context.identity)
         self._templates: Environment | None = None
         runs, catalogue = RunPages(context), Catalogue(context)
@@ -101,7 +106,7 @@ class Site:
 
     def answer(self, head: Head) -> _Answer:
         """Return the answer to one request."""
-        refused = refusal(head)
+        refused = refusal(head, self._hosts)
         if refused is not None:
             logger.warning("REFUSED: %s %s: %s", head.method, head.target.partition("?")[0], refused[1])
             allowed = (("Allow", ", ".join(METHODS)),) if refused[0] == HTTPStatus.METHOD_NOT_ALLOWED else ()
@@ -221,15 +226,18 @@ HEADERS: Sequence[tuple[str, str]] = (
 """Headers of every answer: nothing is loaded from elsewhere, and no site frames it."""
 
 
-def refusal(head: Head) -> tuple[int, str] | None:
+def refusal(head: Head, hosts: Collection[str] = LOOPBACK) -> tuple[int, str] | None:
     """Return why a request is refused, as status and reason, or None.
+
+    Args:
+        hosts: the names that the page answers as, in lower case.
 
     A browser says in ``Sec-Fetch-Site`` where a request comes from (https://www.w3.org/TR/fetch-metadata/). Following a
     link from elsewhere is fine, because nothing on the page changes anything; being embedded or fetched is not.
     """
     host = head.header("host") or ""
     target = read_target(f"//{host}")
-    if target is None or target.host not in LOOPBACK:
+    if target is None or target.host.lower() not in hosts:
         return 403, "This page answers as localhost, 127.0.0.1 or [::1] only."
     if head.method not in METHODS:
         return 405, "This page is for reading: GET and HEAD only."

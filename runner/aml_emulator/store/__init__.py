@@ -23,5 +23,6 @@ from aml_emulator.store.runs import Artifact as Artifact
 from aml_emulator.store.runs import Experiment as Experiment
 from aml_emulator.store.runs import Run as Run
 from aml_emulator.store.store import Store as Store
+from aml_emulator.store.store import has_unfinished_jobs as has_unfinished_jobs
 from aml_emulator.store.v1 import LIST as LIST
 from aml_emulator.store.v1 import MetricRow as MetricRow

@@ -12,12 +12,25 @@ from aml_emulator.store.browse import Browse
 from aml_emulator.store.database import Database, Reader
 from aml_emulator.store.datastores import DatastoreStore
 from aml_emulator.store.metrics import MetricStore
-from aml_emulator.store.runs import RunStore
+from aml_emulator.store.runs import UNFINISHED, RunStore
 from aml_emulator.store.v1 import V1Store
 
 
+def has_unfinished_jobs(path: Path) -> bool:
+    """Return whether a database, which no one has open, has jobs that have not ended.
+
+    Raises:
+        sqlite3.Error: it cannot be read.
+    """
+    reader = Reader(path)
+    try:
+        return reader.number(f"SELECT count(*) FROM runs WHERE {UNFINISHED}") > 0  # noqa: S608 - a constant
+    finally:
+        reader.close()
+
+
 class Store:
-    """All of the state.
+    """All of a workspace's state.
 
     Args:
         path: the database file, or ``:memory:``.

@@ -16,6 +16,7 @@ import click
 
 from aml_train.cli.emulator_registry import registry
 from aml_train.cli.emulator_request import ask_emulator, emulator_settings, running_emulator
+from aml_train.cli.emulator_workspaces import latency, workspace
 from aml_train.cli.result import json_option, print_result_line
 
 _FAULTS: Final = ("status", "delay", "truncate", "reset", "outage")
@@ -35,6 +36,10 @@ def emulator() -> None:
     eval "$(aml-train emulator env)"       connects azure-ai-ml and MLflow in this shell
     python my_azure_ml_script.py
     """
+
+
+emulator.add_command(workspace)
+emulator.add_command(latency)
 
 
 @emulator.command("start")
@@ -103,26 +108,32 @@ def emulator_logs(*, follow: bool) -> None:
         click.echo(line)
 
 
+_workspace_option = click.option("--workspace", metavar="NAME", help="Of this workspace.  [default: the first one]")
+
+
 @emulator.command("env")
-def emulator_env() -> None:
+@_workspace_option
+def emulator_env(*, workspace: str | None) -> None:
     """Print variables that connect Azure SDKs, as shell exports.
 
     BROWSER among them has programs that open a browser to sign you in open `aml-train emulator sign-in`, which grants at once.
     """
     from aml_train.local import browser_variables, client_environment, shell_exports
 
-    variables = client_environment(running_emulator(), dict(os.environ))
-    click.echo(shell_exports(variables | browser_variables(sys.executable)))
+    variables = client_environment(running_emulator(workspace), dict(os.environ))
+    named = {} if workspace is None else {"AML_TRAIN_EMULATOR_WORKSPACE": workspace}
+    click.echo(shell_exports(variables | browser_variables(sys.executable) | named))
 
 
 @emulator.command("config")
-def emulator_config() -> None:
+@_workspace_option
+def emulator_config(*, workspace: str | None) -> None:
     """Print the workspace's config.json, which from_config() reads.
 
     \b
     aml-train emulator config > config.json
     """
-    info = running_emulator()
+    info = running_emulator(workspace)
     names = {"subscription_id": info.subscription_id, "resource_group": info.resource_group}
     click.echo(json.dumps({**names, "workspace_name": info.workspace}, indent=4))
 

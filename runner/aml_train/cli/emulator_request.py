@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -34,27 +35,33 @@ def ask_emulator(
 
     settings = emulator_settings()
     given = {name: value for name, value in (query or {}).items() if value is not None}
-    answer = request_admin(settings, f"{path}?{urlencode(given)}" if given else path, method=method, seconds=seconds)
+    target = settings.path_of(f"{path}?{urlencode(given)}" if given else path)
+    answer = request_admin(settings, target, method=method, seconds=seconds)
     if answer is None:
         raise ServiceError(f"{settings.name} does not run.", hint="Start it: aml-train emulator start")
     status, value = answer
-    if status in (400, 404):
+    if status in (400, 404) or (status == 409 and path == "workspaces"):
         raise InvalidError(f"{settings.name} refused the request: {value.get('error', status)}.")
     if status >= 400:
         raise ServiceError(f"{settings.name} failed: {value.get('error', status)}.", hint="aml-train emulator logs")
     return value
 
 
-def running_emulator() -> EmulatorInfo:
+def running_emulator(workspace: str | None = None) -> EmulatorInfo:
     """Return the description of the running local AzureML.
 
+    Args:
+        workspace: one of its workspaces; that of the environment if None.
+
     Raises:
+        InvalidError: it has no such workspace.
         ServiceError: it does not run.
     """
     from aml_train.core.errors import ServiceError
     from aml_train.local import emulator_info
 
     settings = emulator_settings()
+    settings = settings if workspace is None else replace(settings, workspace=workspace)
     found = emulator_info(settings)
     if found is None:
         raise ServiceError(f"{settings.name} does not run.", hint="Start it: aml-train emulator start")

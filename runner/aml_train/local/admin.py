@@ -11,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from aml_train.core.answers import MOST_BYTES, UndecodableError, decode
-from aml_train.core.errors import ServiceError
+from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.version import PRODUCT
 from aml_train.local.settings import EmulatorInfo, EmulatorSettings
 
@@ -74,12 +74,18 @@ def emulator_info(settings: EmulatorSettings) -> EmulatorInfo | None:
     """Return what the local AzureML says of itself, or None where none answers.
 
     Raises:
+        InvalidError: it has no such workspace.
         ServiceError: what answers is no local AzureML of this version.
     """
-    answer = request_admin(settings, "info")
+    answer = request_admin(settings, settings.path_of("info"))
     if answer is None:
         return None
     status, content = answer
+    if status == http.client.NOT_FOUND and settings.workspace:
+        raise InvalidError(
+            f"{settings.name} has no workspace {settings.workspace!r}.",
+            hint=f"Create it: aml-train emulator workspace create {settings.workspace}.",
+        )
     return EmulatorInfo.from_answer(content if status == http.client.OK else {}, settings)
 
 

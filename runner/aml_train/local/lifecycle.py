@@ -122,7 +122,7 @@ def emulator_status(settings: EmulatorSettings) -> dict[str, Any]:
         return {"name": settings.name, "state": "absent"}
     if container.status != "running":
         return {"name": settings.name, "state": container.status}
-    answer, problems = request_admin(settings, "status"), read_problems(settings)
+    answer, problems = request_admin(settings, settings.path_of("status")), read_problems(settings)
     address = f"http://{settings.host}:{settings.reached_port}"
     found: dict[str, Any] = {"name": settings.name, "state": "unhealthy", "address": address}
     if answer is None or problems:
@@ -153,12 +153,12 @@ def reset_emulator(settings: EmulatorSettings) -> None:
     try:
         container = containers.find(client, settings)
         if container is not None:
-            said = request_admin(settings, "info") if container.status == "running" else None
+            said = request_admin(settings, "workspaces") if container.status == "running" else None
             container.stop(timeout=containers.STOP_SECONDS)
             containers.sweep_jobs(client, container)
             container.remove(force=True, v=True)
-            if said is not None and said[1].get("instance"):
-                containers.sweep_images(client, str(said[1]["instance"]))
+            for workspace in said[1].get("workspaces", ()) if said is not None else ():
+                containers.sweep_images(client, str(workspace["instance"]))
         try:
             client.volumes.get(settings.volume).remove()
         except NotFound:

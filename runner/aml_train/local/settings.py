@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import field, fields
 from typing import Any, Final
+from urllib.parse import quote
 
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.release import emulator_image
@@ -36,6 +37,7 @@ class EmulatorSettings:
         registry_port: the port of the registry, published on 127.0.0.1.
         max_jobs: how many jobs run at once.
         inside: *host* is the container's own address, where its ports are the unpublished ones.
+        workspace: which of its workspaces is meant; empty for the first one.
     """
 
     name: str = "aml-emulator"
@@ -45,6 +47,7 @@ class EmulatorSettings:
     registry_port: int = 7381
     max_jobs: int = 2
     inside: bool = False
+    workspace: str = ""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> EmulatorSettings:
@@ -73,8 +76,24 @@ class EmulatorSettings:
 
     @property
     def page_origin(self) -> str:
-        """The page's origin on the engine's machine, without a trailing slash."""
-        return f"http://127.0.0.1:{self.port}"
+        """The page's origin on the engine's machine, without a trailing slash.
+
+        Each further workspace has a name below localhost, which browsers resolve to this machine (RFC 6761).
+        """
+        host = f"{self.workspace.lower()}.localhost" if self.workspace else "127.0.0.1"
+        return f"http://{host}:{self.port}"
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variable by which aml-train's own commands find the workspace."""
+        return {"AML_TRAIN_EMULATOR_WORKSPACE": self.workspace} if self.workspace else {}
+
+    def path_of(self, path: str) -> str:
+        """Return an admin request's path with the workspace that it is for."""
+        if not self.workspace:
+            return path
+        mark = "&" if "?" in path else "?"
+        return f"{path}{mark}workspace={quote(self.workspace, safe='')}"
 
     @property
     def reached_port(self) -> int:

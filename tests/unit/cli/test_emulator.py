@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -168,3 +170,71 @@ def test_a_browser_grants_sign_ins_alone(monkeypatch: pytest.MonkeyPatch) -> Non
     assert sent == [("https://login.microsoftonline.com/x", {"code": "local"})]
     with pytest.raises(InvalidError, match="no address of a sign-in"):
         run("sign-in", "https://example.com")
+
+
+MADE = {"name": "team-a", "id": "i", "instance": "x", "subscription_id": "s", "resource_group": "aml-local"}
+
+
+def test_workspaces_are_created_listed_and_deleted(admin: Admin) -> None:
+    admin.answer = (200, MADE)
+    assert "workspace team-a is ready" in run("workspace", "create", "team-a")
+    assert json.loads(run("workspace", "create", "team-a", "--json")) == MADE
+    admin.answer = (200, {"workspaces": [{"name": "local"}, MADE]})
+    assert run("workspace", "list") == "local\nteam-a\n"
+    assert [one["name"] for one in json.loads(run("workspace", "list", "--json"))["workspaces"]] == [
+        "local",
+        "team-a",
+    ]
+    assert run("workspace", "delete", "team-a", "--force") == "workspace team-a is deleted\n"
+    assert admin.asked[0] == ("POST", "workspaces", {"name": "team-a"})
+    assert admin.asked[-1] == ("DELETE", "workspaces", {"name": "team-a", "force": "1"})
+
+
+def test_a_workspace_that_is_there_already_is_the_user_s_to_solve(admin: Admin) -> None:
+    admin.answer = (409, {"error": "there is a workspace 'a' already"})
+    with pytest.raises(InvalidError, match="there is a workspace 'a' already"):
+        run("workspace", "create", "a")
+
+
+def test_requests_name_the_workspace_of_the_environment(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AML_TRAIN_EMULATOR_WORKSPACE", "team a")
+    admin.answer = (200, {"status": "NotResponding"})
+    run("job", "show", "x", "NotResponding")
+    assert admin.asked == [("POST", "jobs/x/show", {"status": "NotResponding", "workspace": "team a"})]
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("20ms", "0.02"), ("0.5s", "0.5"), ("0", "0.0")])
+def test_a_latency_is_a_time(admin: Admin, text: str, seconds: str) -> None:
+    admin.answer = (200, {"seconds": float(seconds)})
+    assert run("latency", text) == f"{float(seconds) * 1000} ms\n"
+    assert admin.asked == [("POST", "latency", {"seconds": seconds})]
+    assert run("latency").endswith(" ms\n")
+
+
+@pytest.mark.parametrize("text", ["20", "ms", "20 ms", "1m"])
+def test_a_latency_that_is_none(admin: Admin, text: str) -> None:
+    with pytest.raises(click.BadParameter, match="not a time such as 20ms"):
+        run("latency", text)
+
+
+def test_the_variables_of_a_workspace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def answer(_settings: object, path: str) -> tuple[int, dict[str, Any]]:
+        asked.append(path)
+        return 200, {**ANSWER, "workspace": "team-a"}
+
+    monkeypatch.setattr(emulator_admin, "request_admin", answer)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    lines = run("env", "--workspace", "team-a").splitlines()
+    assert "export AML_WORKSPACE=team-a" in lines
+    assert "export AML_TRAIN_EMULATOR_WORKSPACE=team-a" in lines
+    assert any(line.startswith("export BROWSER=") and line.endswith("emulator sign-in %s'") for line in lines)
+    assert asked == ["info?workspace=team-a"]
+
+
+def test_a_workspace_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(emulator_admin, "request_admin", lambda settings, path: (404, {"error": "no"}))
+    with pytest.raises(InvalidError, match="aml-emulator has no workspace 'x'") as caught:
+        run("config", "--workspace", "x")
+    assert caught.value.hint == "Create it: aml-train emulator workspace create x."

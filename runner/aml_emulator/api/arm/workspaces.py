@@ -12,6 +12,7 @@ from aml_emulator.api.shapes import iso, resource
 from aml_emulator.api.versions import VERSIONS
 from aml_emulator.context import Context
 from aml_emulator.domain import NotSupportedError
+from aml_emulator.identity import Identity
 
 DISCOVERED = (
     "api",
@@ -74,7 +75,7 @@ _UNSET = dict.fromkeys(("imageBuildCompute", "linkedModelInventoryArmId", "sdkTe
 
 
 class Workspaces:
-    """Answers for the one workspace that there is."""
+    """Answers for a workspace, and for lists of all workspaces."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -179,11 +180,12 @@ class Workspaces:
         }
 
     def list(self, call: Call) -> dict[str, Any]:
-        """Return the workspaces: one."""
-        return {"value": [self.get(call)]}
+        """Return the workspaces."""
+        del call
+        return {"value": [self._view(identity) for identity in self._context.workspaces()]}
 
     def resources(self, call: Call) -> dict[str, Any]:
-        """Return the resources of the type in the filter: there is one workspace."""
+        """Return the resources of the type in the filter: there are workspaces alone."""
         wanted = call.query.get("$filter", "")
         types = re.findall(r"resourceType eq '([^']+)'", wanted, flags=re.IGNORECASE)
         if [one.lower() for one in types] != ["microsoft.machinelearningservices/workspaces"]:
@@ -193,7 +195,9 @@ class Workspaces:
     def get(self, call: Call) -> dict[str, Any]:
         """Return the workspace."""
         del call
-        identity = self._context.identity
+        return self._view(self._context.identity)
+
+    def _view(self, identity: Identity) -> dict[str, Any]:
         providers = f"{identity.resource_group_id}/providers"
         registry = identity.login_server.partition(".")[0]
         return resource(

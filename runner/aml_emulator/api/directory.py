@@ -1,0 +1,140 @@
+"""The workspaces of one emulator, opened when they are first used."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from aml_emulator.api.admin import Admin
+from aml_emulator.api.app import App
+from aml_emulator.context import Context
+from aml_emulator.domain import ConflictError, InvalidError, JobService, NotFoundError
+from aml_emulator.identity import Identity, WorkspaceNames
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenWorkspace:
+    """A workspace in use: its state, its jobs and its interfaces.
+
+    Attributes:
+        close: ends its threads and its database; jobs continue in their containers.
+        delete: removes its state, after *close*.
+    """
+
+    context: Context
+    jobs: JobService
+    app: App
+    admin: Admin
+    close: Callable[[], None] = lambda: None
+    delete: Callable[[], None] = lambda: None
+
+
+class Directory:
+    """Finds workspaces by name. Thread-safe.
+
+    Args:
+        names: all of them.
+        first: the one that every emulator has, which is always open.
+        open_workspace: opens another one.
+        is_empty: whether a workspace was never opened.
+    """
+
+    def __init__(
+        self,
+        names: WorkspaceNames,
+        first: OpenWorkspace,
+        open_workspace: Callable[[Identity], OpenWorkspace],
+        is_empty: Callable[[Identity], bool],
+    ) -> None:
+        self._names = names
+        self.first = first
+        self._open = open_workspace
+        self._is_empty = is_empty
+        self._lock = threading.RLock()
+        self._opened: dict[str, OpenWorkspace] = {first.context.identity.workspace_id: first}
+
+    def all(self) -> Sequence[Identity]:
+        """Return the identities of all workspaces, the first one first."""
+        return self._names.all()
+
+    def opened(self) -> tuple[OpenWorkspace, ...]:
+        """Return the workspaces that are open."""
+        return tuple(self._opened.values())
+
+    def create(self, name: str) -> Identity:
+        """Create a workspace; it is opened when it is first used.
+
+        Raises:
+            InvalidError: Azure takes no such name.
+            ConflictError: there is a workspace of that name.
+        """
+        try:
+            return self._names.create(name)
+        except ValueError as error:
+            raise InvalidError(str(error)) from error
+        except KeyError as error:
+            raise ConflictError(f"there is a workspace '{name}' already") from error
+
+    def find_open(self, name: str) -> OpenWorkspace | None:
+        """Return a workspace if it is open: that takes no time."""
+        identity = self._names.get(name)
+        return None if identity is None else self._opened.get(identity.workspace_id)
+
+    def find(self, name: str) -> OpenWorkspace | None:
+        """Return a workspace by its name in whatever case, or None; it is opened."""
+        identity = self._names.get(name)
+        if identity is None:
+            return None
+        found = self._opened.get(identity.workspace_id)
+        if found is not None:
+            return found
+        with self._lock:
+            if self._names.get(name) is not identity:
+                return None
+            if identity.workspace_id not in self._opened:
+                self._opened[identity.workspace_id] = self._open(identity)
+            return self._opened[identity.workspace_id]
+
+    def delete(self, name: str, *, force: bool) -> None:
+        """Delete a workspace with its jobs, assets and files.
+
+        Args:
+            force: cancel its jobs that run.
+
+        Raises:
+            NotFoundError: there is none of this name.
+            InvalidError: it is the first one, which stays.
+            ConflictError: jobs run in it.
+        """
+        with self._lock:
+            identity = self._names.get(name)
+            if identity is None:
+                raise NotFoundError(f"workspace '{name}'", message=f"there is no workspace '{name}'")
+            if identity.workspace_id not in self._opened and self._is_empty(identity):
+                self._names.remove(name)
+                return
+            found = self.find(name)
+        if found is None or found is self.first:
+            raise InvalidError(f"the workspace '{name}' stays: reset it instead")
+        refused = found.admin.end_jobs(force=force)
+        if refused is not None:
+            raise ConflictError(refused)
+        with self._lock:
+            self._names.remove(name)
+            found.admin.delete_files()
+            found.close()
+            found.delete()
+            self._opened.pop(found.context.identity.workspace_id, None)
+        logger.warning("the workspace %s was deleted", name)
+
+    def close(self) -> None:
+        """Close the workspaces that were opened, but for the first one."""
+        with self._lock:
+            for one in self._opened.values():
+                if one is not self.first:
+                    one.close()
+            self._opened = {self.first.context.identity.workspace_id: self.first}

@@ -1,0 +1,153 @@
+"""Sends requests to their workspace: by the path, or admin's by a parameter."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Callable
+from typing import Any, Final
+from urllib.parse import parse_qs, unquote, urlencode
+
+from starlette.concurrency import run_in_threadpool
+from starlette.types import Receive, Scope, Send
+
+from aml_emulator.api.directory import Directory, OpenWorkspace
+from aml_emulator.domain import ConflictError, DomainError, InvalidError, NotFoundError
+from aml_emulator.identity import Identity
+from aml_emulator.network import Latency
+
+logger = logging.getLogger(__name__)
+
+_WORKSPACE: Final = re.compile(
+    rb"/providers/Microsoft\.MachineLearningServices/workspaces/([^/]+)", flags=re.IGNORECASE
+)
+_OPERATION: Final = re.compile(
+    rb"/locations/[^/]+/(?:mfeOperationResults|computeOperationsStatus)/([^/]+)$", flags=re.IGNORECASE
+)
+_WORKSPACES: Final = "/_emulator/workspaces"
+_LATENCY: Final = "/_emulator/latency"
+_RESET: Final = "/_emulator/reset"
+_STATUSES: Final = {InvalidError: 400, NotFoundError: 404, ConflictError: 409}
+
+Answer = tuple[int, dict[str, Any]]
+
+
+class Gateway:
+    """The ASGI application of all workspaces, and the admin interface of all.
+
+    Args:
+        latency: how long all requests take longer.
+    """
+
+    def __init__(self, directory: Directory, latency: Latency) -> None:
+        self._directory = directory
+        self._latency = latency
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        await (await self._workspace(scope)).app(scope, receive, send)
+
+    async def for_jobs(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request that comes from a job's network."""
+        await (await self._workspace(scope)).app.for_jobs(scope, receive, send)
+
+    async def _workspace(self, scope: Scope) -> OpenWorkspace:
+        """Return the workspace that a request names; the first one answers for none."""
+        directory, path = self._directory, scope.get("raw_path") or b""
+        match = _WORKSPACE.search(path)
+        if match is None:
+            return self._of_operation(path)
+        name = unquote(match[1])
+        found = directory.find_open(name) or await run_in_threadpool(directory.find, name)
+        return found or directory.first
+
+    def _of_operation(self, path: bytes) -> OpenWorkspace:
+        """Return the workspace of a long-running operation, whose address has none."""
+        opened = self._directory.opened()
+        match = _OPERATION.search(path) if len(opened) > 1 else None
+        if match is not None:
+            operation = unquote(match[1])
+            for one in opened:
+                named = f":{one.context.identity.workspace_id}:" in operation
+                if named or one.context.store.assets.operation(operation) is not None:
+                    return one
+        return self._directory.first
+
+    async def admin(self, method: str, target: str) -> tuple[int, bytes]:
+        """Return status and JSON for one request of the admin interface.
+
+        The parameter ``workspace`` names a workspace; without it, it is the first one.
+        """
+        path, _, raw_query = target.partition("?")
+        query = {name: values[-1] for name, values in parse_qs(raw_query).items()}
+        handler = self._handler(method, path, query)
+        if handler is not None:
+            quick = (method, path) == ("POST", _WORKSPACES)
+            status, value = _answered(handler) if quick else await run_in_threadpool(_answered, handler)
+            return status, json.dumps(value).encode("utf-8") + b"\n"
+        name = query.pop("workspace", None)
+        if name is None:
+            return await self._directory.first.admin.answer(method, target)
+        found = self._directory.find_open(name) or await run_in_threadpool(self._directory.find, name)
+        if found is None:
+            return 404, json.dumps({"error": f"there is no workspace '{name}'"}).encode("utf-8") + b"\n"
+        return await found.admin.answer(method, f"{path}?{urlencode(query)}" if query else path)
+
+    def _handler(self, method: str, path: str, query: dict[str, str]) -> Callable[[], Answer] | None:
+        """Return what answers for all workspaces, None for one workspace's requests."""
+        if (method, path) == ("POST", _RESET) and "workspace" not in query and len(self._directory.all()) > 1:
+            return lambda: self._reset(force=query.get("force") == "1")
+        handlers: dict[tuple[str, str], Callable[[], Answer]] = {
+            ("GET", _WORKSPACES): self._listed,
+            ("POST", _WORKSPACES): lambda: (200, _view(self._directory.create(query.get("name", "")))),
+            ("DELETE", _WORKSPACES): lambda: self._deleted(query),
+            ("GET", _LATENCY): lambda: (200, {"seconds": self._latency.seconds}),
+            ("POST", _LATENCY): lambda: self._delay(query.get("seconds", "")),
+            ("DELETE", _LATENCY): lambda: self._delay("0"),
+        }
+        return handlers.get((method, path))
+
+    def _listed(self) -> Answer:
+        return 200, {"workspaces": [_view(identity) for identity in self._directory.all()]}
+
+    def _deleted(self, query: dict[str, str]) -> Answer:
+        self._directory.delete(query.get("name", ""), force=query.get("force") == "1")
+        return self._listed()
+
+    def _reset(self, *, force: bool) -> Answer:
+        """Delete the workspaces that were created, and what is in the first one."""
+        first, *others = self._directory.all()
+        del first
+        for identity in others:
+            self._directory.delete(identity.workspace, force=force)
+        return self._directory.first.admin.reset(force=force)
+
+    def _delay(self, text: str) -> Answer:
+        try:
+            self._latency.set(float(text))
+        except ValueError as error:
+            raise InvalidError(f"seconds: a number from 0 to {self._latency.MOST:g}, not '{text}'") from error
+        return 200, {"seconds": self._latency.seconds}
+
+
+def _answered(handler: Callable[[], Answer]) -> Answer:
+    try:
+        return handler()
+    except DomainError as error:
+        return _STATUSES.get(type(error), 400), {"error": error.message}
+    except Exception as error:
+        # The boundary of the admin interface: logged whole, answered in short.
+        logger.exception("a request for all workspaces failed")
+        return 500, {"error": f"{type(error).__name__}; the log says more"}
+
+
+def _view(identity: Identity) -> dict[str, str]:
+    """Return what a client must know of a workspace."""
+    return {
+        "name": identity.workspace,
+        "id": identity.workspace_id,
+        "instance": identity.instance,
+        "subscription_id": identity.subscription_id,
+        "resource_group": identity.resource_group,
+    }

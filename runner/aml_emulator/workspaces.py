@@ -1,0 +1,147 @@
+"""Opens workspaces: each has a database, clusters, a queue of jobs and interfaces.
+
+They share the machine: storage, registry, sign-in, faults, and the places for running jobs.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import sqlite3
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from aml_emulator.api import Admin, App, OpenWorkspace, prepare_workspace
+from aml_emulator.context import Context
+from aml_emulator.domain import DataMap, JobService, RunProgress, ShownStates
+from aml_emulator.executor import ExecutorSettings, Fleet, JobExecutor, JobQueue, SinkFor
+from aml_emulator.identity import Identity, Tokens
+from aml_emulator.store import Store, has_unfinished_jobs
+
+logger = logging.getLogger(__name__)
+
+ENGINE_SECONDS: Final = 3.0
+LOOPBACK: Final = frozenset({"127.0.0.1", "localhost"})
+
+MakeRunner = Callable[[Context, ExecutorSettings, SinkFor], JobExecutor]
+"""Gives what executes jobs: of the context, how jobs reach the emulator, and where each run's progress is reported."""
+
+MakeAdmin = Callable[[Context, JobService], Admin]
+
+
+def run_in_containers(context: Context, settings: ExecutorSettings, sink_for: SinkFor) -> JobExecutor:
+    """Return what executes jobs as containers."""
+    return JobQueue(blobs=context.blobs, settings=settings, sink_for=sink_for, fleet=context.fleet)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opener:
+    """Opens the workspaces that were created.
+
+    Attributes:
+        first: the context of the first workspace, most of which is everyone's.
+        folder: of the workspaces' state, one folder each.
+        executing: how jobs reach the emulator.
+        make_runner: gives what executes jobs.
+        make_admin: gives a workspace's admin interface.
+        node_start_seconds: how long a cluster's node takes to start.
+    """
+
+    first: Context
+    folder: Path
+    executing: ExecutorSettings
+    make_runner: MakeRunner
+    make_admin: MakeAdmin
+    node_start_seconds: float
+
+    def place(self, identity: Identity) -> Path:
+        """Return the folder of a workspace's state."""
+        return self.folder / identity.workspace_id
+
+    def open(self, identity: Identity) -> OpenWorkspace:
+        """Open a workspace; jobs of an earlier process are adopted in the background."""
+        place, first = self.place(identity), self.first
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        store = Store(place / "store.db", clock=first.clock)
+        context = replace(
+            first,
+            identity=identity,
+            store=store,
+            tokens=Tokens(identity, clock=first.clock),
+            fleet=Fleet(clock=first.clock, start_seconds=self.node_start_seconds, seed=identity.instance),
+            shown=ShownStates(),
+            data_map=DataMap(place / "data-map.json"),
+            data=place,
+            page_address=page_address(first.page_address, identity.workspace),
+        )
+        prepare_workspace(context, max_jobs=self.executing.max_jobs)
+        runner = self.make_runner(
+            context, replace(self.executing, instance=identity.instance), partial(RunProgress, context)
+        )
+        jobs = JobService(context, runner)
+        closed = threading.Event()
+        name = f"resume-{identity.workspace}"
+        threading.Thread(target=_resume_logged, args=(jobs, closed), name=name, daemon=True).start()
+
+        def close() -> None:
+            closed.set()
+            runner.close()
+            store.close()
+
+        return OpenWorkspace(
+            context=context,
+            jobs=jobs,
+            app=App(context, jobs),
+            admin=self.make_admin(context, jobs),
+            close=close,
+            delete=lambda: shutil.rmtree(place, ignore_errors=True),
+        )
+
+    def is_empty(self, identity: Identity) -> bool:
+        """Return whether a workspace was never opened: it has no state."""
+        return not self.place(identity).exists()
+
+    def has_jobs(self, identity: Identity) -> bool:
+        """Return whether an earlier process left jobs that had not ended."""
+        path = self.place(identity) / "store.db"
+        try:
+            return path.exists() and has_unfinished_jobs(path)
+        except sqlite3.Error:
+            # It is opened, and its first request says what is wrong with it.
+            logger.exception("the database of the workspace %s cannot be read", identity.workspace)
+            return False
+
+
+def _resume_logged(jobs: JobService, closed: threading.Event) -> None:
+    try:
+        resume(jobs, closed)
+    except Exception:
+        # No one waits for this thread.
+        logger.exception("the jobs of a workspace could not be resumed")
+
+
+def resume(jobs: JobService, closed: threading.Event) -> None:
+    """Resume jobs when the container engine answers; until then they are queued."""
+    while not jobs.runner.engine_ready():
+        logger.error("the container engine does not answer: jobs stay queued until it does")
+        if closed.wait(ENGINE_SECONDS):
+            return
+    if not closed.is_set():
+        jobs.resume()
+
+
+def page_address(first: str, workspace: str) -> str:
+    """Return where a browser finds a workspace's page: at its name below localhost.
+
+    Browsers resolve such names to this machine (RFC 6761). A page elsewhere is the first workspace's.
+    """
+    parts = urlsplit(first)
+    if parts.hostname not in LOOPBACK:
+        return first
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{workspace.lower()}.localhost{port}"

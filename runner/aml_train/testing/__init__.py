@@ -1,0 +1,22 @@
+"""Tests of other projects against the local AzureML: a plugin of pytest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aml_train.core.lazy import lazily
+
+if TYPE_CHECKING:
+    from aml_train.testing.workspace import AmlWorkspace as AmlWorkspace
+    from aml_train.testing.workspace import find_or_start as find_or_start
+    from aml_train.testing.workspace import temporary_workspace as temporary_workspace
+    from aml_train.testing.workspace import workspace_name as workspace_name
+
+_MODULES = {
+    "AmlWorkspace": "workspace",
+    "find_or_start": "workspace",
+    "temporary_workspace": "workspace",
+    "workspace_name": "workspace",
+}
+__all__ = list(_MODULES)
+__getattr__ = lazily(__name__, _MODULES)

@@ -1,0 +1,46 @@
+"""The plugin of pytest: the fixture ``aml_workspace``.
+
+pytest imports it in every project that has aml-train installed, so it imports nothing that is slow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from aml_train.local import EmulatorSettings
+    from aml_train.testing import AmlWorkspace
+
+
+@pytest.fixture(scope="session")
+def aml_emulator() -> EmulatorSettings:
+    """The local AzureML of the environment, started if it does not run.
+
+    The variables are AML_TRAIN_EMULATOR_HOST, …_PORT and so on.
+    """
+    import os
+
+    from aml_train.testing import find_or_start
+
+    return find_or_start(dict(os.environ))
+
+
+@pytest.fixture
+def aml_workspace(
+    aml_emulator: EmulatorSettings, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[AmlWorkspace]:
+    """A workspace of the local AzureML for one test.
+
+    Azure's SDKs reach it while the test runs. It is deleted at the end, with its jobs.
+    """
+    import os
+
+    from aml_train.testing import temporary_workspace, workspace_name
+
+    with temporary_workspace(aml_emulator, workspace_name(request.node.name), dict(os.environ)) as workspace:
+        for name, value in workspace.environment.items():
+            monkeypatch.setenv(name, value)
+        yield workspace

@@ -1,0 +1,145 @@
+"""Several workspaces of one emulator, by the unmodified SDK; the latency; the plugin of pytest."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from tests.support.emulator_process import Emulator, executing_by
+
+MANY = 100
+
+
+@pytest.fixture(scope="module")
+def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+    with executing_by("tests.support.instant_emulator", tmp_path_factory.mktemp("workspaces")) as service:
+        yield service
+
+
+def create(emulator: Emulator, name: str) -> dict[str, Any]:
+    answer = emulator.admin("POST", f"workspaces?name={name}")
+    answer.raise_for_status()
+    made: dict[str, Any] = answer.json()
+    return made
+
+
+def test_two_workspaces_know_nothing_of_each_other(emulator: Emulator) -> None:
+    names = ("team-a", "team-b")
+    for name in names:
+        create(emulator, name)
+    with ThreadPoolExecutor(2) as both:
+        use = lambda name: emulator.client("use", script="workspace_steps.py", workspace=name)  # noqa: E731
+        seen = dict(zip(names, both.map(use, names), strict=True))
+    for name in names:
+        assert seen[name] == {
+            "status": "Completed",
+            "log": f"in {name}\n",
+            "data": ["digits:1"],
+            "place": True,
+            "jobs": ["train"],
+            "workspaces": ["local", *names],
+            "metrics": {"loss": float(len(name))},
+        }
+    assert emulator.admin("GET", "status").json()["jobs"] == {}
+    assert emulator.admin("GET", "status?workspace=team-a").json()["jobs"] == {"Completed": 1}
+
+
+def test_they_are_there_after_a_restart_and_gone_after_their_end(emulator: Emulator) -> None:
+    create(emulator, "kept")
+    emulator.client("use", script="workspace_steps.py", workspace="kept")
+    (folder,) = (emulator.folder / "data" / "workspaces").glob(workspace_id(emulator, "kept"))
+    emulator.stop()
+    emulator.start()
+    assert emulator.admin("GET", "status?workspace=kept").json()["jobs"] == {"Completed": 1}
+    page = requests.get(
+        f"http://127.0.0.1:{emulator.port}/ui/", headers={"Host": f"kept.localhost:{emulator.port}"}, timeout=60
+    )
+    assert page.status_code == 200
+    assert "train" in page.text
+    assert emulator.admin("DELETE", "workspaces?name=kept").status_code == 200
+    assert not folder.exists()
+    assert emulator.admin("GET", "status?workspace=kept").status_code == 404
+
+
+def workspace_id(emulator: Emulator, name: str) -> str:
+    found = emulator.admin("GET", "workspaces").json()["workspaces"]
+    return next(str(one["id"]) for one in found if one["name"] == name)
+
+
+def test_a_hundred_at_once(emulator: Emulator) -> None:
+    names = [f"many-{number}" for number in range(MANY)]
+    with ThreadPoolExecutor(MANY) as pool:
+        made = list(pool.map(lambda name: create(emulator, name), names))
+    assert len({one["id"] for one in made}) == len({one["instance"] for one in made}) == MANY
+    listed = [one["name"] for one in emulator.admin("GET", "workspaces").json()["workspaces"]]
+    assert set(names) <= set(listed)
+    assert emulator.admin("GET", "health?workspace=many-7").json() == {"status": "ready"}
+
+
+def test_every_host_takes_as_long_as_the_latency_says(emulator: Emulator, tmp_path: Path) -> None:
+    bundle = tmp_path / "ca.pem"
+    bundle.write_text(emulator.info["ca_pem"])
+    emulator.admin("POST", "latency?seconds=0.5").raise_for_status()
+    try:
+        with requests.Session() as session:
+            session.trust_env = False
+            session.proxies = {"https": f"http://127.0.0.1:{emulator.port}"}
+            session.verify = str(bundle)
+            for host in ("management.azure.com", "amllocalstore.blob.core.windows.net", "amllocal.azurecr.io"):
+                began = time.monotonic()
+                session.get(f"https://{host}/", timeout=60)
+                first = time.monotonic()
+                session.get(f"https://{host}/", timeout=60)
+                # A round trip each for the connection and TLS, then one for each request.
+                assert first - began >= 1.4, host
+                assert time.monotonic() - first >= 0.5, host
+    finally:
+        emulator.admin("DELETE", "latency").raise_for_status()
+
+
+PROJECT = """
+import os
+from azure.ai.ml import MLClient
+from azure.ai.ml.entities import Data
+from azure.identity import DefaultAzureCredential
+import pytest
+
+@pytest.mark.parametrize("number", range(2))
+def test_data_are_registered(aml_workspace, tmp_path, number):
+    client = MLClient.from_config(DefaultAzureCredential(), path=str(aml_workspace.write_config(tmp_path)))
+    assert not list(client.data.list())
+    (tmp_path / "a.txt").write_text("a")
+    client.data.create_or_update(Data(name="a", path=str(tmp_path / "a.txt"), type="uri_file"))
+    assert [one.name for one in client.data.list()] == ["a"]
+
+def test_nothing_is_left(monkeypatch):
+    assert "AML_WORKSPACE" not in os.environ
+"""
+
+
+def test_the_plugin_gives_each_test_a_workspace(emulator: Emulator, tmp_path: Path) -> None:
+    (tmp_path / "test_project.py").write_text(PROJECT)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    before = len(emulator.admin("GET", "workspaces").json()["workspaces"])
+    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "aml_train.testing.plugin"],
+        cwd=tmp_path,
+        env={**kept, "AML_TRAIN_EMULATOR_PORT": str(emulator.port), "XDG_CACHE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 passed" in done.stdout
+    assert len(emulator.admin("GET", "workspaces").json()["workspaces"]) == before

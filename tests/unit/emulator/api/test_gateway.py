@@ -1,0 +1,217 @@
+"""Requests find their workspace, and each workspace has its own state."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import anyio
+import pytest
+
+from aml_emulator.api.admin import Admin
+from aml_emulator.api.app import App
+from aml_emulator.api.directory import Directory, OpenWorkspace
+from aml_emulator.api.gateway import Gateway
+from aml_emulator.domain.clusters import create_default_cluster
+from aml_emulator.domain.jobs.service import JobService
+from aml_emulator.domain.workspace import ShownStates
+from aml_emulator.identity.identity import Identity
+from aml_emulator.identity.names import WorkspaceNames
+from aml_emulator.identity.tokens import Tokens
+from aml_emulator.network.latency import Latency
+from aml_emulator.store.store import Store
+from tests.unit.emulator.parts import IDENTITY, WS, Answer, IdleRunner, Service
+
+OTHER = WS.replace("workspaces/local", "workspaces/other")
+
+
+class World:
+    """An emulator of several workspaces, all in memory."""
+
+    def __init__(self) -> None:
+        self.service = Service()
+        self.names = WorkspaceNames(IDENTITY)
+        first = dataclasses.replace(self.service.services, siblings=self.names.all)
+        self.opened: list[str] = []
+        self.closed: list[str] = []
+        self.deleted: list[str] = []
+        self.runners: dict[str, IdleRunner] = {}
+        self.directory = Directory(self.names, self._made(first, self.service.runner), self._open, self._is_empty)
+        self.latency = Latency()
+        self.gateway = Gateway(self.directory, self.latency)
+        self.service.app = self.gateway  # type: ignore[assignment]
+
+    def _is_empty(self, identity: Identity) -> bool:
+        return identity.workspace not in self.opened
+
+    def _open(self, identity: Identity) -> OpenWorkspace:
+        self.opened.append(identity.workspace)
+        clock = self.service.clock
+        context = dataclasses.replace(
+            self.directory.first.context,
+            identity=identity,
+            store=Store(":memory:", clock=clock),
+            tokens=Tokens(identity, clock=clock),
+            shown=ShownStates(),
+        )
+        create_default_cluster(context, name=identity.compute, max_nodes=2)
+        return self._made(context, self.runners.setdefault(identity.workspace, IdleRunner()))
+
+    def _made(self, context: Any, runner: IdleRunner) -> OpenWorkspace:
+        jobs = JobService(context, runner)
+        admin = Admin(
+            context=context, jobs=jobs, version="1", ca_pem="", registry_engine_name="", max_jobs=2,
+            children_alive=lambda: True,
+        )  # fmt: skip
+        name = context.identity.workspace
+        return OpenWorkspace(
+            context=context,
+            jobs=jobs,
+            app=App(context, jobs),
+            admin=admin,
+            close=lambda: self.closed.append(name),
+            delete=lambda: self.deleted.append(name),
+        )
+
+    def ask(self, method: str, path: str) -> tuple[int, Any]:
+        status, body = anyio.run(self.gateway.admin, method, f"/_emulator/{path}")
+        return status, json.loads(body)
+
+    def call(self, method: str, path: str, body: Any = None, **options: Any) -> Answer:
+        return self.service.call(method, path, body, **options)
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    made = World()
+    monkeypatch.setattr(made.service.blobs, "containers", list)
+    yield made
+    made.service.close()
+
+
+def test_a_workspace_is_created_at_once_and_opened_when_it_is_used(world: World) -> None:
+    status, made = world.ask("POST", "workspaces?name=other")
+    assert (status, made["name"], made["resource_group"]) == (200, "other", "aml-local")
+    assert world.opened == []
+    assert world.call("GET", OTHER).json["properties"]["workspaceId"] == made["id"]
+    world.call("GET", OTHER.replace("other", "OTHER"))
+    assert world.opened == ["other"]
+    assert world.call("GET", OTHER.replace("other", "third")).status == 404
+
+
+def test_every_workspace_has_its_own_state(world: World) -> None:
+    world.ask("POST", "workspaces?name=other")
+    body = {"properties": {"dataUri": "azureml://datastores/workspaceblobstore/paths/d/", "dataType": "uri_folder"}}
+    assert world.call("PUT", f"{OTHER}/data/d/versions/1", body).status == 201
+    assert world.call("GET", f"{OTHER}/data/d/versions/1").status == 200
+    assert world.call("GET", f"{WS}/data/d/versions/1").status == 404
+    assert world.ask("GET", "status?workspace=other")[1]["assets"] == {"data": 1}
+    assert world.ask("GET", "status")[1]["assets"] == {}
+    assert world.ask("GET", "info?workspace=OTHER")[1]["workspace"] == "other"
+    assert world.ask("GET", "info?workspace=third") == (404, {"error": "there is no workspace 'third'"})
+    listed = world.call("GET", f"{IDENTITY.resource_group_id}/providers/Microsoft.MachineLearningServices/workspaces")
+    assert [one["name"] for one in listed.json["value"]] == ["local", "other"]
+
+
+def test_a_job_s_token_is_good_in_its_workspace_alone(world: World) -> None:
+    world.ask("POST", "workspaces?name=other")
+    other = world.directory.find("other")
+    assert other is not None
+    for one in (world.directory.first, other):
+        store = one.context.store
+        store.runs.create(
+            run_id="same", experiment_id=store.runs.ensure_experiment("e").id, display_name="same", status="Running"
+        )
+    token = other.context.tokens.issue_for_run("same")
+    path = "/history/v1.0{}/runs/same"
+    assert world.call("GET", path.format(OTHER), host=IDENTITY.api_host, token=token).status == 200
+    assert world.call("GET", path.format(WS), host=IDENTITY.api_host, token=token).status == 401
+
+
+def test_an_operation_without_a_workspace_in_its_address_is_found(world: World) -> None:
+    world.ask("POST", "workspaces?name=other")
+    location = world.call("DELETE", f"{OTHER}/computes/local-cluster?underlyingResourceAction=Delete").headers
+    target = location["Azure-AsyncOperation"].partition("management.azure.com")[2]
+    assert "/computeOperationsStatus/" in target
+    assert world.call("GET", target).status in (200, 204)
+    assert world.call("GET", target.replace("?", "0?")).status == 404
+    cancelled = f"{IDENTITY.location_id}/mfeOperationResults/jc:{world.names.all()[1].workspace_id}:x"
+    assert world.call("GET", cancelled).status == 404
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "words"),
+    [
+        ("name=other", 409, "already"),
+        ("name=a", 400, "3 to 33 letters"),
+        ("", 400, "not ''"),
+        ("name=Local", 409, "al"),
+    ],
+)
+def test_a_name_that_cannot_be(world: World, query: str, status: int, words: str) -> None:
+    world.ask("POST", "workspaces?name=other")
+    answer = world.ask("POST", f"workspaces?{query}")
+    assert answer[0] == status
+    assert words in answer[1]["error"]
+
+
+def test_a_workspace_is_deleted_with_its_jobs(world: World) -> None:
+    world.ask("POST", "workspaces?name=other")
+    assert world.directory.find("other") is not None
+    world.runners["other"].active = lambda: ("run-1",)  # type: ignore[method-assign]
+    status, answer = world.ask("DELETE", "workspaces?name=other")
+    assert (status, "jobs are running: run-1" in answer["error"]) == (409, True)
+    del world.runners["other"].active
+    status, answer = world.ask("DELETE", "workspaces?name=other")
+    assert (status, [one["name"] for one in answer["workspaces"]]) == (200, ["local"])
+    assert (world.closed, world.deleted) == (["other"], ["other"])
+    assert world.ask("DELETE", "workspaces?name=other")[0] == 404
+    assert world.ask("DELETE", "workspaces?name=local") == (
+        400,
+        {"error": "the workspace 'local' stays: reset it instead"},
+    )
+
+
+def test_one_that_was_never_used_is_deleted_without_opening_it(world: World) -> None:
+    world.ask("POST", "workspaces?name=other")
+    assert world.ask("DELETE", "workspaces?name=other")[0] == 200
+    assert world.opened == []
+
+
+def test_a_reset_deletes_the_workspaces_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.ask("POST", "workspaces?name=other")
+    world.call("GET", OTHER)
+    monkeypatch.setattr(world.service.blobs, "create_container", lambda _name: None)
+    made = ["azureml", "mine", world.names.all()[1].blob_container]
+    deleted: list[str] = []
+    monkeypatch.setattr(world.service.blobs, "containers", lambda: list(made))
+    monkeypatch.setattr(world.service.blobs, "delete_container", deleted.append)
+    assert world.ask("POST", "reset?workspace=local")[0] == 200
+    assert deleted == ["azureml", "mine"], "what another workspace has made stays"
+    deleted.clear()
+    assert world.ask("POST", "reset")[0] == 200
+    assert deleted == [made[2], *made]
+    assert len(world.directory.all()) == 1
+
+
+def test_the_latency_is_everyone_s(world: World) -> None:
+    assert world.ask("GET", "latency") == (200, {"seconds": 0.0})
+    assert world.ask("POST", "latency?seconds=0.02") == (200, {"seconds": 0.02})
+    assert world.ask("POST", "latency?seconds=x") == (400, {"error": "seconds: a number from 0 to 10, not 'x'"})
+    assert world.ask("DELETE", "latency") == (200, {"seconds": 0.0})
+
+
+def test_a_failure_is_answered_in_short(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise OSError
+
+    monkeypatch.setattr(world.directory, "all", fail)
+    assert world.ask("GET", "workspaces") == (500, {"error": "OSError; the log says more"})
+
+
+def test_other_paths_of_the_admin_interface_are_the_first_one_s(world: World) -> None:
+    assert world.ask("GET", "info")[1]["workspace"] == "local"
+    assert world.ask("GET", "nothing")[0] == 404
+    world.directory.close()

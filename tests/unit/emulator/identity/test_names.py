@@ -1,0 +1,79 @@
+"""The names of workspaces, and the file that keeps them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from aml_emulator.identity.identity import FILE_NAME, load_or_create
+from aml_emulator.identity.names import WorkspaceNames
+from tests.unit.emulator.parts import IDENTITY
+
+
+def test_a_workspace_has_ids_of_its_own_and_the_first_one_s_place() -> None:
+    names = WorkspaceNames(IDENTITY)
+    made = names.create("Team-A")
+    assert made.workspace_arm_id.endswith("/workspaces/Team-A")
+    assert made.resource_group_id == IDENTITY.resource_group_id
+    assert made.client_secret == IDENTITY.client_secret
+    own = {made.workspace_id, made.instance, made.blob_container, made.artifact_container, made.file_share}
+    assert own.isdisjoint({IDENTITY.workspace_id, IDENTITY.instance, IDENTITY.blob_container, "azureml"})
+    assert names.get("team-a") is made
+    assert names.all() == (IDENTITY, made)
+
+
+@pytest.mark.parametrize("name", ["", "ab", "-abc", "a b c", "a/b/c", "x" * 34, "añb"])
+def test_names_that_azure_takes_not(name: str) -> None:
+    with pytest.raises(ValueError, match=r"3 to 33 letters, digits, '-' and '_'"):
+        WorkspaceNames(IDENTITY).create(name)
+
+
+@pytest.mark.parametrize("name", ["LOCAL", "Abc"])
+def test_names_are_taken_in_whatever_case(name: str) -> None:
+    names = WorkspaceNames(IDENTITY)
+    names.create("abc")
+    with pytest.raises(KeyError):
+        names.create(name)
+
+
+def test_they_are_kept(tmp_path: Path) -> None:
+    file = tmp_path / "workspaces.jsonl"
+    names = WorkspaceNames(IDENTITY, file)
+    one, two = names.create("one"), names.create("two")
+    names.remove("ONE")
+    names.remove("unknown")
+    names.remove("local")
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert WorkspaceNames(IDENTITY, file).all() == (IDENTITY, two)
+    assert len(file.read_text().splitlines()) == 1, "what was removed is forgotten at the next start"
+    assert one.owns(one.file_share)
+    assert one.owns(f"0123-{one.instance}-codes-4567")
+    assert not one.owns(two.blob_container)
+
+
+def test_half_a_line_at_the_end_is_a_creation_without_an_answer(tmp_path: Path) -> None:
+    file = tmp_path / "workspaces.jsonl"
+    WorkspaceNames(IDENTITY, file).create("one")
+    whole = file.read_text()
+    file.write_text(whole + '{"name": "two", "works')
+    assert [one.workspace for one in WorkspaceNames(IDENTITY, file).all()] == ["local", "one"]
+    assert file.read_text() == whole
+
+
+@pytest.mark.parametrize("line", ["x", "[]", "{}", '{"name": 1, "workspace_id": "a", "instance": "b"}'])
+def test_something_else_in_the_file(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "workspaces.jsonl"
+    file.write_text(f"{line}\n")
+    with pytest.raises(ValueError, match="does not hold the names of workspaces"):
+        WorkspaceNames(IDENTITY, file)
+
+
+def test_an_identity_of_an_earlier_version_has_the_container_of_its_artifacts(tmp_path: Path) -> None:
+    load_or_create(tmp_path, location="eastus")
+    file = tmp_path / FILE_NAME
+    kept = json.loads(file.read_text())
+    assert kept.pop("artifact_container") == "azureml"
+    file.write_text(json.dumps(kept))
+    assert load_or_create(tmp_path, location="eastus").artifact_container == "azureml"
