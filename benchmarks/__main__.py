@@ -19,6 +19,7 @@ NAMES: Final = (
     "image_changed",
     "action_image",
     "emulator_load",
+    "workspaces",
     "submit",
     "log_follow",
     "prune",
