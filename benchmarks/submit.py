@@ -7,7 +7,7 @@ separate processes and in turns, on an emulator of the benchmark's own, which ru
 the emulator has not seen, and then the same one again. Goals: 1.05 times the script's time with 10 files, 0.2 times with 5,000;
 unchanged code uploads nothing and costs one request. With a latency, every round trip to the emulator takes that much longer, as
 over a network: 20 ms is a region nearby. Files are uploaded 32 at a time, azcopy's own number on machines of fewer than five
-processors (https://learn.microsoft.com/azure/storage/common/storage-use-azcopy-optimize).
+processors (https://github.com/Azure/azure-storage-azcopy/blob/main/ste/concurrency.go).
 """
 
 from __future__ import annotations
