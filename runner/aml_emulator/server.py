@@ -23,8 +23,9 @@ from starlette.concurrency import run_in_threadpool
 
 from aml_emulator.api import Admin, App, Directory, Gateway, OpenWorkspace, prepare_workspace
 from aml_emulator.context import Context
-from aml_emulator.domain import CuratedImages, DataMap, JobService, RegistryTasks, RunProgress
+from aml_emulator.domain import CuratedImages, DataMap, EnvironmentBuilds, JobService, RegistryTasks, RunProgress
 from aml_emulator.executor import (
+    EnvironmentImages,
     ExecutorSettings,
     Fleet,
     Shared,
@@ -177,6 +178,10 @@ async def _run(
     stack.callback(task_runner.close)
     tasks = RegistryTasks(context, task_runner)
     await run_in_threadpool(tasks.recover)
+    environment_images = EnvironmentImages(blobs=blobs, settings=executing)
+    stack.callback(environment_images.close)
+    builds = EnvironmentBuilds(context, environment_images)
+    await run_in_threadpool(builds.recover)
 
     opener = Opener(
         first=context,
@@ -187,7 +192,10 @@ async def _run(
         node_start_seconds=settings.node_start_seconds,
     )
     first = OpenWorkspace(
-        context=context, jobs=jobs, app=App(context, jobs, tasks), admin=make_admin(context, jobs, tasks=tasks)
+        context=context,
+        jobs=jobs,
+        app=App(context, jobs, tasks, builds),
+        admin=make_admin(context, jobs, tasks=tasks),
     )
     directory = Directory(names, first, opener.open, opener.is_empty)
     stack.callback(directory.close)

@@ -58,7 +58,7 @@ from aml_emulator.api.v1 import models as v1_models
 from aml_emulator.api.v1 import runs as v1_runs
 from aml_emulator.api.versions import check as check_version
 from aml_emulator.context import Context
-from aml_emulator.domain import DomainError, JobService, NotSupportedError, RegistryTasks
+from aml_emulator.domain import DomainError, EnvironmentBuilds, JobService, NotSupportedError, RegistryTasks
 from aml_emulator.identity import Principal, TokenError
 from aml_emulator.network import LOGIN_HOSTS, REGISTRY_SUFFIX, SERVICE_SUFFIX
 
@@ -75,9 +75,16 @@ class App:
 
     Args:
         tasks: the registry's runs; None for a registry without ACR Tasks.
+        builds: the builds of environments; None for a workspace that builds none on request.
     """
 
-    def __init__(self, context: Context, job_service: JobService, tasks: RegistryTasks | None = None) -> None:
+    def __init__(
+        self,
+        context: Context,
+        job_service: JobService,
+        tasks: RegistryTasks | None = None,
+        builds: EnvironmentBuilds | None = None,
+    ) -> None:
         self._context = context
         self._login = Router(login.routes(context))
         modules: tuple[Iterable[Route], ...] = (
@@ -99,7 +106,7 @@ class App:
             dataplane.routes(context),
             login.studio_routes(context),
             v1_content.routes(context),
-            v1_environments.routes(context),
+            v1_environments.routes(context, builds),
             v1_execution.routes(context, job_service),
             v1_runs.routes(context, job_service),
             v1_artifacts.routes(context),

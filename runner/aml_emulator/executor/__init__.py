@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from aml_emulator.executor.engine import DEFAULT_SHM_BYTES as DEFAULT_SHM_BYTES
+from aml_emulator.executor.environment_images import EnvironmentImages as EnvironmentImages
 from aml_emulator.executor.expressions import ExpressionError as ExpressionError
 from aml_emulator.executor.expressions import expression_references as expression_references
 from aml_emulator.executor.fetch import guarded as guarded

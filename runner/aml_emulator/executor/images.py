@@ -168,6 +168,11 @@ class Images:
                 create_api_error_from_http_exception(error)
         return BuildOutput(response)
 
+    def tag(self, reference: str, name: str) -> None:
+        """Give an image another name, with a tag."""
+        repository, _, tag = name.rpartition(":")
+        self._client.images.get(reference).tag(repository, tag)
+
     def push(self, reference: str) -> Iterator[dict[str, Any]]:
         """Push an image that was built, and yield the engine's messages.
 

@@ -1,28 +1,80 @@
-"""The environment service of azureml-core: ``/environment/v1.0``."""
+"""The environment service of azureml-core: definitions, and builds of images.
+
+Definitions are below ``/environment/v1.0``, builds below ``/environment/v2.0``. Requests and answers are those of azureml-core 1.61.0
+(``_restclient/environment_client.py``); its clients take an operation's address from the answer, so its path here is the emulator's.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
-from aml_emulator.api.routing import Answers, Call, Route
+from aml_emulator.api.routing import Answers, Call, Reply, Route
 from aml_emulator.api.shapes import listed
 from aml_emulator.context import Context
-from aml_emulator.domain import NotFoundError, environment_definition, plain_definition, register_environment
+from aml_emulator.domain import (
+    EnvironmentBuilds,
+    NotFoundError,
+    environment_definition,
+    plain_definition,
+    register_environment,
+)
 from aml_emulator.schema import Fields
 
+_OPERATIONS: Final = "/environment/v2.0{WS}/imagebuilds"
 
-def routes(context: Context) -> Sequence[Route]:
-    """Return the routes of environments."""
+
+def routes(context: Context, builds: EnvironmentBuilds | None = None) -> Sequence[Route]:
+    """Return the routes of environments; *builds* is None for a service without them."""
     environments = Environments(context)
     base = "/environment/v1.0{WS}/environments"
     return (
+        *(_build_routes(context, builds) if builds is not None else ()),
         Route(method="GET", path=base, handler=environments.list),
         Route(method="GET", path=f"{base}/{{name}}", handler=environments.get),
         Route(method="PUT", path=f"{base}/{{name}}", handler=environments.put),
         Route(method="GET", path=f"{base}/{{name}}/versions/{{version}}", handler=environments.get),
         Route(method="PUT", path=f"{base}/{{name}}/versions/{{version}}", handler=environments.put),
     )
+
+
+def _build_routes(context: Context, builds: EnvironmentBuilds) -> Sequence[Route]:
+    answers = Builds(context, builds)
+    version = "{WS}/environments/{name}/versions/{version}"
+    return (
+        Route(method="POST", path=f"/environment/v2.0{version}/image", handler=answers.start),
+        Route(method="POST", path=f"/environment/v2.0{version}/imageoncompute/{{compute}}", handler=answers.start),
+        Route(method="GET", path=f"{_OPERATIONS}/{{number}}", handler=answers.operation),
+        Route(method="GET", path=f"/environment/v1.0{version}/image", handler=answers.details),
+        Route(method="GET", path="/environment/v1.0{WS}/environments/{name}/image", handler=answers.details),
+    )
+
+
+class Builds(Answers):
+    """Answers for builds of environments' images."""
+
+    def __init__(self, context: Context, builds: EnvironmentBuilds) -> None:
+        super().__init__(context)
+        self._builds = builds
+
+    def start(self, call: Call) -> Reply:
+        """Begin a build; its compute has to exist, and the engine does the work."""
+        compute = call.params.get("compute")
+        if compute is not None and self._context.store.assets.compute(compute) is None:
+            raise NotFoundError(f"compute '{compute}'")
+        call.json(Fields())
+        number = self._builds.start(call.params["name"], call.params["version"])
+        workspace = call.path[call.path.lower().index("/subscriptions/") : call.path.lower().index("/environments/")]
+        address = f"https://{call.host}{_OPERATIONS.replace('{WS}', workspace)}/{number}"
+        return Reply(status=202, value={"location": address}, headers={"Location": address})
+
+    def operation(self, call: Call) -> dict[str, Any]:
+        """Return the state of a build."""
+        return self._builds.operation(call.params["number"])
+
+    def details(self, call: Call) -> dict[str, Any]:
+        """Return an environment's image, and whether it is in the registry."""
+        return self._builds.details(call.params["name"], call.params.get("version"))
 
 
 class Environments(Answers):
