@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import logging
 import tarfile
 import tempfile
@@ -214,6 +215,8 @@ class TaskRunner:
             **({"platform": step.platform} if step.platform else {}),
             **({"networkmode": step.network} if step.network else {}),
             **({"nocache": "1"} if step.no_cache else {}),
+            **({"shmsize": str(step.shm)} if step.shm else {}),
+            **({"ulimits": json.dumps(_ulimits(step))} if step.limits else {}),
         }
         with tempfile.TemporaryFile() as context:
             self._write_context(step, archive, context)
@@ -288,6 +291,10 @@ class TaskRunner:
             repository, _, tag = rest.rpartition(":")
             pushed.append({"registry": registry, "repository": repository, "tag": tag, "digest": digest})
         return pushed
+
+
+def _ulimits(step: BuildStep) -> list[dict[str, Any]]:
+    return [{"Name": name, "Soft": soft, "Hard": hard} for name, (soft, hard) in sorted(step.limits.items())]
 
 
 def _report_end(task: _Task, ending: TaskEnding, images: list[dict[str, str]], error: str) -> None:

@@ -36,6 +36,8 @@ class BuildStep:
         dockerfile: a path in the source.
         buildkit: whether BuildKit builds; otherwise the classic builder.
         network: empty for the engine's default, or ``none``.
+        shm: bytes of ``/dev/shm``; 0 for the engine's default.
+        limits: name of a limit → its soft and hard bound, -1 for none.
     """
 
     id: str
@@ -47,6 +49,8 @@ class BuildStep:
     platform: str = ""
     network: str = ""
     no_cache: bool = False
+    shm: int = 0
+    limits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     buildkit: bool = False
     timeout: int = STEP_SECONDS
 
@@ -96,6 +100,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--network", default="", choices=["", "none", "default"])
     parser.add_argument("--progress", default="plain")
     parser.add_argument("--no-cache", action="store_true")
+    parser.add_argument("--shm-size", type=int, default=0)
+    parser.add_argument("--ulimit", action="append", default=[], type=_limit)
     parser.add_argument("context")
     return parser
 
@@ -162,9 +168,18 @@ def parse_build(words: str, *, name: str, buildkit: bool, timeout: int) -> Build
         platform=given.platform,
         network="none" if given.network == "none" else "",
         no_cache=given.no_cache,
+        shm=given.shm_size,
+        limits=dict(given.ulimit),
         buildkit=buildkit,
         timeout=timeout,
     )
+
+
+def _limit(text: str) -> tuple[str, tuple[int, int]]:
+    """Return the name and the bounds of ``NAME=SOFT[:HARD]``."""
+    name, _, bounds = text.partition("=")
+    soft, _, hard = bounds.partition(":")
+    return name, (int(soft), int(hard or soft))
 
 
 def _pair(text: str) -> tuple[str, str]:

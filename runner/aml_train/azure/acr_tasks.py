@@ -15,12 +15,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final
 from urllib.parse import quote
 
 import requests
 
-from aml_train.azure.acr import find_registry
 from aml_train.azure.acr_run_log import RunLog
 from aml_train.azure.workspace import AzureRest
 from aml_train.core import retry as retries
@@ -31,10 +30,6 @@ from aml_train.core.http_client import exchange, host_of
 from aml_train.core.text import Piece
 from aml_train.core.threads import cleanup_on_interrupt
 from aml_train.image import ServiceBuild
-
-if TYPE_CHECKING:
-    from aml_train.config import BuilderConfig
-    from aml_train.image import BuildService, RegistryLocation
 
 API: Final = "2019-06-01-preview"
 #: Seconds of ``DockerBuildRequest.timeout`` in azure-mgmt-containerregistry 10.3.0.
@@ -55,7 +50,7 @@ _UPLOAD_TIMEOUT: Final = (10.0, 300.0)
 #: https://learn.microsoft.com/rest/api/storageservices/put-blob: up to 5,000 MiB at once since this version.
 _STORAGE_API: Final = "2021-12-02"
 _LARGEST: Final = 5000 << 20
-_ROLES: Final = (
+ROLES: Final = (
     "The identity needs a role with listBuildSourceUploadUrl/action, scheduleRun/action and runs/* on the registry, such as Contributor "
     "or Container Registry Tasks Contributor: docs/permissions.md."
 )
@@ -75,6 +70,8 @@ def task_file(build: ServiceBuild, registry: str) -> str:
     words += [f"--target={build.target}"] if build.target is not None else []
     words += ["--no-cache"] if build.no_cache else []
     words += [] if build.network else ["--network=none"]
+    words += [f"--shm-size={build.shm}"] if build.shm is not None else []
+    words += [f"--ulimit=memlock={build.memlock}:{build.memlock}"] if build.memlock is not None else []
     name = None if build.image is None else f"{registry}/{build.image}"
     words += [f"--tag={name}"] if name is not None else []
     step = {"id": build.name, "build": shlex.join([*words, "context"]), "env": ["DOCKER_BUILDKIT=1"]}
@@ -147,6 +144,8 @@ class AcrTasks:
     """
 
     isolates: Final = True
+    buildkit: Final = True
+    limits: Final = frozenset({"shm", "memlock"})
 
     def __init__(
         self,
@@ -373,7 +372,7 @@ class AcrTasks:
         if found is None:
             raise ServiceError(
                 f"{what}: there is no such registry, or its tier has no ACR Tasks.",
-                hint=f"Check {self._id}. {_ROLES}",
+                hint=f"Check {self._id}. {ROLES}",
             )
         return found
 
@@ -385,30 +384,5 @@ class AcrTasks:
         except ServiceError as error:
             if not error.transient:
                 error.message = f"{self._where}: {error.message}"
-                error.hint = _ROLES
+                error.hint = ROLES
             raise
-
-
-def build_service(
-    config: BuilderConfig, rest: AzureRest, location: RegistryLocation, listener: Listener
-) -> BuildService:
-    """Return ACR Tasks of the registry at *location*, as *config* says.
-
-    Raises:
-        InvalidError: the registry is not one of Azure's.
-        ServiceError: it is not visible to the identity, or Azure refuses.
-    """
-    from aml_train.image import is_acr
-
-    host = location.job_name
-    if not is_acr(host):
-        raise InvalidError(
-            f"{config.where}: the builder `acr` needs an Azure Container Registry, and the target's is {host}",
-            hint="Use another builder, or name another registry: targets.NAME.registry.",
-        )
-    found = find_registry(rest, host)
-    if found is None:
-        raise ServiceError(
-            f"{config.where}: the registry {host} is not found, or not visible to this identity.", hint=_ROLES
-        )
-    return AcrTasks(rest, found, listener=listener, where=config.where, agent_pool=config.agent_pool)

@@ -138,28 +138,48 @@ def ensure_code(rest: AzureRest, files: FileSet, submission: CancelToken) -> str
     found = _find(rest, name, snapshot.content_hash)
     if found is not None:
         return found
-    what = "Preparing the upload of the code"
-    asset = f"/codes/{name}/versions/1"
-    answer = _ask(rest, "POST", f"{asset}/startPendingUpload", what, {"pendingUploadType": "TemporaryBlobReference"})
+    address = _upload(rest, name, snapshot, submission, "the code")
+    properties = {"hash_sha256": snapshot.content_hash, "hash_version": HASH_VERSION}
+    body = {"properties": {"codeUri": address, "isAnonymous": True, "properties": properties}}
+    _ask(rest, "PUT", _asset(name), "Registering the code", body)
+    return f"azureml:{name}:1"
+
+
+def upload_folder(rest: AzureRest, files: FileSet, token: CancelToken, noun: str) -> str:
+    """Upload files to a separate place of the workspace's storage; return its address.
+
+    Args:
+        rest: the workspace.
+        files: one file at least.
+        token: calls the upload off.
+        noun: what the files are, for errors.
+
+    Raises:
+        InvalidError: a file changed while it was read.
+        CancelledError: the upload was called off.
+        ServiceError: the service or its storage refuses, or does not answer.
+    """
+    return _upload(rest, str(uuid.uuid4()), read_snapshot(files), token, noun)
+
+
+def _upload(rest: AzureRest, name: str, snapshot: Snapshot, token: CancelToken, noun: str) -> str:
+    """Upload a snapshot to the place of a code asset; return its folder's address."""
+    body = {"pendingUploadType": "TemporaryBlobReference"}
+    answer = _ask(rest, "POST", f"{_asset(name)}/startPendingUpload", f"Preparing the upload of {noun}", body)
     place = answer.at("blobReferenceForConsumption")
     address = place.text("credential.sasUri")
     if split(address) is None:
         raise answer.fail("names an address to upload to that is none")
-    root = files.root.name
+    root = snapshot.files.root.name
     folder = root if _PLAIN.fullmatch(root) else "code"
     with _Upload(address, folder, snapshot) as upload:
-        submission.add_action(upload.stop)
+        token.add_action(upload.stop)
         upload.run()
-    properties = {"hash_sha256": snapshot.content_hash, "hash_version": HASH_VERSION}
-    body = {
-        "properties": {
-            "codeUri": f"{place.text('blobUri').rstrip('/')}/{folder}",
-            "isAnonymous": True,
-            "properties": properties,
-        }
-    }
-    _ask(rest, "PUT", asset, "Registering the code", body)
-    return f"azureml:{name}:1"
+    return f"{place.text('blobUri').rstrip('/')}/{folder}"
+
+
+def _asset(name: str) -> str:
+    return f"/codes/{name}/versions/1"
 
 
 def _find(rest: AzureRest, name: str, content_hash: str) -> str | None:
@@ -265,7 +285,7 @@ class _Upload:
 
     def _go_on(self) -> None:
         if self._stopped.is_set():
-            raise CancelledError("The upload of the code was called off.")
+            raise CancelledError("The upload was called off.")
 
     def _send(self, task: _Task) -> None:
         block = task.block

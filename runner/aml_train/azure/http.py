@@ -431,6 +431,10 @@ class AzureHttp:
         """Return the address of *path* below the workspace in run history."""
         return f"{self._data_plane('history')}/history/v1.0{self.workspace.path}{path}"
 
+    def environments(self, path: str, version: str = "v1.0") -> str:
+        """Return the address of *path* below the workspace in the environment service."""
+        return f"{self._data_plane('history')}/environment/{version}{self.workspace.path}{path}"
+
     def mlflow(self, path: str) -> str:
         """Return the address of *path* in the interface of MLflow."""
         return f"{self._data_plane('mlflow')}/mlflow/v2.0{self.workspace.path}/api/2.0/mlflow{path}"

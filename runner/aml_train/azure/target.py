@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from aml_train.azure.acr import PullDoubt, location_of, password_of, pull_doubt
-from aml_train.azure.acr_tasks import build_service
+from aml_train.azure.build_services import build_service
 from aml_train.azure.clouds import Cloud, cloud_named
 from aml_train.azure.credentials import Assertion
 from aml_train.azure.http import WorkspaceId

@@ -14,6 +14,7 @@ from aml_train.config.model import Config
 from aml_train.config.overrides import Overrides, apply, parse_overrides
 from aml_train.config.runconfig.load import RunConfigSource, check_runconfig
 from aml_train.config.section import CheckedTree, make
+from aml_train.config.sections.builder_limits import check_builder
 from aml_train.config.sections.code import CodeConfig, data_links, setup_commands
 from aml_train.config.sections.gate import baseline_config, check_gate, gate_rules
 from aml_train.config.sections.image import image_config
@@ -359,6 +360,7 @@ class _Loader(Reader):
         """Make the sections; None after a fault."""
         faults, values = self.faults, checked.values
         image, tests, data = image_config(checked), tests_config(checked), data_links(checked)
+        check_builder(checked, image, tests)
         check_output(checked, job.document if job is not None else None)
         chosen = choose_target(checked, target)
         check_gate(checked.tree, faults)

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from aml_train.image.prune.plan import PrunePlan as PrunePlan
     from aml_train.image.prune.plan import plan_prune as plan_prune
     from aml_train.image.push import pull_image as pull_image
+    from aml_train.image.push import release as release
     from aml_train.image.readiness.check import probe_image as probe_image
     from aml_train.image.readiness.facts import Facts as Facts
     from aml_train.image.readiness.judge import judge_facts as judge_facts
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from aml_train.image.registry.auth import is_acr as is_acr
     from aml_train.image.registry.client import Registry as Registry
     from aml_train.image.registry.client import RegistryLocation as RegistryLocation
+    from aml_train.image.registry.manifest import Manifest as Manifest
     from aml_train.image.registry.referrers import Referrer as Referrer
     from aml_train.image.registry.referrers import attach_document as attach_document
     from aml_train.image.registry.referrers import fallback_tag as fallback_tag
@@ -120,6 +122,7 @@ _MODULES = {
     "PAPER_TYPES": "papers",
     "SLSA_PROVENANCE": "papers",
     "pull_image": "push",
+    "release": "push",
     "probe_image": "readiness.check",
     "Facts": "readiness.facts",
     "judge_facts": "readiness.judge",
@@ -130,6 +133,7 @@ _MODULES = {
     "is_acr": "registry.auth",
     "Registry": "registry.client",
     "RegistryLocation": "registry.client",
+    "Manifest": "registry.manifest",
     "Referrer": "registry.referrers",
     "attach_document": "registry.referrers",
     "fallback_tag": "registry.referrers",

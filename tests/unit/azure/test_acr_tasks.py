@@ -77,6 +77,10 @@ def test_values_reach_the_build_as_they_are(value: str) -> None:
     ]
 
 
+def test_limits_of_the_tests_are_options_of_the_build() -> None:
+    assert words(a_build(shm=1 << 30, memlock=-1))[3:5] == ["--shm-size=1073741824", "--ulimit=memlock=-1:-1"]
+
+
 def test_braces_are_no_template() -> None:
     text = task_file(a_build(build_args={"B": "{{.Run.ID}}"}), HOST)
     assert '{{"{{"}}.Run.ID}}' in text

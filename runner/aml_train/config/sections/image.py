@@ -271,7 +271,7 @@ class ImageConfig:
     )
     builder: BuilderConfig = key(
         BUILDER,
-        "Builder of the image, which also runs its tests: `local` by default, `acr`, or a mapping.",
+        "Builder of the image, which also runs its tests: `local` by default, `acr`, `azureml`, or a mapping.",
         default=BuilderConfig(),
     )
     reclaim_disk: bool = key(

@@ -12,8 +12,8 @@ from aml_train.config.yaml.shapes import Choice, Duration, Text
 from aml_train.config.yaml.source import absolute
 from aml_train.config.yaml.structures import Either
 
-BuilderKind = Literal["local", "remote", "acr"]
-_KINDS: Final = Choice(words=("local", "remote", "acr"))
+BuilderKind = Literal["local", "remote", "acr", "azureml"]
+_KINDS: Final = Choice(words=("local", "remote", "acr", "azureml"))
 _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9_.-]*"
 #: Keys and the kinds that they belong to.
 _OF: Final = {
@@ -22,7 +22,8 @@ _OF: Final = {
     "buildx": ("remote",),
     "tls": ("remote",),
     "agent-pool": ("acr",),
-    "timeout": ("acr",),
+    "compute": ("azureml",),
+    "timeout": ("acr", "azureml"),
 }
 #: Seconds that a run of ACR Tasks may take (azure-mgmt-containerregistry 10.3.0, v2019_06_01_preview, ``DockerBuildRequest.timeout``).
 _LONGEST: Final = 28_800.0
@@ -41,7 +42,7 @@ class BuilderConfig:
     kind: BuilderKind = key(
         _KINDS,
         "`local` (the default): this machine's engine; `remote`: another engine, or a builder of buildx; `acr`: ACR Tasks of the "
-        "target's registry.",
+        "target's registry; `azureml`: the workspace's own build of environments.",
         default="local",
     )
     engine: str | None = key(
@@ -72,9 +73,14 @@ class BuilderConfig:
         "Agent pool of the registry that builds, for `acr`; shared agents by default.",
         default=None,
     )
+    compute: str | None = key(
+        Text(noun="the name of a compute", pattern=r"[A-Za-z0-9][A-Za-z0-9-]{1,31}"),
+        "Compute cluster that builds, for `azureml`; the workspace's choice by default.",
+        default=None,
+    )
     timeout: float | None = key(
         Duration(),
-        "How long a build of `acr` may take, up to 8 hours; `2h` by default.",
+        "How long a build of `acr` (up to 8 hours) or `azureml` may take; `2h` by default.",
         default=None,
     )
     where: str = "image.builder"
@@ -84,9 +90,19 @@ class BuilderConfig:
         """Whether a Docker engine builds, this machine's or another one."""
         return self.kind in ("local", "remote") and self.buildx is None
 
+    @property
+    def names_engine(self) -> bool:
+        """Whether another engine than this machine's builds."""
+        return self.kind == "remote" and self.buildx is None
+
+    @property
+    def is_service(self) -> bool:
+        """Whether a service builds and tests, and no engine."""
+        return self.kind in ("acr", "azureml")
+
 
 BUILDER: Final = Either(
-    noun="`local` or `acr`, or a mapping with `kind`",
+    noun="`local`, `acr` or `azureml`, or a mapping with `kind`",
     scalar=_KINDS,
     keys=record(BuilderConfig, noun="a mapping with `kind`"),
 )
@@ -110,7 +126,7 @@ def builder_config(image: ImageTree, value: Any) -> BuilderConfig:
         image.fault(what, "builder", remedy="write such as: builder: {kind: remote, engine: ssh://build@host}")
     if "tls" in given and not str(given.get("engine", "")).startswith("tcp://"):
         image.fault("`image.builder.tls` belongs to an engine at `tcp://`", "builder", "tls", remedy="delete the key")
-    if given.get("timeout", 0) > _LONGEST:
+    if kind == "acr" and given.get("timeout", 0) > _LONGEST:
         image.fault("`image.builder.timeout` is more than 8 hours, which ACR Tasks allow", "builder", "timeout")
     folder = absolute(image.directory / given["tls"]) if "tls" in given else None
     return make(BuilderConfig, given, tls=folder, where=where)

@@ -74,12 +74,12 @@ class BuildPlace:
         """Return the builder.
 
         Args:
-            service: gives the target's service of the kind ``acr``.
+            service: gives the target's service, for a builder that is one.
         """
         from aml_train.image.builders.buildx import BuildxBuilder
         from aml_train.image.builders.engine import EngineBuilder
 
-        if self.config.kind == "acr":
+        if self.config.is_service:
             from aml_train.image.builders.service import ServiceBuilder
 
             return ServiceBuilder(service(self.config), login=self._docker_login, timeout=self.config.timeout)
@@ -101,7 +101,7 @@ class BuildPlace:
 
     @functools.cached_property
     def _engine(self) -> DockerClient | None:
-        if self.config.kind == "acr":
+        if self.config.is_service:
             return None
         if self.config.kind == "local" or self.config.buildx is not None:
             return self.local()

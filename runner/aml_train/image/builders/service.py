@@ -8,6 +8,7 @@ import tarfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import IO, Final, Protocol
 
 from aml_train.core.errors import Fault, ImageError, InvalidError
@@ -27,6 +28,7 @@ from aml_train.image.builders.verification import (
 )
 from aml_train.image.candidate import Candidate
 from aml_train.image.context import ImageContext
+from aml_train.image.dockerfile.classic import ARCHIVE, check_dockerfile, classic_dockerfile
 from aml_train.image.dockerfile.render import render_protect
 from aml_train.image.inputs import PROTECT, protect_script
 from aml_train.image.readiness.check import judge_probe
@@ -50,6 +52,9 @@ class ServiceBuild:
         image: repository and tag that the result is pushed as; None if it is not.
         dockerfile, files, trees, build_args, target: as of a build in an engine.
         network: whether the steps have a network.
+        shm: bytes of ``/dev/shm``; None for the builder's own.
+        memlock: bytes of memory that may be locked, -1 for no bound; None for the builder's own bound.
+        archive: whether the Dockerfile takes the files from :data:`ARCHIVE` of the context.
         timeout: seconds.
         login: registry of the base and its credentials, if it needs any.
     """
@@ -64,6 +69,9 @@ class ServiceBuild:
     platform: str
     no_cache: bool = False
     network: bool = True
+    shm: int | None = None
+    memlock: int | None = None
+    archive: bool = False
     timeout: float = BUILD_TIMEOUT
     login: tuple[str, RegistryAuth] | None = field(default=None, repr=False)
 
@@ -74,6 +82,19 @@ class ServiceBuild:
             (folder / "Dockerfile").write_text(self.dockerfile, encoding="utf-8")
             for name in ("Dockerfile", "context"):
                 archive.add(folder / name, arcname=name, filter=_as_root)
+
+    def write(self, folder: Path) -> None:
+        """Write ``Dockerfile`` and the files of the context into one folder.
+
+        Its files lose their modes on the way to a service; those of an archive keep them.
+        """
+        (folder / "Dockerfile").write_text(self.dockerfile, encoding="utf-8")
+        if not self.archive:
+            write_context(folder, self.files, self.trees)
+            return
+        with temporary_folder("build") as packed, tarfile.open(folder / ARCHIVE, mode="w") as archive:
+            write_context(packed / "context", self.files, self.trees)
+            archive.add(packed / "context", arcname=".", filter=_as_root)
 
 
 def _as_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -100,6 +121,14 @@ class BuildService(Protocol):
     @property
     def isolates(self) -> bool:
         """Whether builds without a network are available."""
+
+    @property
+    def buildkit(self) -> bool:
+        """Whether steps may mount files, which needs BuildKit."""
+
+    @property
+    def limits(self) -> frozenset[str]:
+        """The keys of ``tests`` that bound a build there, of ``shm`` and ``memlock``."""
 
     def build(self, build: ServiceBuild, on_piece: Callable[[Piece], object]) -> bool:
         """Build and push; return whether the build succeeded.
@@ -144,12 +173,17 @@ class ServiceBuilder:
         ctx.registry.check_push(ctx.candidates)
         # Before the request: from here on the registry may get the tag.
         candidate.pushed = True
+        text, archive, check = spec.dockerfile, False, None
+        if not self._service.buildkit:
+            classic = classic_dockerfile(text)
+            text, archive, check = classic.text, classic.archive, classic.check
         build = ServiceBuild(
             name=candidate.tag,
             image=f"{ctx.candidates}:{candidate.tag}",
-            dockerfile=spec.dockerfile,
+            dockerfile=text,
             files=spec.files,
             trees=spec.trees,
+            archive=archive,
             build_args=spec.build_args,
             target=spec.target,
             platform=spec.platform,
@@ -159,7 +193,7 @@ class ServiceBuilder:
         )
         self._run(ctx, build)
         manifest = candidate.manifest()
-        self._protect(ctx, build, manifest)
+        self._protect(ctx, build, manifest, check)
         ctx.finish("image", f"built and pushed {manifest.digest[:19]}", started)
         results, facts = self._verify(ctx, ctx.candidates, manifest, check=True, test=ctx.tests is not None)
         if facts is None:
@@ -182,33 +216,25 @@ class ServiceBuilder:
         """Nothing is kept outside the registry."""
 
     def _check(self, ctx: ImageContext) -> None:
-        """Raise InvalidError for what cannot be done in a service."""
+        """Raise InvalidError for what cannot be done in a service.
+
+        The configuration refuses everything that it shows by itself (``config/sections/builder_limits.py``).
+        """
         spec, tests, faults = ctx.spec, ctx.tests, []
 
         def fault(what: str, why: str, remedy: str) -> None:
             faults.append(Fault(where=self._service.where, what=what, why=why, remedy=remedy))
 
-        if spec.secrets:
-            named = ", ".join(f"`{name}`" for name in sorted(spec.secrets))
-            fault(
-                f"the build needs the secrets {named}, which {self._service.title} does not get",
-                "a secret would be sent with the request, and be an argument of a command there",
-                "use `local` or `remote`, or build without secrets",
-            )
         if spec.base.local_only:
             fault(
                 f"the base {spec.base.reference.familiar} is only in this machine's engine",
                 f"{self._service.title} pulls it from a registry",
                 "push the base to a registry",
             )
-        if spec.sbom is not None:
-            fault("`image.sbom` lists the packages in this machine's engine", "the image is not there", "use `local`")
         if tests is not None and tests.keep:
             fault(
                 "the tests' container cannot be kept", "it is not on this machine", "use `local`, or do not keep it"
             )
-        if tests is not None and tests.limits.gpus == "all":
-            fault("`tests.gpus` is `all`", f"{self._service.title} has no GPUs", "use `local` or `remote`")
         if faults:
             raise InvalidError(faults)
 
@@ -235,20 +261,35 @@ class ServiceBuilder:
             error.message = f"{self._service.title}: {error.message}"
             raise error
 
-    def _protect(self, ctx: ImageContext, built: ServiceBuild, manifest: Manifest) -> None:
-        """Compare the packages of a user's Dockerfile with its base's."""
-        protect = ctx.spec.protect
-        if protect is None or not protect.packages:
-            return
+    def _protect(self, ctx: ImageContext, built: ServiceBuild, manifest: Manifest, check: str | None) -> None:
+        """Compare the packages of the image with its base's, if its build has not done so.
+
+        Args:
+            built: the build of the image.
+            manifest: the image.
+            check: the step of the comparison that the build left out; None for none.
+        """
         image = f"{ctx.location.job_name}/{ctx.candidates}@{manifest.digest}"
-        step = render_protect(protect, "base")
-        text = f"FROM {ctx.spec.base.pinned} AS base\n\nFROM {image}\n\nUSER root\n\n{step}\n"
-        files = {PROTECT: protect_script()}
-        name = f"protect-{secrets.token_hex(8)}"
-        check = replace(
-            built, name=name, image=None, dockerfile=text, files=files, trees={}, build_args={}, target=None
+        protect = ctx.spec.protect
+        if check is not None:
+            text = check_dockerfile(check, base=ctx.spec.base.pinned, image=image, kept=PROTECT)
+        elif protect is not None and protect.packages:
+            step = render_protect(protect, "base")
+            text = f"FROM {ctx.spec.base.pinned} AS base\n\nFROM {image}\n\nUSER root\n\n{step}\n"
+        else:
+            return
+        comparison = replace(
+            built,
+            name=f"protect-{secrets.token_hex(8)}",
+            image=None,
+            dockerfile=text,
+            files={PROTECT: protect_script()},
+            trees={},
+            archive=False,
+            build_args={},
+            target=None,
         )
-        self._run(ctx, check)
+        self._run(ctx, comparison)
 
     def _verify(
         self, ctx: ImageContext, repository: str, manifest: Manifest, *, check: bool, test: bool
@@ -290,12 +331,14 @@ class ServiceBuilder:
             name=own.tag,
             image=f"{ctx.candidates}:{own.tag}",
             dockerfile=verification_dockerfile(
-                ImageRef.parse(f"{ctx.location.job_name}/{repository}@{manifest.digest}")
+                ImageRef.parse(f"{ctx.location.job_name}/{repository}@{manifest.digest}"), own.tag
             ),
             files={"files.tar": verification_files(tests, report, check=check)},
             platform=ctx.spec.platform,
             no_cache=True,
             network=tests is not None and tests.network,
+            shm=tests.limits.shm if tests is not None else None,
+            memlock=tests.limits.memlock if tests is not None else None,
             timeout=_BEYOND_TESTS + (0.0 if tests is None else tests.timeout),
         )
         try:
@@ -307,9 +350,11 @@ class ServiceBuilder:
     def _note_limits(self, ctx: ImageContext, tests: TestSpec) -> None:
         """Report the limits that the service does not apply."""
         limits = tests.limits
-        named = {"cpus": limits.cpus, "memory": limits.memory, "memlock": limits.memlock}
-        if given := [f"tests.{name}" for name, value in named.items() if value is not None]:
-            ctx.note(f"{', '.join(given)}: {self._service.title} does not apply them.")
+        named = {"cpus": limits.cpus, "memory": limits.memory, "shm": limits.shm, "memlock": limits.memlock}
+        given = [name for name, value in named.items() if value is not None and name not in self._service.limits]
+        if given:
+            keys = ", ".join(f"tests.{name}" for name in given)
+            ctx.note(f"{keys}: {self._service.title} does not apply them.")
         if not (tests.network or self._service.isolates):
             ctx.note(f"The tests have a network: {self._service.title} cannot take it away.")
 

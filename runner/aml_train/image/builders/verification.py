@@ -84,10 +84,14 @@ class Findings:
     report: bytes | None = None
 
 
-def verification_dockerfile(reference: ImageRef) -> str:
-    """Return the Dockerfile that verifies *reference*, which names a digest. Pure."""
+def verification_dockerfile(reference: ImageRef, name: str) -> str:
+    """Return the Dockerfile that verifies *reference*, which names a digest. Pure.
+
+    *name* is different each time: results of an earlier verification are never taken from a cache.
+    """
     return (
         f"FROM {reference.familiar} AS verified\n"
+        f'LABEL {_OURS}="{name}"\n'
         "ADD files.tar /\n"
         f'RUN ["/bin/sh", "/{_OURS}/verify.sh"]\n'
         "\n"

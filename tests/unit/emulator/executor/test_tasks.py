@@ -17,7 +17,7 @@ version: v1.0.0
 stepTimeout: 900
 steps:
 - id: one
-  build: --progress=plain --platform=linux/amd64 --file=Dockerfile '--build-arg=A=b c' --target=t --no-cache --network=none --tag=r/x:1 context
+  build: --progress=plain --platform=linux/amd64 --file=Dockerfile '--build-arg=A=b c' --target=t --no-cache --network=none --shm-size=1024 --ulimit=memlock=-1:-1 --tag=r/x:1 context
   env: [DOCKER_BUILDKIT=1]
 - push: [r/x:1]
 """
@@ -32,6 +32,8 @@ steps:
             platform="linux/amd64",
             network="none",
             no_cache=True,
+            shm=1024,
+            limits={"memlock": (-1, -1)},
             buildkit=True,
             timeout=900,
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 import tarfile
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +13,6 @@ from typing import Any, cast
 
 import pytest
 
-from aml_train.config.sections.image import SecretConfig
-from aml_train.config.sections.tests import ContainerLimits
 from aml_train.core.errors import ImageError, InvalidError
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
@@ -39,8 +38,8 @@ def spec_of(folder: Path, **changes: Any) -> TestSpec:
 
 
 def test_the_verified_image_is_named_by_its_digest() -> None:
-    text = verification_dockerfile(ImageRef.parse(f"my.azurecr.io/x@{DIGEST}"))
-    assert text.startswith(f"FROM my.azurecr.io/x@{DIGEST} AS verified\n")
+    text = verification_dockerfile(ImageRef.parse(f"my.azurecr.io/x@{DIGEST}"), "candidate-1")
+    assert text.startswith(f'FROM my.azurecr.io/x@{DIGEST} AS verified\nLABEL aml-train-verify="candidate-1"\n')
     assert text.endswith("FROM scratch\nCOPY --from=verified /aml-train-results/ /\n")
 
 
@@ -135,15 +134,14 @@ def refused(spec: ImageSpec, tests: TestSpec | None) -> str:
     return str(caught.value)
 
 
-def test_secrets_are_not_sent() -> None:
-    spec = replace(plan(), secrets={"token": SecretConfig(env="TOKEN")})
-    assert refused(spec, None).startswith(
-        "aml-train.yml:4: the build needs the secrets `token`, which ACR Tasks of my.azurecr.io does not get"
+def test_tests_that_need_this_machine_are_refused(tmp_path: Path) -> None:
+    assert refused(plan(), spec_of(tmp_path, keep=True)).startswith(
+        "aml-train.yml:4: the tests' container cannot be kept: it is not on this machine"
     )
 
 
-def test_tests_that_need_this_machine_are_refused(tmp_path: Path) -> None:
-    tests = spec_of(tmp_path, keep=True, limits=ContainerLimits(gpus="all"))
-    text = refused(replace(plan(), secrets={}), tests)
-    assert "the tests' container cannot be kept" in text
-    assert "`tests.gpus` is `all`" in text
+def test_a_base_of_this_machine_is_refused() -> None:
+    spec = plan()
+    local = replace(spec, base=replace(spec.base, digest=None, image_id=DIGEST, local_only=True))
+    text = "aml-train.yml:4: the base .* is only in this machine's engine: ACR Tasks of my.azurecr.io pulls it"
+    assert re.match(text, refused(local, None))
