@@ -16,7 +16,7 @@ from aml_train.core.errors import ImageError
 from aml_train.core.references import ImageRef
 from aml_train.pipeline.doctor import diagnose as module
 from aml_train.pipeline.doctor.diagnose import DoctorProject, diagnose
-from aml_train.pipeline.doctor.machine import check_base, check_disk_space, check_versions
+from aml_train.pipeline.doctor.machine import check_base, check_disk_space, check_versions, machine_checks
 from aml_train.pipeline.target import Host
 
 IDS = "subscription-id: 00000000-0000-0000-0000-000000000000, resource-group: g, workspace: ws, compute: cpu"
@@ -187,9 +187,40 @@ def test_the_base_image(
             return head
 
     monkeypatch.setattr("aml_train.image.base.docker_registries", lambda *_a, **_o: lambda _name: Registry())
-    outcome: Outcome = check_base(
-        ImageRef.parse("python:3.11"), host(monkeypatch, images=images, engine=engine), lambda _name: None
-    )
+    found = host(monkeypatch, images=images, engine=engine)
+    outcome: Outcome = check_base(ImageRef.parse("python:3.11"), found.engine, {}, lambda _name: None)
     assert outcome.status == status
     assert text in outcome.found
     assert bool(outcome.remedy) == (status != "ok")
+    if head is None:
+        elsewhere: Outcome = check_base(ImageRef.parse("python:3.11"), None, {}, lambda _name: None)
+        assert (elsewhere.status, elsewhere.found) == ("failed", "python:3.11 is not in docker.io")
+
+
+@pytest.mark.parametrize(
+    ("builder", "target", "names", "engine"),
+    [
+        ("local", "azure", ["engine", "disk", "build-client", "base-image"], ""),
+        ("acr", "azure", ["engine", "base-image"], "the image is built elsewhere"),
+        ("azureml", "azure", ["engine", "base-image"], "the image is built elsewhere"),
+        ("acr", "local", ["engine", "disk", "base-image", "local-azureml"], ""),
+        (
+            "{kind: remote, engine: 'ssh://u@h'}",
+            "azure",
+            ["engine", "builder", "build-client", "base-image"],
+            "the image is built elsewhere",
+        ),
+        ("{kind: remote, buildx: b}", "azure", ["engine", "disk", "build-client", "base-image"], ""),
+    ],
+)
+def test_an_engine_is_checked_if_it_is_needed(
+    tmp_path: Path, builder: str, target: str, names: list[str], engine: str
+) -> None:
+    (tmp_path / "aml-train.yml").write_text(
+        f"job: {{command: x}}\nimage: {{base: python, builder: {builder}}}\ntarget: {target}\ntargets: {{azure: {{{IDS}}}}}\n"
+    )
+    found = machine_checks(load_config(None, directory=tmp_path), Host(environ={}), lambda _name: None)
+    assert [one.name for one in found] == ["versions", *names]
+    if engine:
+        outcome = found[1].run()
+        assert (outcome.status, outcome.found) == ("skipped", engine)

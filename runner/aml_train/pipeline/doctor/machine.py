@@ -14,7 +14,9 @@ from aml_train.core.text import size
 from aml_train.core.version import __version__
 
 if TYPE_CHECKING:
-    from aml_train.config import Config
+    from docker import DockerClient
+
+    from aml_train.config import BuilderConfig, Config
     from aml_train.core.references import ImageRef
     from aml_train.image import Login, RegistryAuth
     from aml_train.pipeline.target import Host
@@ -33,22 +35,41 @@ def machine_checks(config: Config | None, host: Host, logins: Logins) -> tuple[C
     """Return the checks of this machine that a run of *config* needs."""
     local = config is not None and config.target.kind == "local"
     image = config.image if config is not None else None
-    wants_engine = local or image is not None or config is None
+    builder = image.builder if image is not None else None
+    elsewhere = builder is not None and (builder.is_service or builder.names_engine)
+    wants_engine = local or config is None or (image is not None and not elsewhere)
     base = image.base if image is not None else None
+    engines: list[Callable[[], DockerClient]] = [host.engine] if wants_engine else []
     checks = [Check(name="versions", run=check_versions)]
-    if not wants_engine:
-        return (*checks, Check(name="engine", run=lambda: skipped("no image is built")))
-    checks += [
-        Check(name="engine", run=partial(check_engine, host)),
-        Check(name="disk", run=partial(check_disk_space, host), needs=("engine",)),
-    ]
-    if image is not None:
+    if wants_engine:
+        checks.append(Check(name="engine", run=partial(check_engine, host.engine)))
+        checks.append(Check(name="disk", run=partial(check_disk_space, host), needs=("engine",)))
+    else:
+        why = "no image is built" if image is None else "the image is built elsewhere"
+        checks.append(Check(name="engine", run=lambda: skipped(why)))
+    if builder is not None and builder.names_engine:
+        engines = [partial(_engine_of, host, builder)]
+        checks.append(Check(name="builder", run=partial(check_engine, engines[0])))
+    if builder is not None and not builder.is_service:
         checks.append(Check(name="build-client", run=partial(check_build_client, host.environ)))
     if base is not None:
-        checks.append(Check(name="base-image", run=partial(check_base, base, host, logins)))
+        asked = engines[0] if engines and builder is not None and builder.has_engine else None
+        checks.append(Check(name="base-image", run=partial(check_base, base, asked, host.environ, logins)))
     if local:
         checks.append(Check(name="local-azureml", run=partial(check_local, host.environ)))
     return tuple(checks)
+
+
+def _engine_of(host: Host, builder: BuilderConfig) -> DockerClient:
+    """Return the engine that *builder* names.
+
+    Raises:
+        ImageError: it does not answer.
+    """
+    engine = host.place(builder).engine()
+    if engine is None:
+        raise ValueError("this builder has no engine")
+    return engine
 
 
 def check_versions(required: Iterable[str] | None = None) -> Outcome:
@@ -87,9 +108,9 @@ def _installed(name: str) -> str | None:
         return None
 
 
-def check_engine(host: Host) -> Outcome:
-    """Connect to the Docker engine."""
-    version = host.engine().version()
+def check_engine(connect: Callable[[], DockerClient]) -> Outcome:
+    """Connect to a Docker engine."""
+    version = connect().version()
     return ok(f"Docker {version.get('Version', 'unknown')}, {version.get('Os', '')}/{version.get('Arch', '')}")
 
 
@@ -114,33 +135,40 @@ def check_disk_space(host: Host) -> Outcome:
     return warning(f"{text}; a base with CUDA takes about 20 GB", _FREE_SOME) if room.free < _TIGHT else ok(text)
 
 
-def check_base(base: ImageRef, host: Host, logins: Logins) -> Outcome:
-    """Look the base image up in its registry, else in the engine."""
+def check_base(
+    base: ImageRef, engine: Callable[[], DockerClient] | None, environ: Mapping[str, str], logins: Logins
+) -> Outcome:
+    """Look the base image up in its registry, else in the engine that builds.
+
+    *engine* is None for a builder that pulls every base.
+    """
     from aml_train.image import docker_registries
 
     name = base.familiar
     try:
-        with docker_registries(host.environ, logins, attempts=2)(base.registry) as registry:
+        with docker_registries(environ, logins, attempts=2)(base.registry) as registry:
             head = registry.head_manifest(base.repository, base.digest or base.tag or "latest")
     except ImageError as error:
-        if _in_engine(name, host):
+        if _in_engine(name, engine):
             return warning(f"{name} is in the engine; its registry: {error.message}", f"docker login {base.registry}")
         return failed(error.message, error.hint or f"docker login {base.registry}; docker pull {name}")
     if head is not None:
         return ok(f"{name} is at {head.digest[:19]}")
-    if _in_engine(name, host):
+    if _in_engine(name, engine):
         return ok(f"{name} is in the engine alone")
     return misconfigured(
-        f"{name} is neither in the engine nor in {base.registry}",
+        f"{name} is {'not' if engine is None else 'neither in the engine nor'} in {base.registry}",
         f"docker manifest inspect {name}; correct image.base.",
     )
 
 
-def _in_engine(name: str, host: Host) -> bool:
+def _in_engine(name: str, engine: Callable[[], DockerClient] | None) -> bool:
     from docker.errors import DockerException
 
+    if engine is None:
+        return False
     try:
-        host.engine().images.get(name)
+        engine().images.get(name)
     except (DockerException, ImageError):
         return False
     return True
