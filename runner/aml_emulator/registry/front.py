@@ -14,6 +14,7 @@ import binascii
 import ipaddress
 import json
 import logging
+import re
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
@@ -41,6 +42,10 @@ TOKEN_USER = "00000000-0000-0000-0000-000000000000"  # noqa: S105 - a user's nam
 
 HEAD_TIMEOUT_SECONDS = 75.0
 MAX_FORM_BYTES = 64 * 1024
+MAX_MANIFEST_BYTES = 4 * 1024 * 1024
+"""The registry's own bound of a manifest."""
+
+_DIGEST = re.compile(r"sha(?:256:[0-9a-f]{64}|512:[0-9a-f]{128})")
 
 
 class RegistryFront:
@@ -215,12 +220,49 @@ class RegistryFront:
         return status, value, {"WWW-Authenticate": challenge, "Docker-Distribution-Api-Version": "registry/2.0"}
 
     async def _forward(self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        manifest = await _manifest(head, reader)
         streams = await connect("127.0.0.1", self._port)
         dropped = ("connection", "keep-alive", "authorization")
         streams[1].write(head.encoded(plain_target(head.target), "X-Forwarded-Proto: https", without=dropped))
+        streams[1].write(manifest)
+        if subject := subject_of(manifest):
+            answer = await streams[0].readuntil(b"\r\n\r\n")
+            writer.write(with_subject(answer, subject))
         await join_streams((reader, writer), streams)
         if head.method == "DELETE":
             await asyncio.to_thread(self._acr.tidy, read_request(head.method, head.target).repository)
+
+
+def subject_of(manifest: bytes) -> str:
+    """Return the digest that a manifest refers to; empty if there is none."""
+    try:
+        digest = json.loads(manifest)["subject"]["digest"] if manifest else ""
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return ""
+    return digest if isinstance(digest, str) and _DIGEST.fullmatch(digest) else ""
+
+
+def with_subject(answer: bytes, digest: str) -> bytes:
+    """Return the head of an answer with ``OCI-Subject``, if the manifest was stored.
+
+    A client that finds it there keeps no list of referrers itself
+    (https://github.com/opencontainers/distribution-spec/blob/v1.1.1/spec.md#pushing-manifests-with-subject).
+    """
+    if answer.split(b" ", 2)[1:2] != [b"201"]:
+        return answer
+    return answer.removesuffix(b"\r\n") + f"OCI-Subject: {digest}\r\n\r\n".encode()
+
+
+async def _manifest(head: Head, reader: asyncio.StreamReader) -> bytes:
+    """Return the body of a request that puts a manifest of known length; else nothing.
+
+    A client that waits for permission to send has sent nothing yet.
+    """
+    length = head.header("content-length") or ""
+    asked = read_request(head.method, head.target)
+    if head.method != "PUT" or asked.kind != "manifests" or head.header("expect") or not length.isdecimal():
+        return b""
+    return await reader.readexactly(int(length)) if int(length) <= MAX_MANIFEST_BYTES else b""
 
 
 def _user_and_password(head: Head) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from aml_emulator.identity.tokens import (
 )
 from aml_emulator.network.proxy import BadHeadError, Head
 from aml_emulator.registry.acr import AcrInterface, Answer, Locks
-from aml_emulator.registry.front import TOKEN_USER, RegistryFront
+from aml_emulator.registry.front import TOKEN_USER, RegistryFront, subject_of, with_subject
 from aml_emulator.registry.requests import plain_target, read_request, read_scope
 from aml_emulator.registry.storage import RegistryStorage
 from tests.unit.emulator.parts import IDENTITY, Clock
@@ -267,3 +267,26 @@ def test_referrers_are_answered_here_and_need_a_token(front: RegistryFront, toke
     status, value, headers = _get(front, path, _bearer(tokens, "repository:a/b:pull"))
     assert (status, value["manifests"]) == (200, [])
     assert headers["Content-Type"] == "application/vnd.oci.image.index.v1+json"
+
+
+@pytest.mark.parametrize(
+    ("manifest", "subject"),
+    [
+        (b'{"subject": {"digest": "sha256:' + b"a" * 64 + b'"}}', "sha256:" + "a" * 64),
+        (b'{"subject": {"digest": "sha256:a\\r\\nX: y"}}', ""),
+        (b'{"subject": null}', ""),
+        (b'{"subject": 1}', ""),
+        (b"[]", ""),
+        (b"no JSON", ""),
+        (b"", ""),
+    ],
+)
+def test_the_subject_of_a_manifest(manifest: bytes, subject: str) -> None:
+    assert subject_of(manifest) == subject
+
+
+def test_the_answer_to_a_referrer_names_its_subject() -> None:
+    taken = b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n"
+    assert with_subject(taken, "sha256:a") == taken[:-2] + b"OCI-Subject: sha256:a\r\n\r\n"
+    refused = b"HTTP/1.1 400 Bad Request\r\n\r\n"
+    assert with_subject(refused, "sha256:a") == refused
