@@ -55,6 +55,7 @@ from aml_emulator.domain.datastores import credentials_of as credentials_of
 from aml_emulator.domain.datastores import delete_datastore as delete_datastore
 from aml_emulator.domain.datastores import is_default_datastore as is_default_datastore
 from aml_emulator.domain.datastores import register_datastore as register_datastore
+from aml_emulator.domain.environment_builds import ACTIVE_BUILD as ACTIVE_BUILD
 from aml_emulator.domain.environment_builds import EnvironmentBuilds as EnvironmentBuilds
 from aml_emulator.domain.environments import environment_definition as environment_definition
 from aml_emulator.domain.environments import environment_of_run as environment_of_run

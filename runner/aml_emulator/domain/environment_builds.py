@@ -17,7 +17,8 @@ from aml_emulator.executor import BuildSpec, TaskEnding, TaskSink
 OPERATIONS: Final = "environment-builds"
 IMAGES: Final = "environment-images"
 CONTAINER: Final = "environment-builds"
-_ACTIVE: Final = ("Queued", "Running")
+ACTIVE_BUILD: Final = ("Queued", "Running")
+"""The states of a build that has not ended."""
 
 
 class Executor(Protocol):
@@ -43,7 +44,7 @@ class EnvironmentBuilds:
     def recover(self) -> None:
         """End the builds that an earlier process left."""
         for found in self._workspace.store.assets.containers(OPERATIONS):
-            if found.properties["status"] in _ACTIVE:
+            if found.properties["status"] in ACTIVE_BUILD:
                 self._change(found.name, status="Failed")
 
     def start(self, name: str, version: str) -> str:

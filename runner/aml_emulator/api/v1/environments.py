@@ -1,7 +1,8 @@
 """The environment service of azureml-core: definitions, and builds of images.
 
 Definitions are below ``/environment/v1.0``, builds below ``/environment/v2.0``. Requests and answers are those of azureml-core 1.61.0
-(``_restclient/environment_client.py``); its clients take an operation's address from the answer, so its path here is the emulator's.
+(``_restclient/environment_client.py``). An operation's path, and 202 until it has ended, are as recorded for environments of registries
+(azure-sdk-for-python, ``test_registry_environment_create_conda_and_get``).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from aml_emulator.api.routing import Answers, Call, Reply, Route
 from aml_emulator.api.shapes import listed
 from aml_emulator.context import Context
 from aml_emulator.domain import (
+    ACTIVE_BUILD,
     EnvironmentBuilds,
     NotFoundError,
     environment_definition,
@@ -21,7 +23,7 @@ from aml_emulator.domain import (
 )
 from aml_emulator.schema import Fields
 
-_OPERATIONS: Final = "/environment/v2.0{WS}/imagebuilds"
+_OPERATIONS: Final = "/environment/v1.0/operations"
 
 
 def routes(context: Context, builds: EnvironmentBuilds | None = None) -> Sequence[Route]:
@@ -64,13 +66,13 @@ class Builds(Answers):
             raise NotFoundError(f"compute '{compute}'")
         call.json(Fields())
         number = self._builds.start(call.params["name"], call.params["version"])
-        workspace = call.path[call.path.lower().index("/subscriptions/") : call.path.lower().index("/environments/")]
-        address = f"https://{call.host}{_OPERATIONS.replace('{WS}', workspace)}/{number}"
+        address = f"https://{call.host}{_OPERATIONS}/{number}"
         return Reply(status=202, value={"location": address}, headers={"Location": address})
 
-    def operation(self, call: Call) -> dict[str, Any]:
+    def operation(self, call: Call) -> Reply:
         """Return the state of a build."""
-        return self._builds.operation(call.params["number"])
+        found = self._builds.operation(call.params["number"])
+        return Reply(status=202 if found["status"] in ACTIVE_BUILD else 200, value=found)
 
     def details(self, call: Call) -> dict[str, Any]:
         """Return an environment's image, and whether it is in the registry."""

@@ -58,11 +58,13 @@ def test_a_build_is_followed_to_its_image(building: Service, executor: Executor)
     assert image == before["dockerImage"]["name"]
     sink.started()
     sink.log("Step 1/1 : FROM a\n")
-    running = ask(building, "GET", location).json
-    assert running["status"] == "Running"
+    answer = ask(building, "GET", location)
+    running = answer.json
+    assert (answer.status, running["status"]) == (202, "Running")
     assert running["logUrl"].startswith(f"https://{IDENTITY.blob_host}/environment-builds/logs/")
     sink.ended("Succeeded", [{"digest": DIGEST}], "")
-    assert ask(building, "GET", location).json["status"] == "Succeeded"
+    ended = ask(building, "GET", location)
+    assert (ended.status, ended.json["status"]) == (200, "Succeeded")
     after = ask(building, "GET", f"{V1}/built/image?secrets=false").json
     assert (after["imageExistsInRegistry"], after["dockerImage"]["name"]) == (True, f"{image}@{DIGEST}")
 
@@ -90,7 +92,7 @@ def test_an_image_needs_no_build(building: Service, executor: Executor) -> None:
         ("POST", f"{V2}/built/versions/1/imageoncompute/missing"),
         ("GET", f"{V1}/missing/image"),
         ("GET", f"{V1}/built/versions/2/image"),
-        ("GET", f"/environment/v2.0{WS}/imagebuilds/missing"),
+        ("GET", "/environment/v1.0/operations/missing"),
     ],
 )
 def test_what_is_not_there(building: Service, method: str, path: str) -> None:
