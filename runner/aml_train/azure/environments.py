@@ -45,7 +45,7 @@ def find_environment_image(rest: AzureHttp, name: str, version: str | None) -> t
 def _built_image(rest: AzureHttp, name: str, version: str) -> str:
     """Return the name of the image that AzureML built; read no password."""
     what = f"Looking for the image of the environment {name}:{version}"
-    found = rest.read(rest.environments(f"/{quote(name)}/versions/{quote(version)}/image"), what)
+    found = rest.read(rest.environments(f"/environments/{quote(name)}/versions/{quote(version)}/image"), what)
     if found is None or not found.flag("imageExistsInRegistry"):
         raise InvalidError(
             f"AzureML has not built the image of the environment {name}:{version}",

@@ -443,10 +443,6 @@ class AzureHttp:
         """Return the address of *path* in the metrics of run history."""
         return f"{self._data_plane('history')}/metric/v2.0{self.workspace.path}{path}"
 
-    def environments(self, path: str) -> str:
-        """Return the address of *path* in azureml-core's service of environments."""
-        return f"{self._data_plane('history')}/environment/v1.0{self.workspace.path}/environments{path}"
-
     def artifacts(self, path: str) -> str:
         """Return the address of *path* in the artifact service, at run history's host."""
         return f"{self._data_plane('history')}/artifact/v2.0{self.workspace.path}/artifacts{path}"

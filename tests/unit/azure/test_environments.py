@@ -34,7 +34,7 @@ class FakeRest:
         return path
 
     def environments(self, path: str) -> str:
-        return f"/v1{path}"
+        return f"/v1{path.removeprefix('/environments')}"
 
     def read(self, url: str, what: str, *, params: Mapping[str, str] | None = None) -> Any:
         del what, params

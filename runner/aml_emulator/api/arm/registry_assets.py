@@ -79,7 +79,6 @@ def routes(context: Context) -> Sequence[Route]:
         Route(method="POST", path=f"{BASE}/datarefs/{{name}}/versions/{{version}}", handler=files.download),
         Route(method="POST", path=f"{BASE}/import", handler=files.copy),
         Route(method="GET", path="/assetstore/v1.0/operations/{id}", handler=files.operation),
-        Route(method="GET", path="/environment/v1.0/operations/{id}", handler=files.operation),
     )
 
 

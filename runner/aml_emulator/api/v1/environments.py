@@ -28,10 +28,11 @@ _OPERATIONS: Final = "/environment/v1.0/operations"
 
 def routes(context: Context, builds: EnvironmentBuilds | None = None) -> Sequence[Route]:
     """Return the routes of environments; *builds* is None for a service without them."""
-    environments = Environments(context)
+    environments = Environments(context, builds)
     base = "/environment/v1.0{WS}/environments"
     return (
         *(_build_routes(context, builds) if builds is not None else ()),
+        Route(method="GET", path=f"{_OPERATIONS}/{{number}}", handler=environments.operation),
         Route(method="GET", path=base, handler=environments.list),
         Route(method="GET", path=f"{base}/{{name}}", handler=environments.get),
         Route(method="PUT", path=f"{base}/{{name}}", handler=environments.put),
@@ -46,7 +47,6 @@ def _build_routes(context: Context, builds: EnvironmentBuilds) -> Sequence[Route
     return (
         Route(method="POST", path=f"/environment/v2.0{version}/image", handler=answers.start),
         Route(method="POST", path=f"/environment/v2.0{version}/imageoncompute/{{compute}}", handler=answers.start),
-        Route(method="GET", path=f"{_OPERATIONS}/{{number}}", handler=answers.operation),
         Route(method="GET", path=f"/environment/v1.0{version}/image", handler=answers.details),
         Route(method="GET", path="/environment/v1.0{WS}/environments/{name}/image", handler=answers.details),
     )
@@ -69,11 +69,6 @@ class Builds(Answers):
         address = f"https://{call.host}{_OPERATIONS}/{number}"
         return Reply(status=202, value={"location": address}, headers={"Location": address})
 
-    def operation(self, call: Call) -> Reply:
-        """Return the state of a build."""
-        found = self._builds.operation(call.params["number"])
-        return Reply(status=202 if found["status"] in ACTIVE_BUILD else 200, value=found)
-
     def details(self, call: Call) -> dict[str, Any]:
         """Return an environment's image, and whether it is in the registry."""
         return self._builds.details(call.params["name"], call.params.get("version"))
@@ -81,6 +76,21 @@ class Builds(Answers):
 
 class Environments(Answers):
     """Answers for environments."""
+
+    def __init__(self, context: Context, builds: EnvironmentBuilds | None) -> None:
+        super().__init__(context)
+        self._builds = builds
+
+    def operation(self, call: Call) -> Reply:
+        """Return the state of a build, or of an operation on a registry's environment."""
+        number = call.params["number"]
+        if self._context.store.assets.operation(number) is not None:
+            # A registry's environment is stored before its operation is answered.
+            return Reply(status=200)
+        if self._builds is None:
+            raise NotFoundError(f"operation '{number}'")
+        found = self._builds.operation(number)
+        return Reply(status=202 if found["status"] in ACTIVE_BUILD else 200, value=found)
 
     def list(self, call: Call) -> dict[str, Any]:
         """Return the newest version of each environment."""
