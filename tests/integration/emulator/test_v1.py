@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -96,6 +97,15 @@ def _check_beside(seen: dict[str, Any], run: str) -> None:
     assert seen["files"] == ["model.txt"]
     assert seen["environment"]
     assert seen["children"] == [">first child"]
+
+
+def test_an_environment_is_built_without_a_job(emulator: Emulator) -> None:
+    seen = step(emulator, "build")
+    assert (seen["before"], seen["status"], seen["exists"]) == (False, "Succeeded", True)
+    assert re.fullmatch(r"amllocal\.azurecr\.io/azureml/azureml_[0-9a-f]{32}@sha256:[0-9a-f]{64}", seen["image"])
+    assert "Step 2/2 : RUN echo built" in seen["log"]
+    assert seen["broken"] == "Failed"
+    assert "returned a non-zero code: 3" in seen["why"]
 
 
 def test_the_workspace_is_created_where_it_is_and_found(emulator: Emulator) -> None:

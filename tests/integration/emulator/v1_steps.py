@@ -86,6 +86,27 @@ def environment(name: str, **more: Any) -> Any:
     return found
 
 
+def build(given: dict[str, str]) -> dict[str, Any]:
+    """Build an environment's image without a job, and one that cannot be built."""
+    ws = workspace(given)
+    built = environment("v1-built", base_image=None, base_dockerfile=f"FROM {IMAGE}\nRUN echo built\n")
+    before = built.register(ws).get_image_details(ws).image_exist
+    details = built.build(ws)
+    details.wait_for_completion(show_output=False)
+    image = built.register(ws).get_image_details(ws)
+    broken = environment("v1-broken", base_image=None, base_dockerfile=f"FROM {IMAGE}\nRUN exit 3\n").build(ws)
+    broken.wait_for_completion(show_output=False)
+    return {
+        "before": before,
+        "status": details.status,
+        "log": details.get_log(),
+        "exists": image.image_exist,
+        "image": image.image,
+        "broken": broken.status,
+        "why": broken.get_log(),
+    }
+
+
 def source(given: dict[str, str], name: str, files: dict[str, str]) -> str:
     """Return a folder with these files."""
     folder = Path(given["folder"], name)
@@ -362,6 +383,7 @@ def data(given: dict[str, str]) -> dict[str, Any]:
 STEPS: dict[str, Callable[[dict[str, str]], dict[str, Any]]] = {
     "run": run,
     "tutorial": tutorial,
+    "build": build,
     "endings": endings,
     "create": create,
     "data": data,

@@ -19,7 +19,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -38,25 +38,30 @@ _PATIENCE: Final = 300.0
 
 _WALLED: Final = r"""
 set -e
+folder=$1 name=$2
+shift 2
 mount -t tmpfs tmpfs /run/containerd
-mount -o loop "$1/disk" "$1/data"
+mount -o loop "$folder/disk" "$folder/data"
 ip link set lo up
-exec dockerd --host="unix://$1/docker.sock" --data-root="$1/data" --exec-root="$1/exec" --pidfile="$1/pid" \
-    --exec-opt=native.cgroupdriver=cgroupfs --cgroup-parent="/aml-train-test-$2" \
-    --iptables=false --ip6tables=false --ip-masq=false --bip=10.251.7.1/24
+exec dockerd --host="unix://$folder/docker.sock" --data-root="$folder/data" --exec-root="$folder/exec" --pidfile="$folder/pid" \
+    --exec-opt=native.cgroupdriver=cgroupfs --cgroup-parent="/aml-train-test-$name" \
+    --iptables=false --ip6tables=false --ip-masq=false --bip=10.251.7.1/24 "$@"
 """
 # The engine's bridge is of its own making, and so are the rules of its firewall, in a network that nobody else has.
 _CONNECTED: Final = r"""
 set -e
+folder=$1 name=$2
+shift 2
 names=$(readlink -f /etc/resolv.conf)
 mount -t tmpfs tmpfs /run
 mkdir -p /run/containerd /run/lock "$(dirname "$names")"
 [ -e "$names" ] || : > "$names"
-mount --bind "$1/resolv.conf" "$names"
-mount -o loop "$1/disk" "$1/data"
+mount --bind "$folder/resolv.conf" "$names"
+mount -o loop "$folder/disk" "$folder/data"
 ip link set lo up
-exec dockerd --host="unix://$1/docker.sock" --host=unix:///var/run/docker.sock --data-root="$1/data" --exec-root="$1/exec" \
-    --pidfile="$1/pid" --exec-opt=native.cgroupdriver=cgroupfs --cgroup-parent="/aml-train-test-$2"
+exec dockerd --host="unix://$folder/docker.sock" --host=unix:///var/run/docker.sock --data-root="$folder/data" --exec-root="$folder/exec" \
+    --pidfile="$folder/pid" --exec-opt=native.cgroupdriver=cgroupfs --cgroup-parent="/aml-train-test-$name" \
+    "$@"
 """
 _RESOLVERS: Final = ("/run/systemd/resolve/resolv.conf", "/etc/resolv.conf")
 """The first that exists counts: systemd-resolved's stub in ``/etc`` answers on the machine's own loopback alone
@@ -81,11 +86,18 @@ class DisposableEngine:
 
     Attributes:
         connected: whether it has a way to the network, and :meth:`inside` a machine of its own around it.
+        programs: a folder with other programs than the machine's, ``usr/sbin/dockerd`` and what belongs to it.
+        options: more options of dockerd.
+        network: the first three numbers of its addresses, if it is connected. One engine may be connected inside another's walls,
+            so that they are drawn.
         address: its address as this machine sees it, while it is connected.
     """
 
     folder: Path
     connected: bool = False
+    programs: Path | None = None
+    options: Sequence[str] = ()
+    network: str = field(default_factory=lambda: f"10.251.{16 + secrets.randbelow(200)}")
     address: str | None = None
     process: subprocess.Popen[bytes] | None = None
     clients: list[DockerClient] = field(default_factory=list)
@@ -117,19 +129,26 @@ class DisposableEngine:
                     "sh",
                     str(self.folder),
                     self.folder.name,
+                    *self.options,
                 ],
+                env={**os.environ, "PATH": self._path},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
         if self.connected:
-            self.address = _connect(self.process.pid, self._await_first_process())
+            self.address = _connect(self.process.pid, self._await_first_process(), self.network)
         deadline = time.monotonic() + _PATIENCE
         while not ping_socket(self.folder / "docker.sock").answers:
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise AssertionError(f"the engine does not start:\n{self.log}")
             time.sleep(0.1)
+
+    @property
+    def _path(self) -> str:
+        own = () if self.programs is None else (f"{self.programs}/usr/sbin", f"{self.programs}/usr/bin")
+        return os.pathsep.join((*own, os.environ["PATH"]))
 
     def _children(self) -> list[int]:
         """Return the processes that unshare has forked: none yet, or the first one inside the walls."""
@@ -188,11 +207,22 @@ class DisposableEngine:
 
 
 @contextlib.contextmanager
-def disposable_engine(*, disk: int, connected: bool = False) -> Iterator[DisposableEngine]:
-    """Give an engine with a disk of so many bytes, *connected* or not; nothing of it is left."""
+def disposable_engine(
+    *,
+    disk: int,
+    connected: bool = False,
+    programs: Path | None = None,
+    prepare: Callable[[DisposableEngine], Sequence[str]] = lambda _engine: (),
+) -> Iterator[DisposableEngine]:
+    """Give an engine with a disk of so many bytes, *connected* or not; nothing of it is left.
+
+    Args:
+        programs: see :class:`DisposableEngine`.
+        prepare: is called before the engine starts, and returns more options of dockerd.
+    """
     # Not below pytest's folder: the path of a socket has room for about a hundred characters.
     folder = Path(tempfile.mkdtemp(prefix="aml-engine-"))
-    engine = DisposableEngine(folder, connected)
+    engine = DisposableEngine(folder, connected, programs)
     try:
         (folder / "data").mkdir()
         with (folder / "disk").open("wb") as file:
@@ -200,6 +230,7 @@ def disposable_engine(*, disk: int, connected: bool = False) -> Iterator[Disposa
         resolvers = next(Path(name) for name in _RESOLVERS if Path(name).exists())
         shutil.copyfile(resolvers, folder / "resolv.conf")
         subprocess.run(["mkfs.ext4", "-q", "-m", "0", str(folder / "disk")], check=True)
+        engine.options = prepare(engine)
         engine.start()
         yield engine
     finally:
@@ -240,13 +271,12 @@ _RULES: Final[Sequence[str]] = (
 )
 
 
-def _connect(number: int, first: int) -> str:
+def _connect(number: int, first: int, network: str) -> str:
     """Lay a way between this machine and the network of the process *first*; return its address there.
 
-    Both interfaces end with the process; the machine's is named by *number*. One engine may be connected inside another's walls, so that the
-    network of four addresses is drawn.
+    Both interfaces end with the process; the machine's is named by *number*.
     """
-    outer, network = f"aml-{number}", f"10.251.{16 + secrets.randbelow(200)}"
+    outer = f"aml-{number}"
     _run(f"ip link add {outer} type veth peer name outside netns {first}")
     _run(f"ip addr add {network}.1/30 dev {outer}")
     _run(f"ip link set {outer} up")
