@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for noisy in ("azure", "urllib3", "docker", "asyncio", "uvicorn"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     from aml_emulator.processes import StartError
-    from aml_emulator.server import serve
+    from aml_emulator.serving import serve
 
     # A few threads answer many short requests at once: a thread should not wait 5 ms for its turn.
     sys.setswitchinterval(SWITCH_SECONDS)

@@ -6,14 +6,13 @@ import asyncio
 import contextlib
 import json
 import logging
-import signal
 import sqlite3
 import ssl
 import sys
 import threading
-import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import docker
@@ -35,7 +34,7 @@ from aml_emulator.executor import (
     why_unreachable,
 )
 from aml_emulator.fronts import PlainRegistry, serve_application, start_fault_fronts, start_registry_fronts
-from aml_emulator.identity import Federation, Grants, Tokens, WorkspaceNames, load_or_create
+from aml_emulator.identity import Federation, Grants, Tokens, WorkspaceNames
 from aml_emulator.network import (
     Destination,
     Faults,
@@ -46,87 +45,49 @@ from aml_emulator.network import (
     RequestLog,
     Upstream,
     decide,
-    prepare_certificates,
 )
 from aml_emulator.page import Sites
 from aml_emulator.processes import (
+    Backing,
     Child,
     ChildError,
     StartError,
-    hold,
     listen,
-    lock_file,
     own_container,
     own_version,
-    reserved_port,
-    start_children,
     system_authorities,
 )
 from aml_emulator.settings import Settings
-from aml_emulator.store import Blobs, Store, check_before_start, disk_problem, failure_of
-from aml_emulator.workspaces import MakeRunner as MakeRunner
-from aml_emulator.workspaces import Opener, resume, run_in_containers
+from aml_emulator.store import Blobs, Store, disk_problem, failure_of
+from aml_emulator.workspaces import MakeRunner, Opener, resume, run_in_containers
 
 logger = logging.getLogger(__name__)
 
 
-async def serve(
-    settings: Settings, *, clock: Callable[[], float] = time.time, make_runner: MakeRunner = run_in_containers
-) -> None:
-    """Run the service until SIGTERM or SIGINT.
-
-    When it is ready, one line of JSON is written to stdout: ``{"event": "ready", "port", "registry_port", ...}``.
-
-    Args:
-        clock: seconds since the epoch: what tokens, signed addresses and records are dated by.
-        make_runner: gives what executes jobs.
-
-    Raises:
-        StartError: a port or the data folder is taken, no container engine answers, or a child cannot be started or
-            ended.
-    """
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    async with contextlib.AsyncExitStack() as stack:
-        lock = stack.enter_context(lock_file(settings.data / "lock"))
-        await hold(lock, settings.data)
-        try:
-            await _run(settings, lock, stack, stop, clock, make_runner)
-        except ChildError as error:
-            raise StartError("\n".join(filter(None, (str(error), disk_problem(settings.data))))) from error
-        except sqlite3.Error as error:
-            damage = failure_of(error, settings.data)
-            raise StartError(damage.message if damage else f"the database cannot be used: {error}") from error
-        except docker.errors.DockerException as error:
-            raise StartError(
-                f"the container engine does not answer; start it, or set DOCKER_HOST: {error}"
-            ) from error
-        except AzureError as error:
-            raise StartError(f"the storage does not answer as it should: {error}") from error
-        except (OSError, ValueError) as error:
-            raise StartError(f"the local AzureML cannot run: {error}") from error
-
-
-async def _run(
+async def run(
     settings: Settings,
-    lock: int,
+    backing: Backing,
     stack: contextlib.AsyncExitStack,
     stop: asyncio.Event,
     clock: Callable[[], float],
-    make_runner: MakeRunner,
+    make_runner: MakeRunner | None,
 ) -> None:
-    check_before_start(settings.data)
-    identity = load_or_create(settings.data, location=settings.location)
-    certificates = prepare_certificates(settings.data / "tls")
+    """Run all that is behind the ports until *stop* is set.
+
+    Args:
+        backing: storage and registry, which may still start.
+        make_runner: gives what executes jobs; containers if None.
+
+    Raises:
+        Exception: it cannot start, or a part of it has ended; see :func:`start_error`.
+    """
+    identity, certificates, backing_port = backing.identity, backing.certificates, backing.registry_port
     store = Store(settings.data / "store.db", clock=clock)
     stack.callback(store.close)
     registry_listener = listen(settings.host, settings.registry_port)
     stack.callback(registry_listener.close)
     registry_port = int(registry_listener.getsockname()[1])
-    backing_port = stack.enter_context(reserved_port())
-    children, storage_port = await start_children(settings, identity, certificates, backing_port, lock, stack)
+    children, storage_port = await backing.children
     blobs = Blobs(
         account=identity.storage_account,
         key=identity.storage_key,
@@ -162,6 +123,7 @@ async def _run(
         ),
         container=settings.container or await run_in_threadpool(own_container),
     )
+    make_runner = make_runner or run_in_containers
     runner = make_runner(context, executing, partial(RunProgress, context))
     stack.callback(runner.close)
     jobs = JobService(context, runner)
@@ -325,3 +287,19 @@ async def _resume(directory: Directory, opener: Opener, stopping: threading.Even
     for identity in directory.all()[1:]:
         if await run_in_threadpool(opener.has_jobs, identity):
             await run_in_threadpool(directory.find, identity.workspace)
+
+
+def start_error(error: Exception, data: Path) -> StartError | None:
+    """Return what an error means for the user, None for a fault of the emulator."""
+    if isinstance(error, ChildError):
+        return StartError("\n".join(filter(None, (str(error), disk_problem(data)))))
+    if isinstance(error, sqlite3.Error):
+        damage = failure_of(error, data)
+        return StartError(damage.message if damage else f"the database cannot be used: {error}")
+    if isinstance(error, docker.errors.DockerException):
+        return StartError(f"the container engine does not answer; start it, or set DOCKER_HOST: {error}")
+    if isinstance(error, AzureError):
+        return StartError(f"the storage does not answer as it should: {error}")
+    if isinstance(error, OSError | ValueError):
+        return StartError(f"the local AzureML cannot run: {error}")
+    return None

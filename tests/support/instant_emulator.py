@@ -33,9 +33,10 @@ from typing import Any
 from aml_emulator import settings as settings_module
 from aml_emulator.context import Context
 from aml_emulator.executor.spec import LOG_PATH, Ending, ExecutorSettings, RunError, RunSink, RunSpec, SinkFor
-from aml_emulator.server import MakeRunner, serve
+from aml_emulator.serving import serve
 from aml_emulator.store.metrics import Metric
 from aml_emulator.store.v1 import MetricRow
+from aml_emulator.workspaces import MakeRunner
 
 LOGGER = logging.getLogger(__name__)
 THREADS = 4
@@ -205,7 +206,7 @@ def serve_with(make_runner: MakeRunner) -> None:
 
 
 def run_at_once(services: Context, _settings: ExecutorSettings, sink_for: SinkFor) -> InstantRunner:
-    """Return what executes jobs: see `aml_emulator.server.MakeRunner`."""
+    """Return what executes jobs: see `aml_emulator.workspaces.MakeRunner`."""
     return InstantRunner(services, sink_for)
 
 

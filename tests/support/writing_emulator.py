@@ -87,7 +87,7 @@ def filling(size: int, width: int) -> Iterator[bytes]:
 
 
 def write_at_once(services: Context, _settings: ExecutorSettings, sink_for: SinkFor) -> WritingRunner:
-    """Return what executes jobs: see `aml_emulator.server.MakeRunner`."""
+    """Return what executes jobs: see `aml_emulator.workspaces.MakeRunner`."""
     return WritingRunner(services, sink_for)
 
 

@@ -10,10 +10,12 @@ import dataclasses
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import IO, Any, Final, Literal, Protocol
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from aml_emulator.executor.launch import Launcher
-from aml_emulator.executor.shared import Shared
+
+if TYPE_CHECKING:
+    from aml_emulator.executor.shared import Shared
 
 InputKind = Literal["literal", "uri_file", "uri_folder", "mltable", "mlflow_model", "custom_model", "triton_model"]
 """How an input was declared: a literal has a value, everything else a location."""

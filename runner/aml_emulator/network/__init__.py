@@ -2,34 +2,75 @@
 
 from __future__ import annotations
 
-from aml_emulator.network.certificates import Certificates as Certificates
-from aml_emulator.network.certificates import prepare_certificates as prepare_certificates
-from aml_emulator.network.fault_injection import FaultFront as FaultFront
-from aml_emulator.network.fault_injection import Faults as Faults
-from aml_emulator.network.fault_injection import Rule as Rule
-from aml_emulator.network.fault_injection import linger as linger
-from aml_emulator.network.hosts import LOGIN_HOSTS as LOGIN_HOSTS
-from aml_emulator.network.hosts import REGISTRY_SUFFIX as REGISTRY_SUFFIX
-from aml_emulator.network.hosts import SERVICE_SUFFIX as SERVICE_SUFFIX
-from aml_emulator.network.hosts import Destination as Destination
-from aml_emulator.network.hosts import decide as decide
-from aml_emulator.network.hosts import is_public_storage as is_public_storage
-from aml_emulator.network.latency import Latency as Latency
-from aml_emulator.network.outward import InwardError as InwardError
-from aml_emulator.network.outward import Outward as Outward
-from aml_emulator.network.proxy import NO_HEAD as NO_HEAD
-from aml_emulator.network.proxy import PAGE_PATH as PAGE_PATH
-from aml_emulator.network.proxy import BadHeadError as BadHeadError
-from aml_emulator.network.proxy import Head as Head
-from aml_emulator.network.proxy import Proxy as Proxy
-from aml_emulator.network.proxy import join_streams as join_streams
-from aml_emulator.network.proxy import parse_head as parse_head
-from aml_emulator.network.proxy import read_target as read_target
-from aml_emulator.network.proxy import split_target as split_target
-from aml_emulator.network.requests_log import KEPT_REQUESTS as KEPT_REQUESTS
-from aml_emulator.network.requests_log import Recorder as Recorder
-from aml_emulator.network.requests_log import RequestLog as RequestLog
-from aml_emulator.network.upstream import MAX_HEAD_BYTES as MAX_HEAD_BYTES
-from aml_emulator.network.upstream import Streams as Streams
-from aml_emulator.network.upstream import Upstream as Upstream
-from aml_emulator.network.upstream import connect as connect
+from typing import TYPE_CHECKING
+
+from aml_emulator.lazy import lazily
+
+if TYPE_CHECKING:
+    from aml_emulator.network.certificates import Certificates as Certificates
+    from aml_emulator.network.certificates import prepare_certificates as prepare_certificates
+    from aml_emulator.network.fault_injection import FaultFront as FaultFront
+    from aml_emulator.network.fault_injection import Faults as Faults
+    from aml_emulator.network.fault_injection import Rule as Rule
+    from aml_emulator.network.fault_injection import linger as linger
+    from aml_emulator.network.hosts import LOGIN_HOSTS as LOGIN_HOSTS
+    from aml_emulator.network.hosts import REGISTRY_SUFFIX as REGISTRY_SUFFIX
+    from aml_emulator.network.hosts import SERVICE_SUFFIX as SERVICE_SUFFIX
+    from aml_emulator.network.hosts import Destination as Destination
+    from aml_emulator.network.hosts import decide as decide
+    from aml_emulator.network.hosts import is_public_storage as is_public_storage
+    from aml_emulator.network.latency import Latency as Latency
+    from aml_emulator.network.outward import InwardError as InwardError
+    from aml_emulator.network.outward import Outward as Outward
+    from aml_emulator.network.proxy import NO_HEAD as NO_HEAD
+    from aml_emulator.network.proxy import PAGE_PATH as PAGE_PATH
+    from aml_emulator.network.proxy import BadHeadError as BadHeadError
+    from aml_emulator.network.proxy import Head as Head
+    from aml_emulator.network.proxy import Proxy as Proxy
+    from aml_emulator.network.proxy import join_streams as join_streams
+    from aml_emulator.network.proxy import parse_head as parse_head
+    from aml_emulator.network.proxy import read_target as read_target
+    from aml_emulator.network.proxy import split_target as split_target
+    from aml_emulator.network.requests_log import KEPT_REQUESTS as KEPT_REQUESTS
+    from aml_emulator.network.requests_log import Recorder as Recorder
+    from aml_emulator.network.requests_log import RequestLog as RequestLog
+    from aml_emulator.network.upstream import MAX_HEAD_BYTES as MAX_HEAD_BYTES
+    from aml_emulator.network.upstream import Streams as Streams
+    from aml_emulator.network.upstream import Upstream as Upstream
+    from aml_emulator.network.upstream import connect as connect
+
+_MODULES = {
+    "Certificates": "certificates",
+    "prepare_certificates": "certificates",
+    "FaultFront": "fault_injection",
+    "Faults": "fault_injection",
+    "Rule": "fault_injection",
+    "linger": "fault_injection",
+    "LOGIN_HOSTS": "hosts",
+    "REGISTRY_SUFFIX": "hosts",
+    "SERVICE_SUFFIX": "hosts",
+    "Destination": "hosts",
+    "decide": "hosts",
+    "is_public_storage": "hosts",
+    "Latency": "latency",
+    "InwardError": "outward",
+    "Outward": "outward",
+    "NO_HEAD": "proxy",
+    "PAGE_PATH": "proxy",
+    "BadHeadError": "proxy",
+    "Head": "proxy",
+    "Proxy": "proxy",
+    "join_streams": "proxy",
+    "parse_head": "proxy",
+    "read_target": "proxy",
+    "split_target": "proxy",
+    "KEPT_REQUESTS": "requests_log",
+    "Recorder": "requests_log",
+    "RequestLog": "requests_log",
+    "MAX_HEAD_BYTES": "upstream",
+    "Streams": "upstream",
+    "Upstream": "upstream",
+    "connect": "upstream",
+}
+__all__ = list(_MODULES)
+__getattr__ = lazily(__name__, _MODULES)

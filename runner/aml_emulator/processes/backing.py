@@ -7,6 +7,7 @@ import contextlib
 import json
 import logging
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from aml_emulator.identity import Identity
@@ -19,6 +20,21 @@ logger = logging.getLogger(__name__)
 
 JOURNAL = Path(__file__).with_name("azurite_journal.js")
 LOOKUPS = Path(__file__).with_name("azurite_lookups.js")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backing:
+    """Storage and registry while they start, and what they were given.
+
+    Attributes:
+        registry_port: of the registry itself, on loopback.
+        children: ends with the processes and Azurite's port.
+    """
+
+    identity: Identity
+    certificates: Certificates
+    registry_port: int
+    children: asyncio.Task[tuple[list[Child], int]]
 
 
 async def start_children(

@@ -2,27 +2,61 @@
 
 from __future__ import annotations
 
-from aml_emulator.store.assets import AssetContainer as AssetContainer
-from aml_emulator.store.assets import AssetVersion as AssetVersion
-from aml_emulator.store.assets import Compute as Compute
-from aml_emulator.store.assets import next_number as next_number
-from aml_emulator.store.blobs import Blobs as Blobs
-from aml_emulator.store.browse import LARGEST as LARGEST
-from aml_emulator.store.browse import MetricSummary as MetricSummary
-from aml_emulator.store.browse import RunFilter as RunFilter
-from aml_emulator.store.browse import Series as Series
-from aml_emulator.store.damage import check_before_start as check_before_start
-from aml_emulator.store.damage import disk_problem as disk_problem
-from aml_emulator.store.damage import failure_of as failure_of
-from aml_emulator.store.damage import state_problems as state_problems
-from aml_emulator.store.datastores import Datastore as Datastore
-from aml_emulator.store.metrics import Metric as Metric
-from aml_emulator.store.metrics import ParameterConflictError as ParameterConflictError
-from aml_emulator.store.runs import RUN_ORDER as RUN_ORDER
-from aml_emulator.store.runs import Artifact as Artifact
-from aml_emulator.store.runs import Experiment as Experiment
-from aml_emulator.store.runs import Run as Run
-from aml_emulator.store.store import Store as Store
-from aml_emulator.store.store import has_unfinished_jobs as has_unfinished_jobs
-from aml_emulator.store.v1 import LIST as LIST
-from aml_emulator.store.v1 import MetricRow as MetricRow
+from typing import TYPE_CHECKING
+
+from aml_emulator.lazy import lazily
+
+if TYPE_CHECKING:
+    from aml_emulator.store.assets import AssetContainer as AssetContainer
+    from aml_emulator.store.assets import AssetVersion as AssetVersion
+    from aml_emulator.store.assets import Compute as Compute
+    from aml_emulator.store.assets import next_number as next_number
+    from aml_emulator.store.blobs import Blobs as Blobs
+    from aml_emulator.store.browse import LARGEST as LARGEST
+    from aml_emulator.store.browse import MetricSummary as MetricSummary
+    from aml_emulator.store.browse import RunFilter as RunFilter
+    from aml_emulator.store.browse import Series as Series
+    from aml_emulator.store.damage import check_before_start as check_before_start
+    from aml_emulator.store.damage import disk_problem as disk_problem
+    from aml_emulator.store.damage import failure_of as failure_of
+    from aml_emulator.store.damage import state_problems as state_problems
+    from aml_emulator.store.datastores import Datastore as Datastore
+    from aml_emulator.store.metrics import Metric as Metric
+    from aml_emulator.store.metrics import ParameterConflictError as ParameterConflictError
+    from aml_emulator.store.runs import RUN_ORDER as RUN_ORDER
+    from aml_emulator.store.runs import Artifact as Artifact
+    from aml_emulator.store.runs import Experiment as Experiment
+    from aml_emulator.store.runs import Run as Run
+    from aml_emulator.store.store import Store as Store
+    from aml_emulator.store.store import has_unfinished_jobs as has_unfinished_jobs
+    from aml_emulator.store.v1 import LIST as LIST
+    from aml_emulator.store.v1 import MetricRow as MetricRow
+
+_MODULES = {
+    "AssetContainer": "assets",
+    "AssetVersion": "assets",
+    "Compute": "assets",
+    "next_number": "assets",
+    "Blobs": "blobs",
+    "LARGEST": "browse",
+    "MetricSummary": "browse",
+    "RunFilter": "browse",
+    "Series": "browse",
+    "check_before_start": "damage",
+    "disk_problem": "damage",
+    "failure_of": "damage",
+    "state_problems": "damage",
+    "Datastore": "datastores",
+    "Metric": "metrics",
+    "ParameterConflictError": "metrics",
+    "RUN_ORDER": "runs",
+    "Artifact": "runs",
+    "Experiment": "runs",
+    "Run": "runs",
+    "Store": "store",
+    "has_unfinished_jobs": "store",
+    "LIST": "v1",
+    "MetricRow": "v1",
+}
+__all__ = list(_MODULES)
+__getattr__ = lazily(__name__, _MODULES)

@@ -12,8 +12,10 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from azure.core.exceptions import AzureError
+if TYPE_CHECKING:
+    from azure.core.exceptions import AzureError
 
 logger = logging.getLogger(__name__)
 
@@ -113,6 +115,8 @@ def disk_problem(data: Path) -> str | None:
 
 def state_problems(data: Path, ping_blobs: Callable[[], None]) -> Sequence[str]:
     """Return all faults in the state of a running service, as sentences."""
+    from azure.core.exceptions import AzureError
+
     found = [disk_problem(data), database_problem(data / "store.db")]
     try:
         ping_blobs()
@@ -123,6 +127,8 @@ def state_problems(data: Path, ping_blobs: Callable[[], None]) -> Sequence[str]:
 
 def failure_of(error: Exception, data: Path | None) -> Failure | None:
     """Return how the state or its disk caused *error*, None for another cause."""
+    from azure.core.exceptions import AzureError
+
     problem = disk_problem(data) if data is not None else None
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF

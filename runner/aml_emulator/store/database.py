@@ -216,10 +216,11 @@ class Database(Queries):
             raise
 
     def _prepare(self, path: str) -> None:
-        self._connection.execute("PRAGMA journal_mode=WAL")
-        self._connection.execute("PRAGMA synchronous=NORMAL")
-        self._connection.execute("PRAGMA foreign_keys=ON")
         version = int(self._connection.execute("PRAGMA user_version").fetchone()[0])
+        # A new database has nothing to lose: its writes do not wait for the disk.
+        self._connection.execute(f"PRAGMA synchronous={'OFF' if version == 0 else 'NORMAL'}")
+        self._connection.execute("PRAGMA journal_mode=WAL")
+        self._connection.execute("PRAGMA foreign_keys=ON")
         if version > SCHEMA_VERSION:
             raise ValueError(f"{path} has schema {version}, newer than {SCHEMA_VERSION}, which this emulator knows")
         with self.transaction():
@@ -229,6 +230,7 @@ class Database(Queries):
                 for step in range(version, SCHEMA_VERSION):
                     MIGRATIONS[step](self._connection)
             self._connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+        self._connection.execute("PRAGMA synchronous=NORMAL")
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

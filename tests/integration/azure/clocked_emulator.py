@@ -48,7 +48,7 @@ def read_clock(file: Path) -> Callable[[], float]:
 def main() -> None:
     """Serve, as ``aml-emulator`` does."""
     from aml_emulator import settings
-    from aml_emulator.server import serve
+    from aml_emulator.serving import serve
 
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)
     logging.getLogger("aml_emulator.api.app").setLevel(logging.DEBUG)
