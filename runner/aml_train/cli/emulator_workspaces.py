@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from aml_train.cli.emulator_request import ask_emulator
-from aml_train.cli.result import json_option, print_result
+from aml_train.cli.result import json_option, print_result, print_result_line
 
 _DELETE_SECONDS: Final = 330.0
 _UNITS: Final = {"ms": 0.001, "s": 1.0}
@@ -42,15 +42,15 @@ def create(name: str, *, as_json: bool) -> None:
 
 
 @workspace.command("list")
-@json_option()
+@json_option(lines=True)
 def list_(*, as_json: bool) -> None:
     """Print the names of the workspaces, the first one first."""
     found: list[dict[str, Any]] = ask_emulator("workspaces")["workspaces"]
-    if as_json:
-        print_result({"workspaces": found})
-        return
     for one in found:
-        click.echo(one["name"])
+        if as_json:
+            print_result_line(one)
+        else:
+            click.echo(one["name"])
 
 
 @workspace.command("delete")
