@@ -69,14 +69,17 @@ def created(call: Call, value: dict[str, Any], *, new: bool) -> Reply:
 def archived_of(call: Call) -> bool | None:
     """Return whether a list shows archived items (True), the others, or all (None).
 
+    azure-ai-ml 1.35 lists the models of a registry by its constant's name, ``ListViewType.ACTIVE_ONLY``.
+
     Raises:
         InvalidError: an unknown ``listViewType``.
     """
     given = call.option("listViewType") or "ActiveOnly"
     views = {"activeonly": False, "archivedonly": True, "all": None}
-    if given.lower() not in views:
+    view = given.lower().removeprefix("listviewtype.").replace("_", "")
+    if view not in views:
         raise InvalidError(f"The listViewType '{given}' is invalid: ActiveOnly, ArchivedOnly or All.")
-    return views[given.lower()]
+    return views[view]
 
 
 def cut(items: Sequence[Item], start: int, size: int) -> tuple[Sequence[Item], int | None]:

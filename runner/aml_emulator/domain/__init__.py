@@ -34,6 +34,12 @@ if TYPE_CHECKING:
     from aml_emulator.domain.clusters import create_default_cluster as create_default_cluster
     from aml_emulator.domain.clusters import family_title as family_title
     from aml_emulator.domain.clusters import stored_cluster as stored_cluster
+    from aml_emulator.domain.compute_instances import COMPUTE_INSTANCE as COMPUTE_INSTANCE
+    from aml_emulator.domain.compute_instances import NOT_MADE_YET as NOT_MADE_YET
+    from aml_emulator.domain.compute_instances import created_instance as created_instance
+    from aml_emulator.domain.compute_instances import instance_view as instance_view
+    from aml_emulator.domain.compute_instances import is_instance as is_instance
+    from aml_emulator.domain.compute_instances import operate as operate
     from aml_emulator.domain.curated import curated_container as curated_container
     from aml_emulator.domain.curated import curated_containers as curated_containers
     from aml_emulator.domain.curated import curated_image as curated_image
@@ -184,6 +190,12 @@ _MODULES = {
     "create_default_cluster": "clusters",
     "family_title": "clusters",
     "stored_cluster": "clusters",
+    "COMPUTE_INSTANCE": "compute_instances",
+    "NOT_MADE_YET": "compute_instances",
+    "created_instance": "compute_instances",
+    "instance_view": "compute_instances",
+    "is_instance": "compute_instances",
+    "operate": "compute_instances",
     "curated_container": "curated",
     "curated_containers": "curated",
     "curated_image": "curated",

@@ -19,7 +19,7 @@ from aml_emulator.domain.curated import (
     curated_versions,
     is_curated,
 )
-from aml_emulator.domain.environments import conda_of
+from aml_emulator.domain.environments import conda_of, context_as_known
 from aml_emulator.domain.errors import ConflictError, InvalidError, NotFoundError
 from aml_emulator.domain.limits import check_asset_name, check_asset_version
 from aml_emulator.domain.locations import in_datastore, parse_location
@@ -184,10 +184,13 @@ def put_version(
     place = shelf(kind, registry)
     if workspace.store.assets.container(place, name) is None:
         check_asset_name(name)
-    if workspace.store.assets.version(place, name, version) is None:
+    before = workspace.store.assets.version(place, name, version)
+    if before is None:
         check_asset_version(version)
     _check_content(kind, given)
     properties = dict(given)
+    if kind == "environments" and before is not None:
+        properties = context_as_known(workspace, before.properties, properties)
     for field in ("properties", "tags"):
         # Clients send numbers as well (``hash_version``); the service stores and answers text.
         if isinstance(properties.get(field), dict):

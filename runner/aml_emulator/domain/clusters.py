@@ -1,4 +1,4 @@
-"""Clusters: what each may be, and how it is shown.
+"""Compute targets: rules and numbers of nodes; views of clusters.
 
 Fields are those of ``AmlCompute`` in AzureML's REST API, 2025-01-01-preview.
 """
@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from aml_emulator.domain.compute_instances import COMPUTE_INSTANCE, is_instance, is_running
 from aml_emulator.domain.errors import InvalidError, NotSupportedError
 from aml_emulator.domain.vm_sizes import Quotas, VmSize, size_named, sizes
 from aml_emulator.domain.workspace import Workspace
@@ -59,8 +60,8 @@ def check_cluster(
             f"The compute name '{name}' is invalid: 2 to 32 letters, digits and '-', beginning with a letter."
         )
     kind = (body.get("properties") or {}).get("computeType")
-    if kind != "AmlCompute":
-        raise NotSupportedError(f"compute of type '{kind}' (only 'AmlCompute')")
+    if kind not in ("AmlCompute", COMPUTE_INSTANCE):
+        raise NotSupportedError(f"compute of type '{kind}' (only 'AmlCompute' and '{COMPUTE_INSTANCE}')")
     given = _inner(body)
     if known is not None:
         before = _inner(known.body)
@@ -75,8 +76,7 @@ def check_cluster(
         raise InvalidError(f"vmPriority is 'Dedicated' or '{LOW_PRIORITY}', not '{given['vmPriority']}'.")
     if given.get("osType") not in (None, "Linux"):
         raise NotSupportedError(f"clusters of {given['osType']} (only Linux)")
-    scale = _scale(given)
-    check_quota(scale, size, quotas)
+    check_quota(_scale(body), size, quotas)
 
 
 def vm_size(name: str, location: str) -> VmSize:
@@ -116,8 +116,15 @@ def family_title(family: str) -> str:
     return f"Standard {family.removeprefix('standard').removesuffix('Family')} Family"
 
 
-def _scale(given: Mapping[str, Any]) -> Scale:
-    """Return the scale settings; raises InvalidError for impossible ones."""
+def _scale(body: Mapping[str, Any], *, runs: bool = True) -> Scale:
+    """Return how a compute target scales; raises InvalidError for impossible settings.
+
+    Args:
+        runs: whether it runs, if it is a compute instance.
+    """
+    if is_instance(body):
+        return Scale(min_nodes=int(runs), max_nodes=int(runs), idle_seconds=0.0, low_priority=False)
+    given = _inner(body)
     settings = given.get("scaleSettings") or {}
     low, high = settings.get("minNodeCount") or 0, settings.get("maxNodeCount", 1)
     if not all(isinstance(one, int) and not isinstance(one, bool) and one >= 0 for one in (low, high)):
@@ -134,9 +141,9 @@ def _scale(given: Mapping[str, Any]) -> Scale:
 
 
 def scale_of(compute: Compute, quotas: Quotas) -> Scale:
-    """Return how a stored cluster scales; it never grows beyond its quota."""
+    """Return how a stored compute target scales; it never grows beyond its quota."""
     given = _inner(compute.body)
-    scale = _scale(given)
+    scale = _scale(compute.body, runs=is_running(compute))
     size = size_named(str(given.get("vmSize") or DEFAULT_SIZE))
     if size is None:
         return scale
@@ -189,7 +196,7 @@ def _identity(given: Mapping[str, Any], identity: Identity) -> dict[str, Any]:
 
 def _quota_errors(compute: Compute, view: ClusterView | None) -> list[dict[str, Any]] | None:
     """Return Azure's error of a cluster whose jobs wait for its quota, else None."""
-    most = _scale(_inner(compute.body)).max_nodes
+    most = _scale(compute.body).max_nodes
     if view is None or not view.queue or view.scale.max_nodes >= most or len(view.nodes) < view.scale.max_nodes:
         return None
     message = f"The quota of its family holds {view.scale.max_nodes} of the {most} nodes that the cluster may have."
@@ -230,7 +237,7 @@ def _summary(compute: Compute, view: ClusterView | None) -> dict[str, Any]:
     """Return a cluster for ``/_emulator/status``."""
     given = _inner(compute.body)
     size = size_named(str(given.get("vmSize")))
-    scale = _scale(given)
+    scale = _scale(compute.body, runs=is_running(compute))
     found: dict[str, Any] = {
         "size": given.get("vmSize"),
         "tier": given.get("vmPriority") or "Dedicated",

@@ -104,7 +104,7 @@ def register_datastore(
         known.name if known else name,
         container=container,
         properties={
-            **_place(spec),
+            **({} if local and spec.kind == BLOB_DATASTORE else _place(spec)),
             "description": spec.description,
             "tags": spec.tags,
             "properties": spec.properties,
@@ -138,13 +138,11 @@ def is_default_datastore(workspace: Workspace, datastore: Datastore) -> bool:
 
 
 def _place(spec: DatastoreSpec) -> dict[str, Any]:
-    """Return the fields of a place, none for a container of the workspace's account.
+    """Return the fields of a place that may be in any account.
 
-    Files and lakes may be anywhere: they are references that are read back, as
-    sdk/ml/azure-ai-ml/tests/recordings/datastore/e2etests of azure-sdk-for-python has them.
+    Such datastores are references that are read back, as sdk/ml/azure-ai-ml/tests/recordings/datastore/e2etests of
+    azure-sdk-for-python has them.
     """
-    if spec.kind == BLOB_DATASTORE:
-        return {}
     return {
         "datastoreType": spec.kind,
         "accountName": spec.account,
@@ -159,16 +157,17 @@ def _container(workspace: Workspace, spec: DatastoreSpec, known: Datastore | Non
         raise NotSupportedError(f"datastores of type {spec.kind}; only {', '.join(DATASTORE_PLACES)}")
     if spec.kind not in DATASTORE_PLACES:
         raise InvalidError(f"The datastoreType '{spec.kind}' is unknown.")
-    if spec.kind == BLOB_DATASTORE:
-        _check_blob_place(workspace, spec)
-    elif not spec.account:
+    if not spec.account:
         raise InvalidError("A datastore has an accountName.")
+    own = workspace.identity.storage_account
+    if spec.kind == BLOB_DATASTORE and spec.account == own:
+        _check_own_place(spec)
     container, place = str(spec.container or ""), DATASTORE_PLACES[spec.kind]
     if not _CONTAINER.fullmatch(container):
         raise InvalidError(f"The {place} '{container}' is not the name of a container.")
-    if known is not None and (known.kind, known.account or spec.account) != (spec.kind, spec.account):
+    if known is not None and (known.kind, known.account or own) != (spec.kind, spec.account):
         raise ConflictError(
-            f"The datastore '{known.name}' is of type {known.kind} in '{known.account or spec.account}', which cannot be"
+            f"The datastore '{known.name}' is of type {known.kind} in '{known.account or own}', which cannot be"
             " changed. Use another name, or delete it first."
         )
     if known is not None and known.container != container:
@@ -179,12 +178,8 @@ def _container(workspace: Workspace, spec: DatastoreSpec, known: Datastore | Non
     return container
 
 
-def _check_blob_place(workspace: Workspace, spec: DatastoreSpec) -> None:
-    account = workspace.identity.storage_account
-    if spec.account != account:
-        raise NotSupportedError(
-            f"datastores over the storage account '{spec.account}': '{account}' is the only one here"
-        )
+def _check_own_place(spec: DatastoreSpec) -> None:
+    """Refuse another address of the workspace's own account than the one that it has."""
     for key, given, only in (
         ("endpoint", spec.endpoint, STORAGE_ENDPOINT),
         ("protocol", spec.protocol, STORAGE_PROTOCOL),

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from aml_emulator.domain.curated import curated_image
-from aml_emulator.domain.errors import InvalidError, NotSupportedError
+from aml_emulator.domain.errors import DomainError, InvalidError, NotSupportedError
 from aml_emulator.domain.locations import AssetId, parse_location
 from aml_emulator.domain.workspace import Workspace
 from aml_emulator.executor import BuildSpec
@@ -120,6 +120,37 @@ def _from_context(workspace: Workspace, title: str, context: Mapping[str, object
         over = _tag(workspace, {"image": tag, "conda": str(conda)})
         build = replace(build, tag=over, base=tag, conda=str(conda))
     return JobImage(name=build.tag, build=build)
+
+
+def context_as_known(workspace: Workspace, known: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return *given* with the known build context if its files are the same.
+
+    A client that uploads the same files again names another folder. See azure-sdk-for-python,
+    sdk/ml/azure-ai-ml/tests/environment/e2etests, test_environment_create_or_update_docker_context.
+    """
+    before, now = known.get("build"), given.get("build")
+    if not isinstance(before, Mapping) or not isinstance(now, Mapping) or before == now:
+        return dict(given)
+    paths = [str(one.get("dockerfilePath") or DEFAULT_DOCKERFILE) for one in (before, now)]
+    files = _files(workspace, now) if paths[0] == paths[1] else {}
+    if not files or files != _files(workspace, before):
+        return dict(given)
+    return {**given, "build": before}
+
+
+def _files(workspace: Workspace, context: Mapping[str, Any]) -> dict[str, str]:
+    """Return the digest of each file of a build context in the workspace's storage."""
+    try:
+        folder = workspace.folder(str(context.get("contextUri") or ""))
+    except DomainError:
+        return {}
+    found = {}
+    for entry in workspace.blobs.walk(folder.container, folder.prefix):
+        digest = hashlib.sha256()
+        for chunk in workspace.blobs.read(folder.container, folder.name_of(entry.name)):
+            digest.update(chunk)
+        found[entry.name] = digest.hexdigest()
+    return found
 
 
 def _tag(workspace: Workspace, made_of: Mapping[str, str]) -> str:

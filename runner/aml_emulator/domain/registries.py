@@ -50,6 +50,16 @@ class Registry:
     modified: float
 
     @property
+    def address(self) -> str:
+        """The beginning of its assets' ids, in small letters.
+
+        See azure-sdk-for-python, sdk/ml/azure-ai-ml/tests/environment/e2etests,
+        test_registry_environment_create_conda_and_get: the ids in the registry ``testFeed`` begin with
+        ``azureml://registries/testfeed``.
+        """
+        return f"azureml://registries/{self.name.lower()}"
+
+    @property
     def curated(self) -> bool:
         """Whether it is the one with curated environments."""
         return self.name == CURATED_REGISTRY

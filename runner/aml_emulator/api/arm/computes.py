@@ -14,13 +14,19 @@ from aml_emulator.api.routing import Call, Reply, Route
 from aml_emulator.api.shapes import cut, iso, page, resource
 from aml_emulator.context import Context
 from aml_emulator.domain import (
+    COMPUTE_INSTANCE,
     LOW_PRIORITY,
     LOW_PRIORITY_FAMILY,
+    NOT_MADE_YET,
     JobService,
     VmSize,
     check_cluster,
     cluster_view,
+    created_instance,
     family_title,
+    instance_view,
+    is_instance,
+    operate,
     size_named,
     sizes,
     stored_cluster,
@@ -70,6 +76,9 @@ def routes(context: Context, jobs: JobService) -> Sequence[Route]:
         Route(method="PATCH", path="{WS}/computes/{name}", handler=computes.patch),
         Route(method="DELETE", path="{WS}/computes/{name}", handler=computes.delete),
         Route(method="POST", path="{WS}/computes/{name}/listNodes", handler=computes.nodes),
+        Route(method="POST", path="{WS}/computes/{name}/start", handler=computes.start),
+        Route(method="POST", path="{WS}/computes/{name}/stop", handler=computes.stop),
+        Route(method="POST", path="{WS}/computes/{name}/restart", handler=computes.restart),
         Route(method="GET", path=f"{operations}/vmSizes", handler=computes.sizes),
         Route(method="GET", path=f"{operations}/usages", handler=computes.usages),
         Route(method="GET", path=f"{operations}/computeOperationsStatus/{{id}}", handler=computes.status),
@@ -101,8 +110,9 @@ class Computes:
             return self._started(compute, "updated", 200)
         reply = self._started(compute, "created", 201)
         # The answer to a creation shows a cluster that has no nodes yet.
+        missing = NOT_MADE_YET if is_instance(compute.body) else _NO_NODES
         properties = reply.value["properties"]
-        properties |= {"provisioningState": "Creating", "properties": {**properties["properties"], **_NO_NODES}}
+        properties |= {"provisioningState": "Creating", "properties": {**properties["properties"], **missing}}
         return reply
 
     def patch(self, call: Call) -> Reply:
@@ -122,6 +132,24 @@ class Computes:
         self._jobs.remove_compute(known.name)
         operation = self._context.store.assets.start_operation("compute", known.name)
         return Reply(status=202, headers=self._headers(operation))
+
+    def start(self, call: Call) -> Reply:
+        """Start a compute instance."""
+        return self._operated(call, "Start")
+
+    def stop(self, call: Call) -> Reply:
+        """Stop a compute instance; jobs wait until it is started again."""
+        return self._operated(call, "Stop")
+
+    def restart(self, call: Call) -> Reply:
+        """Restart a compute instance."""
+        return self._operated(call, "Restart")
+
+    def _operated(self, call: Call, operation: str) -> Reply:
+        compute = operate(self._context, self._known(call), operation, self._context.clock())
+        self._jobs.scale(compute)
+        started = self._context.store.assets.start_operation(f"compute {operation}", compute.name)
+        return Reply(status=202, headers=self._headers(started))
 
     def nodes(self, call: Call) -> dict[str, Any]:
         """Return the nodes that a cluster has now."""
@@ -215,6 +243,8 @@ class Computes:
         identity = self._context.identity
         body = stored_cluster(body, identity, known)
         check_cluster(name, body, self._context.quotas, location=identity.location, known=known)
+        if is_instance(body):
+            body = created_instance(body, known, self._context.clock())
         compute = self._context.store.assets.put_compute(name, body)
         self._jobs.scale(compute)
         return compute
@@ -239,8 +269,6 @@ class Computes:
     def _view(self, compute: Compute) -> dict[str, Any]:
         identity = self._context.identity
         given = compute.body.get("properties") or {}
-        view = self._context.fleet.view(compute.name)
-        properties = cluster_view(compute, view, transition=iso(view.changed if view else compute.modified))
         return resource(
             f"{identity.workspace_arm_id}/computes/{compute.name}",
             "workspaces/computes",
@@ -249,14 +277,14 @@ class Computes:
                 "description": None,
                 "resourceId": None,
                 **given,
-                "computeType": "AmlCompute",
+                "computeType": COMPUTE_INSTANCE if is_instance(compute.body) else "AmlCompute",
                 "computeLocation": identity.location,
                 "provisioningState": "Succeeded",
                 "provisioningErrors": None,
                 "createdOn": iso(compute.created),
                 "modifiedOn": iso(compute.modified),
                 "isAttachedCompute": False,
-                "properties": properties,
+                "properties": self._inner_view(compute),
             },
             created=compute.created,
             modified=compute.modified,
@@ -264,6 +292,12 @@ class Computes:
             tags=compute.body.get("tags") or {},
             **({"identity": compute.body["identity"]} if compute.body.get("identity") else {}),
         )
+
+    def _inner_view(self, compute: Compute) -> dict[str, Any]:
+        if is_instance(compute.body):
+            return instance_view(self._context, compute)
+        view = self._context.fleet.view(compute.name)
+        return cluster_view(compute, view, transition=iso(view.changed if view else compute.modified))
 
 
 def _size_view(size: VmSize) -> dict[str, Any]:
@@ -277,5 +311,5 @@ def _size_view(size: VmSize) -> dict[str, Any]:
         "memoryGB": size.memory_gb,
         "lowPriorityCapable": True,
         "premiumIO": "s_" in size.name,
-        "supportedComputeTypes": ["AmlCompute"],
+        "supportedComputeTypes": ["AmlCompute", COMPUTE_INSTANCE],
     }

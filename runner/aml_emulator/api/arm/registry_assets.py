@@ -116,7 +116,7 @@ class RegistryAssets(Assets):
         return shared_versions(self._context, self._registry(call), self._kind, name)
 
     def _place(self, call: Call) -> tuple[str, str, str]:
-        return f"azureml://registries/{self._registry(call).name}", self._kind, self._kind
+        return self._registry(call).address, self._kind, self._kind
 
 
 class RegistryFiles(Answers):
@@ -161,7 +161,8 @@ class RegistryFiles(Answers):
         if known is None or not known[0].startswith(_OPERATION):
             raise resource_not_found(f"operations/{call.params['id']}")
         kind, (registry, name, version) = known[0].removeprefix(_OPERATION), known[1].split("/")
-        asset_id = f"azureml://registries/{registry}/{kind}/{name}/versions/{version}"
+        address = known_registry(self._context, registry).address
+        asset_id = f"{address}/{kind}/{name}/versions/{version}"
         if kind == "data":
             return Reply(status=200, value={"assetId": asset_id})
         if kind == "models":

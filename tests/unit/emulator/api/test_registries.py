@@ -60,10 +60,10 @@ def test_creating_a_version_is_an_operation_that_ends(emulator: Service) -> None
     assert (begun.status, begun.body) == (202, b"null")
     host, _, path = begun.headers["Location"].removeprefix("https://").partition("/")
     ended = emulator.call("GET", f"/{path}", host=host)
-    assert ended.json == {"assetId": "azureml://registries/Shared/data/d/versions/1"}
+    assert ended.json == {"assetId": "azureml://registries/shared/data/d/versions/1"}
     shown = shared(emulator, "GET", "data/d/versions/1").json
     assert (shown["id"], shown["name"], shown["type"]) == (
-        "azureml://registries/Shared/data/d/versions/1",
+        "azureml://registries/shared/data/d/versions/1",
         "1",
         "data",
     )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.unit.emulator.api.test_v1 import API, ask, submit
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
@@ -135,14 +133,8 @@ def test_the_default_datastore_stays(service: Service) -> None:
     assert service.call("PUT", f"{STORES}/default/workspaceartifactstore", host=API).status == 501
 
 
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        ({"name": "x", "dataStoreType": "AzureDataLakeGen2"}, "datastores of type AzureDataLakeGen2"),
-        (section(accountName="other"), "the storage account 'other'"),
-    ],
-)
-def test_other_datastores_are_refused(service: Service, body: Any, words: str) -> None:
+def test_other_datastores_are_refused(service: Service) -> None:
+    body = {"name": "x", "dataStoreType": "AzureDataLakeGen2"}
     answer = service.call("POST", f"{STORES}/datastores", body, host=API)
     assert answer.status == 501
-    assert words in answer.json["error"]["message"]
+    assert "datastores of type AzureDataLakeGen2" in answer.json["error"]["message"]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from aml_emulator.domain import InvalidError
 from aml_emulator.executor.spec import Folder
 from aml_emulator.store.store import Store
 from tests.unit.emulator.parts import IDENTITY, WS, Service
@@ -86,6 +87,22 @@ def test_what_may_change_and_what_not(service: Service) -> None:
     assert len(service.call("GET", f"{WS}/datastores").json["value"]) == len(OWN) + 1
 
 
+def test_blobs_of_another_account_are_a_reference(service: Service) -> None:
+    put(service, "elsewhere", accountName="other", endpoint="core.chinacloudapi.cn")
+    found = service.call("GET", f"{WS}/datastores/elsewhere").json["properties"]
+    assert (found["accountName"], found["endpoint"]) == ("other", "core.chinacloudapi.cn")
+    with pytest.raises(InvalidError, match=r"data map https://other\.blob\.core\.chinacloudapi\.cn/"):
+        service.services.folder("azureml://datastores/elsewhere/paths/x")
+    moved = put(service, "elsewhere")
+    assert (moved.status, "of type AzureBlob in 'other'" in moved.json["error"]["message"]) == (409, True)
+
+
+def test_a_datastore_of_the_workspaces_account_stays_there(service: Service) -> None:
+    put(service, "images")
+    moved = put(service, "images", accountName="other")
+    assert (moved.status, "cannot be changed" in moved.json["error"]["message"]) == (409, True)
+
+
 def test_deleting(service: Service) -> None:
     put(service, "images")
     assert [service.call("DELETE", f"{WS}/datastores/images").status for _ in range(2)] == [200, 204]
@@ -103,7 +120,7 @@ def test_deleting(service: Service) -> None:
         ({"datastoreType": "AzureFile", "fileShareName": "abc", "accountName": ""}, 400, "has an accountName"),
         ({"datastoreType": "OneLake"}, 501, "datastores of type OneLake"),
         ({"datastoreType": "Tape"}, 400, "The datastoreType 'Tape' is unknown"),
-        ({"accountName": "other"}, 501, "over the storage account 'other'"),
+        ({"accountName": ""}, 400, "has an accountName"),
         ({"endpoint": "core.chinacloudapi.cn"}, 501, "the endpoint 'core.chinacloudapi.cn'"),
         ({"containerName": "Upper"}, 400, "The containerName 'Upper'"),
         ({"credentials": {"credentialsType": "ServicePrincipal"}}, 501, "credentials of type ServicePrincipal"),

@@ -15,7 +15,8 @@ from aml_emulator.domain.curated_images import CuratedImages
 from aml_emulator.executor import build
 from aml_emulator.executor.build import fetch_micromamba, for_engine, ignore_rules
 from aml_emulator.executor.spec import BuildSpec, ExecutorSettings, Folder, spec_from_json, spec_to_json
-from tests.unit.emulator.parts import IDENTITY, Service
+from tests.unit.emulator.memory_service import StoredBlobs
+from tests.unit.emulator.parts import IDENTITY, WS, Answer, Service
 
 CONDA = "dependencies:\n- python=3.11\n"
 CONTEXT = f"https://{IDENTITY.blob_host}/{IDENTITY.blob_container}/LocalUpload/abc/context/"
@@ -49,6 +50,25 @@ def test_an_environment_of_a_build_context_is_built(service: Service) -> None:
     same = build_of(service, "same", image=None, build={"contextUri": CONTEXT, "dockerfilePath": "Dockerfile"})
     assert other.dockerfile == "Dockerfile"
     assert other.tag == same.tag != build.tag
+
+
+def test_a_context_that_is_uploaded_again_is_the_same() -> None:
+    service = Service(blobs=StoredBlobs())
+    blobs, container = service.services.blobs, IDENTITY.blob_container
+    for folder, content in (("one", b"FROM a"), ("two", b"FROM a"), ("other", b"FROM b")):
+        blobs.write(container, f"{folder}/Dockerfile", io.BytesIO(content), len(content))
+
+    def put(folder: str, dockerfile: str = "Dockerfile") -> Answer:
+        uri = f"azureml://datastores/workspaceblobstore/paths/{folder}/"
+        build = {"contextUri": uri, "dockerfilePath": dockerfile}
+        return service.call("PUT", f"{WS}/environments/e/versions/1", {"properties": {"build": build}})
+
+    first = put("one")
+    assert first.status == 201
+    again = put("two")
+    assert again.json["properties"]["build"] == first.json["properties"]["build"]
+    for refused in (put("other"), put("two", "Dockerfile.gpu"), put("nowhere")):
+        assert (refused.status, "build cannot be changed" in refused.json["error"]["message"]) == (409, True)
 
 
 def test_an_environment_of_a_conda_file_is_built_over_its_image(service: Service) -> None:
