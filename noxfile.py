@@ -38,6 +38,13 @@ def _make_ready(session: nox.Session, profile: str) -> dict[str, str]:
     return {"PATH": os.pathsep.join((session.bin, _SERVICES, os.environ.get("PATH", os.defpath)))}
 
 
+def _folder_argument(session: nox.Session, what: str) -> str:
+    """Return the session's one argument, an existing folder."""
+    if len(session.posargs) != 1 or not Path(session.posargs[0]).is_dir():
+        session.error(f"pass one folder: {what}")
+    return str(Path(session.posargs[0]).resolve())
+
+
 @nox.session
 def lint(session: nox.Session) -> None:
     """Run ruff, mypy, the import contracts and the word check."""
@@ -127,6 +134,43 @@ def distributed_torch(session: nox.Session) -> None:
     session.run(
         "pytest", "tests/large/test_torch.py", *session.posargs, env={**environ, "AML_TRAIN_TORCH_IMAGE": image}
     )
+
+
+@nox.session
+def azure_ai_ml(session: nox.Session) -> None:
+    """Run azure-ai-ml's own end-to-end tests against the local AzureML.
+
+    Argument: the folder ``sdk/ml/azure-ai-ml/tests/test_configs`` of a checkout of Azure/azure-sdk-for-python, which the
+    source distribution leaves out.
+    """
+    configs = _folder_argument(session, "sdk/ml/azure-ai-ml/tests/test_configs of Azure/azure-sdk-for-python")
+    _install(session)
+    session.install("pip", "pytest-mock==3.17.0")
+    environ = _make_ready(session, "services")
+    version = "from importlib.metadata import version; print(version('azure-ai-ml'), end='')"
+    name = f"azure-ai-ml=={session.run('python', '-c', version, silent=True)}"
+    archives = Path(session.create_tmp())
+    shutil.rmtree(archives / "sources", ignore_errors=True)
+    only = ("--no-deps", "--no-binary=azure-ai-ml", "--dest", str(archives))
+    session.run("python", "-m", "pip", "download", "--quiet", *only, name)
+    (archive,) = archives.glob(f"azure_ai_ml-{name.rpartition('=')[2]}.tar.gz")
+    shutil.unpack_archive(archive, archives / "sources", filter="data")
+    (sources,) = (archives / "sources").iterdir()
+    found = {"AML_TRAIN_AZURE_AI_ML": str(sources), "AML_TRAIN_AZURE_AI_ML_CONFIGS": configs}
+    session.run("pytest", "-s", "tests/large/test_azure_ai_ml.py", env={**environ, **found})
+
+
+@nox.session
+def azureml_examples(session: nox.Session) -> None:
+    """Run the command jobs of Azure/azureml-examples by aml-train and by azure-ai-ml.
+
+    Argument: a checkout of it.
+    """
+    examples = _folder_argument(session, "a checkout of Azure/azureml-examples")
+    _install(session)
+    environ = _make_ready(session, "services")
+    found = {"AML_TRAIN_AZUREML_EXAMPLES": examples}
+    session.run("pytest", *_WORKERS, "tests/large/test_azureml_examples.py", env={**environ, **found})
 
 
 @nox.session

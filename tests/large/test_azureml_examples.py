@@ -1,0 +1,149 @@
+"""Command jobs of Azure/azureml-examples, unchanged, by aml-train and by azure-ai-ml. ``nox -s azureml_examples -- FOLDER``.
+
+FOLDER is a checkout. Its images are played by one image with the packages of AzureML's curated environments for scikit-learn and LightGBM,
+its public data by its own copy of iris.csv and by generated rows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.integration.conftest import BASE
+from tests.support.emulator_process import Emulator, running
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+EXAMPLES: Final = Path(os.environ.get("AML_TRAIN_AZUREML_EXAMPLES", "/nowhere"))
+SECONDS: Final = 900
+IMAGE: Final = "aml-train-test-examples:1"
+PACKAGES: Final = (
+    *("azureml-mlflow", "mlflow-skinny", "pandas", "scikit-learn", "matplotlib", "lightgbm"),
+    "torch",
+)
+#: Images that jobs name, which are played where Docker Hub cannot be reached.
+PLAYED: Final = ("python:latest", "python:3.11.6")
+PUBLIC: Final = "https://azuremlexamples.blob.core.windows.net/datasets"
+DATASTORE: Final = "azureml://datastores/workspaceblobstore/paths/example-data"
+CLUSTERS: Final = ("cpu-cluster",)
+#: Jobs that cannot run here; patterns of their paths, each with what is missing.
+ELSEWHERE: Final = {
+    "best-practices/.*": "GPUs",
+    "cli/jobs/(deepspeed|nebulaml)/.*": "GPUs",
+    ".*/(tensorflow|cifar-distributed|word-language-model)/.*": "GPUs",
+    ".*/(r|julia|java|spark|dask)/.*": "an image of another registry, with its language",
+    ".*/scikit-learn/iris-notebook/job.yml": "Python 3.8 in an image of Docker Hub, which its pinned packages need",
+    ".*/scikit-learn/iris/job-docker-context.yml": "Python 3.8 in an image of Docker Hub, which its pinned packages need",
+    ".*/hello-interactive.yml": "a person who works in VS Code for ten minutes, in an image with TensorFlow for GPUs",
+    ".*/hello-iris-literal.yml": "the internet: the script itself reads an address",
+}
+_SCHEMA: Final = "commandJob.schema.json"
+
+
+def jobs() -> list[str]:
+    """Return the paths of all command jobs of the checkout."""
+    files = (path for pattern in ("*.yml", "*.yaml") for path in EXAMPLES.rglob(pattern))
+    return sorted(str(path.relative_to(EXAMPLES)) for path in files if _SCHEMA in path.read_text(errors="replace"))
+
+
+def missing(job: str) -> str | None:
+    """Return what a job needs that is not here."""
+    return next((why for pattern, why in ELSEWHERE.items() if re.fullmatch(pattern, job)), None)
+
+
+JOBS: Final = [job for job in jobs() if missing(job) is None]
+
+
+@pytest.fixture(scope="module")
+def image(engine: DockerClient, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The image that plays those of the examples."""
+    folder = tmp_path_factory.mktemp("image")
+    (folder / "Dockerfile").write_text(f"FROM {BASE}\nRUN pip install --no-cache-dir {' '.join(PACKAGES)}\n")
+    command = ["docker", "build", "--quiet", "--tag", IMAGE, str(folder)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    present = {tag for found in engine.images.list() for tag in found.tags}
+    tagged = [name for name in PLAYED if name not in present]
+    for name in tagged:
+        engine.images.get(IMAGE).tag(*name.split(":"))
+    yield IMAGE
+    for name in tagged:
+        engine.images.remove(name, noprune=True)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the checkout's jobs and assets."""
+    assert EXAMPLES.is_dir(), "nox -s azureml_examples -- FOLDER: a checkout of Azure/azureml-examples"
+    folder = tmp_path_factory.mktemp("examples")
+    for name in ("jobs", "assets"):
+        shutil.copytree(EXAMPLES / "cli" / name, folder / "cli" / name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def emulator(image: str, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+    names = ",".join(f"{pattern}={image}" for pattern in ("AzureML-*", "sklearn-*"))
+    with running(
+        Emulator(tmp_path_factory.mktemp("emulator"), environment={"AML_EMULATOR_ENVIRONMENTS": names})
+    ) as service:
+        info = service.info
+        settings = {
+            "subscription_id": info["subscription_id"],
+            "resource_group": info["resource_group"],
+            "workspace_name": info["workspace"],
+        }
+        (folder / "config.json").write_text(json.dumps(settings))
+        fill(service, folder)
+        yield service
+
+
+def fill(emulator: Emulator, folder: Path) -> None:
+    """Give the workspace the data and clusters that the examples' own set-up creates."""
+    data = folder / "cli/assets/data/example-data"
+    columns = ("age", "sex", "bmi", "bp", "s1", "s2", "s3", "s4", "s5", "s6", "target")
+    lines = [",".join(str(row * number % 101 / 100) for number in range(3, 14)) for row in range(400)]
+    (data / "diabetes.csv").write_text("\n".join([",".join(columns), *lines]) + "\n")
+    made = run(emulator, folder, "aml_train", "data", "upload", "--target", "azure", str(data), DATASTORE)
+    assert made.returncode == 0, made.stderr
+    emulator.admin("POST", f"data?address={PUBLIC}&uri={DATASTORE}/").raise_for_status()
+    emulator.client("fill", script="examples_steps.py", folder=str(folder), clusters=" ".join(CLUSTERS))
+
+
+def run(emulator: Emulator, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a module of this Python as a user of the local AzureML."""
+    return subprocess.run(
+        [sys.executable, "-m", *arguments],
+        cwd=folder,
+        env={**emulator.environment(), "AML_TRAIN_SIGN_IN": "secret"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS,
+    )
+
+
+def test_enough_jobs_count() -> None:
+    assert len(JOBS) >= 22, JOBS
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_by_aml_train(emulator: Emulator, folder: Path, job: str) -> None:
+    path = folder / job
+    ended = run(emulator, path.parent, "aml_train", "run", "--config", path.name, "--target", "azure")
+    assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_by_azure_ai_ml(emulator: Emulator, folder: Path, job: str) -> None:
+    seen = emulator.client("run", script="examples_steps.py", folder=str(folder), job=job)
+    assert seen["status"] == "Completed", seen
