@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 EXAMPLES: Final = Path(os.environ.get("AML_TRAIN_AZUREML_EXAMPLES", "/nowhere"))
 SECONDS: Final = 900
 IMAGE: Final = "aml-train-test-examples:1"
-PACKAGES: Final = (
-    *("azureml-mlflow", "mlflow-skinny", "pandas", "scikit-learn", "matplotlib", "lightgbm"),
-    "torch",
-)
+PACKAGES: Final = ("azureml-mlflow", "mlflow", "pandas", "scipy", "scikit-learn", "matplotlib", "lightgbm", "adlfs")
+#: From PyTorch's index of builds for processors, or pip's own sources.
+TORCH: Final = ("torch==2.13.0+cpu", "torchvision")
+TORCH_INDEX: Final = ("--retries=0", "--extra-index-url=https://download.pytorch.org/whl/cpu")
 #: Images that jobs name, which are played where Docker Hub cannot be reached.
 PLAYED: Final = ("python:latest", "python:3.11.6")
 PUBLIC: Final = "https://azuremlexamples.blob.core.windows.net/datasets"
@@ -68,7 +68,13 @@ JOBS: Final = [job for job in jobs() if missing(job) is None]
 def image(engine: DockerClient, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The image that plays those of the examples."""
     folder = tmp_path_factory.mktemp("image")
-    (folder / "Dockerfile").write_text(f"FROM {BASE}\nRUN pip install --no-cache-dir {' '.join(PACKAGES)}\n")
+    wheels = ("--no-deps", "--only-binary=:all:", "--python-version=3.11", "--dest", str(folder / "wheels"))
+    command = [sys.executable, "-m", "pip", "download", "--quiet", *wheels, *TORCH_INDEX, *TORCH]
+    subprocess.run(command, check=True, timeout=SECONDS)
+    (folder / "Dockerfile").write_text(
+        f"FROM {BASE}\nCOPY wheels /wheels\n"
+        f"RUN pip install --no-cache-dir --find-links=/wheels {' '.join((*PACKAGES, *TORCH))}\n"
+    )
     command = ["docker", "build", "--quiet", "--tag", IMAGE, str(folder)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     present = {tag for found in engine.images.list() for tag in found.tags}

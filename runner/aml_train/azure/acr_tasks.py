@@ -11,10 +11,7 @@ import base64
 import contextlib
 import shlex
 import tempfile
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import IO, Any, Final
 from urllib.parse import quote
 
@@ -24,6 +21,7 @@ from aml_train.azure.acr_run_log import RunLog
 from aml_train.azure.workspace import AzureRest
 from aml_train.core import retry as retries
 from aml_train.core.answers import REACH, Answer
+from aml_train.core.clock import SYSTEM_CLOCK, Clock
 from aml_train.core.errors import CancelledError, InvalidError, ServiceError, TimedOutError
 from aml_train.core.events import Listener, Notice
 from aml_train.core.http_client import exchange, host_of
@@ -123,14 +121,6 @@ def _seconds(build: ServiceBuild) -> int:
     return int(min(max(build.timeout, _SHORTEST), _LONGEST))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Timing:
-    """Time in seconds; passed in so that tests need not wait."""
-
-    now: Callable[[], float] = time.monotonic
-    wait: Callable[[float], object] = threading.Event().wait
-
-
 class AcrTasks:
     """Builds in one registry.
 
@@ -140,7 +130,7 @@ class AcrTasks:
         listener: receives remarks.
         where: ``file:line`` of the builder.
         agent_pool: the agents; None for shared ones.
-        timing: time.
+        clock: time.
     """
 
     isolates: Final = True
@@ -155,7 +145,7 @@ class AcrTasks:
         listener: Listener,
         where: str,
         agent_pool: str | None = None,
-        timing: Timing = Timing(),
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._rest = rest
         self._id = registry.text("id")
@@ -163,7 +153,7 @@ class AcrTasks:
         self._listener = listener
         self._where = where
         self._pool = agent_pool
-        self._timing = timing
+        self._clock = clock
 
     @property
     def title(self) -> str:
@@ -274,8 +264,8 @@ class AcrTasks:
 
         Runs without a log may be the one, until an agent has taken them.
         """
-        began = self._timing.now()
-        while (waited := self._timing.now() - began) < _LOST_SECONDS:
+        began = self._clock.now()
+        while (waited := self._clock.now() - began) < _LOST_SECONDS:
             silent = False
             for run in self._recent():
                 number = run.text("properties.runId")
@@ -287,7 +277,7 @@ class AcrTasks:
                 silent = silent or (not begin and run.text("properties.status") in _ACTIVE)
             if not silent and waited > _UNSEEN_SECONDS:
                 return None
-            self._timing.wait(_LOST_PAUSE)
+            self._clock.sleep(_LOST_PAUSE)
         return None
 
     def _follow(self, build: ServiceBuild, run: str, on_piece: Callable[[Piece], object]) -> bool:
@@ -305,7 +295,7 @@ class AcrTasks:
                     f"The run {run} of {self.title} has the unknown status {status!r}.",
                     hint="Nothing was released. Update aml-train, or use another builder.",
                 )
-            self._timing.wait(next(pauses, _LAST_PAUSE))
+            self._clock.sleep(next(pauses, _LAST_PAUSE))
 
     def _judge(self, build: ServiceBuild, run: str, status: str, found: Answer) -> bool:
         if status == "Canceled":

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urljoin
 
 from aml_train.azure.acr_run_log import RunLog
-from aml_train.azure.acr_tasks import Timing
 from aml_train.azure.code import upload_folder
 from aml_train.azure.environment_log import ClassicLog
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.answers import Answer, is_within
+from aml_train.core.clock import SYSTEM_CLOCK, Clock
 from aml_train.core.errors import CancelledError, ServiceError, TimedOutError
 from aml_train.core.events import Listener, Notice
 from aml_train.core.files import FileSet
@@ -58,7 +58,7 @@ class EnvironmentBuilds:
         listener: receives remarks.
         where: ``file:line`` of the builder.
         compute: the cluster that builds; None for the workspace's choice.
-        timing: time.
+        clock: time.
     """
 
     isolates: Final = False
@@ -73,14 +73,14 @@ class EnvironmentBuilds:
         listener: Listener,
         where: str,
         compute: str | None = None,
-        timing: Timing = Timing(),  # noqa: B008 - frozen
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._rest = rest
         self._location = location
         self._listener = listener
         self._where = where
         self._compute = compute
-        self._timing = timing
+        self._clock = clock
 
     @property
     def title(self) -> str:
@@ -173,7 +173,7 @@ class EnvironmentBuilds:
 
     def _follow(self, build: ServiceBuild, operation: str, on_piece: Callable[[Piece], object]) -> bool:
         """Follow the build to its end; return whether it succeeded."""
-        pauses, began, lines = iter(_PAUSES), self._timing.now(), ClassicLog()
+        pauses, began, lines = iter(_PAUSES), self._clock.now(), ClassicLog()
         log: RunLog | None = None
         while True:
             found = self._operation(operation)
@@ -192,12 +192,12 @@ class EnvironmentBuilds:
                     f"A build of {self.title} has the unknown status {status!r}.",
                     hint="Nothing was released. Update aml-train, or use another builder.",
                 )
-            if self._timing.now() - began > build.timeout:
+            if self._clock.now() - began > build.timeout:
                 raise TimedOutError(
                     f"{self._where}: a build of {self.title} took longer than {build.timeout:.0f} seconds",
                     hint="It continues in the workspace. Raise image.builder.timeout or tests.timeout.",
                 )
-            self._timing.wait(next(pauses, _LAST_PAUSE))
+            self._clock.sleep(next(pauses, _LAST_PAUSE))
 
     def _operation(self, address: str) -> Answer:
         found = self._rest.read(address, f"Following a build of {self.title}")

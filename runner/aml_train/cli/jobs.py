@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -51,9 +50,9 @@ def _sort_keys() -> Sequence[str]:
 
 
 def _clock() -> Clock:
-    from aml_train.core.clock import Clock
+    from aml_train.core.clock import SYSTEM_CLOCK
 
-    return Clock(now=time.monotonic, sleep=time.sleep)
+    return SYSTEM_CLOCK
 
 
 @jobs.command("list")

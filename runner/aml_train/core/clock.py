@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Final
 
 from aml_train.core.values import dataclass
 
@@ -14,6 +15,10 @@ class Clock:
 
     now: Callable[[], float]
     sleep: Callable[[float], None]
+
+
+SYSTEM_CLOCK: Final = Clock(now=time.monotonic, sleep=time.sleep)
+"""The time of this machine."""
 
 
 def elapsed() -> float:

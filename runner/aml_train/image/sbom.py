@@ -15,10 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from aml_train.config import SbomConfig
 from aml_train.core.docker import TooLargeError, fetch_file, pack_files, remove_container
 from aml_train.core.errors import ImageError
 from aml_train.core.threads import temporary
-from aml_train.core.values import dataclass
 from aml_train.image.leftovers import container_labels
 
 if TYPE_CHECKING:
@@ -37,14 +37,6 @@ _TIMEOUT: Final = 1800.0
 _MOST_BYTES: Final = 256 << 20
 _OUTPUT: Final = "sbom.json"
 _MOST_LOG: Final = 2000
-
-
-@dataclass(frozen=True, kw_only=True)
-class SbomSpec:
-    """The program that lists packages: ``/syft`` of *image*, or this machine's."""
-
-    format: SbomFormat = "spdx"
-    image: str | None = None
 
 
 def find_syft(environ: Mapping[str, str]) -> Path:
@@ -91,7 +83,7 @@ def arguments(format_: SbomFormat, name: str, version: str) -> list[str]:
 
 
 def make_sbom(
-    engine: DockerClient, image_id: str, spec: SbomSpec, *, environ: Mapping[str, str], name: str, version: str
+    engine: DockerClient, image_id: str, spec: SbomConfig, *, environ: Mapping[str, str], name: str, version: str
 ) -> bytes:
     """Return the list of packages of an image that the engine has, as JSON.
 

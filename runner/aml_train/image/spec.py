@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, Final, Literal
 
-from aml_train.config import ContainerLimits, ImageConfig, ProtectConfig, ScanConfig, SecretConfig
+from aml_train.config import ContainerLimits, ImageConfig, ProtectConfig, SbomConfig, ScanConfig, SecretConfig
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
 from aml_train.core.values import dataclass
@@ -22,7 +22,6 @@ from aml_train.image.build_secrets import SecretAccess
 from aml_train.image.dockerfile.ofed import OfedPlan, plan_ofed
 from aml_train.image.dockerfile.render import render_dockerfile
 from aml_train.image.inputs import BaseImage, ImageInputs
-from aml_train.image.sbom import SbomSpec
 
 FORMAT: Final = 3
 """Enters every address: raise it when an image is built differently from the same inputs."""
@@ -106,7 +105,7 @@ class ImageSpec:
     target: str | None = None
     protect: ProtectConfig | None = None
     provenance: bool = True
-    sbom: SbomSpec | None = None
+    sbom: SbomConfig | None = None
     scan: ScanConfig | None = None
 
     @property
@@ -173,13 +172,9 @@ def plan_image(config: ImageConfig, base: BaseImage, inputs: ImageInputs | None,
         protect=config.protect if config.dockerfile is not None else None,
         checks=_check_policy(config, installs_ofed=ofed is not None),
         provenance=config.provenance,
-        sbom=_sbom(config),
+        sbom=config.sbom,
         scan=config.scan,
     )
-
-
-def _sbom(config: ImageConfig) -> SbomSpec | None:
-    return SbomSpec(format=config.sbom.format, image=config.sbom.image) if config.sbom is not None else None
 
 
 def content_address(

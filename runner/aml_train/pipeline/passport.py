@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aml_train.azure import HttpWay
 from aml_train.config import PassportConfig, PolicyConfig, TargetConfig, load_policy
-from aml_train.core.clock import Clock
+from aml_train.core.clock import SYSTEM_CLOCK
 from aml_train.core.errors import AmlTrainError, InvalidError, PassportError
 from aml_train.core.events import Listener
 from aml_train.gate import GateResult
@@ -63,11 +62,10 @@ def open_desk(service: Workspace, registry: Callable[[str], Registry | None]) ->
 
     if not isinstance(service, AzureV2):  # pragma: no cover - targets are workspaces of Azure or like them
         raise TypeError("passports need the storage of a workspace")
-    clock = Clock(now=time.monotonic, sleep=time.sleep)
     data = workspace_of(service, service.credential, HttpWay(), service.workspace.name)
     return Desk(
         service=service,
-        catalogue=AzureCatalogue(service, clock),
+        catalogue=AzureCatalogue(service, SYSTEM_CLOCK),
         registry=registry,
         store=AzurePapers(service, data),
     )

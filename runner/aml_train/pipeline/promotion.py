@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from aml_train.azure import HttpWay
 from aml_train.config import PolicyConfig, TargetConfig
-from aml_train.core.clock import Clock
+from aml_train.core.clock import SYSTEM_CLOCK, Clock
 from aml_train.core.errors import AmlTrainError, CancelledError
 from aml_train.core.events import Listener, RunFinished
 from aml_train.models import LockedRecord, Promoter, Promotion, Tracer, Verifier, load_trust
@@ -45,8 +44,7 @@ def open_promoter(
     connection = open_workspace(host, target, directory, emit)
     if target.kind == "azure":
         password_of(target, host.environ)  # a missing one is reported before anything is looked up
-    clock = Clock(now=time.monotonic, sleep=time.sleep)
-    catalogue = AzureCatalogue(connection.service, clock)
+    catalogue = AzureCatalogue(connection.service, SYSTEM_CLOCK)
     tracer = Tracer(service=connection.service, catalogue=catalogue, registry=connection.registry)
     verifier = None
     if policy is not None:
@@ -55,10 +53,10 @@ def open_promoter(
     return Promoter(
         service=connection.service,
         catalogue=catalogue,
-        store=DefaultDatastore(connection.service, clock),
+        store=DefaultDatastore(connection.service, SYSTEM_CLOCK),
         tracer=tracer,
         evaluate=evaluate,
-        clock=clock,
+        clock=SYSTEM_CLOCK,
         listener=emit,
         verify=verifier.verify if verifier is not None else None,
     )

@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from aml_train.config import TargetConfig
-from aml_train.core.clock import Clock
+from aml_train.core.clock import SYSTEM_CLOCK, Clock
 from aml_train.core.errors import AmlTrainError, GateFailedError, ServiceError
 from aml_train.core.events import JobSubmitted, Listener
 from aml_train.core.files import FileSet
@@ -80,8 +79,7 @@ def open_reproducer(host: Host, target: TargetConfig, directory: Path, emit: Lis
     """
     connection = open_workspace(host, target, directory, emit)
     desk = open_desk(connection.service, connection.registry)
-    clock = Clock(now=time.monotonic, sleep=time.sleep)
-    return Reproducer(connection=connection, target=target, desk=desk, clock=clock, emit=emit)
+    return Reproducer(connection=connection, target=target, desk=desk, clock=SYSTEM_CLOCK, emit=emit)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.config import ScanConfig
+from aml_train.config import SbomConfig, ScanConfig
 from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError
 from aml_train.image.papers import IN_TOTO, SLSA_PROVENANCE
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.referrers import list_referrers, read_referrer
-from aml_train.image.sbom import SbomSpec
 from aml_train.image.spec import ImageSpec, Tested
 
 Ensure = Callable[..., Tested]
@@ -37,7 +36,7 @@ def scanner(folder: Path, severity: str) -> str:
 def test_the_papers_of_an_image_are_its_referrers(
     spec: ImageSpec, ensure: Ensure, registry: Registry, cli: BuildCli, tmp_path: Path
 ) -> None:
-    spec = replace(spec, sbom=SbomSpec(), scan=ScanConfig(fail_on="critical", command=scanner(tmp_path, "High")))
+    spec = replace(spec, sbom=SbomConfig(), scan=ScanConfig(fail_on="critical", command=scanner(tmp_path, "High")))
     made = ensure(spec, None, commit="c0ffee")
     found = {
         one.artifact_type: read_referrer(registry, spec.repository, one)
@@ -69,7 +68,7 @@ def test_the_papers_of_an_image_are_its_referrers(
 def test_an_image_that_the_scan_refuses_is_not_released(
     spec: ImageSpec, ensure: Ensure, registry: Registry, tmp_path: Path
 ) -> None:
-    spec = replace(spec, sbom=SbomSpec(), scan=ScanConfig(fail_on="high", command=scanner(tmp_path, "Critical")))
+    spec = replace(spec, sbom=SbomConfig(), scan=ScanConfig(fail_on="high", command=scanner(tmp_path, "Critical")))
     with pytest.raises(ImageError, match="CVE-1"):
         ensure(spec, None)
     assert registry.tags(spec.repository) == []

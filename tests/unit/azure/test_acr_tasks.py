@@ -13,9 +13,10 @@ import pytest
 import yaml
 
 from aml_train.azure import acr_tasks
-from aml_train.azure.acr_tasks import AcrTasks, Timing, run_request, task_file
+from aml_train.azure.acr_tasks import AcrTasks, run_request, task_file
 from aml_train.azure.clouds import AZURE_PUBLIC
 from aml_train.core.answers import Answer
+from aml_train.core.clock import Clock
 from aml_train.core.errors import CancelledError, ServiceError, TimedOutError
 from aml_train.core.events import Event, Notice
 from aml_train.core.text import Piece
@@ -204,7 +205,7 @@ def tasks(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> tuple[AcrTasks
         answer({"id": ID, "properties": {"loginServer": HOST}}),
         listener=events.append,
         where="aml-train.yml:4",
-        timing=Timing(now=lambda: clock[0], wait=wait),
+        clock=Clock(now=lambda: clock[0], sleep=wait),
     )
     return made, events
 

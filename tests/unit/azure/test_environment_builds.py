@@ -10,12 +10,12 @@ from typing import Any, Self, cast
 import pytest
 
 from aml_train.azure import environment_builds
-from aml_train.azure.acr_tasks import Timing
 from aml_train.azure.build_services import build_service
 from aml_train.azure.environment_builds import EnvironmentBuilds
 from aml_train.azure.environment_log import ClassicLog
 from aml_train.config.sections.image_builder import BuilderConfig
 from aml_train.core.answers import Answer
+from aml_train.core.clock import Clock
 from aml_train.core.errors import CancelledError, InvalidError, ServiceError, TimedOutError
 from aml_train.core.events import Event, Notice
 from aml_train.core.text import Piece
@@ -120,7 +120,7 @@ def builds(
         listener=events.append,
         where="aml-train.yml:4",
         compute=compute,
-        timing=Timing(now=lambda: clock[0], wait=wait),
+        clock=Clock(now=lambda: clock[0], sleep=wait),
     )
     return made, events
 

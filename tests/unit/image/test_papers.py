@@ -15,7 +15,7 @@ from aml_train.config import ScanConfig
 from aml_train.core.docker import pack_files
 from aml_train.core.errors import ImageError
 from aml_train.image.papers import SLSA_PROVENANCE, provenance
-from aml_train.image.sbom import SbomSpec, arguments, find_syft
+from aml_train.image.sbom import arguments, find_syft
 from aml_train.image.scan import judge, read_matches, scan_sbom
 from tests.support.image_configs import DIGEST, FULL, plan
 
@@ -88,7 +88,6 @@ def test_syft_is_a_program_and_no_script_that_starts_it(tmp_path: Path) -> None:
 
 def test_without_syft_the_command_that_installs_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
-    assert SbomSpec().format == "spdx"
     with pytest.raises(ImageError, match="needs the program syft") as error:
         find_syft({"PATH": str(tmp_path)})
     assert "pip install 'aml-train[sbom]'" in (error.value.hint or "")
