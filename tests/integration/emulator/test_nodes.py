@@ -177,8 +177,9 @@ def test_cancelling_and_the_time_limit_reach_every_process(
     assert_clean(engine, bench)
 
 
-def test_mpi_runs_on_two_nodes_by_the_images_mpirun(
-    bench: Bench, engine: docker.DockerClient, mpi_image: str
+@pytest.mark.parametrize("nodes", [2, pytest.param(4, marks=pytest.mark.full)])
+def test_mpi_runs_on_nodes_by_the_images_mpirun(
+    bench: Bench, engine: docker.DockerClient, mpi_image: str, nodes: int
 ) -> None:
     program = (
         "import json, os, socket\n"
@@ -193,21 +194,22 @@ def test_mpi_runs_on_two_nodes_by_the_images_mpirun(
     spec, sink = bench.submit(
         "python ring.py",
         launcher="mpi",
-        nodes=2,
+        nodes=nodes,
         processes=2,
         image=mpi_image,
         code=Folder(container=STORE, prefix="mpi"),
         environment_variables={"OWN": "a b;c"},
     )
     assert sink.wait() == "Completed", (sink.error, told(bench, spec))
-    for rank in RANKS:
+    ranks = range(2 * nodes)
+    for rank in ranks:
         seen = json.loads(bench.rank_log(spec, rank))
         master = seen.pop(6)
         assert seen == [
-            6,
-            ["node-0", "node-0", "node-1", "node-1"],
-            *(str(rank), "4", str(rank % 2), "2"),
-            *("2", str(rank // 2), "a b;c"),
+            sum(ranks),
+            [f"node-{one // 2}" for one in ranks],
+            *(str(rank), str(len(ranks)), str(rank % 2), "2"),
+            *(str(nodes), str(rank // 2), "a b;c"),
         ]
         assert master.endswith(":6000")
     assert bench.log(spec, MPI_LOG_PATH).decode() == ""
