@@ -16,6 +16,7 @@ from aml_train.core.events import Event, ImageReady, JobNamed, JobSubmitted, Mod
 from aml_train.core.machine import expected
 from aml_train.core.masking import Masker, MaskingStream
 from aml_train.core.secrets import known_secrets
+from aml_train.core.threads import repeated_interrupts
 from aml_train.core.values import dataclass
 from aml_train_action.github import (
     Annotations,
@@ -238,7 +239,8 @@ def signals() -> Iterator[Callable[[], None]]:
             signal.signal(number, signal.SIG_IGN)
 
     try:
-        yield ignore
+        with repeated_interrupts():
+            yield ignore
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -23,12 +23,13 @@ def _message(error: AmlTrainError) -> str:
 def main() -> None:
     """Run the command line and exit with the code of the table of endings."""
     from aml_train.core.streams import prepare_streams
-    from aml_train.core.threads import exit_process
+    from aml_train.core.threads import exit_process, repeated_interrupts
 
     prepare_streams()
     code: object = 0
     try:
-        _main()
+        with repeated_interrupts():
+            _main()
     except SystemExit as ended:
         code = ended.code
     else:
