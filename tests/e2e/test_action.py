@@ -65,6 +65,7 @@ def test_a_fault_of_the_configuration_is_annotated_on_its_line(any_runner: Hoste
     assert "pip" in error.text
 
 
+@pytest.mark.full
 def test_a_failing_unit_test_is_annotated_on_its_line(any_runner: HostedRunner, digits: Path) -> None:
     (digits / "tests" / "test_broken.py").write_text("def test_sum():\n    assert 1 + 1 == 3\n")
     any_runner.checkout(digits)
@@ -88,6 +89,7 @@ def test_a_failing_job_is_annotated_where_its_traceback_ends(any_runner: HostedR
     assert "no rows left" in step.summary
 
 
+@pytest.mark.full
 def test_a_missed_gate_fails_the_step_and_names_the_metric(any_runner: HostedRunner, digits: Path) -> None:
     edit(digits / "aml-train.yml", '">= 0.95"', '">= 1.5"')
     any_runner.checkout(digits)

@@ -125,7 +125,8 @@ def test_git_and_secrets_are_never_in_the_code_snapshot(local: Local, digits: Pa
     assert not [line for line in listed if ".git/" in line or ".env" in line or "id_rsa" in line]
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_ends_with_7_and_a_cancelled_job(local: Local, digits: Path, sent: signal.Signals) -> None:
     quick(digits, f"endless-{sent.name.lower()}", "echo started; sleep 600")
     process = local.start(digits)
@@ -141,6 +142,7 @@ def test_an_interrupt_ends_with_7_and_a_cancelled_job(local: Local, digits: Path
     assert [event["status"] for event in ended.of("job-status-changed")][-1] == "Canceled"
 
 
+@pytest.mark.full
 def test_a_job_that_takes_too_long_is_cancelled(local: Local, digits: Path) -> None:
     quick(digits, "slow", "sleep 600")
     with (digits / "aml-train.yml").open("a") as file:

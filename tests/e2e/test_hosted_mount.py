@@ -57,6 +57,7 @@ def digest_of(local: Local, repository: str, tag: str) -> str:
     return response.headers["Docker-Content-Digest"]
 
 
+@pytest.mark.full
 def test_two_repositories_at_the_hosted_mount_share_nothing_and_outputs_are_exact(
     action_image: str, local: Local, tmp_path: Path
 ) -> None:

@@ -277,6 +277,7 @@ def test_while_the_local_azureml_is_started(make: Callable[..., Case], local: Lo
     case.run_again(killed)
 
 
+@pytest.mark.full
 def test_while_the_image_is_built(make: Callable[..., Case]) -> None:
     case = make(requirements=f"# {secrets.token_hex(8)}: no cache has this\n")
     killed, log = case.kill(says(r"│ .*\bRUN\b.*requirement"))
@@ -284,6 +285,7 @@ def test_while_the_image_is_built(make: Callable[..., Case]) -> None:
     case.run_again(killed)
 
 
+@pytest.mark.full
 def test_while_the_image_is_pushed(make: Callable[..., Case]) -> None:
     case = make(requirements=f"# {secrets.token_hex(8)}: no cache has this, so that the build takes a while\n")
     with case.paused() as pause:
@@ -303,6 +305,7 @@ def test_while_the_image_is_pushed(make: Callable[..., Case]) -> None:
     case.run_again(killed)
 
 
+@pytest.mark.full
 @pytest.mark.alone  # another run would sweep what the killed one left
 def test_while_the_tests_run(make: Callable[..., Case]) -> None:
     case = make(tests=8)
@@ -392,6 +395,7 @@ def test_the_post_step_ends_what_a_killed_step_left(make: Callable[..., Case], a
     case.assert_nothing_left(killed)
 
 
+@pytest.mark.full
 def test_while_the_gate_is_decided(make: Callable[..., Case]) -> None:
     case = make()
     with case.late("GET", "*/metrics/get-history*"):
@@ -401,7 +405,8 @@ def test_while_the_gate_is_decided(make: Callable[..., Case]) -> None:
     assert "(attached)" in step.log
 
 
-@pytest.mark.parametrize("moment", [pytest.param("before", marks=pytest.mark.full), "after"])
+@pytest.mark.full
+@pytest.mark.parametrize("moment", ["before", "after"])
 def test_while_the_model_is_registered(make: Callable[..., Case], moment: str) -> None:
     case = make()
     workspace, versions = Workspace(case.local), f"models/{case.name}/versions"

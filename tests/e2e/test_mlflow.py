@@ -59,6 +59,7 @@ def test_autolog_logs_to_the_jobs_own_run(local: Local, digits: Path) -> None:
     assert (ended.only("model-registered")["model"], ended.only("model-registered")["version"]) == ("autolog", "1")
 
 
+@pytest.mark.full
 def test_a_nan_never_meets_the_gate(local: Local, digits: Path) -> None:
     (digits / "src" / "autolog.py").write_text(TRAIN)
     (digits / "job.yml").write_text(JOB)

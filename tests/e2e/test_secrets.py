@@ -237,6 +237,7 @@ def check(runner: HostedRunner, step: Step, garden: Garden) -> None:
             assert found_in(file.read_text(errors="replace"), garden.all) == [], file
 
 
+@pytest.mark.full
 def test_a_passing_run(step_runner: HostedRunner, local: Local, digits: Path, garden: Garden, tmp_path: Path) -> None:
     metric = garden["METRIC_SECRET"]
     (digits / "src" / "tell.py").write_text(

@@ -92,7 +92,8 @@ def test_a_given_environment_with_oidc(workflow: Workflow, project: Path, github
     assert "attached to" in again.output
 
 
-@pytest.mark.parametrize("registry", ["amllocal.azurecr.io", pytest.param(None, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("registry", ["amllocal.azurecr.io", None])
 def test_an_image_of_ours_is_pushed_and_trained_in(
     workflow: Workflow, project: Path, emulator: Emulator, github: GitHub, registry: str | None
 ) -> None:

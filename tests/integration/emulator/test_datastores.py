@@ -18,6 +18,7 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
     service.stop()
 
 
+@pytest.mark.full
 def test_datastores_of_each_kind_are_registered_and_used(emulator: Emulator) -> None:
     seen = emulator.client("datastores", script="data_steps.py", image=BASE)
     assert seen["secrets"] == {

@@ -126,6 +126,7 @@ def building(engine: docker.DockerClient, mark: str) -> list[str]:
     ]
 
 
+@pytest.mark.full
 def test_a_build_context_is_built_once_with_its_log_shown(
     emulator: Emulator, engine: docker.DockerClient, gate: Gate
 ) -> None:

@@ -104,6 +104,7 @@ def project(emulator: Emulator, tmp_path: Path) -> Project:
     return made
 
 
+@pytest.mark.full
 def test_a_pull_request_is_compared_with_the_last_run_of_main_that_passed(project: Project) -> None:
     project.commit(0.9)
     project.new_data("1,2\n")

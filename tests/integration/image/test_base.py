@@ -40,6 +40,7 @@ def test_image_of_this_engine_only(engine: DockerClient) -> None:
     )
 
 
+@pytest.mark.full
 def test_image_of_a_registry(
     engine: DockerClient,
     cli: BuildCli,

@@ -79,6 +79,7 @@ BUILDERS = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("builder", BUILDERS)
 def test_one_project_is_the_same_image_and_job_from_each_builder(
     emulator: Emulator, base: str, first: Ended, tmp_path: Path, builder: str
@@ -114,6 +115,7 @@ def project(emulator: Emulator, base: str, tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.full
 def test_a_found_image_without_a_record_is_tested_where_it_is_built(emulator: Emulator, project: Path) -> None:
     assert build(emulator, project).code == 0
     count = len(runs(emulator))
@@ -144,6 +146,7 @@ def test_tests_that_fail_there_release_nothing(emulator: Emulator, project: Path
         assert registry.tags(f"{repository}-candidate") == []
 
 
+@pytest.mark.full
 def test_tests_that_take_too_long_there_are_killed(emulator: Emulator, project: Path) -> None:
     (project / "tests" / "check.py").write_text("import time\ntime.sleep(600)\n")
     ended = build(emulator, project, "--set", "tests.timeout=3")
@@ -151,6 +154,7 @@ def test_tests_that_take_too_long_there_are_killed(emulator: Emulator, project: 
     assert "took longer than 3 seconds" in ended.errors
 
 
+@pytest.mark.full
 def test_a_step_that_fails_there_is_named(emulator: Emulator, project: Path) -> None:
     ended = build(emulator, project, "--set", "image.run=[echo before; exit 3]")
     assert ended.code == 3, ended.errors
@@ -166,6 +170,7 @@ def test_secrets_never_leave_this_machine(emulator: Emulator, project: Path) -> 
     assert len(runs(emulator)) == count
 
 
+@pytest.mark.full
 def test_a_lost_answer_does_not_build_twice(emulator: Emulator, project: Path) -> None:
     count = len(runs(emulator))
     emulator.admin("POST", "faults?kind=reset&after=1&method=POST&path=*/scheduleRun&count=1").raise_for_status()
@@ -178,6 +183,7 @@ def test_a_lost_answer_does_not_build_twice(emulator: Emulator, project: Path) -
     assert len(runs(emulator)) == count + 2  # the build and the tests
 
 
+@pytest.mark.full
 def test_an_interrupted_build_is_cancelled_there(emulator: Emulator, project: Path) -> None:
     events = project / "events.jsonl"
     process = subprocess.Popen(

@@ -33,6 +33,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
+@pytest.mark.full
 def test_an_asset_goes_up_is_listed_comes_down_and_is_copied_to_another_target(
     two: TwoTargets, pictures: Path
 ) -> None:
