@@ -52,6 +52,7 @@ class InstantRunner:
         self._lock = threading.Lock()
         self._active: set[str] = set()
         self._waiting: dict[str, threading.Event] = {}
+        self._closing = threading.Event()
 
     def start(self) -> None:
         """Be ready, as it always is."""
@@ -101,9 +102,8 @@ class InstantRunner:
 
     def close(self) -> None:
         """End with what has begun; who waits is stopped."""
-        with self._lock:
-            for stop in self._waiting.values():
-                stop.set()
+        # Also who begins to wait from now on: a stopped one makes room for the next.
+        self._closing.set()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _work(self, spec: RunSpec) -> None:
@@ -177,8 +177,9 @@ class InstantRunner:
                 run = self._services.store.runs.require(run_id)
                 if tag in run.tags:
                     return True
-                if run.terminal or run.status == "CancelRequested":
-                    break  # it was cancelled before it waited
+                # It may have been cancelled before it waited.
+                if run.terminal or run.status == "CancelRequested" or self._closing.is_set():
+                    break
             return False
         finally:
             with self._lock:
