@@ -132,7 +132,7 @@ def test_the_plugin_gives_each_test_a_workspace(emulator: Emulator, tmp_path: Pa
     before = len(emulator.admin("GET", "workspaces").json()["workspaces"])
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "aml_train.testing.plugin"],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
         cwd=tmp_path,
         env={**kept, "AML_TRAIN_EMULATOR_PORT": str(emulator.port), "XDG_CACHE_HOME": str(tmp_path)},
         capture_output=True,

@@ -6,6 +6,7 @@ azureml-core; see `v1_client`.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Callable
@@ -92,10 +93,12 @@ def build(given: dict[str, str]) -> dict[str, Any]:
     built = environment("v1-built", base_image=None, base_dockerfile=f"FROM {IMAGE}\nRUN echo built\n")
     before = built.register(ws).get_image_details(ws).image_exist
     details = built.build(ws)
-    details.wait_for_completion(show_output=False)
+    with contextlib.redirect_stdout(sys.stderr):  # It prints dots.
+        details.wait_for_completion(show_output=False)
     image = built.register(ws).get_image_details(ws)
     broken = environment("v1-broken", base_image=None, base_dockerfile=f"FROM {IMAGE}\nRUN exit 3\n").build(ws)
-    broken.wait_for_completion(show_output=False)
+    with contextlib.redirect_stdout(sys.stderr):
+        broken.wait_for_completion(show_output=False)
     return {
         "before": before,
         "status": details.status,
