@@ -9,14 +9,14 @@ import signal
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, BinaryIO, NoReturn
+from typing import TYPE_CHECKING, BinaryIO
 
 from aml_train.core.errors import AmlTrainError, CancelledError
 from aml_train.core.events import Event, ImageReady, JobNamed, JobSubmitted, ModelPromoted, ModelRegistered
+from aml_train.core.interrupts import interrupted, interruptible
 from aml_train.core.machine import expected
 from aml_train.core.masking import Masker, MaskingStream
 from aml_train.core.secrets import known_secrets
-from aml_train.core.threads import repeated_interrupts
 from aml_train.core.values import dataclass
 from aml_train_action.github import (
     Annotations,
@@ -113,12 +113,12 @@ class Session:
             self._show_error(error, record)
         except KeyboardInterrupt:
             settle()
-            # A run that has ended keeps its status.
-            if not record.ended:
-                job = f"after the job {record.job.job} was submitted" if record.job else "before a job was submitted"
-                self._show_error(CancelledError(f"Interrupted {job}."), record)
+            self._show_interruption(record)
         except Exception as error:  # noqa: BLE001 - the outputs are set, and the traceback is masked, before it all ends
             settle()
+            if interrupted():
+                self._show_interruption(record)
+                return
             limit = expected(error)
             if limit is not None:
                 self._show_error(limit, record)
@@ -128,6 +128,12 @@ class Session:
             hint = "Please report it with the traceback in the log."
             self.annotate("error", f"{message}\n{hint}", title="aml-train: error")
             record.end("error", 1, message, hint)
+
+    def _show_interruption(self, record: Record) -> None:
+        """Show an interruption; a run that has ended keeps its status."""
+        if not record.ended:
+            job = f"after the job {record.job.job} was submitted" if record.job else "before a job was submitted"
+            self._show_error(CancelledError(f"Interrupted {job}."), record)
 
     def _show_error(self, error: AmlTrainError, record: Record) -> None:
         record.end(error.status, error.exit_code, error.message, error.hint)
@@ -221,26 +227,9 @@ def library_logs(channel: Channel) -> Iterator[None]:
         logging.root.handlers[:] = handlers
 
 
-@contextlib.contextmanager
-def signals() -> Iterator[Callable[[], None]]:
+def signals() -> contextlib.AbstractContextManager[Callable[[], None]]:
     """Handle SIGINT and SIGTERM like Ctrl-C; give a function that ignores them.
 
     As process 1 of a container, Python would ignore SIGTERM; and a shell may have SIGINT ignored.
     """
-
-    def interrupt(_signal: int, _frame: object) -> NoReturn:
-        raise KeyboardInterrupt
-
-    both = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, interrupt) for number in both}
-
-    def ignore() -> None:
-        for number in both:
-            signal.signal(number, signal.SIG_IGN)
-
-    try:
-        with repeated_interrupts():
-            yield ignore
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    return interruptible(signal.SIGINT, signal.SIGTERM)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import gc
+import signal
 import sys
+from typing import Final
 
 from aml_train.core.errors import AmlTrainError, InvalidError
+
+_INTERRUPTED: Final = "aml-train: interrupted\n"
 
 
 def _message(error: AmlTrainError) -> str:
@@ -22,13 +26,15 @@ def _message(error: AmlTrainError) -> str:
 
 def main() -> None:
     """Run the command line and exit with the code of the table of endings."""
+    from aml_train.core.interrupts import interruptible
     from aml_train.core.streams import prepare_streams
-    from aml_train.core.threads import exit_process, repeated_interrupts
+    from aml_train.core.threads import exit_process
 
     prepare_streams()
     code: object = 0
     try:
-        with repeated_interrupts():
+        # A shell may have SIGINT ignored for what it starts in the background.
+        with interruptible(*[signal.SIGINT] * callable(signal.getsignal(signal.SIGINT))):
             _main()
     except SystemExit as ended:
         code = ended.code
@@ -84,15 +90,19 @@ def _main() -> None:
         _report(_message(error))
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        _report("aml-train: interrupted\n")
+        _report(_INTERRUPTED)
         sys.exit(7)
     except BrokenPipeError:
         sys.exit(1)
     except Exception as error:
         import click
 
+        from aml_train.core.interrupts import interrupted
         from aml_train.core.machine import expected
 
+        if interrupted():
+            _report(_INTERRUPTED)
+            sys.exit(7)
         if isinstance(error, OSError) and _of_the_output(error):
             _report(f"aml-train: the output cannot be written: {error.strerror}\n")
             sys.exit(1)

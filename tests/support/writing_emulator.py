@@ -25,11 +25,11 @@ BLOCK = 2 * 1024 * 1024
 class WritingRunner(InstantRunner):
     """Executes scripts that write logs."""
 
-    _closing = False
+    _ended = False
 
     def close(self) -> None:
         """End; nothing is waited for any more."""
-        self._closing = True
+        self._ended = True
         super().close()
 
     def _run(self, spec: RunSpec, sink: RunSink) -> tuple[Ending, RunError | None]:
@@ -51,7 +51,7 @@ class WritingRunner(InstantRunner):
                     # Times of creation are seconds, and no job begins again within one.
                     time.sleep(1.05 - time.time() % 1)
                 case "await":
-                    while rest not in self._services.store.runs.require(spec.run_id).tags and not self._closing:
+                    while rest not in self._services.store.runs.require(spec.run_id).tags and not self._ended:
                         time.sleep(0.02)
                 case "exit":
                     message = f"Execution failed. The job's command exited with status code {rest}."
@@ -68,7 +68,7 @@ class WritingRunner(InstantRunner):
     def _fill(self, spec: RunSpec, sink: RunSink, paths: list[str], size: int, seconds: float, width: int) -> None:
         began, done = time.monotonic(), 0
         for block in filling(size, width):
-            if self._closing:
+            if self._ended:
                 return
             for path in paths:
                 self._append(spec, sink, path, block)

@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TextIO, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar, cast
 
 import click
 
@@ -274,15 +274,8 @@ def tag_filter(texts: Sequence[str]) -> dict[str, str | None]:
     return {key: value if sign else None for key, sign, value in pairs}
 
 
-@contextlib.contextmanager
-def sigterm_as_interrupt() -> Iterator[None]:
+def sigterm_as_interrupt() -> contextlib.AbstractContextManager[object]:
     """Handle SIGTERM like Ctrl-C: CI services send it to cancel a workflow."""
+    from aml_train.core.interrupts import interruptible
 
-    def interrupt(_signal: int, _frame: object) -> NoReturn:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    return interruptible(signal.SIGTERM)

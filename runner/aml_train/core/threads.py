@@ -6,10 +6,8 @@ the connection that it reads from. One :class:`CancelToken` does that for builds
 
 from __future__ import annotations
 
-import _thread
 import contextlib
 import os
-import signal
 import sys
 import threading
 import time
@@ -30,7 +28,6 @@ JOIN_SECONDS: Final = 0.8
 CLEANUP_SECONDS: Final = 3.0
 """Seconds that the cleanup after an interruption is waited for, of the 7.5 that GitHub's runner gives from SIGINT to SIGTERM."""
 
-_AGAIN_SECONDS: Final = 0.02
 
 _cleanups: list[threading.Thread] = []
 
@@ -141,42 +138,6 @@ def _log() -> logging.Logger:
     import logging
 
     return logging.getLogger(__name__)
-
-
-@contextlib.contextmanager
-def repeated_interrupts() -> Iterator[None]:
-    """Raise an interruption again that had no caller.
-
-    Python calls a signal's handler wherever the main thread is. In a finalizer, or in a weak reference's callback, its KeyboardInterrupt
-    reaches no caller: ``sys.unraisablehook`` gets it, and the program continues. Each import has such a callback
-    (``importlib._bootstrap._get_module_lock``), and imports are spread over a run.
-    """
-    before = sys.unraisablehook
-
-    def again(lost: sys.UnraisableHookArgs) -> None:
-        handled = [one for one in (signal.SIGINT, signal.SIGTERM) if callable(signal.getsignal(one))]
-        if not issubclass(lost.exc_type, KeyboardInterrupt):
-            before(lost)
-        elif handled:
-            # Later, and from elsewhere: the main thread is still where the interruption was lost.
-            timer = threading.Timer(_AGAIN_SECONDS, _interrupt_main, [handled[0]])
-            timer.daemon = True
-            timer.start()
-
-    sys.unraisablehook = again
-    try:
-        yield
-    finally:
-        sys.unraisablehook = before
-
-
-def _interrupt_main(number: signal.Signals) -> None:
-    """Send a signal to the main thread; it ends calls that wait."""
-    main = threading.main_thread().ident
-    if main is not None and hasattr(signal, "pthread_kill"):
-        signal.pthread_kill(main, number)
-    else:
-        _thread.interrupt_main(number)
 
 
 def cleanup_on_interrupt(work: Callable[[], object], *, last: bool = False) -> None:

@@ -9,6 +9,7 @@ import dataclasses
 
 from aml_train.core.errors import AmlTrainError
 from aml_train.core.events import RunFinished
+from aml_train.core.interrupts import unexpected_as_interrupt
 from aml_train.core.machine import expected
 from aml_train.image import Given, JobImage
 from aml_train.jobs import Spending, data_to_be, pin_data, placement_of
@@ -31,7 +32,8 @@ def run(ctx: RunContext) -> RunResult:
     """
     progress = ctx.progress
     try:
-        status, message = _run_stages(ctx)
+        with unexpected_as_interrupt():
+            status, message = _run_stages(ctx)
         progress.add(status=status, exit_code=0, message=message)
     except AmlTrainError as error:
         progress.fail(error)

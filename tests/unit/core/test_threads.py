@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import signal
 import threading
-import weakref
 from collections.abc import Callable
 
 import pytest
@@ -14,7 +13,6 @@ from aml_train.core.threads import (
     cleanup,
     cleanup_on_interrupt,
     drain,
-    repeated_interrupts,
     run_parallel,
     temporary,
 )
@@ -35,30 +33,6 @@ def _waiting(token: CancelToken, begun: threading.Event | None = None) -> str:
             begun.set()
         freed.wait()
     raise AssertionError("it is not told that it was stopped")
-
-
-class _Thing:
-    """Can be referred to weakly."""
-
-
-def test_an_interruption_in_a_callback_is_raised_again() -> None:
-    thing = _Thing()
-    reference = weakref.ref(thing, lambda _gone: signal.raise_signal(signal.SIGINT))
-    with repeated_interrupts():
-        del thing  # The callback's interruption has no caller.
-        with pytest.raises(KeyboardInterrupt):
-            threading.Event().wait(300)
-    assert reference() is None
-
-
-def test_another_lost_exception_is_reported_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    reported: list[object] = []
-    monkeypatch.setattr("sys.unraisablehook", lambda lost: reported.append(lost.exc_type))
-    thing = _Thing()
-    reference = weakref.ref(thing, lambda _gone: 1 / 0)
-    with repeated_interrupts():
-        del thing
-    assert (reference(), reported) == (None, [ZeroDivisionError])
 
 
 def test_both_results_come_back() -> None:
