@@ -15,6 +15,8 @@ from typing import Any
 
 import requests
 
+from tests.support.ports import free_port
+
 ROOT = Path(__file__).parents[2]
 _STEPS = ROOT / "tests/integration/emulator"
 CLIENT_SECONDS = 900
@@ -89,9 +91,10 @@ class Emulator:
         self.variables = dict(environment or {})
         self.log = folder / "log.txt"
         self.record = folder / "record.jsonl" if record else None
-        self.port = 0
-        self.registry_port = 0
-        self.registry_tls_port = 0
+        # None that outgoing connections can have: it is started again on the same ones.
+        self.port = free_port()
+        self.registry_port = free_port()
+        self.registry_tls_port = free_port()
         self.process: subprocess.Popen[str] | None = None
 
     def start(self) -> dict[str, Any]:
