@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import socket
 import sqlite3
 import ssl
 import sys
@@ -36,6 +37,7 @@ from aml_emulator.executor import (
 from aml_emulator.fronts import PlainRegistry, serve_application, start_fault_fronts, start_registry_fronts
 from aml_emulator.identity import Federation, Grants, Tokens, WorkspaceNames
 from aml_emulator.network import (
+    TLS_PORT,
     Destination,
     Faults,
     Latency,
@@ -45,6 +47,7 @@ from aml_emulator.network import (
     RequestLog,
     Upstream,
     decide,
+    names_for_jobs,
 )
 from aml_emulator.page import Sites
 from aml_emulator.processes import (
@@ -108,6 +111,8 @@ async def run(
     await run_in_threadpool(prepare_workspace, context, max_jobs=settings.max_jobs)
 
     engine_name = settings.registry_engine_name or f"localhost:{registry_port}"
+    container = settings.container or await run_in_threadpool(own_container)
+    tls_listener = _tls_listener(settings, container, stack)
     executing = ExecutorSettings(
         max_jobs=settings.max_jobs,
         proxy_port=port,
@@ -121,7 +126,13 @@ async def run(
         shared=Shared(
             slots=Slots(settings.max_jobs), instances=lambda: [identity.instance for identity in names.all()]
         ),
-        container=settings.container or await run_in_threadpool(own_container),
+        container=container,
+        hosts=(
+            names_for_jobs(identity.location, blob_host=identity.blob_host, login_server=identity.login_server)
+            if tls_listener is not None
+            else ()
+        ),
+        fuse=settings.fuse,
     )
     make_runner = make_runner or run_in_containers
     runner = make_runner(context, executing, partial(RunProgress, context))
@@ -201,9 +212,10 @@ async def run(
     # Connections that are open already would pass the faults by, or keep to them.
     for changing in (context.faults, latency):
         changing.on_change(lambda: loop.call_soon_threadsafe(proxy.break_off))
-    server = await proxy.serve_on(listener)
     stack.push_async_callback(proxy.close)
-    stack.callback(server.close)
+    stack.callback((await proxy.serve_on(listener)).close)
+    if tls_listener is not None:
+        stack.callback((await proxy.serve_tls_on(tls_listener)).close)
     stopping = threading.Event()
     stack.callback(stopping.set)
     resuming = asyncio.create_task(_resume(directory, opener, stopping))
@@ -220,6 +232,24 @@ async def run(
     sys.stdout.flush()
     await _supervise(stop, children, serving, resuming)
     logger.info("stopping")
+
+
+def _tls_listener(
+    settings: Settings, container: str | None, stack: contextlib.AsyncExitStack
+) -> socket.socket | None:
+    """Return the socket of Azure's hosts for jobs; None if there is none.
+
+    A plain process shares its machine's port 443 with others, and jobs find it by an address, not by names.
+    """
+    if container is None:
+        return None
+    try:
+        listener = listen(settings.host, TLS_PORT)
+    except OSError as error:
+        logger.warning("jobs reach Azure's hosts by the proxy only: %s", error)
+        return None
+    stack.callback(listener.close)
+    return listener
 
 
 def _context(

@@ -38,6 +38,7 @@ class Settings:
         container: name or id of the container that this process runs in; None is to be found out.
         version: what the service says it is; None is the version of the installed package.
         log_level: ``debug``, ``info``, ``warning`` or ``error``.
+        fuse: whether jobs may mount file systems, which needs CAP_SYS_ADMIN.
         record: the file that every answer of the service is written to; None for none.
     """
 
@@ -60,6 +61,7 @@ class Settings:
     container: str | None
     version: str | None
     log_level: str
+    fuse: bool
     record: Path | None
 
 
@@ -104,11 +106,14 @@ def parse(argv: Sequence[str], environment: Mapping[str, str]) -> Settings:
     option("--azurite", "azurite-blob", "the command that runs Azurite's Blob service")
     option("--registry", "docker-registry", "the command that runs the registry")
     option("--container", None, "the container that this process runs in (found out by itself)")
+    option("--fuse", "no", "yes: jobs may mount file systems (/dev/fuse, CAP_SYS_ADMIN)")
     option("--log-level", "info", "debug, info, warning or error")
     option("--record", None, "file that every answer of the service is written to, as lines of JSON, without secrets")
     given = parser.parse_args(argv)
     if given.log_level not in ("debug", "info", "warning", "error"):
         parser.error(f"--log-level: debug, info, warning or error, not '{given.log_level}'")
+    if given.fuse not in ("yes", "no"):
+        parser.error(f"--fuse: yes or no, not '{given.fuse}'")
     if not given.location.isalnum():
         parser.error(f"--location: a region such as eastus, not '{given.location}'")
     return Settings(
@@ -137,6 +142,7 @@ def parse(argv: Sequence[str], environment: Mapping[str, str]) -> Settings:
         container=given.container or None,
         version=environment.get(f"{PREFIX}VERSION") or None,
         log_level=given.log_level,
+        fuse=given.fuse == "yes",
         record=Path(given.record).absolute() if given.record else None,
     )
 

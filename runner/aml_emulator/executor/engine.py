@@ -10,7 +10,7 @@ import contextlib
 import logging
 import tarfile
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -104,11 +104,18 @@ class Engine:
         instance: the emulator's identity, for the labels.
         container: the emulator's own container, to be joined to the jobs' networks; None for a plain process.
         emulator_alias: the emulator's name on those networks.
+        hosts: its further names there.
         shared: what it shares with those of other workspaces.
     """
 
     def __init__(
-        self, *, instance: str, container: str | None, emulator_alias: str, shared: Shared | None = None
+        self,
+        *,
+        instance: str,
+        container: str | None,
+        emulator_alias: str,
+        hosts: Sequence[str] = (),
+        shared: Shared | None = None,
     ) -> None:
         self._instance = instance
         self._shared = shared
@@ -116,6 +123,7 @@ class Engine:
         self._own = {"label": [f"{INSTANCE_LABEL}={instance}"]}
         self._container = container
         self._alias = emulator_alias
+        self._names = [emulator_alias, *hosts]
         self._client = clients.engine
         self._pinger = clients.pinger
         self._api = self._client.api
@@ -156,7 +164,7 @@ class Engine:
             described = self._api.inspect_network(network_id)
             self.networks.add(described)
             if self._container is not None:
-                self._api.connect_container_to_network(self._container, network_id, aliases=[self._alias])
+                self._api.connect_container_to_network(self._container, network_id, aliases=self._names)
                 return Network(id=network_id, emulator_host=self._alias)
             config = described["IPAM"]["Config"][0]
             return Network(id=network_id, emulator_host=str(config["Gateway"]))
@@ -170,7 +178,7 @@ class Engine:
             return
         for network_id in self._networks(run_id):
             try:
-                self._api.connect_container_to_network(self._container, network_id, aliases=[self._alias])
+                self._api.connect_container_to_network(self._container, network_id, aliases=self._names)
             except APIError as error:
                 if "already exists" not in fault_text(error):
                     raise

@@ -40,6 +40,7 @@ class JobQueue:
             instance=settings.instance,
             container=settings.container,
             emulator_alias=EMULATOR_HOST,
+            hosts=settings.hosts,
             shared=settings.shared,
         )
         self._slots = Slots(settings.max_jobs) if settings.shared is None else settings.shared.slots

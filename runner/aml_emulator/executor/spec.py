@@ -292,6 +292,8 @@ class ExecutorSettings:
         micromamba_url: the package of micromamba, for images without conda.
         container: name or id of the container that the emulator runs in; None where it is a plain process.
         own_ports: the emulator's own ports, from which no input is fetched.
+        hosts: the emulator's names on a job's network besides its own: Azure's, for programs that know no proxy.
+        fuse: whether jobs may mount file systems.
         shared: what this workspace's queue shares with others; None if there are none.
     """
 
@@ -305,4 +307,6 @@ class ExecutorSettings:
     micromamba_url: str = MICROMAMBA_URL
     container: str | None = None
     own_ports: frozenset[int] = frozenset()
+    hosts: tuple[str, ...] = ()
+    fuse: bool = False
     shared: Shared | None = field(default=None, repr=False)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import chain
-from typing import IO
+from typing import IO, Any, Final
 
 from docker.errors import APIError
 
@@ -39,6 +39,19 @@ def abandoned_on_error(outputs: Sequence[OutputReader]) -> Iterator[None]:
         for output in outputs:
             output.abandon()
         raise
+
+
+#: mount(2) needs CAP_SYS_ADMIN, and Docker's profile of AppArmor denies it: https://docs.docker.com/engine/security/apparmor/.
+_FUSE: Final[Mapping[str, str]] = {
+    "devices": "/dev/fuse:/dev/fuse:rwm",
+    "cap_add": "SYS_ADMIN",
+    "security_opt": "apparmor=unconfined",
+}
+
+
+def _with_fuse(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return *options* of a container, and those that mounting needs."""
+    return {**options, **{name: [*options.get(name, ()), value] for name, value in _FUSE.items()}}
 
 
 def shares(spec: RunSpec) -> bool:
@@ -140,7 +153,7 @@ class Start:
             working_directory=layout.Layout(run_id=self.spec.run_id).working_directory,
             network=network,
             shm_bytes=self.spec.shm_bytes,
-            host_options=self.spec.host_options,
+            host_options=_with_fuse(self.spec.host_options) if self.settings.fuse else self.spec.host_options,
             hostname=name or self.spec.hostname,
             node=node,
             alias=name,

@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from aml_emulator.network.hosts import Destination as Destination
     from aml_emulator.network.hosts import decide as decide
     from aml_emulator.network.hosts import is_public_storage as is_public_storage
+    from aml_emulator.network.hosts import names_for_jobs as names_for_jobs
     from aml_emulator.network.latency import Latency as Latency
     from aml_emulator.network.outward import InwardError as InwardError
     from aml_emulator.network.outward import Outward as Outward
     from aml_emulator.network.proxy import NO_HEAD as NO_HEAD
     from aml_emulator.network.proxy import PAGE_PATH as PAGE_PATH
+    from aml_emulator.network.proxy import TLS_PORT as TLS_PORT
     from aml_emulator.network.proxy import BadHeadError as BadHeadError
     from aml_emulator.network.proxy import Head as Head
     from aml_emulator.network.proxy import Proxy as Proxy
@@ -52,11 +54,13 @@ _MODULES = {
     "Destination": "hosts",
     "decide": "hosts",
     "is_public_storage": "hosts",
+    "names_for_jobs": "hosts",
     "Latency": "latency",
     "InwardError": "outward",
     "Outward": "outward",
     "NO_HEAD": "proxy",
     "PAGE_PATH": "proxy",
+    "TLS_PORT": "proxy",
     "BadHeadError": "proxy",
     "Head": "proxy",
     "Proxy": "proxy",

@@ -90,6 +90,11 @@ def decide(host: str, *, blob_host: str, login_server: str) -> Decision:
     return Decision(destination=Destination.ONWARD)
 
 
+def names_for_jobs(location: str, *, blob_host: str, login_server: str) -> tuple[str, ...]:
+    """Return the names of hosts that a job needs in the region *location*."""
+    return (*sorted(SERVICE_HOSTS), f"{location}{SERVICE_SUFFIX}", blob_host, login_server)
+
+
 def is_public_storage(host: str) -> bool:
     """Return whether a host is that of a storage account in Azure."""
     return host.strip("[]").rstrip(".").lower().endswith(".blob.core.windows.net")

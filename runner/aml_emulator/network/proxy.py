@@ -3,6 +3,9 @@
 ``CONNECT host:443`` ends at the service, at Blob storage or at the registry, is refused, or continues outside; a
 plain ``GET http://...`` continues or is refused; any other request is for the admin interface. Jobs have the proxy and
 ``/_emulator/health`` alone; the address that a connection comes from shows that it is a job's.
+
+Programs that know no proxy, such as azureml-dataprep's native engine, reach the same hosts by TLS: on a job's network their
+names are the emulator's.
 """
 
 from __future__ import annotations
@@ -13,12 +16,14 @@ import logging
 import socket
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 from aml_emulator.network.hosts import Decision, Destination, is_address
 from aml_emulator.network.latency import Latency, copy_late
 from aml_emulator.network.outward import InwardError
+from aml_emulator.network.server_name import UNRECOGNIZED_NAME, NoHelloError, server_name
 from aml_emulator.network.upstream import MAX_HEAD_BYTES, Streams, Upstream, connect
 
 logger = logging.getLogger(__name__)
@@ -91,6 +96,8 @@ class BadHeadError(ValueError):
 NO_HEAD = (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, BadHeadError)
 """The errors of a connection without a whole request."""
 
+_Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
+
 
 class Proxy:
     """Serves the port.
@@ -130,7 +137,11 @@ class Proxy:
 
     async def serve_on(self, listener: socket.socket) -> asyncio.Server:
         """Accept connections on a listening socket, and return the server."""
-        return await asyncio.start_server(self._accept, sock=listener, limit=MAX_HEAD_BYTES)
+        return await asyncio.start_server(partial(self._accept, self._request), sock=listener, limit=MAX_HEAD_BYTES)
+
+    async def serve_tls_on(self, listener: socket.socket) -> asyncio.Server:
+        """Accept jobs' connections by TLS to the hosts themselves, and return the server."""
+        return await asyncio.start_server(partial(self._accept, self._direct), sock=listener)
 
     async def close(self) -> None:
         """Interrupt every connection."""
@@ -148,21 +159,46 @@ class Proxy:
             writer.transport.abort()
             task.cancel()
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _accept(self, handle: _Handler, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         if task is not None:
             self._open.add(task)
             task.add_done_callback(self._open.discard)
         try:
-            async with asyncio.timeout(HEAD_TIMEOUT_SECONDS):
-                head = parse_head(await reader.readuntil(b"\r\n\r\n"))
-            await self._handle(head, reader, writer)
-        except NO_HEAD as error:
+            await handle(reader, writer)
+        except (*NO_HEAD, NoHelloError) as error:
             logger.debug("a connection without a request: %r", error)
         except (ConnectionError, asyncio.CancelledError) as error:
             logger.debug("a connection was interrupted: %r", error)
         finally:
             await _close(writer)
+
+    async def _request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with asyncio.timeout(HEAD_TIMEOUT_SECONDS):
+            head = parse_head(await reader.readuntil(b"\r\n\r\n"))
+        await self._handle(head, reader, writer)
+
+    async def _direct(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Join a job with the host that its TLS asks for."""
+        hello = b""
+        async with asyncio.timeout(HEAD_TIMEOUT_SECONDS):
+            while (host := server_name(hello)) is None:
+                more = await reader.read(CHUNK_BYTES)
+                if not more:
+                    return
+                hello += more
+        destination = self._decide(host).destination
+        from_job = self._is_job(str(writer.get_extra_info("peername")[0]))
+        if not from_job or destination in (Destination.REFUSED, Destination.ONWARD):
+            logger.warning("REFUSED: a connection by TLS to %s", host or "a host without a name")
+            writer.write(UNRECOGNIZED_NAME)
+            await writer.drain()
+        elif self._down(host):
+            _abort(writer, host)
+        else:
+            server = await connect("127.0.0.1", self._port_of(_door(destination, from_job=from_job)))
+            server[1].write(hello)
+            await self._join((reader, writer), server)
 
     async def _handle(self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         from_job = self._is_job(str(writer.get_extra_info("peername")[0]))
@@ -206,13 +242,17 @@ class Proxy:
         streams = await _connected(connecting, writer, host)
         if streams is None:
             return
+        await self._join((reader, writer), streams, b"HTTP/1.1 200 Connection established\r\n\r\n")
+
+    async def _join(self, client: Streams, server: Streams, greeting: bytes = b"") -> None:
+        """Send *greeting* to the client, and copy both ways until the rules change."""
         await self._latency.connect()
-        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        client[1].write(greeting)
         task = asyncio.current_task()
         if task is not None:
-            self._tunnels[task] = writer
+            self._tunnels[task] = client[1]
             task.add_done_callback(lambda done: self._tunnels.pop(done, None))
-        await join_streams((reader, writer), streams, late=self._latency.seconds)
+        await join_streams(client, server, late=self._latency.seconds)
 
     async def _forward(self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         target = read_target(head.target)

@@ -62,7 +62,8 @@ def find(client: DockerClient, settings: EmulatorSettings) -> Container | None:
 
 def fingerprint(settings: EmulatorSettings) -> str:
     """Return the settings that a container cannot change once it is made."""
-    fixed = {"port": settings.port, "registry_port": settings.registry_port, "max_jobs": settings.max_jobs}
+    fixed: dict[str, object] = {"port": settings.port, "registry_port": settings.registry_port}
+    fixed |= {"max_jobs": settings.max_jobs, "fuse": settings.fuse}
     return json.dumps(fixed, sort_keys=True)
 
 
@@ -118,6 +119,7 @@ def container_environment(settings: EmulatorSettings, outer: Mapping[str, str]) 
         "AML_EMULATOR_CONTAINER": settings.name,
         "AML_EMULATOR_REGISTRY_ENGINE_NAME": settings.registry_engine_name,
         "AML_EMULATOR_MAX_JOBS": str(settings.max_jobs),
+        "AML_EMULATOR_FUSE": "yes" if settings.fuse else "no",
         # The address for a browser on the engine's machine, whatever address this process uses.
         "AML_EMULATOR_PAGE_ADDRESS": settings.page_origin,
     }

@@ -36,6 +36,7 @@ class EmulatorSettings:
         port: the port of proxy and administration, published on 127.0.0.1.
         registry_port: the port of the registry, published on 127.0.0.1.
         max_jobs: how many jobs run at once.
+        fuse: whether jobs may mount file systems.
         inside: *host* is the container's own address, where its ports are the unpublished ones.
         workspace: which of its workspaces is meant; empty for the first one.
     """
@@ -46,6 +47,7 @@ class EmulatorSettings:
     port: int = 7380
     registry_port: int = 7381
     max_jobs: int = 2
+    fuse: bool = False
     inside: bool = False
     workspace: str = ""
 
@@ -54,7 +56,7 @@ class EmulatorSettings:
         """Return the settings with the values of ``AML_TRAIN_EMULATOR_*``.
 
         Raises:
-            InvalidError: a name that Docker would refuse, or something that is not a port or a number of jobs.
+            InvalidError: a name that Docker would refuse, or something that is not a port, a number of jobs, yes or no.
         """
         prefix = "AML_TRAIN_EMULATOR_"
         names = [item.name for item in fields(cls) if item.name != "inside"]
@@ -67,6 +69,8 @@ class EmulatorSettings:
         limits = {"port": 65535, "registry_port": 65535, "max_jobs": 1000}
         given: dict[str, Any] = {key: text for key, text in texts.items() if text}
         given |= {key: _number(prefix + key.upper(), given[key], limits[key]) for key in limits if key in given}
+        if "fuse" in given:
+            given["fuse"] = _yes(f"{prefix}FUSE", given["fuse"])
         return cls(**given)
 
     @property
@@ -115,6 +119,12 @@ def _number(name: str, text: str, limit: int) -> int:
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= limit):
         raise InvalidError(f"{name}: {text!r} is not a number from 1 to {limit}.")
     return int(text)
+
+
+def _yes(name: str, text: str) -> bool:
+    if text not in ("yes", "no"):
+        raise InvalidError(f"{name}: {text!r} is neither yes nor no.")
+    return text == "yes"
 
 
 _TYPES: Final = {"str": str, "int": int}

@@ -18,7 +18,8 @@ def test_flags_win_over_the_environment_and_that_over_defaults() -> None:
     given = settings.parse(["serve", "--port", "2"], environment)
     assert (given.data, given.port, given.max_jobs, given.registry_port) == (Path("/d"), 2, 5, 7381)
     assert (given.location, given.registry_engine_name, given.container) == ("eastus", None, None)
-    assert given.registry_tls_port is None
+    assert (given.registry_tls_port, given.fuse) == (None, False)
+    assert settings.parse(["serve"], {**environment, "AML_EMULATOR_FUSE": "yes"}).fuse
     assert settings.parse(["serve"], {**environment, "AML_EMULATOR_REGISTRY_TLS_PORT": "0"}).registry_tls_port == 0
 
 
@@ -30,6 +31,7 @@ def test_flags_win_over_the_environment_and_that_over_defaults() -> None:
         (["serve", "--data", "d", "--max-jobs", "0"], "--max-jobs: a number from 1"),
         (["serve", "--data", "d", "--log-level", "loud"], "--log-level"),
         (["serve", "--data", "d", "--location", "a/b"], "--location"),
+        (["serve", "--data", "d", "--fuse", "1"], "--fuse: yes or no, not '1'"),
         ([], "command"),
     ],
 )

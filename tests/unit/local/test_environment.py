@@ -142,9 +142,12 @@ def test_settings_come_from_the_environment() -> None:
             "AML_TRAIN_EMULATOR_PORT": "1",
             "AML_TRAIN_EMULATOR_REGISTRY_PORT": "2",
             "AML_TRAIN_EMULATOR_MAX_JOBS": "3",
+            "AML_TRAIN_EMULATOR_FUSE": "yes",
         }
     )
-    assert found == EmulatorSettings(name="mine", image="x:1", host="172.17.0.1", port=1, registry_port=2, max_jobs=3)
+    assert found == EmulatorSettings(
+        name="mine", image="x:1", host="172.17.0.1", port=1, registry_port=2, max_jobs=3, fuse=True
+    )
     assert (found.volume, found.registry_engine_name) == ("mine-data", "localhost:2")
 
 
@@ -155,6 +158,7 @@ def test_settings_come_from_the_environment() -> None:
         ("PORT", "0", "is not a number from 1"),
         ("REGISTRY_PORT", "70000", "AML_TRAIN_EMULATOR_REGISTRY_PORT: '70000' is not"),
         ("MAX_JOBS", "-1", "AML_TRAIN_EMULATOR_MAX_JOBS: '-1' is not"),
+        ("FUSE", "1", "AML_TRAIN_EMULATOR_FUSE: '1' is neither yes nor no"),
         ("NAME", "a b", "AML_TRAIN_EMULATOR_NAME: 'a b' cannot be the name"),
     ],
 )
@@ -183,6 +187,7 @@ def test_the_container_goes_on_through_a_proxy_that_it_can_reach(
         "AML_EMULATOR_CONTAINER": "n",
         "AML_EMULATOR_REGISTRY_ENGINE_NAME": "localhost:5",
         "AML_EMULATOR_MAX_JOBS": "4",
+        "AML_EMULATOR_FUSE": "no",
         "AML_EMULATOR_PAGE_ADDRESS": "http://127.0.0.1:7380",
         **proxies,
     }
@@ -191,3 +196,4 @@ def test_the_container_goes_on_through_a_proxy_that_it_can_reach(
 def test_only_what_is_fixed_in_a_container_makes_it_anew() -> None:
     assert fingerprint(EmulatorSettings()) == fingerprint(EmulatorSettings(host="other", image="x"))
     assert fingerprint(EmulatorSettings()) != fingerprint(EmulatorSettings(port=1))
+    assert fingerprint(EmulatorSettings()) != fingerprint(EmulatorSettings(fuse=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from aml_emulator.network.hosts import Destination, decide
 from aml_emulator.network.outward import Outward
 from aml_emulator.network.proxy import Head, Proxy, is_from_a_tool
+from aml_emulator.network.server_name import UNRECOGNIZED_NAME, NoHelloError, server_name
 from aml_emulator.network.upstream import Streams, Upstream
 
 HOST, JOB = "192.168.7.9", "172.30.0.2"
@@ -89,15 +91,16 @@ class Listening:
         self.page.append(head.target)
         writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
 
-    def send(self, data: bytes, *, peer: str = HOST) -> bytes:
-        """Return all that is answered to a connection that sends *data* and ends."""
+    def send(self, data: bytes, *, peer: str = HOST, tls: bool = False) -> bytes:
+        """Return all that is answered to a connection that sends *data* and ends, to the port of TLS if asked."""
 
         async def run() -> bytes:
             reader = asyncio.StreamReader(limit=64 * 1024)
             reader.feed_data(data)
             reader.feed_eof()
             writer = Writer(peer)
-            await self.proxy._accept(reader, writer)  # type: ignore[arg-type]
+            handle = self.proxy._direct if tls else self.proxy._request
+            await self.proxy._accept(handle, reader, writer)  # type: ignore[arg-type]
             return writer.sent
 
         return asyncio.run(run())
@@ -206,6 +209,67 @@ def test_jobs_have_a_door_of_the_service_for_jobs(listening: Listening) -> None:
         *(Destination.SERVICE_FOR_JOBS, Destination.SERVICE),
         *(Destination.BLOB, Destination.BLOB, Destination.REGISTRY, Destination.REGISTRY),
     ]
+
+
+def hello(host: str | None) -> bytes:
+    """Return the first message of Python's own TLS client for *host*."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    out = ssl.MemoryBIO()
+    with pytest.raises(ssl.SSLWantReadError):
+        context.wrap_bio(ssl.MemoryBIO(), out, server_hostname=host).do_handshake()
+    return out.read()
+
+
+def test_jobs_reach_the_services_by_tls_under_their_own_names(listening: Listening) -> None:
+    for host in ("management.azure.com", "blob.core.windows.net", "amllocal.azurecr.io", "eastus.api.azureml.ms"):
+        listening.send(hello(host), peer=JOB, tls=True)
+    service = Destination.SERVICE_FOR_JOBS
+    assert listening.doors == [service, Destination.BLOB, Destination.REGISTRY, service]
+    assert listening.dialled == []
+
+
+@pytest.mark.parametrize("host", ["example.com", "graph.microsoft.com", "localhost", None])
+def test_other_hosts_are_refused_by_tls(listening: Listening, host: str | None) -> None:
+    answer = listening.send(hello(host), peer=JOB, tls=True)
+    assert answer == UNRECOGNIZED_NAME
+    client = ssl.create_default_context()
+    incoming = ssl.MemoryBIO()
+    handshake = client.wrap_bio(incoming, ssl.MemoryBIO(), server_hostname="example.com")
+    with pytest.raises(ssl.SSLWantReadError):
+        handshake.do_handshake()
+    incoming.write(answer)
+    with pytest.raises(ssl.SSLError, match=r"(?i)unrecognized.name"):
+        handshake.do_handshake()
+    assert (listening.doors, listening.dialled) == ([], [])
+
+
+def test_only_jobs_are_served_by_tls(listening: Listening) -> None:
+    assert listening.send(hello("management.azure.com"), peer=HOST, tls=True) == UNRECOGNIZED_NAME
+    assert listening.doors == []
+
+
+@given(st.integers(min_value=0), st.sampled_from(["management.azure.com", "a", "x" * 63 + ".example"]))
+def test_a_name_is_read_from_all_of_a_first_message_only(cut: int, host: str) -> None:
+    whole = hello(host)
+    assert server_name(whole) == host
+    assert server_name(whole[: cut % len(whole)]) is None
+
+
+@given(
+    st.binary(max_size=300) | st.integers(0, 600).flatmap(lambda at: st.just(at.to_bytes(2, "big") + hello("a")[2:]))
+)
+def test_no_bytes_break_the_port_of_tls(data: bytes) -> None:
+    listening = Listening()
+    assert listening.send(data, peer=JOB, tls=True) in (b"", UNRECOGNIZED_NAME)
+    assert listening.dialled == []
+
+
+def test_a_first_message_without_end_is_given_up(listening: Listening) -> None:
+    record = bytes((22, 3, 1, 64, 0)) + bytes((1, 255, 255, 255)) + bytes(16380)
+    with pytest.raises(NoHelloError):
+        server_name(record * 6)
+    assert listening.send(record * 6, peer=JOB, tls=True) == b""
 
 
 _PIECES = st.sampled_from(
