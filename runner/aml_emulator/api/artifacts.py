@@ -12,7 +12,7 @@ from typing import Any, Final
 from aml_emulator.api.routing import Call, Reply
 from aml_emulator.api.shapes import continued, iso
 from aml_emulator.context import Context
-from aml_emulator.domain import Artifacts, File, check_paths
+from aml_emulator.domain import Artifacts, File, NotFoundError, check_paths
 from aml_emulator.schema import WORD, Fields, ListOf
 
 _RANGE: Final = re.compile(r"bytes=(\d{1,18})-(\d{1,18})?")
@@ -84,10 +84,13 @@ class ArtifactAnswers:
     def _read(self, call: Call, container: str, name: str) -> Reply:
         """Return a blob's content, or a few megabytes of the requested range."""
         blobs = self._context.blobs
+        size = blobs.size(container, name)
+        if size is None:
+            raise NotFoundError(f"content of '{name}': made known, and not uploaded")
         match = _RANGE.fullmatch(call.headers.get("range", ""))
         if match is None:
             return Reply(data=b"".join(blobs.read(container, name)))
-        size, start = blobs.size(container, name) or 0, int(match[1])
+        start = int(match[1])
         if start >= size:
             return Reply(status=416, headers={"Content-Range": f"bytes */{size}"})
         end = min(size, int(match[2] or size) + 1, start + _MOST_AT_ONCE)

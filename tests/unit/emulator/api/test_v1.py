@@ -10,6 +10,7 @@ import pytest
 from aml_emulator.api.routing import Route, Router
 from aml_emulator.domain.environments import lower_field_names
 from tests.unit.emulator.domain.test_from_runconfig import config
+from tests.unit.emulator.memory_service import furnished
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
 API = IDENTITY.api_host
@@ -348,3 +349,12 @@ def test_a_route_may_end_in_any_number_of_segments(path: str, found: dict[str, s
     router = Router([open_ended, Route(method="GET", path="/a/{name}", handler=handle)])
     match = router.find("GET", path)
     assert (None if match is None else match[1]) == found
+
+
+@pytest.mark.parametrize("range_", [None, "bytes=0-10"])
+def test_a_file_that_was_announced_and_not_written_is_not_found(range_: str | None) -> None:
+    service = furnished()
+    path = f"/artifact/v2.0{WS}/artifacts/content/ExperimentRun/dcid.run-1/outputs/a.txt"
+    answer = service.call("GET", path, host=IDENTITY.api_host, headers={"range": range_} if range_ else {})
+    assert (answer.status, "not uploaded" in answer.json["error"]["message"]) == (404, True)
+    service.close()
