@@ -35,18 +35,16 @@ def clusters(given: dict[str, str]) -> dict[str, Any]:
     from azure.ai.ml.entities import (
         AmlCompute,
         AmlComputeSshSettings,
-        ComputeInstance,
         IdentityConfiguration,
+        KubernetesCompute,
         ManagedIdentityConfiguration,
         NetworkSettings,
     )
     from azure.core.exceptions import HttpResponseError
 
     ml = client(given)
-    user_identity = (
-        f"/subscriptions/{given['subscription']}/resourcegroups/{given['group']}/providers"
-        "/Microsoft.ManagedIdentity/userAssignedIdentities/trainer"
-    )
+    group = f"/subscriptions/{given['subscription']}/resourcegroups/{given['group']}/providers"
+    user_identity = f"{group}/Microsoft.ManagedIdentity/userAssignedIdentities/trainer"
     wanted = AmlCompute(
         name="full",
         size="Standard_NC6s_v3",
@@ -74,7 +72,9 @@ def clusters(given: dict[str, str]) -> dict[str, Any]:
         "size": AmlCompute(name="odd", size="Standard_Huge_v9", max_instances=1),
         "quota": AmlCompute(name="odd", size="Standard_ND96asr_v4", min_instances=4, max_instances=4),
         "resize": AmlCompute(name="full", size="Standard_DS3_v2", tier="low_priority"),
-        "kind": ComputeInstance(name="my-instance", size="Standard_DS3_v2"),
+        "kind": KubernetesCompute(
+            name="my-kubernetes", resource_id=f"{group}/Microsoft.ContainerService/managedClusters/mine"
+        ),
     }.items():
         try:
             ml.compute.begin_create_or_update(compute).result()

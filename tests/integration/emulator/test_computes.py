@@ -43,7 +43,7 @@ def test_a_cluster_keeps_its_settings_and_impossible_ones_are_refused(emulator: 
     assert "'Standard_Huge_v9' is not supported in the location 'eastus'" in refused["size"][1]
     assert "vCPU quota of 96 and cannot accommodate for at least 4 requested" in refused["quota"][1]
     assert "The vmSize of the compute 'full' cannot be changed" in refused["resize"][1]
-    assert "compute of type 'ComputeInstance'" in refused["kind"][1]
+    assert "compute of type 'Kubernetes'" in refused["kind"][1]
     assert (seen["sizes"]["STANDARD_ND96ASR_V4"], seen["sizes"]["STANDARD_DS3_V2"]) == ([96, 8], [4, 0])
     assert seen["usage"]["standardNDASv4_A100Family"] == [0, 96]
     assert seen["listed"] == ["full", "local-cluster"]
