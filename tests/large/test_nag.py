@@ -51,6 +51,8 @@ DEFECTS: Final = {
             ),
         ),
     ),
+    # Its class is in the tutorial's folder beeond alone.
+    "common.py": (("import BeeONDClusterConnector, ClusterConnector", "import ClusterConnector"),),
     # The cluster has no node until a job waits for one, and the first of none is connected to by ssh.
     "clusterconnector.py": (
         ("        self._create_cluster_ssh_conns()\n        self._copy_nodefile_to_nodes()\n", ""),

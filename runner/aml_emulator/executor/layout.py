@@ -152,7 +152,8 @@ def environment(
 
 def no_proxy(spec: RunSpec, nodes: tuple[str, ...]) -> str:
     """Return the hosts without proxy: this machine's, the job's *nodes*, the user's."""
-    wanted = ["localhost", "127.0.0.1", "::1", *nodes]
+    # Without ::1, which azureml-dataprep's engine (rslex 2.26) takes for a host with a port, and then ends with a panic.
+    wanted = ["localhost", "127.0.0.1", *nodes]
     for name in ("NO_PROXY", "no_proxy"):
         wanted += [host.strip() for host in spec.environment_variables.get(name, "").split(",")]
     # A pattern for everything, or for the clouds that the emulator stands for, would lead past it.

@@ -68,7 +68,7 @@ def test_a_job_gets_its_code_inputs_and_environment_and_its_outputs_are_kept(
     environment = dict(line.split(" ", 1) for line in lines[3:8])
     assert environment["HTTPS_PROXY"] == environment["https_proxy"] == environment["HTTP_PROXY"]
     assert environment["HTTPS_PROXY"].endswith(":7380")
-    assert environment["NO_PROXY"] == "localhost,127.0.0.1,::1,intra.net"
+    assert environment["NO_PROXY"] == "localhost,127.0.0.1,intra.net"
     assert environment["USERS"] == "own"
     assert int(lines[8]) == 64 * 1024**2
     assert sink.statuses == ["Preparing", "Running", "Finalizing"]

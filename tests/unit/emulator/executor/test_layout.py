@@ -133,7 +133,7 @@ def test_the_environment_leads_to_the_emulator() -> None:
         assert environment[name] == "http://azureml:7380"
     for name in layout.CA_VARIABLES:
         assert environment[name] == layout.CA_BUNDLE_PATH
-    assert environment["NO_PROXY"] == environment["no_proxy"] == "localhost,127.0.0.1,::1"
+    assert environment["NO_PROXY"] == environment["no_proxy"] == "localhost,127.0.0.1"
 
 
 def test_what_the_emulator_needs_wins_and_is_told() -> None:
@@ -155,5 +155,5 @@ def test_what_the_emulator_needs_wins_and_is_told() -> None:
 )
 def test_no_proxy_cannot_lead_past_the_emulator(given: str, expected: str) -> None:
     environment, lost = layout.environment(changed(no_proxy=given), SETTINGS)
-    assert environment["NO_PROXY"] == ",".join(filter(None, ("localhost,127.0.0.1,::1", expected)))
+    assert environment["NO_PROXY"] == ",".join(filter(None, ("localhost,127.0.0.1", expected)))
     assert lost == ()
