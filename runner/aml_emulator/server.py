@@ -138,6 +138,7 @@ async def run(
     runner = make_runner(context, executing, partial(RunProgress, context))
     stack.callback(runner.close)
     jobs = JobService(context, runner)
+    stack.callback(jobs.close)
     make_admin = partial(
         _admin,
         version=settings.version or own_version(),

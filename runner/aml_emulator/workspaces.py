@@ -90,6 +90,7 @@ class Opener:
 
         def close() -> None:
             closed.set()
+            jobs.close()
             runner.close()
             store.close()
 

@@ -1,7 +1,7 @@
 """Command jobs of Azure/azureml-examples, unchanged, by aml-train and by azure-ai-ml. ``nox -s azureml_examples -- FOLDER``.
 
 FOLDER is a checkout. Its images are played by one image with the packages of AzureML's curated environments for scikit-learn and LightGBM,
-its public data by its own copy of iris.csv and by generated rows.
+its public data by generated rows.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -27,15 +28,26 @@ if TYPE_CHECKING:
 EXAMPLES: Final = Path(os.environ.get("AML_TRAIN_AZUREML_EXAMPLES", "/nowhere"))
 SECONDS: Final = 900
 IMAGE: Final = "aml-train-test-examples:1"
-PACKAGES: Final = ("azureml-mlflow", "mlflow", "pandas", "scipy", "scikit-learn", "matplotlib", "lightgbm", "adlfs")
+#: pytorch/iris saves its model as MLflow did before it asked for an example of the input.
+PACKAGES: Final = (
+    "azureml-mlflow",
+    "mlflow<3.5",
+    "pandas",
+    "scipy",
+    "scikit-learn",
+    "matplotlib",
+    "lightgbm",
+    "adlfs",
+)
 #: From PyTorch's index of builds for processors, or pip's own sources.
 TORCH: Final = ("torch==2.13.0+cpu", "torchvision")
 TORCH_INDEX: Final = ("--retries=0", "--extra-index-url=https://download.pytorch.org/whl/cpu")
 #: Images that jobs name, which are played where Docker Hub cannot be reached.
 PLAYED: Final = ("python:latest", "python:3.11.6")
 PUBLIC: Final = "https://azuremlexamples.blob.core.windows.net/datasets"
+TITANIC: Final = "https://dprepdata.blob.core.windows.net/demo"
 DATASTORE: Final = "azureml://datastores/workspaceblobstore/paths/example-data"
-CLUSTERS: Final = ("cpu-cluster",)
+CLUSTERS: Final = ("cpu-cluster", "gpu-cluster")
 #: Jobs that cannot run here; patterns of their paths, each with what is missing.
 ELSEWHERE: Final = {
     "best-practices/.*": "GPUs",
@@ -47,21 +59,34 @@ ELSEWHERE: Final = {
     ".*/hello-interactive.yml": "a person who works in VS Code for ten minutes, in an image with TensorFlow for GPUs",
     ".*/hello-iris-literal.yml": "the internet: the script itself reads an address",
 }
+#: Pipelines that cannot run here.
+GRAPHS_ELSEWHERE: Final = {
+    ".*(automl|parallel|spark|sweep|flow_as_component).*": "nodes of other types than command",
+    "cli/(endpoints|foundation-models|responsible-ai|tutorials|schedules|monitoring|assets)/.*": "models, endpoints or registered components of their own",
+    ".*/(cifar-10|image_classification_with_densenet|tensorflow-image-segmentation)/.*": "GPUs and images from the internet",
+    ".*/(nyc_taxi_data_regression|nyc_taxi_data_regression_with_pipeline_component|nyc-taxi"
+    "|pipeline_with_train_eval_pipeline_component)/pipeline.yml": "pandas 1, whose DataFrame.append their scripts call",
+    ".*/6c_r_iris/.*": "an image of another registry, with its language",
+    ".*/5c_env_conda_file/.*": "an image of another registry, and conda's packages",
+    ".*/1b_e2e_registered_components/.*": "components that a script of its own registers before",
+}
 _SCHEMA: Final = "commandJob.schema.json"
+_GRAPH_SCHEMA: Final = "pipelineJob.schema.json"
 
 
-def jobs() -> list[str]:
-    """Return the paths of all command jobs of the checkout."""
+def jobs(schema: str) -> list[str]:
+    """Return the paths of all jobs of the checkout that name a schema."""
     files = (path for pattern in ("*.yml", "*.yaml") for path in EXAMPLES.rglob(pattern))
-    return sorted(str(path.relative_to(EXAMPLES)) for path in files if _SCHEMA in path.read_text(errors="replace"))
+    return sorted(str(path.relative_to(EXAMPLES)) for path in files if schema in path.read_text(errors="replace"))
 
 
-def missing(job: str) -> str | None:
-    """Return what a job needs that is not here."""
-    return next((why for pattern, why in ELSEWHERE.items() if re.fullmatch(pattern, job)), None)
+def here(paths: list[str], elsewhere: Mapping[str, str]) -> list[str]:
+    """Return those of *paths* that can run here."""
+    return [path for path in paths if not any(re.fullmatch(pattern, path) for pattern in elsewhere)]
 
 
-JOBS: Final = [job for job in jobs() if missing(job) is None]
+JOBS: Final = here(jobs(_SCHEMA), ELSEWHERE)
+GRAPHS: Final = here(jobs(_GRAPH_SCHEMA), GRAPHS_ELSEWHERE)
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +98,8 @@ def image(engine: DockerClient, tmp_path_factory: pytest.TempPathFactory) -> Ite
     subprocess.run(command, check=True, timeout=SECONDS)
     (folder / "Dockerfile").write_text(
         f"FROM {BASE}\nCOPY wheels /wheels\n"
-        f"RUN pip install --no-cache-dir --find-links=/wheels {' '.join((*PACKAGES, *TORCH))}\n"
+        "RUN apt-get update && apt-get install -y --no-install-recommends libgomp1\n"
+        f"RUN pip install --no-cache-dir --find-links=/wheels {' '.join(map(shlex.quote, (*PACKAGES, *TORCH)))}\n"
     )
     command = ["docker", "build", "--quiet", "--tag", IMAGE, str(folder)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
@@ -98,7 +124,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def emulator(image: str, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    names = ",".join(f"{pattern}={image}" for pattern in ("AzureML-*", "sklearn-*"))
+    names = ",".join(f"{pattern}={image}" for pattern in ("AzureML-*", "sklearn-*", "tensorflow-*", "acpt-*"))
     with running(
         Emulator(tmp_path_factory.mktemp("emulator"), environment={"AML_EMULATOR_ENVIRONMENTS": names})
     ) as service:
@@ -115,12 +141,22 @@ def emulator(image: str, folder: Path, tmp_path_factory: pytest.TempPathFactory)
 
 def fill(emulator: Emulator, folder: Path) -> None:
     """Give the workspace the data and clusters that the examples' own set-up creates."""
-    data = folder / "cli/assets/data/example-data"
+    data = folder / "public"
+    data.mkdir()
+    flowers = [
+        f"{5 + row % 7 / 10 + kind},{3 + row % 5 / 10},{1.5 + kind * 2},{0.2 + kind},{name}"
+        for kind, name in enumerate(("setosa", "versicolor", "virginica"))
+        for row in range(50)
+    ]
+    names = "sepal_length,sepal_width,petal_length,petal_width,species"
+    (data / "iris.csv").write_text("\n".join([names, *flowers]) + "\n")
     columns = ("age", "sex", "bmi", "bp", "s1", "s2", "s3", "s4", "s5", "s6", "target")
     lines = [",".join(str(row * number % 101 / 100) for number in range(3, 14)) for row in range(400)]
     (data / "diabetes.csv").write_text("\n".join([",".join(columns), *lines]) + "\n")
+    (data / "Titanic.csv").write_text("PassengerId,Survived\n1,0\n2,1\n")
     made = run(emulator, folder, "aml_train", "data", "upload", "--target", "azure", str(data), DATASTORE)
     assert made.returncode == 0, made.stderr
+    emulator.admin("POST", f"data?address={TITANIC}&uri={DATASTORE}/").raise_for_status()
     emulator.admin("POST", f"data?address={PUBLIC}&uri={DATASTORE}/").raise_for_status()
     emulator.client("fill", script="examples_steps.py", folder=str(folder), clusters=" ".join(CLUSTERS))
 
@@ -140,6 +176,7 @@ def run(emulator: Emulator, folder: Path, *arguments: str) -> subprocess.Complet
 
 def test_enough_jobs_count() -> None:
     assert len(JOBS) >= 22, JOBS
+    assert len(GRAPHS) >= 25, GRAPHS
 
 
 @pytest.mark.parametrize("job", JOBS)
@@ -152,4 +189,10 @@ def test_by_aml_train(emulator: Emulator, folder: Path, job: str) -> None:
 @pytest.mark.parametrize("job", JOBS)
 def test_by_azure_ai_ml(emulator: Emulator, folder: Path, job: str) -> None:
     seen = emulator.client("run", script="examples_steps.py", folder=str(folder), job=job)
+    assert seen["status"] == "Completed", seen
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_a_graph_by_azure_ai_ml(emulator: Emulator, folder: Path, graph: str) -> None:
+    seen = emulator.client("run", script="examples_steps.py", folder=str(folder), job=graph)
     assert seen["status"] == "Completed", seen

@@ -5,12 +5,20 @@ Shapes are those of the clients' generated models (``RunDetails``, ``GetRunDataR
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from aml_emulator.api.routing import Call, Handler, Route
 from aml_emulator.api.shapes import USER, iso
 from aml_emulator.context import Context
-from aml_emulator.domain import datasets_read_by, instance_count, known_run, logged_by, output_asset, shown_compute
+from aml_emulator.domain import (
+    composed_kind,
+    datasets_read_by,
+    instance_count,
+    known_run,
+    logged_by,
+    output_asset,
+    shown_compute,
+)
 from aml_emulator.store import Run
 
 OUTPUT_TYPES = {
@@ -50,13 +58,12 @@ def run_view(context: Context, run: Run) -> dict[str, Any]:
     """Return a run as run history shows it."""
     identity = context.identity
     user = user_view(context)
-    parent = context.store.runs.get(run.parent_id) if run.parent_id else None
     cancel = None if run.job is None else _cancel_address(context, run)
     lasted = duration(run)
     asset = f"azureml://locations/{identity.location}/workspaces/{identity.workspace_id}/data"
     return {
         "runNumber": run.number,
-        "rootRunId": run.parent_id or run.id,
+        **family_view(context, run),
         "createdUtc": iso(run.created),
         "createdBy": user,
         "userId": identity.object_id,
@@ -67,8 +74,6 @@ def run_view(context: Context, run: Run) -> dict[str, Any]:
         "revision": int(run.modified * 1000),
         "statusRevision": 1,
         "runUuid": run.uuid,
-        "parentRunUuid": parent.uuid if parent else None,
-        "rootRunUuid": parent.uuid if parent else run.uuid,
         "hasVirtualParent": False,
         "lastStartTimeUtc": None,
         "currentComputeTime": None,
@@ -81,7 +86,6 @@ def run_view(context: Context, run: Run) -> dict[str, Any]:
         "lastModifiedUtc": iso(run.modified),
         "cancelationReason": None,
         "runId": run.id,
-        "parentRunId": run.parent_id,
         "experimentId": run.experiment_id,
         "status": run_status(context, run),
         "startTimeUtc": iso(run.started),
@@ -91,7 +95,7 @@ def run_view(context: Context, run: Run) -> dict[str, Any]:
         "dataContainerId": f"dcid.{run.id}",
         "description": run.description,
         "hidden": run.archived,
-        "runType": "azureml.scriptrun" if run.job is not None else "mlflow",
+        "runType": _type(run),
         "runTypeV2": {"orchestrator": None, "traits": [], "attribution": None, "computeType": "AmlcTrain"},
         "properties": dict(run.properties),
         "parameters": dict(logged_by(context, run).params),
@@ -125,6 +129,33 @@ def run_view(context: Context, run: Run) -> dict[str, Any]:
         "retainForLifetimeOfWorkspace": False,
         "queueingInfo": None,
     }
+
+
+_COMPOSED_TYPES: Final = {"pipeline": "azureml.PipelineRun", "sweep": "azureml.sweep"}
+
+
+def family_view(context: Context, run: Run) -> dict[str, Any]:
+    """Return the ids of a run's parent and of the root above it.
+
+    A run without a parent is its own root.
+    """
+    above = context.store.runs.ancestors(run)
+    root = above[-1] if above else run
+    return {
+        "parentRunId": run.parent_id,
+        "parentRunUuid": above[0].uuid if above else None,
+        "rootRunId": root.id,
+        "rootRunUuid": root.uuid,
+    }
+
+
+def _type(run: Run) -> str:
+    """Return the type of a run, in the words of AzureML's own clients."""
+    if run.job is None:
+        return "mlflow"
+    if (kind := composed_kind(run.job)) is not None:
+        return _COMPOSED_TYPES[kind]
+    return "azureml.StepRun" if "azureml.nodeid" in run.properties else "azureml.scriptrun"
 
 
 def user_view(context: Context) -> dict[str, Any]:
@@ -187,7 +218,7 @@ def run_status(context: Context, run: Run) -> str:
 
 def compute_name(run: Run) -> str | None:
     """Return the name of the compute target of a job, None for another run."""
-    return shown_compute(run.job) if run.job else None
+    return shown_compute(run.job) if run.job and composed_kind(run.job) != "pipeline" else None
 
 
 def experiment_view(context: Context, name: str) -> dict[str, Any]:

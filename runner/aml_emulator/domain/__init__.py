@@ -79,6 +79,8 @@ if TYPE_CHECKING:
     from aml_emulator.domain.errors import NotFoundError as NotFoundError
     from aml_emulator.domain.errors import NotSupportedError as NotSupportedError
     from aml_emulator.domain.jobs.check import instance_count as instance_count
+    from aml_emulator.domain.jobs.composed import composed_kind as composed_kind
+    from aml_emulator.domain.jobs.composed import is_child as is_child
     from aml_emulator.domain.jobs.compute import DEFAULT_TIER as DEFAULT_TIER
     from aml_emulator.domain.jobs.compute import is_low_priority as is_low_priority
     from aml_emulator.domain.jobs.compute import is_serverless as is_serverless
@@ -87,12 +89,14 @@ if TYPE_CHECKING:
     from aml_emulator.domain.jobs.from_runconfig import check_runconfig as check_runconfig
     from aml_emulator.domain.jobs.from_runconfig import dataset_references as dataset_references
     from aml_emulator.domain.jobs.from_runconfig import job_of_runconfig as job_of_runconfig
+    from aml_emulator.domain.jobs.output_assets import output_asset as output_asset
     from aml_emulator.domain.jobs.service import JobService as JobService
     from aml_emulator.domain.jobs.service import RunProgress as RunProgress
-    from aml_emulator.domain.jobs.service import output_asset as output_asset
     from aml_emulator.domain.jobs.types import JOB_CHANGES as JOB_CHANGES
     from aml_emulator.domain.jobs.types import JOB_SHAPE as JOB_SHAPE
+    from aml_emulator.domain.jobs.types import PIPELINE_SHAPE as PIPELINE_SHAPE
     from aml_emulator.domain.jobs.types import RUNCONFIG_SHAPE as RUNCONFIG_SHAPE
+    from aml_emulator.domain.jobs.types import SWEEP_SHAPE as SWEEP_SHAPE
     from aml_emulator.domain.limits import LIMITS as LIMITS
     from aml_emulator.domain.locations import AssetId as AssetId
     from aml_emulator.domain.locations import parse_location as parse_location
@@ -245,9 +249,13 @@ _MODULES = {
     "job_of_runconfig": "jobs.from_runconfig",
     "JobService": "jobs.service",
     "RunProgress": "jobs.service",
-    "output_asset": "jobs.service",
+    "output_asset": "jobs.output_assets",
+    "composed_kind": "jobs.composed",
+    "is_child": "jobs.composed",
     "JOB_CHANGES": "jobs.types",
     "JOB_SHAPE": "jobs.types",
+    "PIPELINE_SHAPE": "jobs.types",
+    "SWEEP_SHAPE": "jobs.types",
     "RUNCONFIG_SHAPE": "jobs.types",
     "LIMITS": "limits",
     "AssetId": "locations",

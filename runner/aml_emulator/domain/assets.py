@@ -28,7 +28,10 @@ from aml_emulator.domain.workspace import Workspace, shelf
 from aml_emulator.schema import ANYTHING, FLAG, OBJECT, TEXT, Fields, MapOf
 from aml_emulator.store import AssetContainer, AssetVersion
 
-ASSET_KINDS: Final = ("environments", "codes", "data", "models")
+ASSET_KINDS: Final = ("environments", "codes", "data", "models", "components")
+
+_NO_COMPONENT: Final = ("NotFound", "ComponentNotFound")
+"""Recorded: component/e2etests, test_command_component_create_autoincrement."""
 
 DATA_TYPES: Final = ("uri_file", "uri_folder", "mltable")
 _IMAGE: Final = re.compile(r"[A-Za-z0-9][\w.:/@+-]*")
@@ -141,6 +144,8 @@ def no_container(kind: str, name: str) -> NotFoundError:
     """Return the error for a name that no asset has, in the service's words."""
     if kind == "environments":
         return no_version(kind, name, "")
+    if kind == "components":
+        return NotFoundError(f"component '{name}'", message=f"Not found component {name}.", reasons=_NO_COMPONENT)
     if kind == "models":
         message = f"Model container with name: {name} not found."
         return _no_resource(f"{kind} container '{name}'", "ModelNotFound", message)

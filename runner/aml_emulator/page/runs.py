@@ -14,7 +14,7 @@ from azure.core.exceptions import ResourceNotFoundError
 
 from aml_emulator.api import Call
 from aml_emulator.context import Context
-from aml_emulator.domain import NotFoundError, known_run, shown_compute
+from aml_emulator.domain import NotFoundError, composed_kind, known_run, shown_compute
 from aml_emulator.page.catalogue import environment_of
 from aml_emulator.page.charts import Chart, draw, text
 from aml_emulator.page.logged import logged_of
@@ -78,7 +78,7 @@ class RunPages:
         logs = [item for item in artifacts if item.log]
         main = main_log(logs)
         job = run.job or {}
-        compute = shown_compute(run.job) if run.job else ""
+        compute = shown_compute(run.job) if run.job and composed_kind(run.job) != "pipeline" else ""
         logged, more_logged = logged_of(self._context, run)
         return Document(
             template="run.html",

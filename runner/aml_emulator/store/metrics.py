@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from aml_emulator.store.database import Database
@@ -33,6 +33,11 @@ class MetricStore:
 
     def __init__(self, database: Database) -> None:
         self._db = database
+        self._logged: list[Callable[[str], None]] = []
+
+    def on_log(self, logged: Callable[[str], None]) -> None:
+        """Have *logged* called with each run's id when its values are stored."""
+        self._logged.append(logged)
 
     def log(self, run_id: str, metrics: Iterable[Metric]) -> None:
         """Add values to the histories of metrics."""
@@ -49,6 +54,8 @@ class MetricStore:
                 for metric in metrics
             ],
         )
+        for listener in self._logged:
+            listener(run_id)
 
     def recount(self, run_id: str, key: str) -> None:
         """Number a metric's values again by their timestamps, if its steps only count."""

@@ -98,6 +98,11 @@ class RunStore:
     def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
         self._db = database
         self._clock = clock
+        self._ended: list[Callable[[str], None]] = []
+
+    def on_end(self, ended: Callable[[str], None]) -> None:
+        """Have *ended* called with each run's id, in the thread that ends it."""
+        self._ended.append(ended)
 
     # Experiments
 
@@ -198,24 +203,29 @@ class RunStore:
         after: tuple[float, str] | None = None,
         archived: bool | None = False,
         tag: str | None = None,
+        kind: str | None = None,
     ) -> list[Run]:
-        """Return submitted jobs, newest first.
+        """Return submitted jobs but those of pipelines' nodes, newest first.
 
         Args:
             after: creation and id of the job that comes before the first one.
             archived: only those archived or not; None for both.
             tag: only those that have it, whatever its value.
+            kind: only jobs of that type, in small letters.
         """
         condition = "" if archived is None else "AND r.archived = ?"
         values: list[object] = [] if archived is None else [int(archived)]
         if tag:
             condition += " AND EXISTS (SELECT 1 FROM json_each(r.tags) AS t WHERE t.key = ?)"
             values.append(tag)
+        if kind is not None:
+            condition += " AND lower(coalesce(json_extract(r.job, '$.jobType'), 'command')) = ?"
+            values.append(kind)
         if after is not None:
             condition += " AND (r.created < ? OR (r.created = ? AND r.id > ?))"
             values += [after[0], after[0], after[1]]
         rows = self._db.rows(
-            f"{_SELECT} WHERE r.job IS NOT NULL {condition} ORDER BY r.created DESC, r.id LIMIT ?",
+            f"{_SELECT} WHERE r.job IS NOT NULL AND {_NO_NODE} {condition} ORDER BY r.created DESC, r.id LIMIT ?",
             [*values, limit],
         )
         return [_run(row) for row in rows]
@@ -239,6 +249,14 @@ class RunStore:
     def children(self, run_id: str) -> list[Run]:
         """Return the direct children of a run, oldest first."""
         return [_run(row) for row in self._db.rows(f"{_SELECT} WHERE r.parent_id = ? ORDER BY r.created", (run_id,))]
+
+    def ancestors(self, run: Run) -> list[Run]:
+        """Return the run's parent, its parent, and so on up to the root."""
+        found: list[Run] = []
+        while run.parent_id is not None and (parent := self.get(run.parent_id)) is not None:
+            found.append(parent)
+            run = parent
+        return found
 
     def unfinished_jobs(self) -> list[Run]:
         """Return submitted jobs that have not ended, oldest first."""
@@ -285,13 +303,15 @@ class RunStore:
     ) -> bool:
         """End a run, unless it has ended; returns whether this did it."""
         now = self._clock()
-        return bool(
-            self._db.execute(
-                "UPDATE runs SET status = ?, ended = ?, modified = ?, error_code = ?, error_message = ?, exit_code = ?"
-                " WHERE id = ? AND status NOT IN ('Completed', 'Failed', 'Canceled')",
-                (status, ended or now, now, code, message, exit_code, run_id),
-            )
+        changed = self._db.execute(
+            "UPDATE runs SET status = ?, ended = ?, modified = ?, error_code = ?, error_message = ?, exit_code = ?"
+            " WHERE id = ? AND status NOT IN ('Completed', 'Failed', 'Canceled')",
+            (status, ended or now, now, code, message, exit_code, run_id),
         )
+        if changed:
+            for listener in self._ended:
+                listener(run_id)
+        return bool(changed)
 
     def change(
         self,
@@ -338,6 +358,21 @@ class RunStore:
             outputs[name]["stored"] = True
             self._db.execute("UPDATE runs SET outputs = ? WHERE id = ?", (json.dumps(outputs), run_id))
 
+    def set_outputs(self, run_id: str, outputs: Mapping[str, Mapping[str, Any]]) -> None:
+        """Record the places of a run's named outputs."""
+        self._db.execute(
+            "UPDATE runs SET outputs = ? WHERE id = ?",
+            (json.dumps({name: dict(value) for name, value in outputs.items()}), run_id),
+        )
+
+    def completed_with(self, name: str, value: str) -> Run | None:
+        """Return the newest completed run with a property of that value, or None."""
+        row = self._db.row(
+            f"{_SELECT} WHERE r.status = 'Completed' AND {_HAS_PROPERTY} ORDER BY r.created DESC LIMIT 1",
+            (name, value),
+        )
+        return None if row is None else _run(row)
+
     # Artifacts
 
     def add_artifact(self, run_id: str, path: str, *, size: int | None = None, log: bool = False) -> Artifact:
@@ -362,6 +397,11 @@ class RunStore:
         row = self._db.row("SELECT * FROM artifacts WHERE run_id = ? AND path = ?", (run_id, path))
         return None if row is None else _artifact(row)
 
+
+_HAS_PROPERTY = "EXISTS (SELECT 1 FROM json_each(r.properties) AS p WHERE p.key = ? AND p.value = ?)"
+_NO_NODE = (
+    "NOT EXISTS (SELECT 1 FROM json_each(r.properties) AS p WHERE p.key IN ('azureml.nodeid', 'azureml.trial'))"
+)
 
 _SELECT = "SELECT r.*, e.name AS experiment FROM runs r JOIN experiments e ON e.id = r.experiment_id"
 

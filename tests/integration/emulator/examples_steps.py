@@ -18,7 +18,7 @@ _ENDED = ("Completed", "Failed", "Canceled")
 def fill(client: MLClient, given: dict[str, str]) -> dict[str, Any]:
     """Create the clusters and data that the examples name."""
     for name in given["clusters"].split():
-        client.compute.begin_create_or_update(AmlCompute(name=name, size="STANDARD_DS3_V2", max_instances=1)).result()
+        client.compute.begin_create_or_update(AmlCompute(name=name, size="STANDARD_DS3_V2", max_instances=2)).result()
     data = Path(given["folder"], "cli/assets/data")
     for name in ("local-folder-example", "sampledata"):
         client.data.create_or_update(Data(name=name, version="1", type="uri_folder", path=str(data / "example-data")))
@@ -32,7 +32,8 @@ def run(client: MLClient, given: dict[str, str]) -> dict[str, Any]:
         time.sleep(0.2)
     if status == "Completed":
         return {"status": status}
-    client.jobs.download(job.name, download_path=given["folder"] + f"/logs-{job.name}")
+    for name in (job.name, *(child.name for child in client.jobs.list(parent_job_name=job.name))):
+        client.jobs.download(name, download_path=given["folder"] + f"/logs-{job.name}/{name}")
     logs = Path(given["folder"], f"logs-{job.name}").rglob("*.txt")
     return {"status": status, "logs": [path.read_text()[-2000:] for path in logs]}
 

@@ -13,7 +13,7 @@ from aml_emulator.api.routing import Call, Route
 from aml_emulator.api.shapes import page
 from aml_emulator.context import Context
 
-KINDS: Final = ("components", "schedules", "connections", "onlineEndpoints", "batchEndpoints")
+KINDS: Final = ("schedules", "connections", "onlineEndpoints", "batchEndpoints")
 
 
 def routes(context: Context) -> Sequence[Route]:
@@ -41,9 +41,6 @@ def _missing(kind: str, workspace: str) -> Callable[[Call], Any]:
 
 def _error(kind: str, name: str, workspace: str) -> ServiceError:
     """Return the error for a name, as recorded for its kind."""
-    if kind == "components":
-        message = f"Not found component {name}."
-        return ServiceError(404, "UserError", message, inner=("NotFound", "ComponentNotFound"))
     if kind == "connections":
         return HistoryError(
             404, "UserError", f"Connection {name} can't be found in this workspace", inner=("NotFoundError",)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from aml_emulator.api.shapes import resource
 from aml_emulator.context import Context
-from aml_emulator.domain import DEFAULT_TIER, is_serverless
+from aml_emulator.domain import DEFAULT_TIER, composed_kind, is_child, is_serverless
 from aml_emulator.store import Run
 
 SHM_SIZE: Final = "2g"
@@ -31,14 +31,45 @@ _UNSET: Final = dict.fromkeys(
         "secretsConfiguration",
     )
 )
+_COMMON: Final = ("componentId", "computeId", "identity", "notificationSetting")
+_COMPOSED: Final = {
+    "pipeline": dict.fromkeys((*_COMMON, "jobs", "settings", "sourceJobId")),
+    "sweep": dict.fromkeys((*_COMMON, "earlyTermination", "limits", "queueSettings")),
+}
 _SERVICE: Final = {"port": None, "status": None, "errorMessage": None, "properties": None, "nodes": None}
 _OUTPUT: Final = {"description": None, "assetName": None, "assetVersion": None, "autoDeleteSetting": None}
 
 
 def job_view(context: Context, run: Run) -> dict[str, Any]:
-    """Return a job's resource."""
-    identity = context.identity
+    """Return a job's resource.
+
+    That of a node or a trial has no properties: azure-ai-ml 1.35, ``_is_pipeline_child_job``.
+    """
     job = dict(run.job or {})
+    if is_child(run):
+        place = f"{context.identity.workspace_arm_id}/jobs/{run.id}"
+        return {
+            **resource(place, "workspaces/jobs", {}, created=run.created, modified=run.modified),
+            "properties": None,
+        }
+    kind = composed_kind(job)
+    if kind is not None:
+        own = {**_COMPOSED[kind], **job, "jobType": kind.capitalize()}
+    else:
+        own = {
+            **_UNSET,
+            **job,
+            "jobType": "Command",
+            "queueSettings": _queue(job),
+            "resources": _resources(job.get("resources") or {}),
+            "parameters": {},
+        }
+    return _resource(context, run, job, own)
+
+
+def _resource(context: Context, run: Run, job: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a job's resource: *own* is of its type, the rest of every job."""
+    identity = context.identity
     properties = {**_nulls(job.get("properties")), **run.properties}
     if run.exit_code is not None:
         properties["exitCode"] = str(run.exit_code)
@@ -48,9 +79,7 @@ def job_view(context: Context, run: Run) -> dict[str, Any]:
         f"{identity.workspace_arm_id}/jobs/{run.id}",
         "workspaces/jobs",
         {
-            **_UNSET,
-            **job,
-            "jobType": "Command",
+            **own,
             "displayName": run.display_name,
             "description": run.description,
             "experimentName": run.experiment,
@@ -58,11 +87,8 @@ def job_view(context: Context, run: Run) -> dict[str, Any]:
             "properties": properties,
             "isArchived": run.archived,
             "status": context.shown.status(run),
-            "queueSettings": _queue(job),
-            "resources": _resources(job.get("resources") or {}),
             "inputs": {name: _input(value) for name, value in (job.get("inputs") or {}).items()},
             "outputs": _outputs(context, run, job.get("outputs") or {}),
-            "parameters": {},
             "services": _services(context, run),
         },
         created=run.created,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from aml_emulator.api.arm.computes import RETRY_AFTER
@@ -13,11 +13,22 @@ from aml_emulator.api.response_headers import MANAGEMENT_HOST
 from aml_emulator.api.routing import Call, Reply, Route
 from aml_emulator.api.shapes import archived_of, created, cut, page
 from aml_emulator.context import Context
-from aml_emulator.domain import JOB_CHANGES, JOB_SHAPE, InvalidError, JobService, NotSupportedError, known_job
-from aml_emulator.schema import Fields
+from aml_emulator.domain import (
+    JOB_CHANGES,
+    JOB_SHAPE,
+    PIPELINE_SHAPE,
+    SWEEP_SHAPE,
+    InvalidError,
+    JobService,
+    NotSupportedError,
+    composed_kind,
+    known_job,
+)
+from aml_emulator.schema import TEXT, Fields
 from aml_emulator.store import Run
 
 PAGE = 50
+_SHAPES: Final = {"pipeline": PIPELINE_SHAPE, "sweep": SWEEP_SHAPE}
 CANCELLATION = "jc"
 """The first part of the id of a cancellation's operation."""
 
@@ -35,7 +46,6 @@ def routes(context: Context, jobs: JobService) -> Sequence[Route]:
         Route(method="DELETE", path="{WS}/jobs/{name}", handler=handlers.delete),
         Route(method="POST", path="{WS}/jobs/{name}/cancel", handler=handlers.cancel),
         Route(method="GET", path=results, handler=handlers.result),
-        Route(method="PUT", path="{WS}/components/{name}/versions/{version}", handler=handlers.component),
     )
 
 
@@ -51,13 +61,18 @@ class Jobs:
         for name in ("properties", "scheduleid", "assetname"):
             if call.option(name):
                 raise NotSupportedError(f"listing jobs by '{name}'")
-        if (call.option("jobType") or "command").lower() != "command":
+        kind = (call.option("jobType") or "").lower()
+        if kind not in ("", "command", "pipeline", "sweep"):
             # There are none of other types.
             return page(call, [], None)
         size = call.integer("$top", PAGE, low=1, high=PAGE)
         archived = archived_of(call)
         runs = self._context.store.runs.jobs(
-            limit=size + 1, after=_after(call.option("$skip")), archived=archived, tag=call.option("tag")
+            limit=size + 1,
+            after=_after(call.option("$skip")),
+            archived=archived,
+            tag=call.option("tag"),
+            kind=kind or None,
         )
         # The next page begins after a job, and not at a number: jobs that are submitted meanwhile shift none.
         shown, following = cut(runs, 0, size)
@@ -70,8 +85,10 @@ class Jobs:
 
     def put(self, call: Call) -> Reply:
         """Submit a job, or change its tags and names."""
+        sent = call.json(Fields({"properties": Fields({"jobType": TEXT})})).get("properties")
+        shape = _SHAPES.get(composed_kind(sent) or "", JOB_SHAPE)
         run, new = self._jobs.put(
-            call.params["name"], call.json(Fields({"properties": JOB_SHAPE})).get("properties") or {}
+            call.params["name"], call.json(Fields({"properties": shape})).get("properties") or {}
         )
         return created(call, self._view(run), new=new)
 
@@ -109,10 +126,6 @@ class Jobs:
             return Reply(status=200)
         here = f"https://{call.host}{call.path}?{call.query}"
         return Reply(status=202, value={}, headers={"Location": here, **RETRY_AFTER})
-
-    def component(self, call: Call) -> Reply:
-        """Refuse a component: azure-ai-ml creates them before a pipeline job."""
-        raise NotSupportedError(f"components ('{call.params['name']}'), which jobs of type 'Pipeline' consist of")
 
     def _view(self, run: Run) -> dict[str, Any]:
         return job_view(self._context, run)

@@ -11,6 +11,7 @@ from aml_emulator.api.run_shapes import (
     compute_view,
     duration,
     experiment_view,
+    family_view,
     run_error,
     run_of,
     run_routes,
@@ -81,19 +82,15 @@ class History(Answers):
     def details(self, call: Call) -> dict[str, Any]:
         """Return a run with its logs, each with a URL for reading by ranges."""
         run = run_of(self._context, call)
-        parent = self._context.store.runs.get(run.parent_id) if run.parent_id else None
         folder = self._context.artifacts_of(run.id)
         logs = self._context.store.runs.artifacts(run.id, logs=True)
         definition = self._context.store.v1.definition(run.id)
         return {
             "runId": run.id,
             "runUuid": run.uuid,
-            "parentRunUuid": parent.uuid if parent else None,
-            "rootRunUuid": parent.uuid if parent else run.uuid,
+            **family_view(self._context, run),
             "target": compute_name(run),
             "status": run_status(self._context, run),
-            "parentRunId": run.parent_id,
-            "rootRunId": run.parent_id or run.id,
             "runNumber": run.number,
             "dataContainerId": f"dcid.{run.id}",
             "userId": self._context.identity.object_id,

@@ -10,8 +10,12 @@ from typing import Any, Final
 from aml_emulator.domain.clusters import scale_of
 from aml_emulator.domain.errors import ConflictError, InvalidError, NotSupportedError
 from aml_emulator.domain.jobs.check import changed, check_job
+from aml_emulator.domain.jobs.composed import PIPELINE, SWEEP, Composed, composed_kind
 from aml_emulator.domain.jobs.compute import check_compute, compute_of
+from aml_emulator.domain.jobs.output_assets import put_output_asset
+from aml_emulator.domain.jobs.pipelines.runs import PipelineRuns, changed_graph
 from aml_emulator.domain.jobs.places import asset_kind, check_reachable, place_outputs
+from aml_emulator.domain.jobs.sweeps.runs import SweepRuns, changed_sweep
 from aml_emulator.domain.jobs.to_run_spec import run_spec
 from aml_emulator.domain.limits import EXPERIMENT, check_limit, check_run_fields
 from aml_emulator.domain.runs import JOB_NAME, known_job
@@ -32,6 +36,8 @@ EVENTS: Final[Mapping[str, str]] = {
 }
 """The status that an event of a client leads to, by the last word of its name."""
 
+_COMPARED: Final = {PIPELINE: changed_graph, SWEEP: changed_sweep}
+
 IGNORED: Final = frozenset({"Error", "Warning", "Heartbeat"})
 """Events that change no status."""
 
@@ -47,6 +53,9 @@ class JobService:
         self._workspace = workspace
         self._runner = runner
         self._submitting = threading.Lock()
+        pipelines = PipelineRuns(workspace, submit=self._submit_child, cancel=self.cancel)
+        sweeps = SweepRuns(workspace, submit=self._submit_child, cancel=self.cancel, remind=self._remind)
+        self._composed = Composed(workspace, {PIPELINE: pipelines, SWEEP: sweeps}, cancel=self.cancel)
 
     @property
     def runner(self) -> JobExecutor:
@@ -72,56 +81,85 @@ class JobService:
             # azure-ai-ml 1.35 sends numbers and flags as they are; its models, and those of 1.34, declare text.
             job = {**job, "environmentVariables": {key: str(value) for key, value in variables.items()}}
         if self._workspace.store.runs.get(name) is None:
-            check_job(job)
             _check_sizes(job)
-            # Before the lock: a host that is slow to answer delays no other request.
-            check_reachable(self._workspace, job)
+            if composed_kind(job) is not None:
+                self._composed.check(job)
+            else:
+                check_job(job)
+                # Before the lock: a host that is slow to answer delays no other request.
+                check_reachable(self._workspace, job)
         with self._submitting:
             known = self._workspace.store.runs.get(name)
             if known is not None:
                 return self._update(known, job), False
             return self._submit(name, job), True
 
-    def _submit(self, name: str, job: Mapping[str, Any]) -> Run:
+    def _remind(self, run: Run, seconds: float) -> None:
+        self._composed.remind(run, seconds)
+
+    def _submit_child(self, name: str, job: Mapping[str, Any], properties: Mapping[str, str]) -> Run:
+        """Submit the job of a node or a trial, unless that was done before a restart."""
+        with self._submitting:
+            return self._workspace.store.runs.get(name) or self._submit(name, job, properties)
+
+    def _submit(self, name: str, job: Mapping[str, Any], properties: Mapping[str, str] | None = None) -> Run:
         workspace = self._workspace
-        check_compute(workspace, job)
         parent = job.get("parentJobName") or None
         if parent is not None and workspace.store.runs.get(str(parent)) is None:
             raise InvalidError(f"parentJobName: there is no job '{parent}'.")
+        given = {**_texts(job.get("properties")), **(properties or {})}
+        if (kind := composed_kind(job)) is not None:
+            run = self._store(name, job, status="Preparing", properties=given)
+            logger.info("%s %s submitted", kind, name)
+            self._composed.begin(run)
+            return run
+        check_compute(workspace, job)
         outputs = place_outputs(workspace, name, job)
-        experiment = workspace.store.runs.ensure_experiment(str(job.get("experimentName") or DEFAULT_EXPERIMENT))
-        properties = {
-            **_texts(job.get("properties")),
+        given |= {
             "_azureml.ComputeTargetType": "amlctrain",
             "ProcessInfoFile": "azureml-logs/process_info.json",
             "ProcessStatusFile": "azureml-logs/process_status.json",
         }
         if job.get("codeId"):
-            properties["ContentSnapshotId"] = str(job["codeId"]).split("/versions/")[0].rpartition("/")[2]
+            given["ContentSnapshotId"] = str(job["codeId"]).split("/versions/")[0].rpartition("/")[2]
         with workspace.store.transaction():
             # An error in the spec also rolls back the run.
-            run = workspace.store.runs.create(
-                run_id=name,
-                experiment_id=experiment.id,
-                display_name=str(job.get("displayName") or name),
-                description=job.get("description"),
-                status="Starting",
-                tags=_texts(job.get("tags")),
-                properties=properties,
-                job=job,
-                outputs=outputs,
-                parent_id=parent,
-            )
+            run = self._store(name, job, status="Starting", properties=given, outputs=outputs)
             spec = run_spec(workspace, run)
             workspace.store.runs.set_spec(name, spec_to_json(spec))
         logger.info("job %s submitted (image %s)", name, spec.image)
         self._runner.submit(spec)
         return run
 
+    def _store(
+        self,
+        name: str,
+        job: Mapping[str, Any],
+        *,
+        status: str,
+        properties: Mapping[str, str],
+        outputs: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> Run:
+        """Store the run of a new job."""
+        runs = self._workspace.store.runs
+        return runs.create(
+            run_id=name,
+            experiment_id=runs.ensure_experiment(str(job.get("experimentName") or DEFAULT_EXPERIMENT)).id,
+            display_name=str(job.get("displayName") or name),
+            description=job.get("description"),
+            status=status,
+            tags=_texts(job.get("tags")),
+            properties=properties,
+            job=job,
+            outputs=outputs,
+            parent_id=job.get("parentJobName") or None,
+        )
+
     def _update(self, run: Run, job: Mapping[str, Any]) -> Run:
         if run.job is None:
             raise InvalidError(f"A run with the name '{run.id}' exists already and is not a job.")
-        different = changed(run.job, job)
+        compare = _COMPARED.get(composed_kind(run.job) or "", changed)
+        different = compare(run.job, job)
         if different:
             raise InvalidError(
                 f"A job with this name already exists ('{run.id}'). If you are trying to create a new job, use a"
@@ -165,10 +203,13 @@ class JobService:
         Raises:
             NotFoundError: if there is no such job.
         """
-        if not known_job(self._workspace, name).terminal:
+        run = known_job(self._workspace, name)
+        if not run.terminal:
             logger.info("job %s: asked to cancel", name)
             self._workspace.store.runs.advance(name, "CancelRequested")
-            if not self._runner.cancel(name):
+            if composed_kind(run.job) is not None:
+                self._composed.stop(run)
+            elif not self._runner.cancel(name):
                 # Nothing executes it: it was never handed over, or its end is being written down just now.
                 self._workspace.store.runs.finish(name, "Canceled")
         return self._workspace.store.runs.require(name)
@@ -240,6 +281,17 @@ class JobService:
                     self._runner.submit(spec_from_json(run.spec))
                 elif run.status == "CancelRequested" and not self._runner.cancel(run.id):
                     store.finish(run.id, "Canceled")
+        for run in store.unfinished_jobs():
+            if composed_kind(run.job) is not None:
+                self._composed.begin(run)
+
+    def settle(self) -> None:
+        """Return when every node and trial that can begin has begun."""
+        self._composed.settle()
+
+    def close(self) -> None:
+        """Begin no further nodes and trials."""
+        self._composed.close()
 
 
 class RunProgress:
@@ -264,16 +316,8 @@ class RunProgress:
 
     def output(self, name: str) -> None:
         """The named output is stored whole and becomes a data asset, as on AzureML."""
-        store = self._workspace.store
-        store.runs.output_stored(self._run_id, name)
-        kind = str(store.runs.require(self._run_id).outputs[name]["kind"])
-        properties = {
-            "dataUri": f"azureml://jobs/{self._run_id}/outputs/{name}",
-            "dataType": kind if kind in ("uri_file", "uri_folder", "mltable") else "uri_folder",
-            "isAnonymous": True,
-            "isArchived": False,
-        }
-        store.assets.put("data", output_asset(self._run_id, name), "1", properties)
+        self._workspace.store.runs.output_stored(self._run_id, name)
+        put_output_asset(self._workspace, self._run_id, name)
 
     def finished(self, status: Ending, error: RunError | None) -> None:
         """The run ended; an output that cannot be registered fails a completed job."""
@@ -309,11 +353,6 @@ def _texts(values: Mapping[str, Any] | None) -> dict[str, str]:
 
 def _deleted(compute: str) -> str:
     return f"The compute target '{compute}' was deleted while the job was on it."
-
-
-def output_asset(run_id: str, name: str) -> str:
-    """Return the name of the data asset that AzureML makes of a named output."""
-    return f"azureml_{run_id}_output_data_{name}"
 
 
 RUN, OUTPUT = "azureml.outputOfRun", "azureml.outputName"

@@ -50,6 +50,53 @@ JOB_SHAPE = Fields(
     }
 )
 
+PIPELINE_SHAPE = Fields(
+    {
+        **JOB_CHANGES.fields,
+        "jobType": TEXT,
+        "computeId": TEXT,
+        "experimentName": TEXT,
+        "parentJobName": TEXT,
+        "properties": WORDS,
+        "inputs": MapOf(INPUT),
+        "outputs": MapOf(OUTPUT),
+        "services": OBJECT,
+        "identity": Fields({"identityType": TEXT, "clientId": TEXT}),
+        "jobs": MapOf(OBJECT),
+        "settings": OBJECT,
+    }
+)
+"""The fields of ``PipelineJob``; those of nodes are read by `aml_emulator.domain.jobs.pipelines`."""
+
+SWEEP_SHAPE = Fields(
+    {
+        **PIPELINE_SHAPE.fields,
+        "objective": Fields({"goal": TEXT, "primaryMetric": TEXT}),
+        "searchSpace": OBJECT,
+        "samplingAlgorithm": Fields({"samplingAlgorithmType": TEXT, "rule": TEXT, "seed": WHOLE}),
+        "limits": Fields(
+            {"maxTotalTrials": WHOLE, "maxConcurrentTrials": WHOLE, "timeout": TEXT, "trialTimeout": TEXT}
+        ),
+        "earlyTermination": OBJECT,
+        "queueSettings": JOB_SHAPE.fields["queueSettings"],
+        "resources": JOB_SHAPE.fields["resources"],
+        "trial": Fields(
+            {
+                name: JOB_SHAPE.fields[name]
+                for name in (
+                    "codeId",
+                    "command",
+                    "distribution",
+                    "environmentId",
+                    "environmentVariables",
+                    "resources",
+                )
+            }
+        ),
+    }
+)
+"""The fields of ``SweepJob``."""
+
 _COUNT = Whole(low=0, high=1_000_000)
 _DATASET = Fields({"id": WORD, "name": WORD, "version": WORD})
 _PATH = Fields({"datastoreName": TEXT, "relativePath": TEXT})

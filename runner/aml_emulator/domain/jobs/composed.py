@@ -1,0 +1,155 @@
+"""Jobs that consist of other runs: pipelines of nodes, sweeps of trials.
+
+One thread advances them, when they are submitted and when one of their runs ends; it starts with the first of them.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, Protocol
+
+from aml_emulator.domain.workspace import Workspace
+from aml_emulator.store import Run
+
+logger = logging.getLogger(__name__)
+
+SubmitChild = Callable[[str, Mapping[str, Any], Mapping[str, str]], Run]
+"""Submits the job of a child: of its name, its properties as a job, and those of its run. One that is there already is returned."""
+
+PIPELINE: Final = "pipeline"
+SWEEP: Final = "sweep"
+_KINDS: Final = (PIPELINE, SWEEP)
+
+
+def composed_kind(job: Mapping[str, Any] | None) -> str | None:
+    """Return the kind of a composed job by its properties; None for another job."""
+    kind = str((job or {}).get("jobType") or "").lower()
+    return kind if kind in _KINDS else None
+
+
+NODE_ID: Final = "azureml.nodeid"
+"""The property of a node's run that names its node."""
+
+TRIAL: Final = "azureml.trial"
+"""The property of a trial's run with its number, from 0."""
+
+
+def is_child(run: Run) -> bool:
+    """Return whether a run is a child: Azure shows those by run history alone."""
+    return NODE_ID in run.properties or TRIAL in run.properties
+
+
+class Advancing(Protocol):
+    """One kind of composed jobs."""
+
+    def check(self, job: Mapping[str, Any]) -> None:
+        """Return if the job can be run; raise DomainError otherwise."""
+
+    def advance(self, run: Run) -> None:
+        """Begin the children that can, and end the job when none runs and none can."""
+
+    def fail(self, run: Run, message: str) -> None:
+        """End the job, and cancel its children."""
+
+
+class Composed:
+    """Advances the composed jobs of a workspace.
+
+    Args:
+        kinds: what advances them, by kind.
+        cancel: cancels a job.
+    """
+
+    def __init__(
+        self, workspace: Workspace, kinds: Mapping[str, Advancing], *, cancel: Callable[[str], object]
+    ) -> None:
+        self._workspace = workspace
+        self._kinds = kinds
+        self._cancel = cancel
+        self._changed: queue.Queue[str | None] = queue.Queue()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._timers: list[threading.Timer] = []
+        workspace.store.runs.on_end(self._touch)
+        workspace.store.metrics.on_log(self._touch)
+
+    def check(self, job: Mapping[str, Any]) -> None:
+        """Return if a composed job can be run, as far as is known before it is.
+
+        Raises:
+            DomainError: it cannot.
+        """
+        self._kinds[str(composed_kind(job))].check(job)
+
+    def begin(self, run: Run) -> None:
+        """Have the children of a stored job begin."""
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="composed-jobs", daemon=True)
+                self._thread.start()
+        self._changed.put(run.id)
+
+    def remind(self, run: Run, seconds: float) -> None:
+        """Have a job advanced after so many seconds."""
+        timer = threading.Timer(seconds, self._touch, args=(run.id,))
+        timer.daemon = True
+        self._timers = [one for one in self._timers if one.is_alive()] + [timer]
+        timer.start()
+
+    def stop(self, run: Run) -> None:
+        """Cancel a job: its children are cancelled, and it ends when they have."""
+        for child in self._workspace.store.runs.children(run.id):
+            if not child.terminal:
+                self._cancel(child.id)
+        self.begin(run)
+
+    def settle(self) -> None:
+        """Return when everything that can begin has begun."""
+        self._changed.join()
+
+    def close(self) -> None:
+        """Begin nothing more."""
+        for timer in self._timers:
+            timer.cancel()
+        self._changed.put(None)
+
+    def _touch(self, run_id: str) -> None:
+        """Have the job advanced that a run is, or is a child of.
+
+        Before the first composed job there is none.
+        """
+        if self._thread is not None:
+            self._changed.put(run_id)
+
+    def _work(self) -> None:
+        while (run_id := self._changed.get()) is not None:
+            try:
+                self._advance(run_id)
+            finally:
+                self._changed.task_done()
+        self._changed.task_done()
+
+    def _advance(self, run_id: str) -> None:
+        run = self._workspace.store.runs.get(run_id)
+        if run is not None and run.parent_id is not None and (run.terminal or composed_kind(run.job) is None):
+            run = self._workspace.store.runs.get(run.parent_id)
+        kind = None if run is None or run.terminal else composed_kind(run.job)
+        if run is None or kind is None:
+            return
+        try:
+            self._kinds[kind].advance(run)
+        except Exception as error:
+            logger.exception("job %s: it cannot continue", run.id)
+            self._kinds[kind].fail(run, f"The job cannot continue: {type(error).__name__}")
+
+
+def write_line(workspace: Workspace, run: Run, path: str, line: str) -> None:
+    """Write a line of a composed job's own log."""
+    moment = datetime.fromtimestamp(workspace.clock(), UTC)
+    folder = workspace.artifacts_of(run.id)
+    workspace.blobs.append(folder.container, folder.name_of(path), f"[{moment:%Y-%m-%d %H:%M:%SZ}] {line}\n".encode())
+    workspace.store.runs.add_artifact(run.id, path, log=True)

@@ -1,0 +1,1 @@
+"""Pipeline jobs: their graphs, the jobs of their nodes, and their runs."""

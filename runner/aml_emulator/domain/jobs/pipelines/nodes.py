@@ -1,0 +1,286 @@
+"""The jobs of a pipeline's nodes.
+
+Each is a component, with the inputs and outputs of its node.
+
+A component's ``componentSpec`` is its YAML (https://learn.microsoft.com/azure/machine-learning/reference-yaml-component-command,
+``…-component-pipeline``), with ids in the place of environment and code.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Final
+
+from aml_emulator.domain.errors import InvalidError, NotFoundError, NotSupportedError
+from aml_emulator.domain.jobs.pipelines.graph import PIPELINE, Node, Source, bound_input
+from aml_emulator.domain.locations import ARTIFACT_OUTPUTS, AssetId, parse_location
+from aml_emulator.domain.workspace import Workspace
+from aml_emulator.executor import Folder
+
+_MODES: Final = {
+    "mount": "ReadOnlyMount",
+    "ro_mount": "ReadOnlyMount",
+    "rw_mount": "ReadWriteMount",
+    "download": "Download",
+    "upload": "Upload",
+    "direct": "Direct",
+    "eval_mount": "EvalMount",
+    "eval_download": "EvalDownload",
+}
+_IDENTITIES: Final = {"user_identity": "UserIdentity", "managed": "Managed", "aml_token": "AMLToken"}
+_DISTRIBUTIONS: Final = {"pytorch": "PyTorch", "mpi": "Mpi", "tensorflow": "TensorFlow", "ray": "Ray"}
+_FOLDERS: Final = ("uri_folder", "mltable", "mlflow_model", "custom_model", "triton_model")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Component:
+    """A version of a component.
+
+    Attributes:
+        spec: its ``componentSpec``.
+    """
+
+    spec: Mapping[str, Any]
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether an earlier run with the same inputs may take the place of a new one."""
+        return bool(self.spec.get("is_deterministic", True))
+
+    @property
+    def inputs(self) -> Mapping[str, Mapping[str, Any]]:
+        """The declared inputs; those of groups by their names with a point."""
+        return _flat(self.spec.get("inputs") or {})
+
+    @property
+    def outputs(self) -> Mapping[str, Mapping[str, Any]]:
+        """The declared outputs."""
+        return {name: value or {} for name, value in (self.spec.get("outputs") or {}).items()}
+
+
+def _flat(inputs: Mapping[str, Any], prefix: str = "") -> dict[str, Mapping[str, Any]]:
+    found: dict[str, Mapping[str, Any]] = {}
+    for name, value in inputs.items():
+        if isinstance(value, Mapping) and value.get("type") == "group":
+            found |= _flat(value.get("values") or {}, f"{prefix}{name}.")
+        else:
+            found[prefix + name] = value or {}
+    return found
+
+
+def component_of(workspace: Workspace, node: Node) -> Component:
+    """Return the component of a node.
+
+    Raises:
+        NotFoundError: there is none of that id.
+        NotSupportedError: it is of another type than its node.
+    """
+    location = parse_location(node.component_id, what=f"The component of the node '{node.name}'")
+    version = None
+    if isinstance(location, AssetId) and location.kind in ("", "components"):
+        version = workspace.asset_version(location, "components")
+    if version is None:
+        raise NotFoundError(f"the component of the node '{node.name}': {node.component_id or 'none is named'}")
+    spec = version.properties.get("componentSpec") or {}
+    kind = str(spec.get("type") or "command").lower()
+    kind = {"commandcomponent": "command", "pipelinecomponent": "pipeline"}.get(kind, kind)
+    if kind != node.kind:
+        raise NotSupportedError(f"the node '{node.name}': its component is of type '{kind}'")
+    return Component(spec=spec)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scope:
+    """A pipeline, as its nodes see it.
+
+    Attributes:
+        name: the pipeline's, which is its run's id.
+        job: the pipeline as it was submitted.
+        outputs: the places of the outputs of nodes, as runs have them, by the nodes' names.
+    """
+
+    workspace: Workspace
+    name: str
+    job: Mapping[str, Any]
+    outputs: Mapping[str, Mapping[str, Mapping[str, Any]]]
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Its settings, in snake case."""
+        return self.job.get("settings") or {}
+
+
+def node_job(scope: Scope, node: Node, component: Component) -> dict[str, Any]:
+    """Return the properties of a node's job: a command job or a pipeline job.
+
+    Raises:
+        InvalidError: a required input has no value, or an unknown one has.
+    """
+    fields = node.fields
+    job: dict[str, Any] = {
+        "componentId": node.component_id,
+        "displayName": fields.get("display_name") or node.name,
+        "description": fields.get("description"),
+        "tags": dict(fields.get("tags") or {}),
+        "properties": dict(fields.get("properties") or {}),
+        "experimentName": scope.job.get("experimentName"),
+        "parentJobName": scope.name,
+        "inputs": _inputs(scope, node, component),
+        "outputs": _outputs(scope, node, component),
+        "computeId": _bound(scope, fields.get("computeId"))
+        or scope.settings.get("default_compute")
+        or scope.job.get("computeId"),
+    }
+    if node.kind == PIPELINE:
+        settings = {**scope.settings, **(component.spec.get("settings") or {}), **(fields.get("settings") or {})}
+        return {**job, "jobType": "Pipeline", "jobs": component.spec.get("jobs") or {}, "settings": settings}
+    return {**job, "jobType": "Command", **_command(node, component)}
+
+
+def _bound(scope: Scope, value: Any) -> Any:
+    """Return a field of a node, or the pipeline's input that it is bound to."""
+    name = bound_input(value)
+    return value if name is None else ((scope.job.get("inputs") or {}).get(name) or {}).get("value")
+
+
+def _command(node: Node, component: Component) -> dict[str, Any]:
+    """Return the fields of a command job that its component and its node give."""
+    spec, fields = component.spec, node.fields
+    resources = {**(spec.get("resources") or {}), **(fields.get("resources") or {})}
+    limits = {**(spec.get("limits") or {}), **(fields.get("limits") or {})}
+    found: dict[str, Any] = {
+        "command": spec.get("command"),
+        "codeId": _id(spec.get("code")),
+        "environmentId": _id(fields.get("environment") or spec.get("environment")),
+        "environmentVariables": {
+            **(spec.get("environment_variables") or {}),
+            **(fields.get("environment_variables") or {}),
+        },
+        "resources": {_camel(name): value for name, value in resources.items() if value is not None},
+        "distribution": _distribution(fields.get("distribution") or spec.get("distribution") or {}),
+        "limits": {"jobLimitsType": "Command", "timeout": limits.get("timeout")} if limits.get("timeout") else None,
+        "identity": _identity(fields.get("identity") or {}),
+        "queueSettings": {_camel(key): value for key, value in (fields.get("queue_settings") or {}).items()},
+    }
+    return {name: value for name, value in found.items() if value not in (None, {}, "")}
+
+
+def _id(value: Any) -> str | None:
+    """Return the id of an environment or of code, without components' prefix.
+
+    An address stays as it is.
+    """
+    text = str(value or "")
+    return text.removeprefix("azureml:") if text.startswith("azureml:/subscriptions/") else text or None
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _distribution(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    if not given:
+        return None
+    kind = str(given.get("distribution_type") or given.get("type") or "")
+    rest = {_camel(name): value for name, value in given.items() if name not in ("distribution_type", "type")}
+    return {"distributionType": _DISTRIBUTIONS.get(kind.lower(), kind), **rest}
+
+
+def _identity(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    kind = str(given.get("identity_type") or given.get("type") or "")
+    return {"identityType": _IDENTITIES.get(kind.lower(), kind)} if kind else None
+
+
+def _mode(*modes: Any) -> str | None:
+    """Return the first mode that is given, in the words of jobs."""
+    chosen = next((str(mode) for mode in modes if mode), None)
+    return None if chosen is None else _MODES.get(chosen.lower(), chosen)
+
+
+def _inputs(scope: Scope, node: Node, component: Component) -> dict[str, Any]:
+    declared = component.inputs
+    unknown = sorted(node.inputs.keys() - declared.keys())
+    if unknown:
+        raise InvalidError(f"The node '{node.name}': its component has no input {', '.join(unknown)}.")
+    found: dict[str, Any] = {}
+    for name, declaration in declared.items():
+        source = node.inputs.get(name)
+        value = None if source is None else _value(scope, source, declaration)
+        if value is None and declaration.get("default") is not None:
+            value = {"jobInputType": "literal", "value": str(declaration["default"])}
+        if value is not None:
+            found[name] = value
+        elif not declaration.get("optional"):
+            raise InvalidError(f"The node '{node.name}': its required input '{name}' has no value.")
+    return found
+
+
+def _value(scope: Scope, source: Source, declaration: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return an input of a node's job; None for one without a value."""
+    if source.node is not None:
+        return _output_as_input(scope, source, declaration)
+    given: Mapping[str, Any] = source.given
+    if source.name:
+        given = _snake((scope.job.get("inputs") or {}).get(source.name) or {})
+    kind = str(given.get("job_input_type") or ("literal" if "value" in given else "")).lower()
+    if kind == "literal" or not given.get("uri"):
+        return None if given.get("value") is None else {"jobInputType": "literal", "value": str(given["value"])}
+    mode = _mode(source.mode, declaration.get("mode"), given.get("mode"))
+    return {"jobInputType": kind, "uri": given["uri"], **({"mode": mode} if mode else {})}
+
+
+def _snake(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {"job_input_type" if name == "jobInputType" else name: value for name, value in given.items()}
+
+
+def _output_as_input(scope: Scope, source: Source, declaration: Mapping[str, Any]) -> dict[str, Any]:
+    place = scope.outputs[str(source.node)].get(source.name)
+    if place is None:
+        raise InvalidError(f"The node '{source.node}' has no output '{source.name}'.")
+    kind = str(place["kind"])
+    uri = scope.workspace.address(Folder(container=place["container"], prefix=place["prefix"]))
+    mode = _mode(source.mode, declaration.get("mode"))
+    slash = "/" if kind in _FOLDERS and not uri.endswith("/") else ""
+    return {"jobInputType": kind, "uri": uri + slash, **({"mode": mode} if mode else {})}
+
+
+def _outputs(scope: Scope, node: Node, component: Component) -> dict[str, Any]:
+    declared = component.outputs
+    unknown = sorted(node.outputs.keys() - declared.keys())
+    if unknown:
+        raise InvalidError(f"The node '{node.name}': its component has no output {', '.join(unknown)}.")
+    found: dict[str, Any] = {}
+    for name, declaration in declared.items():
+        if name in ARTIFACT_OUTPUTS:
+            # The files that the run captures: every job has this output.
+            continue
+        own = node.outputs.get(name) or {}
+        promoted = (scope.job.get("outputs") or {}).get(node.promoted.get(name, ""), None) or {}
+        output = {
+            "jobOutputType": declaration.get("type") or "uri_folder",
+            "mode": _mode(own.get("mode"), promoted.get("mode"), declaration.get("mode")),
+            "uri": own.get("uri") or promoted.get("uri"),
+            "assetName": own.get("asset_name") or promoted.get("assetName"),
+            "assetVersion": own.get("asset_version") or promoted.get("assetVersion"),
+        }
+        found[name] = {key: value for key, value in output.items() if value is not None}
+    return found
+
+
+def reuse_key(component: Component, job: Mapping[str, Any]) -> str | None:
+    """Return what makes a run replaceable by an earlier one; None if it never is.
+
+    Azure compares the component and the inputs (https://learn.microsoft.com/azure/machine-learning/how-to-debug-pipeline-reuse-issues).
+    """
+    if not component.is_deterministic:
+        return None
+    compared = ("command", "codeId", "environmentId", "environmentVariables", "distribution", "resources", "inputs")
+    essence = {name: job.get(name) for name in compared}
+    essence["outputs"] = {
+        name: {key: value.get(key) for key in ("jobOutputType", "uri")} for name, value in job["outputs"].items()
+    }
+    return sha256(json.dumps(essence, sort_keys=True, default=str).encode()).hexdigest()

@@ -1,0 +1,1 @@
+"""Sweep jobs: their search space, their trials, and when trials end early."""

@@ -1,0 +1,264 @@
+"""The runs of sweep jobs: their trials, and the best of them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from aml_emulator.domain.clusters import seconds_of
+from aml_emulator.domain.environments import image_of_environment
+from aml_emulator.domain.errors import DomainError, InvalidError
+from aml_emulator.domain.jobs.check import check_job
+from aml_emulator.domain.jobs.composed import TRIAL, SubmitChild, write_line
+from aml_emulator.domain.jobs.compute import check_compute
+from aml_emulator.domain.jobs.sweeps.search import Search, Value, read_search
+from aml_emulator.domain.jobs.sweeps.termination import read_policy
+from aml_emulator.domain.workspace import Workspace
+from aml_emulator.store import Run
+
+logger = logging.getLogger(__name__)
+
+SWEEP_LOG: Final = "azureml-logs/hyperdrive.txt"
+HYPERPARAMETERS: Final = "hyperparameters"
+BEST: Final = "best_child_run_id"
+"""The property of a sweep's run that azure-ai-ml reads (``SWEEP_JOB_BEST_CHILD_RUN_ID_PROPERTY_NAME``)."""
+
+FAILED_TRIALS: Final = "Marking the experiment as failed because initial child jobs have failed due to user error"
+"""The service's own words."""
+
+_FIRST: Final = 3
+"""So many first trials that fail end a sweep."""
+
+_MOST: Final = 1000
+"""https://learn.microsoft.com/azure/machine-learning/how-to-tune-hyperparameters: max_total_trials is from 1 to 1000."""
+
+_EXPRESSION: Final = re.compile(r"\$\{\{\s*search_space\.([A-Za-z_]\w*)\s*\}\}")
+
+Remind = Callable[[Run, float], None]
+
+
+class SweepRuns:
+    """Runs the trials of sweep jobs; an `aml_emulator.domain.jobs.composed.Advancing`.
+
+    Args:
+        submit: submits the job of a trial.
+        cancel: cancels a job.
+        remind: has a job advanced after so many seconds.
+    """
+
+    def __init__(
+        self, workspace: Workspace, *, submit: SubmitChild, cancel: Callable[[str], object], remind: Remind
+    ) -> None:
+        self._workspace = workspace
+        self._submit = submit
+        self._cancel = cancel
+        self._remind = remind
+
+    def check(self, job: Mapping[str, Any]) -> None:
+        """See `Advancing`."""
+        objective = job.get("objective") or {}
+        if str(objective.get("goal") or "").lower() not in ("minimize", "maximize"):
+            raise InvalidError("objective.goal is Minimize or Maximize.")
+        if not objective.get("primaryMetric"):
+            raise InvalidError("objective.primaryMetric names no metric.")
+        most_trials(job)
+        most_at_once(job)
+        read_policy(job)
+        for name in ("timeout", "trialTimeout"):
+            text = (job.get("limits") or {}).get(name)
+            if text is not None and seconds_of(str(text)) is None:
+                raise InvalidError(f"limits.{name} is not a duration of days, hours, minutes and seconds: '{text}'")
+        trial = trial_job(job, read_search(job, seed="").values(0), parent="", number=0)
+        check_job({name: value for name, value in trial.items() if name != "parentJobName"})
+        check_compute(self._workspace, trial)
+        image_of_environment(self._workspace, str(trial["environmentId"]))
+
+    def advance(self, run: Run) -> None:
+        """See `Advancing`."""
+        job, runs = run.job or {}, self._workspace.store.runs
+        trials = {int(child.properties[TRIAL]): child for child in runs.children(run.id) if TRIAL in child.properties}
+        search = read_search(job, seed=run.id)
+        total = min(most_trials(job), search.count or _MOST)
+        stopping = run.status == "CancelRequested" or self._is_late(run)
+        failing = _all_failed(trials, total)
+        if not (stopping or failing):
+            self._terminate(run, trials)
+            if not self._begin_trials(run, search, trials, total):
+                return
+        active = [child for child in trials.values() if not child.terminal]
+        if active:
+            if stopping or failing:
+                for child in active:
+                    self._cancel(child.id)
+            return
+        if len(trials) >= total or stopping or failing:
+            self._conclude(run, trials, failing=failing)
+
+    def fail(self, run: Run, message: str) -> None:
+        """See `Advancing`."""
+        self._end(run, "Failed", message)
+
+    def _is_late(self, run: Run) -> bool:
+        seconds = seconds_of(str(((run.job or {}).get("limits") or {}).get("timeout") or ""))
+        return seconds is not None and self._workspace.clock() - run.created >= seconds
+
+    def _begin_trials(self, run: Run, search: Search, trials: dict[int, Run], total: int) -> bool:
+        """Begin as many trials as may run; return whether the sweep continues."""
+        job = run.job or {}
+        active = sum(1 for child in trials.values() if not child.terminal)
+        for number in range(total):
+            if active >= most_at_once(job):
+                break
+            if number in trials:
+                continue
+            values = search.values(number)
+            trial = {**trial_job(job, values, parent=run.id, number=number), "experimentName": run.experiment}
+            written = json.dumps(values)
+            properties = {TRIAL: str(number), "azureml.runsource": "azureml.scriptrun", HYPERPARAMETERS: written}
+            if (
+                not trials
+                and (seconds := seconds_of(str((job.get("limits") or {}).get("timeout") or ""))) is not None
+            ):
+                self._remind(run, seconds)
+            self._workspace.store.runs.advance(run.id, "Running")
+            self._log(run, f"Trying to sample '1' jobs from the hyperparameter space: {written}")
+            try:
+                trials[number] = self._submit(f"{run.id}_{number}", trial, properties)
+            except DomainError as error:
+                self._end(run, "Failed", f"The trial {number} cannot begin: {error.message}")
+                return False
+            active += 1
+        return True
+
+    def _terminate(self, run: Run, trials: Mapping[int, Run]) -> None:
+        """Cancel the trials that the policy ends."""
+        job = run.job or {}
+        policy = read_policy(job)
+        if policy is None:
+            return
+        metric, maximize = _objective(job)
+        histories = {child.id: self._values(child, metric) for child in trials.values()}
+        active = [child.id for child in trials.values() if child.status in ("Running", "Preparing")]
+        for name in policy.ended(histories, active, maximize=maximize):
+            self._log(run, f"The early termination policy ends {name}")
+            self._cancel(name)
+
+    def _values(self, run: Run, metric: str) -> list[float]:
+        found, after = [], 0
+        while True:
+            page, end = self._workspace.store.metrics.history(run.id, metric, limit=1000, after=after)
+            found += [one.value for one in page if not math.isnan(one.value)]
+            if end is None:
+                return found
+            after = end
+
+    def _conclude(self, run: Run, trials: Mapping[int, Run], *, failing: bool) -> None:
+        metric, maximize = _objective(run.job or {})
+        scores = [
+            (max(values) if maximize else min(values), child.id)
+            for _, child in sorted(trials.items())
+            if child.status == "Completed" and (values := self._values(child, metric))
+        ]
+        if scores:
+            score, best = max(scores, key=lambda one: one[0]) if maximize else min(scores, key=lambda one: one[0])
+            self._workspace.store.runs.tag(run.id, {}, properties={BEST: best, "score": repr(score)})
+            self._workspace.store.runs.set_outputs(run.id, self._workspace.store.runs.require(best).outputs)
+        if run.status == "CancelRequested":
+            self._end(run, "Canceled")
+        elif failing:
+            self._end(run, "Failed", FAILED_TRIALS)
+        else:
+            self._end(run, "Completed")
+
+    def _end(self, run: Run, status: str, message: str | None = None) -> None:
+        for child in self._workspace.store.runs.children(run.id):
+            if not child.terminal:
+                self._cancel(child.id)
+        self._log(run, f"The sweep has ended: {status}")
+        code = None if message is None else "UserError"
+        self._workspace.store.runs.finish(run.id, status, code=code, message=message)
+        logger.info("sweep %s: %s", run.id, status)
+
+    def _log(self, run: Run, line: str) -> None:
+        write_line(self._workspace, run, SWEEP_LOG, line)
+
+
+def trial_job(job: Mapping[str, Any], values: Mapping[str, Value], *, parent: str, number: int) -> dict[str, Any]:
+    """Return the properties of a trial's command job.
+
+    Raises:
+        InvalidError: the command names a parameter that the search space does not have.
+    """
+    trial = job.get("trial") or {}
+
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in values:
+            raise InvalidError(f"The command refers to {match[0]}, and the search space has no '{match[1]}'.")
+        return str(values[match[1]])
+
+    limits = job.get("limits") or {}
+    found = {
+        "jobType": "Command",
+        "command": _EXPRESSION.sub(value, str(trial.get("command") or "")),
+        "codeId": trial.get("codeId"),
+        "environmentId": trial.get("environmentId"),
+        "environmentVariables": trial.get("environmentVariables"),
+        "distribution": trial.get("distribution"),
+        "resources": trial.get("resources") or job.get("resources"),
+        "queueSettings": job.get("queueSettings"),
+        "identity": job.get("identity"),
+        "computeId": job.get("computeId"),
+        "experimentName": job.get("experimentName"),
+        "displayName": f"{job.get('displayName') or parent}_{number}",
+        "parentJobName": parent,
+        "inputs": job.get("inputs"),
+        "outputs": {
+            name: {key: value for key, value in (output or {}).items() if key not in ("assetName", "assetVersion")}
+            for name, output in (job.get("outputs") or {}).items()
+        },
+        "limits": {"jobLimitsType": "Command", "timeout": limits["trialTimeout"]}
+        if limits.get("trialTimeout")
+        else None,
+    }
+    return {name: value for name, value in found.items() if value not in (None, {}, "")}
+
+
+def most_trials(job: Mapping[str, Any]) -> int:
+    """Return how many trials a sweep may have."""
+    return _limit(job, "maxTotalTrials", _MOST)
+
+
+def most_at_once(job: Mapping[str, Any]) -> int:
+    """Return how many trials a sweep may have at once."""
+    return _limit(job, "maxConcurrentTrials", most_trials(job))
+
+
+def _limit(job: Mapping[str, Any], name: str, default: int) -> int:
+    value = (job.get("limits") or {}).get(name)
+    if value is None:
+        return default
+    if not 1 <= int(value) <= _MOST:
+        raise InvalidError(f"limits.{name} is a number from 1 to {_MOST}, not {value}.")
+    return int(value)
+
+
+def _objective(job: Mapping[str, Any]) -> tuple[str, bool]:
+    """Return the primary metric, and whether it is maximized."""
+    objective = job.get("objective") or {}
+    return str(objective.get("primaryMetric")), str(objective.get("goal")).lower() == "maximize"
+
+
+def _all_failed(trials: Mapping[int, Run], total: int) -> bool:
+    """Return whether the first trials have failed, and none has completed."""
+    statuses = [child.status for child in trials.values()]
+    return statuses.count("Failed") >= min(_FIRST, total) and "Completed" not in statuses
+
+
+def changed_sweep(known: Mapping[str, Any], sent: Mapping[str, Any]) -> list[str]:
+    """Return the fields that differ in another submission of a sweep."""
+    compared = ("trial", "searchSpace", "samplingAlgorithm", "objective", "inputs", "limits")
+    return [name for name in compared if (known.get(name) or {}) != (sent.get(name) or {})]

@@ -1,0 +1,372 @@
+"""Pipeline jobs from their submission to their end; the executor of their nodes is played."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from aml_emulator.domain.jobs.pipelines.nodes import _id
+from aml_emulator.domain.jobs.pipelines.runs import FAILED_STEPS, node_run_id
+from tests.unit.emulator.memory_service import StoredBlobs
+from tests.unit.emulator.parts import IDENTITY, WS, Service
+
+NODE = {"type": "command", "_source": "YAML.JOB"}
+
+
+class Pipelines(Service):
+    """A service whose nodes are ended by hand."""
+
+    def component(self, name: str, **spec: Any) -> str:
+        """Register a component, and return its id."""
+        spec = {
+            "type": "command",
+            "command": "python step.py",
+            "environment": f"azureml:{self.environment()}",
+            "inputs": {},
+            "outputs": {},
+            **spec,
+        }
+        answer = self.call(
+            "PUT", f"{WS}/components/{name}/versions/1", {"properties": {"componentSpec": {"name": name, **spec}}}
+        )
+        assert answer.status == 201, answer.json
+        return f"{WS}/components/{name}/versions/1"
+
+    def put(self, name: str, **properties: Any) -> Any:
+        """Submit a pipeline, and return the answer."""
+        body = {"jobType": "Pipeline", "experimentName": "graphs", **properties}
+        answer = self.call("PUT", f"{WS}/jobs/{name}", {"properties": body})
+        self.jobs.settle()
+        return answer
+
+    def begun(self) -> list[str]:
+        """Return the nodes that the executor was given, in their order."""
+        return [spec.display_name for spec in self.runner.submitted]
+
+    def end(self, pipeline: str, node: str, status: str = "Completed") -> None:
+        """End the run of a node, with its outputs stored."""
+        run = self.store.runs.require(node_run_id(pipeline, node))
+        for output in run.outputs:
+            self.store.runs.output_stored(run.id, output)
+        self.store.runs.finish(run.id, status)
+        self.jobs.settle()
+
+    def status(self, name: str) -> str:
+        """Return a pipeline's status, as it is shown."""
+        return str(self.call("GET", f"{WS}/jobs/{name}").json["properties"]["status"])
+
+    def statuses(self, pipeline: str) -> dict[str, str]:
+        """Return the status of each node that has begun."""
+        return {run.properties["azureml.nodeid"]: run.status for run in self.store.runs.children(pipeline)}
+
+    def input_of(self, pipeline: str, node: str, name: str) -> Any:
+        """Return an input of a node's job."""
+        run = self.store.runs.require(node_run_id(pipeline, node))
+        assert run.job is not None
+        return run.job["inputs"].get(name)
+
+
+@pytest.fixture
+def pipelines() -> Iterator[Pipelines]:
+    service = Pipelines(blobs=StoredBlobs())
+    yield service
+    service.jobs.close()
+    service.close()
+
+
+def literal(value: str, **more: str) -> dict[str, str]:
+    """Return a binding or a value, as azure-ai-ml sends it."""
+    return {"value": value, "job_input_type": "literal", **more}
+
+
+def chain(pipelines: Pipelines) -> dict[str, Any]:
+    """Return prep → train → evaluate, and a node beside them."""
+    folder = {"type": "uri_folder"}
+    prep = pipelines.component(
+        "prep", inputs={"data": folder, "rate": {"type": "number", "default": "0.5"}}, outputs={"clean": folder}
+    )
+    train = pipelines.component(
+        "train", inputs={"clean": {**folder, "mode": "download"}}, outputs={"model": {"type": "mlflow_model"}}
+    )
+    look = pipelines.component("look", inputs={"model": {"type": "mlflow_model"}})
+    alone = pipelines.component("alone", command="python alone.py")
+    return {
+        "inputs": {
+            "data": {"jobInputType": "uri_folder", "uri": "azureml://datastores/workspaceblobstore/paths/raw/"},
+            "speed": {"jobInputType": "literal", "value": "7"},
+        },
+        "outputs": {"best": {"jobOutputType": "mlflow_model", "assetName": "wine"}},
+        "settings": {"default_compute": f"{WS}/computes/local-cluster", "_source": "YAML.JOB"},
+        "jobs": {
+            "look": {
+                **NODE,
+                "componentId": look,
+                "inputs": {"model": literal("${{parent.jobs.train.outputs.model}}", mode="ReadWriteMount")},
+            },
+            "train": {
+                **NODE,
+                "componentId": train,
+                "inputs": {"clean": literal("${{parent.jobs.prep.outputs.clean}}")},
+                "outputs": {"model": {"type": "literal", "value": "${{parent.outputs.best}}"}},
+            },
+            "prep": {
+                **NODE,
+                "componentId": prep,
+                "inputs": {"data": literal("${{parent.inputs.data}}"), "rate": literal("${{parent.inputs.speed}}")},
+            },
+            "alone": {**NODE, "componentId": alone},
+        },
+    }
+
+
+def test_nodes_begin_when_those_that_they_need_have_completed(pipelines: Pipelines) -> None:
+    assert pipelines.put("p", **chain(pipelines)).status == 201
+    assert sorted(pipelines.begun()) == ["alone", "prep"]
+    assert pipelines.status("p") == "Running"
+    assert pipelines.input_of("p", "prep", "data") == {
+        "jobInputType": "uri_folder",
+        "uri": "azureml://datastores/workspaceblobstore/paths/raw/",
+    }
+    assert pipelines.input_of("p", "prep", "rate") == {"jobInputType": "literal", "value": "7"}
+    pipelines.end("p", "alone")
+    pipelines.end("p", "prep")
+    assert pipelines.begun()[-1] == "train"
+    clean = pipelines.input_of("p", "train", "clean")
+    prep = pipelines.store.runs.require(node_run_id("p", "prep"))
+    assert clean["uri"].endswith(f"/datastores/workspaceblobstore/paths/{prep.outputs['clean']['prefix']}/")
+    assert clean["mode"] == "Download"
+    pipelines.end("p", "train")
+    assert pipelines.input_of("p", "look", "model")["mode"] == "ReadWriteMount"
+    assert pipelines.status("p") == "Running"
+    pipelines.end("p", "look")
+    shown = pipelines.call("GET", f"{WS}/jobs/p").json["properties"]
+    assert (shown["status"], shown["jobType"]) == ("Completed", "Pipeline")
+    train = pipelines.store.runs.require(node_run_id("p", "train"))
+    assert pipelines.store.runs.require("p").outputs["best"] == train.outputs["model"]
+    assert pipelines.store.assets.version("data", "azureml_p_output_data_best", "1") is not None
+
+
+def test_nodes_are_shown_by_run_history_alone(pipelines: Pipelines) -> None:
+    pipelines.put("p", **chain(pipelines))
+    prep = node_run_id("p", "prep")
+    assert pipelines.call("GET", f"{WS}/jobs/{prep}").json["properties"] is None
+    assert [job["name"] for job in pipelines.call("GET", f"{WS}/jobs").json["value"]] == ["p"]
+    assert [job["name"] for job in pipelines.call("GET", f"{WS}/jobs?jobType=Pipeline").json["value"]] == ["p"]
+    assert pipelines.call("GET", f"{WS}/jobs?jobType=Command").json["value"] == []
+
+
+@pytest.mark.parametrize("status", ["Failed", "Canceled"])
+def test_nodes_that_need_a_lost_one_never_begin_and_others_continue(pipelines: Pipelines, status: str) -> None:
+    pipelines.put("p", **chain(pipelines))
+    pipelines.end("p", "prep", status)
+    assert pipelines.status("p") == "Running"
+    pipelines.end("p", "alone")
+    shown = pipelines.call("GET", f"{WS}/jobs/p").json["properties"]
+    assert shown["status"] == "Failed"
+    assert shown["properties"]["errorMessage"] == FAILED_STEPS
+    assert pipelines.statuses("p") == {"prep": status, "alone": "Completed"}
+
+
+def test_the_first_failure_ends_a_pipeline_that_says_so(pipelines: Pipelines) -> None:
+    graph = chain(pipelines)
+    graph["settings"]["continue_on_step_failure"] = False
+    pipelines.put("p", **graph)
+    pipelines.end("p", "prep", "Failed")
+    alone = node_run_id("p", "alone")
+    assert pipelines.store.runs.require(alone).status == "CancelRequested"
+    assert pipelines.status("p") == "Running"
+    pipelines.end("p", "alone", "Canceled")
+    assert pipelines.status("p") == "Failed"
+
+
+def test_a_cancelled_pipeline_ends_when_its_nodes_have(pipelines: Pipelines) -> None:
+    pipelines.put("p", **chain(pipelines))
+    assert pipelines.call("POST", f"{WS}/jobs/p/cancel").status == 202
+    pipelines.jobs.settle()
+    assert pipelines.status("p") == "CancelRequested"
+    assert set(pipelines.statuses("p").values()) == {"CancelRequested"}
+    pipelines.end("p", "prep", "Canceled")
+    pipelines.end("p", "alone", "Completed")
+    assert pipelines.status("p") == "Canceled"
+    assert sorted(pipelines.begun()) == ["alone", "prep"]
+
+
+def test_a_deterministic_node_is_run_once(pipelines: Pipelines) -> None:
+    graph = chain(pipelines)
+    pipelines.put("first", **graph)
+    for node in ("alone", "prep", "train", "look"):
+        pipelines.end("first", node)
+    before = len(pipelines.begun())
+    pipelines.put("again", **graph)
+    assert pipelines.status("again") == "Completed"
+    assert len(pipelines.begun()) == before
+    reused = pipelines.store.runs.require(node_run_id("again", "train"))
+    assert reused.properties["azureml.isreused"] == "true"
+    assert reused.properties["azureml.reusedrunid"] == node_run_id("first", "train")
+    assert reused.outputs == pipelines.store.runs.require(node_run_id("first", "train")).outputs
+
+    graph["inputs"]["speed"]["value"] = "8"
+    pipelines.put("changed", **graph)
+    assert pipelines.statuses("changed") == {"alone": "Completed", "prep": "Starting"}
+
+    graph["settings"]["force_rerun"] = True
+    pipelines.put("forced", **graph)
+    assert pipelines.statuses("forced") == {"alone": "Starting", "prep": "Starting"}
+
+
+def test_a_node_that_is_not_deterministic_is_run_again(pipelines: Pipelines) -> None:
+    compute = {"default_compute": "local-cluster"}
+    jobs = {"a": {**NODE, "componentId": pipelines.component("dice", is_deterministic=False)}}
+    pipelines.put("first", jobs=jobs, settings=compute)
+    pipelines.end("first", "a")
+    pipelines.put("again", jobs=jobs, settings=compute)
+    assert pipelines.statuses("again") == {"a": "Starting"}
+
+
+def test_a_pipeline_within_another(pipelines: Pipelines) -> None:
+    folder = {"type": "uri_folder"}
+    step = pipelines.component("step", inputs={"x": folder}, outputs={"y": folder})
+    inner = pipelines.component(
+        "inner",
+        type="pipeline",
+        inputs={"x": folder},
+        outputs={"y": folder},
+        jobs={
+            "one": {
+                **NODE,
+                "componentId": step,
+                "inputs": {"x": literal("${{parent.inputs.x}}")},
+                "outputs": {"y": {"type": "literal", "value": "${{parent.outputs.y}}"}},
+            }
+        },
+    )
+    data = {"jobInputType": "uri_folder", "uri": "azureml://datastores/workspaceblobstore/paths/raw/"}
+    outer = {
+        "within": {"type": "pipeline", "componentId": inner, "inputs": {"x": literal("${{parent.inputs.x}}")}},
+        "after": {
+            **NODE,
+            "componentId": step,
+            "inputs": {"x": literal("${{parent.jobs.within.outputs.y}}")},
+        },
+    }
+    answer = pipelines.put("p", jobs=outer, inputs={"x": data}, settings={"default_compute": "local-cluster"})
+    assert answer.status == 201, answer.json
+    within = node_run_id("p", "within")
+    assert pipelines.begun() == ["one"]
+    pipelines.end(within, "one")
+    assert pipelines.store.runs.require(within).status == "Completed"
+    assert pipelines.begun() == ["one", "after"]
+    pipelines.end("p", "after")
+    assert pipelines.status("p") == "Completed"
+
+
+def test_what_a_node_captured_is_an_output_and_a_compute_may_be_an_input(pipelines: Pipelines) -> None:
+    folder = {"type": "uri_folder"}
+    first = pipelines.component("first", outputs={"artifacts": folder})
+    second = pipelines.component("second", inputs={"x": folder})
+    jobs = {
+        "one": {**NODE, "componentId": first, "computeId": "${{parent.inputs.place}}"},
+        "two": {
+            **NODE,
+            "componentId": second,
+            "computeId": "local-cluster",
+            "inputs": {"x": literal("${{parent.jobs.one.outputs.artifacts}}")},
+        },
+    }
+    inputs = {"place": {"jobInputType": "literal", "value": "local-cluster"}}
+    answer = pipelines.put("p", jobs=jobs, inputs=inputs)
+    assert answer.status == 201, answer.json
+    one = node_run_id("p", "one")
+    assert (pipelines.store.runs.require(one).job or {})["computeId"] == "local-cluster"
+    pipelines.end("p", "one")
+    assert pipelines.input_of("p", "two", "x")["uri"].endswith(
+        f"/datastores/workspaceartifactstore/paths/ExperimentRun/dcid.{one}/"
+    )
+    inputs["place"]["value"] = "elsewhere"
+    refused = pipelines.put("q", jobs=jobs, inputs=inputs)
+    assert "Unknown compute target 'elsewhere'" in refused.json["error"]["message"]
+
+
+def test_environments_of_registries_keep_their_address() -> None:
+    address = "azureml://registries/azureml/environments/sklearn-1.5/labels/latest"
+    assert _id(address) == address
+    assert _id(f"azureml:{WS}/environments/e/versions/1") == f"{WS}/environments/e/versions/1"
+    assert (_id("azureml:e:1"), _id(None)) == ("azureml:e:1", None)
+
+
+def test_a_restart_begins_no_node_twice(pipelines: Pipelines) -> None:
+    pipelines.put("p", **chain(pipelines))
+    pipelines.store.runs.finish(node_run_id("p", "prep"), "Completed")
+    pipelines.jobs.resume()
+    pipelines.jobs.settle()
+    assert sorted(pipelines.statuses("p")) == ["alone", "prep", "train"]
+    pipelines.jobs.resume()
+    pipelines.jobs.settle()
+    assert sorted(pipelines.statuses("p")) == ["alone", "prep", "train"]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"jobs": {}}, "has no nodes"),
+        ({"jobs": {"a-b": NODE}}, "'a-b' consists of letters"),
+        ({"jobs": {"a": {"type": "spark"}}}, "the node 'a' of type 'spark'"),
+        ({"jobs": {"a": {**NODE, "surprise": 1}}}, "the field 'surprise' of the node 'a'"),
+        ({"jobs": {"a": {**NODE, "componentId": "azureml:gone:1"}}}, "the component of the node 'a'"),
+        ({"jobs": {"a": {**NODE, "inputs": {"x": literal("${{parent.jobs.b.outputs.y}}")}}}}, "there is no node 'b'"),
+        ({"jobs": {"a": {**NODE, "inputs": {"x": literal("${{parent.inputs.y}}")}}}}, "has no input 'y'"),
+        ({"jobs": {"a": {**NODE, "inputs": {"x": literal("${{inputs.y}}")}}}}, "neither an input of the pipeline"),
+        ({"jobs": {"a": {**NODE, "outputs": {"x": literal("${{parent.outputs.y}}")}}}}, "has no output 'y'"),
+        (
+            {
+                "jobs": {
+                    "a": {**NODE, "inputs": {"x": literal("${{parent.jobs.b.outputs.y}}")}},
+                    "b": {**NODE, "inputs": {"x": literal("${{parent.jobs.a.outputs.y}}")}},
+                }
+            },
+            "wait for each other",
+        ),
+    ],
+)
+def test_what_is_no_graph_is_refused(pipelines: Pipelines, change: dict[str, Any], says: str) -> None:
+    answer = pipelines.put("p", **change)
+    assert answer.status in (400, 404, 501), answer.json
+    assert says in answer.json["error"]["message"], answer.json
+    assert pipelines.store.runs.get("p") is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "node", "says"),
+    [
+        ({"inputs": {"x": {"type": "number"}}}, {}, "its required input 'x' has no value"),
+        ({}, {"inputs": {"z": literal("1")}}, "its component has no input z"),
+        ({}, {"outputs": {"z": {"mode": "rw_mount"}}}, "its component has no output z"),
+        ({"type": "parallel"}, {}, "its component is of type 'parallel'"),
+        ({"environment": f"azureml:{WS}/environments/gone/versions/1"}, {}, "gone"),
+        ({}, {"computeId": "elsewhere"}, "Unknown compute target 'elsewhere'"),
+        ({"command": "echo ${{inputs.y}}"}, {}, "the job has no input of that name"),
+    ],
+)
+def test_what_no_node_can_run_is_refused_with_its_name(
+    pipelines: Pipelines, spec: dict[str, Any], node: dict[str, Any], says: str
+) -> None:
+    component = pipelines.component("c", **spec)
+    answer = pipelines.put("p", jobs={"a": {**NODE, "componentId": component, **node}})
+    assert answer.status in (400, 404, 501), answer.json
+    assert says in answer.json["error"]["message"], answer.json
+    assert pipelines.store.runs.get("p") is None
+    assert IDENTITY.compute == "local-cluster"
+
+
+def test_a_component_is_kept_and_its_content_does_not_change(pipelines: Pipelines) -> None:
+    pipelines.component("c", command="one")
+    changed = {"properties": {"componentSpec": {"name": "c", "type": "command", "command": "two"}}}
+    assert pipelines.call("PUT", f"{WS}/components/c/versions/1", changed).status == 409
+    shown = pipelines.call("GET", f"{WS}/components/c/versions/1").json
+    assert shown["properties"]["componentSpec"]["command"] == "one"
+    assert shown["type"] == "Microsoft.MachineLearningServices/workspaces/components/versions"
+    assert [item["name"] for item in pipelines.call("GET", f"{WS}/components").json["value"]] == ["c"]
+    missing = pipelines.call("GET", f"{WS}/components/none")
+    assert (missing.status, missing.json["error"]["message"]) == (404, "Not found component none.")

@@ -1,0 +1,257 @@
+"""Sweep jobs from their submission to their end; the executor of their trials is played."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aml_emulator.domain.jobs.sweeps.runs import FAILED_TRIALS
+from aml_emulator.domain.jobs.sweeps.search import read_search
+from aml_emulator.domain.jobs.sweeps.termination import Policy
+from aml_emulator.store import Metric
+from tests.unit.emulator.memory_service import StoredBlobs
+from tests.unit.emulator.parts import WS, Service
+
+
+class Sweeps(Service):
+    """A service whose trials are ended by hand."""
+
+    def put(self, name: str, **properties: Any) -> Any:
+        """Submit a sweep, and return the answer."""
+        body = {
+            "jobType": "Sweep",
+            "experimentName": "search",
+            "trial": {
+                "command": "python train.py --lr ${{search_space.lr}} --k ${{ search_space.k }}",
+                "environmentId": self.environment(),
+            },
+            "searchSpace": {"lr": ["uniform", [0.1, 0.2]], "k": ["choice", [["a", "b"]]]},
+            "samplingAlgorithm": {"samplingAlgorithmType": "Random"},
+            "objective": {"goal": "Maximize", "primaryMetric": "accuracy"},
+            "limits": {"jobLimitsType": "Sweep", "maxTotalTrials": 4, "maxConcurrentTrials": 2},
+            **properties,
+        }
+        answer = self.call("PUT", f"{WS}/jobs/{name}", {"properties": body})
+        self.jobs.settle()
+        return answer
+
+    def begun(self) -> list[str]:
+        """Return the trials that the executor was given."""
+        return [spec.run_id for spec in self.runner.submitted]
+
+    def log(self, trial: str, *values: float, name: str = "accuracy") -> None:
+        """Have a trial log values."""
+        self.store.runs.advance(trial, "Running")
+        for value in values:
+            self.store.metrics.log(trial, [Metric(key=name, value=value, timestamp=1, step=0)])
+        self.jobs.settle()
+
+    def end(self, trial: str, status: str = "Completed") -> None:
+        """End a trial."""
+        self.store.runs.finish(trial, status)
+        self.jobs.settle()
+
+    def shown(self, name: str) -> Any:
+        """Return a sweep as it is shown."""
+        return self.call("GET", f"{WS}/jobs/{name}").json["properties"]
+
+
+@pytest.fixture
+def sweeps() -> Iterator[Sweeps]:
+    service = Sweeps(blobs=StoredBlobs())
+    yield service
+    service.jobs.close()
+    service.close()
+
+
+def test_trials_begin_as_others_end_and_the_best_is_recorded(sweeps: Sweeps) -> None:
+    answer = sweeps.put("s")
+    assert answer.status == 201, answer.json
+    assert sweeps.begun() == ["s_0", "s_1"]
+    sweeps.log("s_0", 0.5, 0.9, 0.7)
+    sweeps.end("s_0")
+    assert sweeps.begun() == ["s_0", "s_1", "s_2"]
+    sweeps.log("s_1", 0.95)
+    sweeps.end("s_1", "Failed")
+    sweeps.log("s_2", math.nan, 0.8)
+    sweeps.end("s_2")
+    assert sweeps.shown("s")["status"] == "Running"
+    sweeps.end("s_3")
+    shown = sweeps.shown("s")
+    assert (shown["status"], shown["jobType"]) == ("Completed", "Sweep")
+    assert (shown["properties"]["best_child_run_id"], shown["properties"]["score"]) == ("s_0", "0.9")
+
+
+def test_a_trial_has_its_values_in_its_command(sweeps: Sweeps) -> None:
+    sweeps.put("s")
+    for number in (0, 1):
+        run = sweeps.store.runs.require(f"s_{number}")
+        values = json.loads(run.properties["hyperparameters"])
+        assert 0.1 <= values["lr"] <= 0.2
+        assert run.job is not None
+        assert run.job["command"] == f"python train.py --lr {values['lr']} --k {values['k']}"
+        assert (run.parent_id, run.experiment) == ("s", "search")
+    assert sweeps.call("GET", f"{WS}/jobs/s_0").json["properties"] is None
+    assert [job["name"] for job in sweeps.call("GET", f"{WS}/jobs").json["value"]] == ["s"]
+
+
+def test_the_lowest_is_best_where_it_says_so(sweeps: Sweeps) -> None:
+    sweeps.put("s", objective={"goal": "Minimize", "primaryMetric": "loss"}, limits={"maxTotalTrials": 2})
+    sweeps.log("s_0", 0.5, name="loss")
+    sweeps.log("s_1", 0.4, name="loss")
+    sweeps.end("s_0")
+    sweeps.end("s_1")
+    assert sweeps.shown("s")["properties"]["best_child_run_id"] == "s_1"
+
+
+def test_a_grid_has_every_combination_once(sweeps: Sweeps) -> None:
+    space = {"lr": ["choice", [[1, 2, 3]]], "k": ["choice", [["a", "b"]]]}
+    sweeps.put("s", samplingAlgorithm={"samplingAlgorithmType": "Grid"}, searchSpace=space, limits={})
+    assert len(sweeps.begun()) == 6
+    seen = {sweeps.store.runs.require(trial).properties["hyperparameters"] for trial in sweeps.begun()}
+    assert len(seen) == 6
+    for trial in sweeps.begun():
+        sweeps.end(trial)
+    assert sweeps.shown("s")["status"] == "Completed"
+    assert "best_child_run_id" not in sweeps.shown("s")["properties"]
+
+
+def test_first_trials_that_fail_end_the_sweep(sweeps: Sweeps) -> None:
+    sweeps.put("s", limits={"maxTotalTrials": 100, "maxConcurrentTrials": 4})
+    for number in (0, 1, 2):
+        sweeps.end(f"s_{number}", "Failed")
+    begun = len(sweeps.begun())
+    assert begun < 10
+    active = [run for run in sweeps.store.runs.children("s") if not run.terminal]
+    assert {run.status for run in active} == {"CancelRequested"}
+    for run in active:
+        sweeps.end(run.id, "Canceled")
+    assert sweeps.shown("s")["status"] == "Failed"
+    assert len(sweeps.begun()) == begun
+
+
+def test_a_sweep_of_failures_alone_fails(sweeps: Sweeps) -> None:
+    sweeps.put("s", limits={"maxTotalTrials": 2})
+    sweeps.end("s_0", "Failed")
+    sweeps.end("s_1", "Failed")
+    shown = sweeps.shown("s")
+    assert (shown["status"], shown["properties"]["errorMessage"]) == ("Failed", FAILED_TRIALS)
+
+
+def test_a_cancelled_sweep_begins_no_more_trials(sweeps: Sweeps) -> None:
+    sweeps.put("s")
+    assert sweeps.call("POST", f"{WS}/jobs/s/cancel").status == 202
+    sweeps.jobs.settle()
+    sweeps.end("s_0", "Canceled")
+    sweeps.end("s_1", "Canceled")
+    assert sweeps.shown("s")["status"] == "Canceled"
+    assert sweeps.begun() == ["s_0", "s_1"]
+
+
+def test_a_sweep_ends_at_its_time(sweeps: Sweeps) -> None:
+    sweeps.put("s", limits={"maxTotalTrials": 9, "maxConcurrentTrials": 1, "timeout": "PT1M"})
+    sweeps.clock.now += 61
+    sweeps.end("s_0")
+    assert sweeps.shown("s")["status"] == "Completed"
+    assert sweeps.begun() == ["s_0"]
+
+
+def test_a_restart_begins_no_trial_twice(sweeps: Sweeps) -> None:
+    sweeps.put("s")
+    sweeps.store.runs.finish("s_0", "Completed")
+    sweeps.jobs.resume()
+    sweeps.jobs.settle()
+    assert len(sweeps.store.runs.children("s")) == 3
+
+
+def test_a_trial_that_falls_behind_is_ended(sweeps: Sweeps) -> None:
+    sweeps.put("s", earlyTermination={"policyType": "Bandit", "slackFactor": 0.2, "evaluationInterval": 1})
+    sweeps.log("s_0", 0.8)
+    sweeps.log("s_1", 0.6)
+    assert sweeps.store.runs.require("s_1").status == "CancelRequested"
+    assert sweeps.store.runs.require("s_0").status == "Running"
+
+
+@pytest.mark.parametrize(
+    ("policy", "ended"),
+    [
+        # The documentation's example: best 0.8, a slack factor of 0.2; what is below 0.66 ends.
+        (Policy(kind="bandit", interval=1, delay=0, slack_factor=0.2), ["low"]),
+        (Policy(kind="bandit", interval=1, delay=0, slack_amount=0.05), ["middle", "low"]),
+        (Policy(kind="bandit", interval=1, delay=5, slack_factor=0.2), []),
+        (Policy(kind="bandit", interval=3, delay=0, slack_factor=0.2), []),
+        (Policy(kind="medianstopping", interval=1, delay=0), ["low"]),
+        (Policy(kind="truncationselection", interval=1, delay=0, percentage=40), ["low"]),
+    ],
+)
+def test_policies_end_the_trials_that_the_documentation_says(policy: Policy, ended: list[str]) -> None:
+    histories = {"high": [0.7, 0.8], "middle": [0.7, 0.7], "low": [0.6, 0.6]}
+    assert policy.ended(histories, list(histories), maximize=True) == ended
+    mirrored = {name: [1.5 - value for value in values] for name, values in histories.items()}
+    if policy.slack_factor == 0:
+        assert policy.ended(mirrored, list(histories), maximize=False) == ended
+
+
+_SPACE = st.dictionaries(
+    st.from_regex(r"[a-z]{1,5}", fullmatch=True),
+    st.one_of(
+        st.lists(st.integers() | st.text(max_size=5), min_size=1, max_size=4).map(lambda items: ["choice", [items]]),
+        st.tuples(st.floats(-5, 5), st.floats(0, 5)).map(lambda pair: ["uniform", [pair[0], pair[0] + pair[1]]]),
+        st.tuples(st.floats(-5, 5), st.floats(0, 5)).map(lambda pair: ["normal", list(pair)]),
+        st.integers(1, 99).map(lambda upper: ["randint", [upper]]),
+        st.floats(0.1, 9).map(lambda q: ["quniform", [0, 10, q]]),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(_SPACE, st.integers(0, 999))
+def test_a_trials_number_decides_its_values(space: dict[str, Any], number: int) -> None:
+    search = read_search({"searchSpace": space}, seed="s")
+    values = search.values(number)
+    assert values == read_search({"searchSpace": space}, seed="s").values(number)
+    assert values.keys() == space.keys()
+    for name, (kind, arguments) in space.items():
+        value = values[name]
+        if kind == "choice":
+            assert value in arguments[0]
+        elif kind == "uniform":
+            assert arguments[0] <= float(value) <= arguments[1]
+        elif kind == "randint":
+            assert int(value) in range(arguments[0])
+        elif kind == "quniform":
+            assert float(value) / arguments[2] == pytest.approx(round(float(value) / arguments[2]))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"searchSpace": {}}, "no search space"),
+        ({"searchSpace": {"lr": ["beta", [1]], "k": ["choice", [["a"]]]}}, "the distribution 'beta'"),
+        ({"searchSpace": {"lr": ["uniform", [1]], "k": ["choice", [["a"]]]}}, "`uniform` has 2 numbers"),
+        ({"searchSpace": {"lr": ["choice", [[]]], "k": ["choice", [["a"]]]}}, "nothing to choose from"),
+        ({"searchSpace": {"lr": ["choice", [[1]]]}}, "the search space has no 'k'"),
+        ({"samplingAlgorithm": {"samplingAlgorithmType": "Grid"}}, "a grid takes `choice` only"),
+        ({"samplingAlgorithm": {"samplingAlgorithmType": "Bayesian"}}, "samplingAlgorithm of type 'bayesian'"),
+        ({"samplingAlgorithm": {"samplingAlgorithmType": "Random", "rule": "Sobol"}}, "rule 'sobol'"),
+        ({"objective": {"goal": "Best", "primaryMetric": "x"}}, "Minimize or Maximize"),
+        ({"objective": {"goal": "Minimize"}}, "names no metric"),
+        ({"limits": {"maxTotalTrials": 1001}}, "from 1 to 1000"),
+        ({"limits": {"timeout": "soon"}}, "limits.timeout is not a duration"),
+        ({"earlyTermination": {"policyType": "Guess"}}, "earlyTermination of type 'Guess'"),
+        ({"earlyTermination": {"policyType": "TruncationSelection"}}, "from 1 to 99"),
+        ({"computeId": "elsewhere"}, "Unknown compute target"),
+    ],
+)
+def test_what_is_no_sweep_is_refused(sweeps: Sweeps, change: dict[str, Any], says: str) -> None:
+    answer = sweeps.put("s", **change)
+    assert answer.status in (400, 404, 501), answer.json
+    assert says in answer.json["error"]["message"], answer.json
+    assert sweeps.store.runs.get("s") is None
