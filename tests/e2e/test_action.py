@@ -15,6 +15,7 @@ from tests.e2e.hosted_runner import RUNNER_UID, HostedRunner
 from tests.e2e.test_endings import quick
 
 
+@pytest.mark.full
 def test_the_docker_client_speaks_what_current_engines_take(action_image: str) -> None:
     """Engines 29.0 to 29.2 refuse API versions below 1.44 (moby/moby#52067)."""
     command = ["docker", "run", "--rm", "--entrypoint=docker", action_image]
@@ -77,6 +78,7 @@ def test_a_failing_unit_test_is_annotated_on_its_line(any_runner: HostedRunner, 
     assert "test_sum" in html.unescape(step.summary)
 
 
+@pytest.mark.full
 def test_a_failing_job_is_annotated_where_its_traceback_ends(any_runner: HostedRunner, digits: Path) -> None:
     (digits / "src" / "broken.py").write_text("def load():\n    raise ValueError('no rows left')\n\n\nload()\n")
     quick(digits, "broken-action", "python broken.py")

@@ -362,6 +362,7 @@ def test_while_the_submission_is_in_flight(make: Callable[..., Case]) -> None:
     assert "(attached)" in step.log
 
 
+@pytest.mark.full
 def test_while_the_job_is_watched(make: Callable[..., Case]) -> None:
     case = make(job=6)
     killed, log = case.kill(says("│ .*the job holds"))

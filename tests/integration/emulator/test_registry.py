@@ -94,6 +94,7 @@ def test_the_sdk_is_refused(emulator: Emulator) -> None:
     assert all("Unauthorized" in message or "authentication required" in message for message in messages), messages
 
 
+@pytest.mark.full
 def test_the_engine_pushes_and_pulls_with_a_token_of_entra_id(
     engine: DockerClient, location: RegistryLocation, recorder: Recorder
 ) -> None:

@@ -126,6 +126,7 @@ def test_nothing_is_left(monkeypatch):
 """
 
 
+@pytest.mark.full
 def test_the_plugin_gives_each_test_a_workspace(emulator: Emulator, tmp_path: Path) -> None:
     (tmp_path / "test_project.py").write_text(PROJECT)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")

@@ -60,6 +60,7 @@ def room(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return free
 
 
+@pytest.mark.full
 def test_only_what_the_engine_lacks_counts(
     remote: BaseImage, engine: DockerClient, recorder: Recorder, room: list[int], cli: BuildCli
 ) -> None:

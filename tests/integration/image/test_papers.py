@@ -65,6 +65,7 @@ def test_the_papers_of_an_image_are_its_referrers(
         ensure(bad, None)
 
 
+@pytest.mark.full
 def test_an_image_that_the_scan_refuses_is_not_released(
     spec: ImageSpec, ensure: Ensure, registry: Registry, tmp_path: Path
 ) -> None:

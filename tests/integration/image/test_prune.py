@@ -173,6 +173,7 @@ def test_a_whole_clean_up(emulator: Emulator, registry: Registry, project: Path)
     assert "0 of 5 manifests deleted" in out
 
 
+@pytest.mark.full
 def test_killed_and_two_at_once(emulator: Emulator, registry: Registry, project: Path) -> None:
     stay = {_release(registry, "main", "branch-main")}
     for number in range(60):

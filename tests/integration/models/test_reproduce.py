@@ -155,6 +155,7 @@ def planted(recipe: Path, to: Path, *changes: tuple[str, Any]) -> Path:
     return to
 
 
+@pytest.mark.full
 def test_repeated_in_its_workspace(one: Workspace) -> None:
     assert "points:1" in one.run("reproduce", "points", "--plan")
     found = one.repeat("points")

@@ -56,6 +56,7 @@ def _run(folder: Path, emulator: Emulator, *arguments: str, into: str = "> run.l
     return job[1], "".join(why)
 
 
+@pytest.mark.full
 def test_only_what_the_job_computes_trains_again(workspace: Emulator, tmp_path: Path) -> None:
     project = tmp_path / "again"
     project.mkdir()

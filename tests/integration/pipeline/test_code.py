@@ -95,6 +95,7 @@ def test_what_is_uploaded_is_whole_and_found_again(emulator: Emulator, rest: Rec
     assert rest.asked[0].startswith("GET codes/")
 
 
+@pytest.mark.full
 def test_azure_ai_ml_reuses_ours_and_we_reuse_its(emulator: Emulator, rest: Recording, tmp_path: Path) -> None:
     ours, theirs = project(tmp_path / "ours", mine=b"1"), project(tmp_path / "theirs", theirs=b"2")
     files = FileSet.collect_code(ours)

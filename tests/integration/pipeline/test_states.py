@@ -72,6 +72,7 @@ def provoke(emulator: Emulator, job: str, what: str) -> None:
     assert answer.status_code == 200, answer.text
 
 
+@pytest.mark.full
 def test_a_preempted_job_is_submitted_again_also_by_who_attaches(emulator: Emulator, tmp_path: Path) -> None:
     before = sum(emulator.admin("GET", "status").json()["jobs"].values())
     prices = {"Standard_NC6s_v3": {"dedicated": 9.0, "low-priority": 2.0}}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.integration.pipeline.conftest import AmlTrain
 from tests.support.emulator_process import Emulator
 
@@ -43,6 +45,7 @@ def test_commands_arrive_as_they_are_with_their_code(aml_train: AmlTrain, tmp_pa
     assert "There is a job named my-own already" in again.output
 
 
+@pytest.mark.full
 def test_data_and_setup_of_the_project_hold(emulator: Emulator, aml_train: AmlTrain, tmp_path: Path) -> None:
     put(emulator, "shared/images/cat.txt", "miau")
     put(emulator, "shared/labels.csv", "cat,1")
