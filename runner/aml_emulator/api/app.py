@@ -56,6 +56,7 @@ from aml_emulator.api.v1 import execution as v1_execution
 from aml_emulator.api.v1 import metrics as v1_metrics
 from aml_emulator.api.v1 import models as v1_models
 from aml_emulator.api.v1 import runs as v1_runs
+from aml_emulator.api.v1.other_services import other_body, other_service
 from aml_emulator.api.versions import check as check_version
 from aml_emulator.context import Context
 from aml_emulator.domain import DomainError, EnvironmentBuilds, JobService, NotSupportedError, RegistryTasks
@@ -231,6 +232,7 @@ class App:
         if raw_path.startswith("/mlflow/") and "error_code" not in body:
             # MLflow's client reads these two, ARM's the nested ones.
             body = {**body, "error_code": error.code, "message": error.message}
+        body = {**body, **other_body(raw_path, error.status, error.code, error.message)}
         gateway = host == MANAGEMENT_HOST and error.code in OF_MANAGEMENT
         return Reply(status=error.status, value=body, headers={"x-ms-failure-cause": "gateway"} if gateway else {})
 
@@ -241,7 +243,8 @@ class App:
             check_version(call.path, call.query.get("api-version"))
         if found is None:
             version = call.query.get("api-version", "none")
-            raise NotSupportedError(f"{call.method} https://{call.host}{call.path} (api-version {version})")
+            operation = f"{call.method} https://{call.host}{call.path} (api-version {version})"
+            raise NotSupportedError(other_service(call.path) or operation)
         route, params = found
         self._check_scope(params)
         return route.handler(replace(call, params=params, principal=principal))

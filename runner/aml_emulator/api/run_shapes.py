@@ -11,13 +11,15 @@ from aml_emulator.api.routing import Call, Handler, Route
 from aml_emulator.api.shapes import USER, iso
 from aml_emulator.context import Context
 from aml_emulator.domain import (
+    NODE_ID,
+    REUSED_RUN,
     composed_kind,
+    compute_name,
     datasets_read_by,
     instance_count,
     known_run,
     logged_by,
     output_asset,
-    shown_compute,
 )
 from aml_emulator.store import Run
 
@@ -111,7 +113,8 @@ def run_view(context: Context, run: Run) -> dict[str, Any]:
         "inputs": {},
         "outputs": {
             name: {
-                "assetId": f"{asset}/{output_asset(run.id, name)}/versions/1",
+                # The asset of a reused node's output is the earlier run's.
+                "assetId": f"{asset}/{output_asset(run.properties.get(REUSED_RUN, run.id), name)}/versions/1",
                 "type": OUTPUT_TYPES[str(place["kind"])],
             }
             for name, place in run.outputs.items()
@@ -155,7 +158,7 @@ def _type(run: Run) -> str:
         return "mlflow"
     if (kind := composed_kind(run.job)) is not None:
         return _COMPOSED_TYPES[kind]
-    return "azureml.StepRun" if "azureml.nodeid" in run.properties else "azureml.scriptrun"
+    return "azureml.StepRun" if NODE_ID in run.properties else "azureml.scriptrun"
 
 
 def user_view(context: Context) -> dict[str, Any]:
@@ -214,11 +217,6 @@ def run_status(context: Context, run: Run) -> str:
     shown = context.shown.status(run)
     unstored = shown == "Finalizing" and context.store.v1.definition(run.id) is not None
     return "Running" if unstored else shown
-
-
-def compute_name(run: Run) -> str | None:
-    """Return the name of the compute target of a job, None for another run."""
-    return shown_compute(run.job) if run.job and composed_kind(run.job) != "pipeline" else None
 
 
 def experiment_view(context: Context, name: str) -> dict[str, Any]:

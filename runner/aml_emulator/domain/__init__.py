@@ -79,9 +79,14 @@ if TYPE_CHECKING:
     from aml_emulator.domain.errors import NotFoundError as NotFoundError
     from aml_emulator.domain.errors import NotSupportedError as NotSupportedError
     from aml_emulator.domain.jobs.check import instance_count as instance_count
+    from aml_emulator.domain.jobs.composed import NODE_ID as NODE_ID
+    from aml_emulator.domain.jobs.composed import PIPELINE as PIPELINE
+    from aml_emulator.domain.jobs.composed import SWEEP as SWEEP
+    from aml_emulator.domain.jobs.composed import TRIAL as TRIAL
     from aml_emulator.domain.jobs.composed import composed_kind as composed_kind
     from aml_emulator.domain.jobs.composed import is_child as is_child
     from aml_emulator.domain.jobs.compute import DEFAULT_TIER as DEFAULT_TIER
+    from aml_emulator.domain.jobs.compute import compute_name as compute_name
     from aml_emulator.domain.jobs.compute import is_low_priority as is_low_priority
     from aml_emulator.domain.jobs.compute import is_serverless as is_serverless
     from aml_emulator.domain.jobs.compute import shown_compute as shown_compute
@@ -90,8 +95,14 @@ if TYPE_CHECKING:
     from aml_emulator.domain.jobs.from_runconfig import dataset_references as dataset_references
     from aml_emulator.domain.jobs.from_runconfig import job_of_runconfig as job_of_runconfig
     from aml_emulator.domain.jobs.output_assets import output_asset as output_asset
+    from aml_emulator.domain.jobs.pipelines.runs import graph_of as graph_of
     from aml_emulator.domain.jobs.service import JobService as JobService
     from aml_emulator.domain.jobs.service import RunProgress as RunProgress
+    from aml_emulator.domain.jobs.sweeps.runs import BEST as BEST
+    from aml_emulator.domain.jobs.sweeps.runs import HYPERPARAMETERS as HYPERPARAMETERS
+    from aml_emulator.domain.jobs.sweeps.runs import SCORE as SCORE
+    from aml_emulator.domain.jobs.sweeps.runs import most_trials as most_trials
+    from aml_emulator.domain.jobs.sweeps.runs import objective_of as objective_of
     from aml_emulator.domain.jobs.types import JOB_CHANGES as JOB_CHANGES
     from aml_emulator.domain.jobs.types import JOB_SHAPE as JOB_SHAPE
     from aml_emulator.domain.jobs.types import PIPELINE_SHAPE as PIPELINE_SHAPE
@@ -163,6 +174,7 @@ if TYPE_CHECKING:
     from aml_emulator.domain.vm_sizes import parse_quotas as parse_quotas
     from aml_emulator.domain.vm_sizes import size_named as size_named
     from aml_emulator.domain.vm_sizes import sizes as sizes
+    from aml_emulator.domain.workspace import REUSED_RUN as REUSED_RUN
     from aml_emulator.domain.workspace import ShownStates as ShownStates
     from aml_emulator.domain.workspace import Workspace as Workspace
 
@@ -242,16 +254,27 @@ _MODULES = {
     "DEFAULT_TIER": "jobs.compute",
     "is_low_priority": "jobs.compute",
     "is_serverless": "jobs.compute",
+    "compute_name": "jobs.compute",
     "shown_compute": "jobs.compute",
     "Dataset": "jobs.from_runconfig",
     "check_runconfig": "jobs.from_runconfig",
     "dataset_references": "jobs.from_runconfig",
     "job_of_runconfig": "jobs.from_runconfig",
+    "graph_of": "jobs.pipelines.runs",
     "JobService": "jobs.service",
     "RunProgress": "jobs.service",
     "output_asset": "jobs.output_assets",
+    "NODE_ID": "jobs.composed",
+    "PIPELINE": "jobs.composed",
+    "SWEEP": "jobs.composed",
+    "TRIAL": "jobs.composed",
     "composed_kind": "jobs.composed",
     "is_child": "jobs.composed",
+    "BEST": "jobs.sweeps.runs",
+    "HYPERPARAMETERS": "jobs.sweeps.runs",
+    "SCORE": "jobs.sweeps.runs",
+    "most_trials": "jobs.sweeps.runs",
+    "objective_of": "jobs.sweeps.runs",
     "JOB_CHANGES": "jobs.types",
     "JOB_SHAPE": "jobs.types",
     "PIPELINE_SHAPE": "jobs.types",
@@ -323,6 +346,7 @@ _MODULES = {
     "parse_quotas": "vm_sizes",
     "size_named": "vm_sizes",
     "sizes": "vm_sizes",
+    "REUSED_RUN": "workspace",
     "ShownStates": "workspace",
     "Workspace": "workspace",
 }

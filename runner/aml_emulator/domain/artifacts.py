@@ -73,7 +73,7 @@ class RunArtifacts:
     @property
     def folder(self) -> Folder:
         """The folder in Blob storage."""
-        return self.workspace.artifacts_of(self.run.id)
+        return self.workspace.files_of(self.run)
 
     def files(self, prefix: str) -> Sequence[File]:
         """Return the recorded files below *prefix*."""
@@ -90,7 +90,13 @@ class RunArtifacts:
         return _recorded(found)
 
     def create(self, path: str) -> File:
-        """Record a file."""
+        """Record a file.
+
+        Raises:
+            InvalidError: the run has an earlier run's files.
+        """
+        if self.folder != self.workspace.artifacts_of(self.run.id):
+            raise InvalidError(f"The run '{self.run.id}' reuses an earlier one, and takes no files.")
         return _recorded(self.workspace.store.runs.add_artifact(self.run.id, path))
 
 

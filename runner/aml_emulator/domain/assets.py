@@ -259,7 +259,17 @@ def _same(key: str, before: Any, now: Any) -> bool:
     """Return whether a field is unchanged; conda files are compared as values."""
     if key == "condaFile" and before and now:
         return bool(conda_of(str(before)) == conda_of(str(now)))
+    if key == "componentSpec":
+        return _content_of(before) == _content_of(now)
     return bool(before == now)
+
+
+def _content_of(spec: Any) -> dict[str, Any]:
+    """Return the content of a component: an anonymous version is its hash.
+
+    azure-ai-ml 1.35, ``Component._get_anonymous_hash``; ``_source`` says whether YAML or Python declared it.
+    """
+    return {key: value for key, value in (spec or {}).items() if key not in ("_source", "id", "name", "version")}
 
 
 def data_uri(workspace: Workspace, uri: str, data_type: str) -> str:

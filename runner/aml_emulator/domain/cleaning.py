@@ -13,7 +13,7 @@ from typing import Any
 
 from aml_emulator.domain.errors import DomainError, InvalidError
 from aml_emulator.domain.locations import JobOutput, parse_location
-from aml_emulator.domain.workspace import REGISTRIES, Workspace, shelf
+from aml_emulator.domain.workspace import REGISTRIES, REUSED_RUN, Workspace, shelf
 from aml_emulator.executor import Folder
 from aml_emulator.store import AssetVersion, Run
 
@@ -98,16 +98,21 @@ def choose(workspace: Workspace, *, older_than: float, keep: int) -> Choice:
     ended = [family for family in families if all(run.terminal for run in family)]
     ended.sort(key=lambda family: family[0].created, reverse=True)
     reasons = _reasons(workspace, runs, [*named, *shared])
+    # A node that was reused stays with the pipelines that reuse it, which are newer.
+    for family in (*(one for one in families if not all(run.terminal for run in one)), *ended[:keep]):
+        _keep_reused(reasons, family)
     going: list[Run] = []
     kept: dict[str, str] = {}
     for family in ended[keep:]:
         if max(run.ended or run.modified for run in family) > now - older_than:
+            _keep_reused(reasons, family)
             continue
         why = next((reasons[run.id] for run in family if run.id in reasons), None)
         if why is None:
             going += family
         else:
             kept[family[0].id] = why
+            _keep_reused(reasons, family)
     gone = {run.id for run in going}
     staying = [run for run in runs if run.id not in gone]
     assets = _unused(versions, staying, gone, now=now, older_than=older_than)
@@ -146,6 +151,13 @@ def _families(runs: Iterable[Run]) -> list[list[Run]]:
         if run is not root:
             family.append(run)
     return list(families.values())
+
+
+def _keep_reused(reasons: dict[str, str], family: Iterable[Run]) -> None:
+    """Add why the earlier runs stay that the nodes of a pipeline which stays reuse."""
+    for run in family:
+        if REUSED_RUN in run.properties:
+            reasons.setdefault(run.properties[REUSED_RUN], f"run {run.id} reuses it")
 
 
 def _reasons(workspace: Workspace, runs: Iterable[Run], named: Iterable[AssetVersion]) -> dict[str, str]:

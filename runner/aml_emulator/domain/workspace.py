@@ -32,6 +32,10 @@ REGISTRIES = "registries"
 """The kind under which registries are stored."""
 
 
+REUSED_RUN = "azureml.reusedrunid"
+"""The property of a pipeline's node with the run that it reuses; azure-ai-ml downloads from that (``REUSED_JOB_ID``)."""
+
+
 def shelf(kind: str, registry: str | None) -> str:
     """Return the kind under which a registry's or the workspace's assets are stored."""
     return kind if registry is None else f"{REGISTRIES}/{registry}/{kind}"
@@ -153,6 +157,13 @@ class Workspace:
         """Return where a run's artifacts are kept."""
         return Folder(container=self.identity.artifact_container, prefix=f"ExperimentRun/dcid.{run_id}")
 
+    def files_of(self, run: Run) -> Folder:
+        """Return where a run's artifacts are read.
+
+        Those of a reused node are the earlier run's.
+        """
+        return self.artifacts_of(run.id if run.job is None else run.properties.get(REUSED_RUN, run.id))
+
     def folder(self, uri: str, *, hops: int = 0) -> Folder:
         """Return where in Blob storage an address points.
 
@@ -201,7 +212,7 @@ class Workspace:
         run = self.store.runs.get(job)
         if run is None:
             raise NotFoundError(f"job '{job}'")
-        folder = self.artifacts_of(job)
+        folder = self.files_of(run)
         if output is not None and output in run.outputs:
             stored = run.outputs[output]
             folder = Folder(container=stored["container"], prefix=stored["prefix"])

@@ -57,7 +57,7 @@ def logged_of(context: Context, run: Run) -> tuple[list[Shown], int]:
 
 
 def _shown(context: Context, run: Run, name: str, rows: Sequence[MetricRow], total: int) -> Shown:
-    path = _path(run, name, rows[0])
+    path = _path(context, run, name, rows[0])
     if path:
         grid = _matrix(context, run, path) if str(rows[0].kind).endswith(".confusion_matrix") else None
         if grid is not None:
@@ -90,16 +90,16 @@ def _cut(
     )
 
 
-def _path(run: Run, name: str, row: MetricRow) -> str:
+def _path(context: Context, run: Run, name: str, row: MetricRow) -> str:
     """Return the file of the run that holds a value, empty for none of this run."""
     place = (row.data or {}).get(name)
-    own = f"{_ARTIFACT}ExperimentRun/dcid.{run.id}/"
+    own = f"{_ARTIFACT}{context.files_of(run).prefix}/"
     return place.removeprefix(own) if isinstance(place, str) and place.startswith(own) else ""
 
 
 def _matrix(context: Context, run: Run, path: str) -> tuple[list[str], list[list[Any]]] | None:
     """Return labels and rows of a confusion matrix, or None for another shape."""
-    folder = context.artifacts_of(run.id)
+    folder = context.files_of(run)
     try:
         content = context.blobs.read_range(folder.container, folder.name_of(path), 0, FILE_BYTES + 1)
         data = json.loads(content)["data"] if len(content) <= FILE_BYTES else {}

@@ -14,9 +14,10 @@ from azure.core.exceptions import ResourceNotFoundError
 
 from aml_emulator.api import Call
 from aml_emulator.context import Context
-from aml_emulator.domain import NotFoundError, composed_kind, known_run, shown_compute
+from aml_emulator.domain import NotFoundError, compute_name, known_run
 from aml_emulator.page.catalogue import environment_of
 from aml_emulator.page.charts import Chart, draw, text
+from aml_emulator.page.composed import composed_values
 from aml_emulator.page.logged import logged_of
 from aml_emulator.page.view import Content, Document, Paging, duration, plain
 from aml_emulator.store import Artifact, Metric, MetricSummary, Run, RunFilter
@@ -47,8 +48,12 @@ class RunPages:
 
     def index(self, call: Call) -> Document:
         """Return the list of runs, filtered and in pages."""
-        asked = {name: call.query.get(name, "").strip() for name in ("experiment", "status", "text")}
-        wanted = RunFilter(**asked)
+        asked = {name: call.query.get(name, "").strip() for name in ("experiment", "status", "text", "children")}
+        # As in the studio, whose list has the choice "Include child jobs"; a name that is looked for is found.
+        children = asked["children"] == "yes" or bool(asked["text"])
+        wanted = RunFilter(
+            experiment=asked["experiment"], status=asked["status"], text=asked["text"], children=children
+        )
         number = call.integer("page", 1, low=1)
         runs, total = self._store.browse.runs(wanted, limit=PAGE, offset=(number - 1) * PAGE)
         statuses = self._store.browse.statuses()
@@ -78,7 +83,7 @@ class RunPages:
         logs = [item for item in artifacts if item.log]
         main = main_log(logs)
         job = run.job or {}
-        compute = shown_compute(run.job) if run.job and composed_kind(run.job) != "pipeline" else ""
+        compute = compute_name(run) or ""
         logged, more_logged = logged_of(self._context, run)
         return Document(
             template="run.html",
@@ -110,7 +115,10 @@ class RunPages:
                 "log": self._tail(run, main) if main and call.query.get("log") != "no" else None,
                 "waits": self._waits(run, compute),
                 "tree": tree(artifacts),
-                "children": self._store.runs.children(run.id),
+                "command": job.get("command") or (job.get("trial") or {}).get("command"),
+                "now": self._context.clock(),
+                "sorting": {name: call.query.get(name, "") for name in ("sort", "order")},
+                **composed_values(self._context, run, call),
                 "models": self._store.browse.models_of(run.id),
             },
         )
@@ -180,7 +188,7 @@ class RunPages:
         """Return a file of the run as a download, so that no browser opens it as a page."""
         run = known_run(self._context, call.params["run"])
         artifact = self._artifact(run, call)
-        folder = self._context.artifacts_of(run.id)
+        folder = self._context.files_of(run)
         name = folder.name_of(artifact.path)
         length = self._context.blobs.size(folder.container, name)
         if length is None:
@@ -200,14 +208,14 @@ class RunPages:
         return found
 
     def _piece(self, run: Run, artifact: Artifact, start: int, length: int) -> bytes:
-        folder = self._context.artifacts_of(run.id)
+        folder = self._context.files_of(run)
         try:
             return self._context.blobs.read_range(folder.container, folder.name_of(artifact.path), start, length)
         except ResourceNotFoundError:
             return b""
 
     def _tail(self, run: Run, artifact: Artifact) -> dict[str, Any]:
-        folder = self._context.artifacts_of(run.id)
+        folder = self._context.files_of(run)
         size = self._context.blobs.size(folder.container, folder.name_of(artifact.path)) or 0
         start = max(0, size - LOG_BYTES)
         data = self._piece(run, artifact, start, LOG_BYTES)
@@ -341,7 +349,20 @@ def _outputs(job: Mapping[str, Any], run: Run) -> list[dict[str, str]]:
 
 def _settings(job: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return further settings of the job, as JSON."""
-    shown = ("codeId", "resources", "limits", "distribution", "services", "queueSettings", "identity")
+    shown = (
+        "codeId",
+        "resources",
+        "limits",
+        "distribution",
+        "services",
+        "queueSettings",
+        "identity",
+        "objective",
+        "samplingAlgorithm",
+        "searchSpace",
+        "earlyTermination",
+        "settings",
+    )
     return [
         (name, job[name] if isinstance(job[name], str) else json.dumps(job[name], ensure_ascii=False, sort_keys=True))
         for name in shown

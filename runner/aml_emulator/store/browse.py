@@ -31,11 +31,13 @@ class RunFilter:
     Attributes:
         status: a status, or ``active`` for every run that has not ended.
         text: a part of the run's id or display name.
+        children: whether runs that belong to another one are shown, too.
     """
 
     experiment: str = ""
     status: str = ""
     text: str = ""
+    children: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +126,8 @@ class Browse:
         elif wanted.status:
             conditions.append("r.status = ?")
             values.append(wanted.status)
+        if not wanted.children:
+            conditions.append("r.parent_id IS NULL")
         if wanted.text:
             conditions.append("(instr(lower(r.id), lower(?)) OR instr(lower(r.display_name), lower(?)))")
             values += [wanted.text, wanted.text]
@@ -180,6 +184,19 @@ class Browse:
             (run_id,),
         )
         return [MetricSummary(key=row["key"], count=row["n"], last=number_of(row), step=row["step"]) for row in rows]
+
+    def extremes(self, parent_id: str, key: str) -> Mapping[str, tuple[float, float]]:
+        """Return the lowest and the highest value of a metric of each child of a run.
+
+        Children without a value other than NaN are left out.
+        """
+        rows = self._db.rows(
+            "SELECT m.run_id, min(m.value) AS low, max(m.value) AS high FROM runs AS r"
+            " JOIN metrics AS m ON m.run_id = r.id AND m.key = ?"
+            " WHERE r.parent_id = ? AND m.value IS NOT NULL GROUP BY m.run_id",
+            (key, parent_id),
+        )
+        return {str(row["run_id"]): (float(row["low"]), float(row["high"])) for row in rows}
 
     def values(self, run_id: str, key: str, *, limit: int, offset: int) -> list[Metric]:
         """Return a page of a metric's values, in the order in which they were logged."""

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 DATASTORES = """
 CREATE TABLE datastores (
@@ -22,6 +22,10 @@ CREATE TABLE datastores (
     created REAL NOT NULL,
     modified REAL NOT NULL
 ) WITHOUT ROWID;
+"""
+
+CHILDREN = """
+CREATE INDEX runs_by_parent ON runs(parent_id) WHERE parent_id IS NOT NULL;
 """
 
 SDK_V1 = """
@@ -139,11 +143,13 @@ CREATE TABLE operations (                -- long-running ones, which clients pol
 """
     + DATASTORES
     + SDK_V1
+    + CHILDREN
 )
 
 MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {
     1: lambda connection: _run(connection, DATASTORES),
     2: lambda connection: _run(connection, SDK_V1),
+    3: lambda connection: _run(connection, CHILDREN),
 }
 """For each version but the newest, what brings a database of it to the next one."""
 

@@ -95,6 +95,18 @@ class MetricStore:
         page = [_metric(row) for row in rows[:limit]]
         return page, (int(rows[limit - 1]["id"]) if len(rows) > limit else None)
 
+    def copy(self, source: str, target: str) -> None:
+        """Give a run the values and parameters of another one."""
+        self._db.execute(
+            "INSERT INTO metrics (run_id, key, value, timestamp, step)"
+            " SELECT ?, key, value, timestamp, step FROM metrics WHERE run_id = ? ORDER BY id",
+            (target, source),
+        )
+        self._db.execute(
+            "INSERT INTO params (run_id, key, value) SELECT ?, key, value FROM params WHERE run_id = ?",
+            (target, source),
+        )
+
     def set_params(self, run_id: str, params: Sequence[tuple[str, str]]) -> None:
         """Set parameters once and for all.
 

@@ -384,6 +384,14 @@ class RunStore:
         )
         return _artifact(row)
 
+    def copy_artifacts(self, source: str, target: str) -> None:
+        """Make the files of a run known as those of another one."""
+        self._db.execute(
+            "INSERT INTO artifacts (run_id, path, size, created, log)"
+            " SELECT ?, path, size, created, log FROM artifacts WHERE run_id = ?",
+            (target, source),
+        )
+
     def artifacts(self, run_id: str, *, prefix: str = "", logs: bool = False) -> list[Artifact]:
         """Return the run's files below *prefix* by path; only logs if *logs*."""
         rows = self._db.rows(

@@ -73,6 +73,14 @@ class V1Store:
                 new += [row] if added else []
         return new
 
+    def copy(self, source: str, target: str) -> None:
+        """Give a run the values of another one."""
+        self._db.execute(
+            "INSERT INTO metric_rows (run_id, metric_id, name, kind, columns, created, step, data)"
+            " SELECT ?, metric_id, name, kind, columns, created, step, data FROM metric_rows WHERE run_id = ? ORDER BY id",
+            (target, source),
+        )
+
     def row_names(self, run_id: str) -> list[str]:
         """Return the names of a run's logged values that are no numbers, oldest first."""
         rows = self._db.rows(

@@ -1,4 +1,4 @@
-"""What azure-ai-ml does with jobs of Azure/azureml-examples. Run as a process of its own by tests/large/test_azureml_examples.py."""
+"""What azure-ai-ml does with jobs of Azure/azureml-examples. Run as a separate process by tests/large/test_azureml_examples.py."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT))
 
 from tests.integration.emulator.client_steps import client, wait  # noqa: E402 - run as a program, from anywhere
+from tests.integration.emulator.graph_steps import written  # noqa: E402
 
 FINISHED = "mkdir -p outputs/model logs && echo weights > outputs/model/weights.txt && echo '<b>bold</b> & done'"
 VALUES = 250
@@ -51,13 +52,17 @@ def log_as_azureml_core(given: dict[str, str], run: str) -> None:
 
 
 def fill(given: dict[str, str]) -> dict[str, Any]:
-    """Run one job to its end, with metrics of all kinds, and register its model; leave another one running."""
-    from azure.ai.ml import command
+    """Run a job and a pipeline to their ends, with metrics of all kinds, and register a model.
+
+    Another job is left running.
+    """
+    from azure.ai.ml import command, load_job
     from azure.ai.ml.entities import Environment, Model
     from mlflow.entities import Metric
     from mlflow.tracking import MlflowClient
 
     ml = client(given)
+    graph = ml.jobs.create_or_update(load_job(written(given) / "tuned.yml"))
     ml.environments.create_or_update(Environment(name="page-env", version="1", image="python:3.11-slim-bookworm"))
     common = {"environment": "page-env:1", "compute": given["compute"]}
     source = Path(given["folder"], "page-src")
@@ -111,7 +116,9 @@ def fill(given: dict[str, str]) -> dict[str, Any]:
         )
     )
     wait(ml, live.name, until=("Running",))
-    return {"done": done.name, "live": live.name, "model": model.version}
+    wait(ml, graph.name)
+    nodes = {node.display_name: node.name for node in ml.jobs.list(parent_job_name=graph.name)}
+    return {"done": done.name, "live": live.name, "model": model.version, "graph": graph.name, "nodes": nodes}
 
 
 def cancel(given: dict[str, str]) -> dict[str, Any]:

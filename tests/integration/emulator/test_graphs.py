@@ -8,7 +8,7 @@ import pytest
 
 from tests import contracts
 from tests.contracts import clients
-from tests.support.emulator_process import Emulator, running
+from tests.support.emulator_process import Emulator, executing_by, running
 
 SCRIPT = "graph_steps.py"
 
@@ -39,11 +39,54 @@ def test_a_sweep_tries_each_value_and_knows_the_best(emulator: Emulator) -> None
     assert seen["files"]["named-outputs/model/weights"] == "5"
 
 
-def test_what_was_answered_is_as_the_models_declare_it(emulator: Emulator) -> None:
-    """After the tests before."""
+@pytest.mark.full
+def test_a_sweep_is_a_node_of_a_pipeline(emulator: Emulator) -> None:
+    seen = emulator.client("tuned", script=SCRIPT)
+    for way, trials in (("yaml", ["0", "1", "2"]), ("python", ["0", "1"])):
+        found = seen[way]
+        assert found["status"] == "Completed", seen
+        assert (found["nodes"], found["trials"]) == ({"tune": "Completed", "use": "Completed"}, trials)
+        weights = found["files"]["named-outputs/model/weights"]
+        assert weights.split()[0] == found["score"].removesuffix(".0")
+        assert found["files"]["artifacts/user_logs/std_log.txt"] == weights
+    assert (seen["yaml"]["best"], seen["yaml"]["score"]) == (f"{seen['yaml']['names']['tune']}_1", "5.0")
+
+
+@pytest.fixture(scope="module")
+def instant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+    folder = tmp_path_factory.mktemp("played")
+    with executing_by("tests.support.instant_emulator", folder, record=True) as service:
+        yield service
+
+
+def test_clients_read_of_a_reused_node_what_the_earlier_one_has(instant: Emulator) -> None:
+    seen = instant.client("played", script=SCRIPT)
+    first, again = seen["first"], seen["again"]
+    for found in (first, again):
+        assert (found["status"], set(found["nodes"].values())) == ("Completed", {"Completed"}), seen
+        assert (found["metrics"], found["params"]) == ({"loss": 1.5}, {"rate": "0.1"})
+        assert found["history"] == [[0, 2.5], [1, 1.5]]
+        assert (found["listed"], found["weights"]) == (["model", "user_logs"], "trained")
+        assert (found["score"], found["files"]["named-outputs/model/weights"]) == ("4.0", "4")
+    assert set(first["reuses"].values()) == {None}
+    assert again["reuses"] == first["names"]
+    assert (first["trials"], again["trials"]) == (["0", "1", "2", "3"], [])
+    python = seen["python"]
+    assert (python["status"], python["trials"]) == ("Completed", ["0", "1"]), seen
+    assert python["score"] == f"{python['files']['named-outputs/model/weights']}.0"
+    check_answers(instant)
+
+
+def check_answers(emulator: Emulator) -> None:
+    """Fail if an answer was not as the clients declare it."""
     assert clients.unlisted(emulator.recorded()) == {}, clients.__doc__
     wrong, beyond, checked, _ = contracts.check(emulator.recorded())
     # As Azure answers for nodes, which azure-ai-ml knows (``_is_pipeline_child_job``) and its models do not declare.
-    assert wrong in ({}, {"JobBase .properties: null, not JobBaseProperties": "GET {WS}/jobs/{}"})
+    assert wrong == {"JobBase .properties: null, not JobBaseProperties": "GET {WS}/jobs/{}"}
     assert sorted(beyond - contracts.undeclared().keys()) == []
     assert "PUT {WS}/jobs/{} 201" in checked, sorted(checked)
+
+
+def test_what_was_answered_is_as_the_models_declare_it(emulator: Emulator) -> None:
+    """After the tests before."""
+    check_answers(emulator)

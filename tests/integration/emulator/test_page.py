@@ -123,6 +123,9 @@ def paths(filled: dict[str, Any]) -> dict[str, str]:
         "filtered": "/ui/?experiment=page&status=Completed&text=digits",
         "run": f"/ui/runs/{done}",
         "live": f"/ui/runs/{live}",
+        "graph": f"/ui/runs/{filled['graph']}",
+        "sweep": f"/ui/runs/{filled['nodes']['tune']}",
+        "trial": f"/ui/runs/{filled['nodes']['tune']}_1",
         "metric": f"/ui/runs/{done}/metric?key=train/loss",
         "long": f"/ui/runs/{done}/metric?key=long&page=3",
         "log": f"/ui/runs/{done}/log?path=user_logs/std_log.txt",
@@ -255,6 +258,18 @@ def test_without_scripts_everything_is_there(visit: Visit, filled: dict[str, Any
     page.get_by_role("link", name="digits, version").click()
     page.wait_for_url(f"**{paths(filled)['model']}")
     assert "python:3.11-slim-bookworm" in page.locator("dl.facts").first.inner_text()
+    visit.open(paths(filled)["graph"])
+    page.locator("svg.graph").get_by_role("link", name="tune: sweep · Completed").click()
+    page.wait_for_url(f"**{paths(filled)['sweep']}")
+    assert page.locator("svg.parallel .trial").count() == 3
+    page.get_by_role("link", name="rate").click()
+    page.wait_for_url("**?sort=p.rate&order=asc#trials")
+    numbers = page.locator("#trials tbody th")
+    assert numbers.all_inner_texts() == ["0", "2", "1 ★ best"]
+    numbers.last.get_by_role("link").click()
+    page.wait_for_url(f"**{paths(filled)['trial']}")
+    page.get_by_role("link", name="tune", exact=True).click()
+    page.wait_for_url(f"**{paths(filled)['sweep']}")
     # What a browser takes for failed is the navigation that became a download.
     visit.problems = [problem for problem in visit.problems if "/file?path=" not in problem]
 

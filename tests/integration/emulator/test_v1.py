@@ -126,6 +126,8 @@ def test_runs_that_end_otherwise(emulator: Emulator) -> None:
     assert (seen["cancelled"], seen["short"]) == ("Canceled", "Canceled")
     assert "Unknown compute target 'nowhere'" in seen["refusals"]["compute"]
     assert "processCountPerInstance is a number from 1 to 64, not 1000" in seen["refusals"]["processes"]
+    assert seen["refusals"]["pipeline"].startswith("501 The local AzureML does not support pipelines of the SDK v1")
+    assert seen["refusals"]["sweep"].startswith("501 The local AzureML does not support sweeps of the SDK v1")
 
 
 def test_data_comes_from_a_datastore(emulator: Emulator) -> None:

@@ -310,8 +310,22 @@ def endings(given: dict[str, str]) -> dict[str, Any]:
         "details": failing.get_details()["error"]["error"]["message"],
         "cancelled": sleeping.get_status(),
         "short": short.get_status(),
-        "refusals": refusals,
+        "refusals": {**refusals, **other_services(ws)},
     }
+
+
+def other_services(ws: Any) -> dict[str, str]:
+    """Send the first requests of azureml-pipeline-core and azureml-train-core, which are not installed."""
+    import requests
+
+    context, head = ws.service_context, ws._auth_object.get_authentication_header()
+    pipelines = f"{context._get_pipelines_url()}/pipelines/v1.0{context._get_workspace_scope()}/DataTypes"
+    sweeps = f"{context._get_hyperdrive_url()}/hyperdrive/v1.0{context._get_experiment_scope('endings')}/runs"
+    answers = {
+        "pipeline": requests.get(pipelines, headers=head, timeout=60),
+        "sweep": requests.post(sweeps, headers=head, files={"config": "{}"}, timeout=60),
+    }
+    return {name: f"{answer.status_code} {answer.json()['error']['message']}" for name, answer in answers.items()}
 
 
 def data(given: dict[str, str]) -> dict[str, Any]:

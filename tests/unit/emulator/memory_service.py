@@ -55,6 +55,9 @@ class StoredBlobs(Blobs):
             raise ResourceNotFoundError(name)
         yield from self._memory.read(container, name)
 
+    def read_range(self, container: str, name: str, offset: int, length: int) -> bytes:
+        return b"".join(self.read(container, name))[offset : offset + length]
+
     def write(self, container: str, name: str, data: IO[bytes], length: int | None = None) -> None:
         self._memory.write(container, name, data, length)
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from aml_emulator.api.routing import Answers, Call, Route
 from aml_emulator.api.run_shapes import (
-    compute_name,
     compute_view,
     duration,
     experiment_view,
@@ -21,7 +20,7 @@ from aml_emulator.api.run_shapes import (
 )
 from aml_emulator.api.shapes import continued, iso
 from aml_emulator.context import Context
-from aml_emulator.domain import RUN_SHAPE, datasets_read_by, known_experiment, known_run, put_run
+from aml_emulator.domain import RUN_SHAPE, compute_name, datasets_read_by, known_experiment, known_run, put_run
 from aml_emulator.schema import WORD, Fields
 from aml_emulator.store import Run
 
@@ -82,7 +81,7 @@ class History(Answers):
     def details(self, call: Call) -> dict[str, Any]:
         """Return a run with its logs, each with a URL for reading by ranges."""
         run = run_of(self._context, call)
-        folder = self._context.artifacts_of(run.id)
+        folder = self._context.files_of(run)
         logs = self._context.store.runs.artifacts(run.id, logs=True)
         definition = self._context.store.v1.definition(run.id)
         return {

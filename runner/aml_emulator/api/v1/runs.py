@@ -7,11 +7,19 @@ from functools import partial
 from typing import Any
 
 from aml_emulator.api.routing import Call, Route
-from aml_emulator.api.run_shapes import compute_name, experiment_view, run_of, run_routes, run_view
+from aml_emulator.api.run_shapes import experiment_view, run_of, run_routes, run_view
 from aml_emulator.api.shapes import cut, iso, listed
 from aml_emulator.api.v1.run_filter import predicate
 from aml_emulator.context import Context
-from aml_emulator.domain import RUN_SHAPE, InvalidError, JobService, NotSupportedError, known_experiment, put_run
+from aml_emulator.domain import (
+    RUN_SHAPE,
+    InvalidError,
+    JobService,
+    NotSupportedError,
+    compute_name,
+    known_experiment,
+    put_run,
+)
 from aml_emulator.schema import TEXT, WHOLE, WORD, WORDS, Either, Fields, ListOf
 from aml_emulator.store import Experiment, Run
 

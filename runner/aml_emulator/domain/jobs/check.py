@@ -47,7 +47,7 @@ def check_job(job: Mapping[str, Any]) -> None:
     """
     kind = str(job.get("jobType") or "")
     if kind.lower() != "command":
-        raise NotSupportedError(f"jobs of type '{kind}' (only 'Command')")
+        raise NotSupportedError(f"jobs of type '{kind}' (only 'Command', 'Pipeline' and 'Sweep')")
     for name, value in job.items():
         if name not in JOB_SHAPE.fields and name not in READ_ONLY and value not in (None, {}, [], ""):
             raise NotSupportedError(f"the job's field '{name}'")

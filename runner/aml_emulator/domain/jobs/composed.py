@@ -102,9 +102,7 @@ class Composed:
 
     def stop(self, run: Run) -> None:
         """Cancel a job: its children are cancelled, and it ends when they have."""
-        for child in self._workspace.store.runs.children(run.id):
-            if not child.terminal:
-                self._cancel(child.id)
+        cancel_children(self._workspace, run, self._cancel)
         self.begin(run)
 
     def settle(self) -> None:
@@ -136,7 +134,10 @@ class Composed:
     def _advance(self, run_id: str) -> None:
         run = self._workspace.store.runs.get(run_id)
         if run is not None and run.parent_id is not None and (run.terminal or composed_kind(run.job) is None):
-            run = self._workspace.store.runs.get(run.parent_id)
+            grown, run = not run.terminal, self._workspace.store.runs.get(run.parent_id)
+            if grown and not (run and run.job and run.job.get("earlyTermination")):
+                # New values only decide which trials end early, and jobs may log many of them.
+                return
         kind = None if run is None or run.terminal else composed_kind(run.job)
         if run is None or kind is None:
             return
@@ -145,6 +146,38 @@ class Composed:
         except Exception as error:
             logger.exception("job %s: it cannot continue", run.id)
             self._kinds[kind].fail(run, f"The job cannot continue: {type(error).__name__}")
+
+
+def end_composed(
+    workspace: Workspace,
+    run: Run,
+    status: str,
+    message: str | None = None,
+    *,
+    log: str,
+    said: str,
+    cancel: Callable[[str], object],
+) -> None:
+    """End a composed job, and cancel its children.
+
+    Args:
+        message: why it failed; None if it did not.
+        log: the path separate log.
+        said: what the log says before the status.
+        cancel: cancels a job.
+    """
+    cancel_children(workspace, run, cancel)
+    write_line(workspace, run, log, f"{said}: {status}")
+    code = None if message is None else "UserError"
+    workspace.store.runs.finish(run.id, status, code=code, message=message)
+    logger.info("%s %s: %s", composed_kind(run.job), run.id, status)
+
+
+def cancel_children(workspace: Workspace, run: Run, cancel: Callable[[str], object]) -> None:
+    """Cancel the children of a run that have not ended."""
+    for child in workspace.store.runs.children(run.id):
+        if not child.terminal:
+            cancel(child.id)
 
 
 def write_line(workspace: Workspace, run: Run, path: str, line: str) -> None:

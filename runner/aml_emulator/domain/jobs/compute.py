@@ -12,9 +12,10 @@ from typing import Any, Final
 from aml_emulator.domain.clusters import check_quota, scale_of, vm_size
 from aml_emulator.domain.errors import InvalidError
 from aml_emulator.domain.jobs.check import instance_count
+from aml_emulator.domain.jobs.composed import PIPELINE, composed_kind
 from aml_emulator.domain.workspace import Workspace
 from aml_emulator.executor import Scale
-from aml_emulator.store import Compute
+from aml_emulator.store import Compute, Run
 
 SERVERLESS: Final = "Serverless"
 """The compute that run history shows of a serverless job."""
@@ -36,6 +37,14 @@ def compute_of(workspace: Workspace, job: Mapping[str, Any]) -> str:
 def shown_compute(job: Mapping[str, Any]) -> str:
     """Return the name of a job's compute, as users read it."""
     return SERVERLESS if is_serverless(job) else _named(job)
+
+
+def compute_name(run: Run) -> str | None:
+    """Return the name of a job's compute, as users read it.
+
+    None for another run, and for a pipeline, whose nodes have one each.
+    """
+    return shown_compute(run.job) if run.job and composed_kind(run.job) != PIPELINE else None
 
 
 def is_low_priority(workspace: Workspace, job: Mapping[str, Any]) -> bool:

@@ -12,16 +12,16 @@ from aml_emulator.domain.errors import ConflictError, InvalidError, NotSupported
 from aml_emulator.domain.jobs.check import changed, check_job
 from aml_emulator.domain.jobs.composed import PIPELINE, SWEEP, Composed, composed_kind
 from aml_emulator.domain.jobs.compute import check_compute, compute_of
-from aml_emulator.domain.jobs.output_assets import put_output_asset
+from aml_emulator.domain.jobs.output_assets import put_output_asset, register_outputs
 from aml_emulator.domain.jobs.pipelines.runs import PipelineRuns, changed_graph
-from aml_emulator.domain.jobs.places import asset_kind, check_reachable, place_outputs
-from aml_emulator.domain.jobs.sweeps.runs import SweepRuns, changed_sweep
+from aml_emulator.domain.jobs.places import check_reachable, place_outputs
+from aml_emulator.domain.jobs.sweeps.runs import SweepRuns, changed_sweep, sweep_properties
 from aml_emulator.domain.jobs.to_run_spec import run_spec
 from aml_emulator.domain.limits import EXPERIMENT, check_limit, check_run_fields
 from aml_emulator.domain.runs import JOB_NAME, known_job
 from aml_emulator.domain.workspace import Workspace
-from aml_emulator.executor import Ending, Folder, JobExecutor, RunError, spec_from_json, spec_to_json
-from aml_emulator.store import AssetVersion, Compute, Run
+from aml_emulator.executor import Ending, JobExecutor, RunError, spec_from_json, spec_to_json
+from aml_emulator.store import Compute, Run
 
 logger = logging.getLogger(__name__)
 
@@ -53,8 +53,8 @@ class JobService:
         self._workspace = workspace
         self._runner = runner
         self._submitting = threading.Lock()
-        pipelines = PipelineRuns(workspace, submit=self._submit_child, cancel=self.cancel)
         sweeps = SweepRuns(workspace, submit=self._submit_child, cancel=self.cancel, remind=self._remind)
+        pipelines = PipelineRuns(workspace, submit=self._submit_child, cancel=self.cancel, check_sweep=sweeps.check)
         self._composed = Composed(workspace, {PIPELINE: pipelines, SWEEP: sweeps}, cancel=self.cancel)
 
     @property
@@ -109,6 +109,7 @@ class JobService:
             raise InvalidError(f"parentJobName: there is no job '{parent}'.")
         given = {**_texts(job.get("properties")), **(properties or {})}
         if (kind := composed_kind(job)) is not None:
+            given |= sweep_properties(job) if kind == SWEEP else {}
             run = self._store(name, job, status="Preparing", properties=given)
             logger.info("%s %s submitted", kind, name)
             self._composed.begin(run)
@@ -353,65 +354,3 @@ def _texts(values: Mapping[str, Any] | None) -> dict[str, str]:
 
 def _deleted(compute: str) -> str:
     return f"The compute target '{compute}' was deleted while the job was on it."
-
-
-RUN, OUTPUT = "azureml.outputOfRun", "azureml.outputName"
-"""Properties of an asset that name its output: a resumed job does not register twice."""
-
-
-def register_outputs(workspace: Workspace, run: Run) -> tuple[str, ...]:
-    """Register the outputs of a completed job that have a name to be registered under.
-
-    A version that is not given is one more than the highest that is a number.
-
-    Returns:
-        what could not be registered, and why, as sentences.
-    """
-    problems = []
-    for name, value in ((run.job or {}).get("outputs") or {}).items():
-        asset = (value or {}).get("assetName")
-        if not asset or name not in run.outputs:
-            continue
-        if not run.outputs[name]["stored"]:
-            problems.append(f"The output '{name}' was not written, and cannot be registered as '{asset}'.")
-            continue
-        problem = _register(workspace, run, name, str(asset), value.get("assetVersion"))
-        problems += [problem] if problem else []
-    return tuple(problems)
-
-
-def _register(workspace: Workspace, run: Run, name: str, asset: str, version: str | None) -> str | None:
-    place = run.outputs[name]
-    kind = asset_kind(str(place["kind"]))
-    assets = workspace.store.assets
-    with workspace.store.transaction():
-        if any(_is_ours(item, run, name) for item in assets.versions(kind, asset)):
-            return None
-        if version and assets.version(kind, asset, str(version)) is not None:
-            return f"The output '{name}' cannot be registered as '{asset}:{version}': this version exists already."
-        chosen = str(version or assets.next_version(kind, asset))
-        assets.put(kind, asset, chosen, _properties(workspace, run, name))
-    return None
-
-
-def _is_ours(version: AssetVersion, run: Run, output: str) -> bool:
-    marks = version.properties.get("properties") or {}
-    return marks.get(RUN) == run.id and marks.get(OUTPUT) == output
-
-
-def _properties(workspace: Workspace, run: Run, name: str) -> dict[str, Any]:
-    place = run.outputs[name]
-    kind = str(place["kind"])
-    uri = workspace.address(Folder(container=place["container"], prefix=place["prefix"]))
-    if kind != "uri_file":
-        uri = f"{uri.rstrip('/')}/"
-    common = {
-        "isAnonymous": False,
-        "isArchived": False,
-        "tags": {},
-        "properties": {RUN: run.id, OUTPUT: name},
-        "description": (run.job or {}).get("outputs", {}).get(name, {}).get("description"),
-    }
-    if asset_kind(kind) == "models":
-        return {**common, "modelUri": uri, "modelType": kind, "flavors": {}, "jobName": run.id}
-    return {**common, "dataUri": uri, "dataType": kind}

@@ -7,7 +7,7 @@ values are checked by `aml_emulator.domain.jobs.check` and `aml_emulator.domain.
 from __future__ import annotations
 
 from aml_emulator.domain.environments import DOCKER
-from aml_emulator.schema import FLAG, OBJECT, TEXT, WHOLE, WORD, WORDS, Either, Fields, ListOf, MapOf, Whole
+from aml_emulator.schema import FLAG, NUMBER, OBJECT, TEXT, WHOLE, WORD, WORDS, Either, Fields, ListOf, MapOf, Whole
 
 INPUT = Fields({"jobInputType": TEXT, "mode": TEXT, "uri": TEXT, "value": WORD, "description": TEXT})
 OUTPUT = Fields(
@@ -50,6 +50,49 @@ JOB_SHAPE = Fields(
     }
 )
 
+_NODE_INPUT = Fields({"job_input_type": TEXT, "mode": TEXT, "uri": TEXT, "value": WORD})
+_NODE_OUTPUT = Fields(
+    {"type": TEXT, "mode": TEXT, "uri": TEXT, "value": TEXT, "asset_name": TEXT, "asset_version": WORD}
+)
+NODE_SHAPE = Fields(
+    {
+        **dict.fromkeys(("type", "componentId", "computeId", "display_name", "description"), TEXT),
+        **dict.fromkeys(
+            (
+                "distribution",
+                "early_termination",
+                "environment_variables",
+                "identity",
+                "limits",
+                "objective",
+                "properties",
+                "queue_settings",
+                "resources",
+                "settings",
+                "tags",
+                "trial",
+            ),
+            OBJECT,
+        ),
+        "inputs": MapOf(Either(WORD, _NODE_INPUT)),
+        "outputs": MapOf(Either(TEXT, _NODE_OUTPUT)),
+        "sampling_algorithm": Either(TEXT, OBJECT),
+        "search_space": MapOf(OBJECT),
+    }
+)
+"""The fields of a pipeline's node; those of the job that it becomes are checked as any job's."""
+
+COMPONENT_SHAPE = Fields(
+    {
+        **dict.fromkeys(("name", "type", "command"), TEXT),
+        **dict.fromkeys(("distribution", "environment_variables", "limits", "resources", "settings"), OBJECT),
+        "inputs": MapOf(Fields({"values": OBJECT})),
+        "outputs": MapOf(OBJECT),
+        "jobs": MapOf(NODE_SHAPE),
+    }
+)
+"""The fields of a ``componentSpec`` that runs as a node."""
+
 PIPELINE_SHAPE = Fields(
     {
         **JOB_CHANGES.fields,
@@ -62,11 +105,11 @@ PIPELINE_SHAPE = Fields(
         "outputs": MapOf(OUTPUT),
         "services": OBJECT,
         "identity": Fields({"identityType": TEXT, "clientId": TEXT}),
-        "jobs": MapOf(OBJECT),
+        "jobs": MapOf(NODE_SHAPE),
         "settings": OBJECT,
     }
 )
-"""The fields of ``PipelineJob``; those of nodes are read by `aml_emulator.domain.jobs.pipelines`."""
+"""The fields of ``PipelineJob``."""
 
 SWEEP_SHAPE = Fields(
     {
@@ -77,7 +120,16 @@ SWEEP_SHAPE = Fields(
         "limits": Fields(
             {"maxTotalTrials": WHOLE, "maxConcurrentTrials": WHOLE, "timeout": TEXT, "trialTimeout": TEXT}
         ),
-        "earlyTermination": OBJECT,
+        "earlyTermination": Fields(
+            {
+                "policyType": TEXT,
+                "delayEvaluation": WHOLE,
+                "evaluationInterval": WHOLE,
+                "slackAmount": NUMBER,
+                "slackFactor": NUMBER,
+                "truncationPercentage": WHOLE,
+            }
+        ),
         "queueSettings": JOB_SHAPE.fields["queueSettings"],
         "resources": JOB_SHAPE.fields["resources"],
         "trial": Fields(

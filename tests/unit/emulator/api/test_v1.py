@@ -358,3 +358,35 @@ def test_a_file_that_was_announced_and_not_written_is_not_found(range_: str | No
     answer = service.call("GET", path, host=IDENTITY.api_host, headers={"range": range_} if range_ else {})
     assert (answer.status, "not uploaded" in answer.json["error"]["message"]) == (404, True)
     service.close()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "says"),
+    [
+        ("GET", f"/pipelines/v1.0{WS}/DataTypes", "pipelines of the SDK v1 (`Pipeline`, `PythonScriptStep`"),
+        (
+            "POST",
+            f"/pipelines/v1.0{WS}/PipelineRuns/Unsubmitted/CreationInfoWithGraph",
+            "a pipeline job of azure-ai-ml",
+        ),
+        ("POST", f"/hyperdrive/v1.0{WS}/experiments/exp/runs", "sweeps of the SDK v1 (`HyperDriveConfig`"),
+        ("POST", f"/hyperdrive/v1.0{WS}/experiments/exp/hdruns/HD_1", "a sweep job of azure-ai-ml"),
+        ("POST", f"/jasmine/v1.0{WS}/experiment/exp/run", "`AutoMLConfig` of azureml-train-automl"),
+        ("GET", f"/pipelinesv1.0{WS}/DataTypes", f"GET https://{API}/pipelinesv1.0"),
+    ],
+)
+def test_services_of_v1_that_are_not_here_are_refused_by_name(
+    service: Service, method: str, path: str, says: str
+) -> None:
+    answer = service.call(method, path, {} if method == "POST" else None, host=API)
+    assert (answer.status, answer.json["error"]["code"]) == (501, "NotImplemented")
+    assert says in answer.json["error"]["message"]
+
+
+def test_refused_services_have_the_members_that_their_clients_read(service: Service) -> None:
+    pipelines = service.call("GET", f"/pipelines/v1.0{WS}/DataTypes", host=API).json
+    assert pipelines["Error"] == {"Code": "NotImplemented", "Message": pipelines["error"]["message"]}
+    sweeps = service.call("POST", f"/hyperdrive/v1.0{WS}/experiments/exp/runs", {}, host=API).json
+    assert (sweeps["code"], sweeps["message"]) == (501, sweeps["error"]["message"])
+    other = service.call("GET", f"{HISTORY}/runs/none", host=API).json
+    assert not {"Error", "code", "message"} & other.keys()

@@ -152,6 +152,7 @@ def test_a_database_of_before_gets_the_tables(tmp_path: Path) -> None:
     with sqlite3.connect(path) as old:
         for table in ("datastores", "run_definitions", "metric_rows"):
             old.execute(f"DROP TABLE {table}")
+        old.execute("DROP INDEX runs_by_parent")
         old.execute("PRAGMA user_version=1")
     old.close()
     store = Store(path)
@@ -159,6 +160,10 @@ def test_a_database_of_before_gets_the_tables(tmp_path: Path) -> None:
     assert [one.name for one in store.datastores.all()] == ["a"]
     assert store.v1.definition("none") is None
     store.close()
+    with sqlite3.connect(path) as new:
+        plan = new.execute("EXPLAIN QUERY PLAN SELECT * FROM runs WHERE parent_id = 'p'").fetchall()
+    new.close()
+    assert "runs_by_parent" in str(plan)
 
 
 def test_deleting_a_name_takes_its_versions_along(service: Service) -> None:

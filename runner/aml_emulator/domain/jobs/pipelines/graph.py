@@ -16,7 +16,8 @@ from aml_emulator.domain.errors import InvalidError, NotSupportedError
 
 COMMAND: Final = "command"
 PIPELINE: Final = "pipeline"
-KINDS: Final = (COMMAND, PIPELINE)
+SWEEP: Final = "sweep"
+KINDS: Final = (COMMAND, PIPELINE, SWEEP)
 
 _FIELDS: Final = frozenset(
     {
@@ -42,6 +43,8 @@ _FIELDS: Final = frozenset(
         "type",
     }
 )
+
+_SWEEP_FIELDS: Final = frozenset({"early_termination", "objective", "sampling_algorithm", "search_space", "trial"})
 
 _EXPRESSION: Final = re.compile(r"\$\{\{(.*?)\}\}")
 _PARENT: Final = re.compile(r"parent\.(inputs|outputs)\.([A-Za-z_][\w.]*)")
@@ -124,9 +127,10 @@ def _node(name: str, fields: Mapping[str, Any]) -> Node:
         raise InvalidError(f"The name of the node '{name}' consists of letters, digits and '_' only.")
     kind = str(fields.get("type") or COMMAND).lower()
     if kind not in KINDS:
-        raise NotSupportedError(f"the node '{name}' of type '{kind}' (only {' and '.join(KINDS)})")
+        raise NotSupportedError(f"the node '{name}' of type '{kind}' (only {', '.join(KINDS)})")
+    known = _FIELDS | _SWEEP_FIELDS if kind == SWEEP else _FIELDS
     for key, value in fields.items():
-        if key not in _FIELDS and value not in (None, {}, [], ""):
+        if key not in known and value not in (None, {}, [], ""):
             raise NotSupportedError(f"the field '{key}' of the node '{name}'")
     outputs, promoted = {}, {}
     for output, value in (fields.get("outputs") or {}).items():
@@ -142,7 +146,7 @@ def _node(name: str, fields: Mapping[str, Any]) -> Node:
     return Node(
         name=name,
         kind=kind,
-        component_id=str(fields.get("componentId") or ""),
+        component_id=str((fields.get("trial") or {}).get("componentId") or fields.get("componentId") or ""),
         fields=fields,
         inputs={key: _source(name, key, value) for key, value in (fields.get("inputs") or {}).items()},
         outputs=outputs,

@@ -15,10 +15,14 @@ from hashlib import sha256
 from typing import Any, Final
 
 from aml_emulator.domain.errors import InvalidError, NotFoundError, NotSupportedError
-from aml_emulator.domain.jobs.pipelines.graph import PIPELINE, Node, Source, bound_input
+from aml_emulator.domain.jobs.check import PRIORITIES
+from aml_emulator.domain.jobs.pipelines.graph import COMMAND, PIPELINE, SWEEP, Node, Source, bound_input
+from aml_emulator.domain.jobs.pipelines.sweep_nodes import sweep_properties
+from aml_emulator.domain.jobs.types import COMPONENT_SHAPE
 from aml_emulator.domain.locations import ARTIFACT_OUTPUTS, AssetId, parse_location
 from aml_emulator.domain.workspace import Workspace
 from aml_emulator.executor import Folder
+from aml_emulator.schema import BodyError, check
 
 _MODES: Final = {
     "mount": "ReadOnlyMount",
@@ -32,6 +36,26 @@ _MODES: Final = {
 }
 _IDENTITIES: Final = {"user_identity": "UserIdentity", "managed": "Managed", "aml_token": "AMLToken"}
 _DISTRIBUTIONS: Final = {"pytorch": "PyTorch", "mpi": "Mpi", "tensorflow": "TensorFlow", "ray": "Ray"}
+_SWEEP_SETTINGS: Final = ("early_termination", "limits", "objective", "sampling_algorithm", "search_space")
+_COMPARED: Final = (
+    "command",
+    "codeId",
+    "environmentId",
+    "environmentVariables",
+    "distribution",
+    "resources",
+    "inputs",
+)
+_COMPARED_OF_SWEEPS: Final = (
+    "earlyTermination",
+    "inputs",
+    "limits",
+    "objective",
+    "resources",
+    "samplingAlgorithm",
+    "searchSpace",
+    "trial",
+)
 _FOLDERS: Final = ("uri_folder", "mltable", "mlflow_model", "custom_model", "triton_model")
 
 
@@ -67,7 +91,7 @@ def _flat(inputs: Mapping[str, Any], prefix: str = "") -> dict[str, Mapping[str,
         if isinstance(value, Mapping) and value.get("type") == "group":
             found |= _flat(value.get("values") or {}, f"{prefix}{name}.")
         else:
-            found[prefix + name] = value or {}
+            found[prefix + name] = value if isinstance(value, Mapping) else {}
     return found
 
 
@@ -77,6 +101,7 @@ def component_of(workspace: Workspace, node: Node) -> Component:
     Raises:
         NotFoundError: there is none of that id.
         NotSupportedError: it is of another type than its node.
+        InvalidError: a field of it has another type than components have.
     """
     location = parse_location(node.component_id, what=f"The component of the node '{node.name}'")
     version = None
@@ -87,8 +112,12 @@ def component_of(workspace: Workspace, node: Node) -> Component:
     spec = version.properties.get("componentSpec") or {}
     kind = str(spec.get("type") or "command").lower()
     kind = {"commandcomponent": "command", "pipelinecomponent": "pipeline"}.get(kind, kind)
-    if kind != node.kind:
+    if kind != (COMMAND if node.kind == SWEEP else node.kind):
         raise NotSupportedError(f"the node '{node.name}': its component is of type '{kind}'")
+    try:
+        check(COMPONENT_SHAPE, spec)
+    except BodyError as error:
+        raise InvalidError(f"The component of the node '{node.name}': {error}") from error
     return Component(spec=spec)
 
 
@@ -114,7 +143,7 @@ class Scope:
 
 
 def node_job(scope: Scope, node: Node, component: Component) -> dict[str, Any]:
-    """Return the properties of a node's job: a command job or a pipeline job.
+    """Return the properties of a node's job: of a command, a pipeline or a sweep.
 
     Raises:
         InvalidError: a required input has no value, or an unknown one has.
@@ -137,13 +166,24 @@ def node_job(scope: Scope, node: Node, component: Component) -> dict[str, Any]:
     if node.kind == PIPELINE:
         settings = {**scope.settings, **(component.spec.get("settings") or {}), **(fields.get("settings") or {})}
         return {**job, "jobType": "Pipeline", "jobs": component.spec.get("jobs") or {}, "settings": settings}
-    return {**job, "jobType": "Command", **_command(node, component)}
+    command = _command(node, component)
+    if node.kind == SWEEP:
+        settings = {name: _resolved(scope, fields.get(name)) for name in _SWEEP_SETTINGS}
+        return {**job, **sweep_properties(node.name, settings, command, inputs=component.inputs)}
+    return {**job, "jobType": "Command", **command}
 
 
 def _bound(scope: Scope, value: Any) -> Any:
     """Return a field of a node, or the pipeline's input that it is bound to."""
     name = bound_input(value)
     return value if name is None else ((scope.job.get("inputs") or {}).get(name) or {}).get("value")
+
+
+def _resolved(scope: Scope, value: Any) -> Any:
+    """Return a field of a node with the values of the pipeline's inputs in it."""
+    if isinstance(value, Mapping):
+        return {name: _resolved(scope, inner) for name, inner in value.items()}
+    return _bound(scope, value) if isinstance(value, str) else value
 
 
 def _command(node: Node, component: Component) -> dict[str, Any]:
@@ -163,7 +203,7 @@ def _command(node: Node, component: Component) -> dict[str, Any]:
         "distribution": _distribution(fields.get("distribution") or spec.get("distribution") or {}),
         "limits": {"jobLimitsType": "Command", "timeout": limits.get("timeout")} if limits.get("timeout") else None,
         "identity": _identity(fields.get("identity") or {}),
-        "queueSettings": {_camel(key): value for key, value in (fields.get("queue_settings") or {}).items()},
+        "queueSettings": _queue(fields.get("queue_settings") or {}),
     }
     return {name: value for name, value in found.items() if value not in (None, {}, "")}
 
@@ -190,6 +230,20 @@ def _distribution(given: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"distributionType": _DISTRIBUTIONS.get(kind.lower(), kind), **rest}
 
 
+def _queue(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a node's queue.
+
+    Nodes have the YAML's words, jobs have numbers and capitals.
+    """
+    found = {_camel(name): value for name, value in given.items() if value is not None}
+    if isinstance(found.get("jobTier"), str):
+        found["jobTier"] = found["jobTier"].capitalize()
+    words = {word: number for number, word in PRIORITIES.items()}
+    if "priority" in found:
+        found["priority"] = words.get(str(found["priority"]).lower(), found["priority"])
+    return found
+
+
 def _identity(given: Mapping[str, Any]) -> dict[str, Any] | None:
     kind = str(given.get("identity_type") or given.get("type") or "")
     return {"identityType": _IDENTITIES.get(kind.lower(), kind)} if kind else None
@@ -206,8 +260,11 @@ def _inputs(scope: Scope, node: Node, component: Component) -> dict[str, Any]:
     unknown = sorted(node.inputs.keys() - declared.keys())
     if unknown:
         raise InvalidError(f"The node '{node.name}': its component has no input {', '.join(unknown)}.")
+    sampled = node.fields.get("search_space") or {}
     found: dict[str, Any] = {}
     for name, declaration in declared.items():
+        if name in sampled:
+            continue
         source = node.inputs.get(name)
         value = None if source is None else _value(scope, source, declaration)
         if value is None and declaration.get("default") is not None:
@@ -278,7 +335,7 @@ def reuse_key(component: Component, job: Mapping[str, Any]) -> str | None:
     """
     if not component.is_deterministic:
         return None
-    compared = ("command", "codeId", "environmentId", "environmentVariables", "distribution", "resources", "inputs")
+    compared = _COMPARED_OF_SWEEPS if job.get("jobType") == "Sweep" else _COMPARED
     essence = {name: job.get(name) for name in compared}
     essence["outputs"] = {
         name: {key: value.get(key) for key in ("jobOutputType", "uri")} for name, value in job["outputs"].items()

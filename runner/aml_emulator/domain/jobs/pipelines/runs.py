@@ -7,7 +7,6 @@ A node's run has an id that follows from its pipeline's and its name, so that af
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -15,16 +14,20 @@ from typing import Any, Final
 from aml_emulator.domain.environments import image_of_environment
 from aml_emulator.domain.errors import DomainError, InvalidError
 from aml_emulator.domain.jobs.check import check_inputs, check_job, check_outputs
-from aml_emulator.domain.jobs.composed import NODE_ID, SubmitChild, write_line
+from aml_emulator.domain.jobs.composed import NODE_ID, SubmitChild, end_composed, write_line
 from aml_emulator.domain.jobs.compute import check_compute
 from aml_emulator.domain.jobs.output_assets import put_output_asset
-from aml_emulator.domain.jobs.pipelines.graph import PIPELINE, Graph, Node, read_graph
+from aml_emulator.domain.jobs.pipelines.graph import PIPELINE, SWEEP, Graph, Node, read_graph
 from aml_emulator.domain.jobs.pipelines.nodes import Component, Scope, component_of, node_job, reuse_key
+from aml_emulator.domain.jobs.sweeps.runs import BEST, OBJECTIVE, SCORE
+from aml_emulator.domain.jobs.types import JOB_SHAPE, SWEEP_SHAPE
 from aml_emulator.domain.locations import ARTIFACT_OUTPUTS
-from aml_emulator.domain.workspace import Workspace
+from aml_emulator.domain.workspace import REUSED_RUN, Workspace
+from aml_emulator.schema import BodyError, check
 from aml_emulator.store import Run
 
-logger = logging.getLogger(__name__)
+PIPELINE_RUN: Final = "azureml.pipelinerunid"
+"""The property of a node's run that names its pipeline's."""
 
 REUSE_KEY: Final = "azureml.localReuseKey"
 EXECUTION_LOG: Final = "logs/azureml/executionlogs.txt"
@@ -46,12 +49,21 @@ class PipelineRuns:
     Args:
         submit: submits the job of a node.
         cancel: cancels a job.
+        check_sweep: returns if a sweep job can be run; raises DomainError otherwise.
     """
 
-    def __init__(self, workspace: Workspace, *, submit: SubmitChild, cancel: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        *,
+        submit: SubmitChild,
+        cancel: Callable[[str], object],
+        check_sweep: Callable[[Mapping[str, Any]], None],
+    ) -> None:
         self._workspace = workspace
         self._submit = submit
         self._cancel = cancel
+        self._check_sweep = check_sweep
 
     def check(self, job: Mapping[str, Any], *, name: str = "", depth: int = 0) -> None:
         """Return if a pipeline's nodes can be run, as far as is known before.
@@ -83,6 +95,13 @@ class PipelineRuns:
     def _check_node(self, job: dict[str, Any], node: Node, depth: int) -> None:
         if node.kind == PIPELINE:
             self.check(job, name=node.name, depth=depth + 1)
+            return
+        try:
+            check(SWEEP_SHAPE if node.kind == SWEEP else JOB_SHAPE, job)
+        except BodyError as error:
+            raise InvalidError(f"The node '{node.name}': {error}") from error
+        if node.kind == SWEEP:
+            self._check_sweep(job)
             return
         check_job({name: value for name, value in job.items() if name not in ("componentId", "parentJobName")})
         check_compute(self._workspace, job)
@@ -139,35 +158,48 @@ class PipelineRuns:
         properties = {
             NODE_ID: node.name,
             "azureml.runsource": "azureml.StepRun",
-            "azureml.pipelinerunid": run.id,
+            PIPELINE_RUN: run.id,
             "azureml.moduleName": str(component.spec.get("name") or node.name),
             **({} if key is None else {REUSE_KEY: key}),
         }
         workspace.store.runs.advance(run.id, "Running")
         if key is not None and not _flag(run, "force_rerun"):
             earlier = workspace.store.runs.completed_with(REUSE_KEY, key)
-            if earlier is not None and all(place["stored"] for place in earlier.outputs.values()):
+            if earlier is not None and _is_whole(earlier, job["outputs"]):
                 return self._reused(run, run_id, job, properties, earlier)
         self._log(run, f"Submitting 1 runs, first five are: {node.name}:{run_id}")
         return self._submit(run_id, job, properties)
 
     def _outputs_of(self, child: Run) -> dict[str, Mapping[str, Any]]:
         """Return the places of a node's outputs and of its captured files."""
-        folder = self._workspace.artifacts_of(child.properties.get("azureml.reusedrunid", child.id))
+        folder = self._workspace.files_of(child)
         captured = {"container": folder.container, "prefix": folder.prefix, "kind": "uri_folder"}
         return {**dict.fromkeys(ARTIFACT_OUTPUTS, captured), **child.outputs}
 
     def _reused(
         self, run: Run, run_id: str, job: Mapping[str, Any], properties: Mapping[str, str], earlier: Run
     ) -> Run:
-        """Store the run of a node whose outputs are those of an earlier run."""
-        runs = self._workspace.store.runs
-        first = earlier.properties.get("azureml.reusedrunid", earlier.id)
+        """Store the run of a node whose outputs are those of an earlier run.
+
+        AzureML "copies original component's status, displays original component's output/logs/metrics for the reused
+        component" (https://learn.microsoft.com/azure/machine-learning/how-to-debug-pipeline-reuse-issues): the run has
+        the values, and reads the files. Clients read its properties ``azureml.isreused`` and ``azureml.reusedrunid``
+        (azure-ai-ml 1.35, ``JobOperations.download``), ``azureml.reusednodeid`` and ``azureml.reusedpipeline``
+        (azureml-pipeline-core 1.62, ``StepRun._from_dto``) and ``azureml.reusedpipelinerunid`` (Azure/azureml-assets,
+        ``assets/aml-benchmark/components/src/benchmark_result_aggregator``).
+        """
+        store, runs = self._workspace.store, self._workspace.store.runs
+        first = earlier.properties.get(REUSED_RUN, earlier.id)
+        origin = earlier.properties.get("azureml.reusedpipelinerunid", earlier.properties.get(PIPELINE_RUN, ""))
         reused = {
             "azureml.isreused": "true",
-            "azureml.reusedrunid": first,
-            "azureml.reusednodeid": earlier.properties.get(NODE_ID, ""),
-            "azureml.reusedpipeline": earlier.properties.get("azureml.pipelinerunid", ""),
+            REUSED_RUN: first,
+            "azureml.reusednodeid": earlier.properties.get(
+                "azureml.reusednodeid", earlier.properties.get(NODE_ID, "")
+            ),
+            "azureml.reusedpipeline": origin,
+            "azureml.reusedpipelinerunid": origin,
+            **{name: earlier.properties[name] for name in (BEST, OBJECTIVE, SCORE) if name in earlier.properties},
         }
         with self._workspace.store.transaction():
             runs.create(
@@ -180,7 +212,11 @@ class PipelineRuns:
                 properties={**properties, **reused},
                 job=job,
                 outputs=earlier.outputs,
+                started=self._workspace.clock(),
             )
+            store.metrics.copy(earlier.id, run_id)
+            store.v1.copy(earlier.id, run_id)
+            runs.copy_artifacts(earlier.id, run_id)
             runs.finish(run_id, "Completed")
         self._log(run, f"Reusing the outputs of {first} for {properties[NODE_ID]}:{run_id}")
         return runs.require(run_id)
@@ -203,13 +239,8 @@ class PipelineRuns:
             self._end(run, "Failed", FAILED_STEPS)
 
     def _end(self, run: Run, status: str, message: str | None = None) -> None:
-        for child in self._workspace.store.runs.children(run.id):
-            if not child.terminal:
-                self._cancel(child.id)
-        self._log(run, f"Finishing experiment: {status}")
-        code = None if message is None else "UserError"
-        self._workspace.store.runs.finish(run.id, status, code=code, message=message)
-        logger.info("pipeline %s: %s", run.id, status)
+        said = "Finishing experiment"
+        end_composed(self._workspace, run, status, message, log=EXECUTION_LOG, said=said, cancel=self._cancel)
 
     def fail(self, run: Run, message: str) -> None:
         """End a pipeline that cannot continue."""
@@ -227,6 +258,14 @@ def changed_graph(known: Mapping[str, Any], sent: Mapping[str, Any]) -> list[str
 def graph_of(job: Mapping[str, Any]) -> Graph:
     """Return the graph of a pipeline job's properties."""
     return read_graph(job.get("jobs") or {}, inputs=job.get("inputs") or {}, outputs=job.get("outputs") or {})
+
+
+def _is_whole(run: Run, outputs: Mapping[str, Any]) -> bool:
+    """Return whether a run has stored each of these outputs.
+
+    A sweep without a best trial has none.
+    """
+    return all(name in run.outputs and run.outputs[name]["stored"] for name in outputs)
 
 
 def _continues(run: Run) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -13,19 +12,25 @@ from aml_emulator.domain.clusters import seconds_of
 from aml_emulator.domain.environments import image_of_environment
 from aml_emulator.domain.errors import DomainError, InvalidError
 from aml_emulator.domain.jobs.check import check_job
-from aml_emulator.domain.jobs.composed import TRIAL, SubmitChild, write_line
+from aml_emulator.domain.jobs.composed import TRIAL, SubmitChild, end_composed, write_line
 from aml_emulator.domain.jobs.compute import check_compute
+from aml_emulator.domain.jobs.output_assets import put_output_asset, register_outputs
 from aml_emulator.domain.jobs.sweeps.search import Search, Value, read_search
 from aml_emulator.domain.jobs.sweeps.termination import read_policy
 from aml_emulator.domain.workspace import Workspace
 from aml_emulator.store import Run
 
-logger = logging.getLogger(__name__)
-
 SWEEP_LOG: Final = "azureml-logs/hyperdrive.txt"
 HYPERPARAMETERS: Final = "hyperparameters"
 BEST: Final = "best_child_run_id"
 """The property of a sweep's run that azure-ai-ml reads (``SWEEP_JOB_BEST_CHILD_RUN_ID_PROPERTY_NAME``)."""
+OBJECTIVE: Final = "primary_metric_config"
+"""The property of a sweep's run with its primary metric, as JSON.
+
+Of published runs: https://learn.microsoft.com/azure/machine-learning/how-to-tune-hyperparameters-v1.
+"""
+SCORE: Final = "score"
+"""The property of a sweep's run with the best value."""
 
 FAILED_TRIALS: Final = "Marking the experiment as failed because initial child jobs have failed due to user error"
 """The service's own words."""
@@ -103,7 +108,7 @@ class SweepRuns:
         self._end(run, "Failed", message)
 
     def _is_late(self, run: Run) -> bool:
-        seconds = seconds_of(str(((run.job or {}).get("limits") or {}).get("timeout") or ""))
+        seconds = _timeout(run.job or {})
         return seconds is not None and self._workspace.clock() - run.created >= seconds
 
     def _begin_trials(self, run: Run, search: Search, trials: dict[int, Run], total: int) -> bool:
@@ -115,24 +120,24 @@ class SweepRuns:
                 break
             if number in trials:
                 continue
-            values = search.values(number)
-            trial = {**trial_job(job, values, parent=run.id, number=number), "experimentName": run.experiment}
-            written = json.dumps(values)
-            properties = {TRIAL: str(number), "azureml.runsource": "azureml.scriptrun", HYPERPARAMETERS: written}
-            if (
-                not trials
-                and (seconds := seconds_of(str((job.get("limits") or {}).get("timeout") or ""))) is not None
-            ):
+            if not trials and (seconds := _timeout(job)) is not None:
                 self._remind(run, seconds)
             self._workspace.store.runs.advance(run.id, "Running")
-            self._log(run, f"Trying to sample '1' jobs from the hyperparameter space: {written}")
             try:
-                trials[number] = self._submit(f"{run.id}_{number}", trial, properties)
+                trials[number] = self._begin_trial(run, search.values(number), number)
             except DomainError as error:
                 self._end(run, "Failed", f"The trial {number} cannot begin: {error.message}")
                 return False
             active += 1
         return True
+
+    def _begin_trial(self, run: Run, values: Mapping[str, Value], number: int) -> Run:
+        """Begin the trial of a number, and return its run."""
+        trial = {**trial_job(run.job or {}, values, parent=run.id, number=number), "experimentName": run.experiment}
+        written = json.dumps(values)
+        self._log(run, f"Trying to sample '1' jobs from the hyperparameter space: {written}")
+        properties = {TRIAL: str(number), "azureml.runsource": "azureml.scriptrun", HYPERPARAMETERS: written}
+        return self._submit(f"{run.id}_{number}", trial, properties)
 
     def _terminate(self, run: Run, trials: Mapping[int, Run]) -> None:
         """Cancel the trials that the policy ends."""
@@ -140,7 +145,7 @@ class SweepRuns:
         policy = read_policy(job)
         if policy is None:
             return
-        metric, maximize = _objective(job)
+        metric, maximize = objective_of(job)
         histories = {child.id: self._values(child, metric) for child in trials.values()}
         active = [child.id for child in trials.values() if child.status in ("Running", "Preparing")]
         for name in policy.ended(histories, active, maximize=maximize):
@@ -157,7 +162,7 @@ class SweepRuns:
             after = end
 
     def _conclude(self, run: Run, trials: Mapping[int, Run], *, failing: bool) -> None:
-        metric, maximize = _objective(run.job or {})
+        metric, maximize = objective_of(run.job or {})
         scores = [
             (max(values) if maximize else min(values), child.id)
             for _, child in sorted(trials.items())
@@ -165,23 +170,29 @@ class SweepRuns:
         ]
         if scores:
             score, best = max(scores, key=lambda one: one[0]) if maximize else min(scores, key=lambda one: one[0])
-            self._workspace.store.runs.tag(run.id, {}, properties={BEST: best, "score": repr(score)})
-            self._workspace.store.runs.set_outputs(run.id, self._workspace.store.runs.require(best).outputs)
+            self._take_outputs(run, best, score)
         if run.status == "CancelRequested":
             self._end(run, "Canceled")
         elif failing:
             self._end(run, "Failed", FAILED_TRIALS)
         else:
-            self._end(run, "Completed")
+            problems = register_outputs(self._workspace, self._workspace.store.runs.require(run.id))
+            self._end(run, "Failed" if problems else "Completed", " ".join(problems) or None)
+
+    def _take_outputs(self, run: Run, best: str, score: float) -> None:
+        """Make the outputs of the best trial those of the sweep."""
+        runs = self._workspace.store.runs
+        outputs = runs.require(best).outputs
+        with self._workspace.store.transaction():
+            runs.tag(run.id, {}, properties={BEST: best, SCORE: repr(score)})
+            runs.set_outputs(run.id, outputs)
+            for name, place in outputs.items():
+                if place["stored"]:
+                    put_output_asset(self._workspace, run.id, name)
 
     def _end(self, run: Run, status: str, message: str | None = None) -> None:
-        for child in self._workspace.store.runs.children(run.id):
-            if not child.terminal:
-                self._cancel(child.id)
-        self._log(run, f"The sweep has ended: {status}")
-        code = None if message is None else "UserError"
-        self._workspace.store.runs.finish(run.id, status, code=code, message=message)
-        logger.info("sweep %s: %s", run.id, status)
+        said = "The sweep has ended"
+        end_composed(self._workspace, run, status, message, log=SWEEP_LOG, said=said, cancel=self._cancel)
 
     def _log(self, run: Run, line: str) -> None:
         write_line(self._workspace, run, SWEEP_LOG, line)
@@ -237,6 +248,11 @@ def most_at_once(job: Mapping[str, Any]) -> int:
     return _limit(job, "maxConcurrentTrials", most_trials(job))
 
 
+def _timeout(job: Mapping[str, Any]) -> float | None:
+    """Return the seconds that a sweep may take, None for no bound."""
+    return seconds_of(str((job.get("limits") or {}).get("timeout") or ""))
+
+
 def _limit(job: Mapping[str, Any], name: str, default: int) -> int:
     value = (job.get("limits") or {}).get(name)
     if value is None:
@@ -246,8 +262,14 @@ def _limit(job: Mapping[str, Any], name: str, default: int) -> int:
     return int(value)
 
 
-def _objective(job: Mapping[str, Any]) -> tuple[str, bool]:
-    """Return the primary metric, and whether it is maximized."""
+def sweep_properties(job: Mapping[str, Any]) -> dict[str, str]:
+    """Return the properties of a new sweep's run."""
+    metric, maximize = objective_of(job)
+    return {OBJECTIVE: json.dumps({"name": metric, "goal": "maximize" if maximize else "minimize"})}
+
+
+def objective_of(job: Mapping[str, Any]) -> tuple[str, bool]:
+    """Return a sweep's primary metric, and whether it is maximized."""
     objective = job.get("objective") or {}
     return str(objective.get("primaryMetric")), str(objective.get("goal")).lower() == "maximize"
 

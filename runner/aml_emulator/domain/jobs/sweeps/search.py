@@ -9,41 +9,75 @@ from __future__ import annotations
 
 import math
 import random
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from aml_emulator.domain.errors import InvalidError, NotSupportedError
+from aml_emulator.domain.jobs.sweeps.sobol import DIMENSIONS, sobol_point
 
 Value = str | float | int | bool
+
+_BITS: Final = 52
+"""Digits of a random share."""
+
+
+_NORMAL: Final = statistics.NormalDist()
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Distribution:
-    """How many arguments a distribution has, and how a value is drawn of them."""
+    """A distribution by its quantiles.
+
+    Attributes:
+        arguments: how many there are.
+        value: the value at a share between 0 and 1, and neither of them, of those that are drawn.
+        scaled: whether that is the exponent of a base.
+        stepped: whether the last argument is the step between values.
+    """
 
     arguments: int
-    draw: Callable[..., float]
+    value: Callable[..., float]
+    scaled: bool = False
+    stepped: bool = False
+
+    def draw(self, share: float, arguments: Sequence[float], base: float) -> float:
+        """Return the value at a share."""
+        own = arguments[:-1] if self.stepped else arguments
+        value = self.value(share, *own)
+        if self.scaled:
+            value = base**value
+        if self.stepped:
+            value = round(value / arguments[-1]) * arguments[-1]
+        if not math.isfinite(value):
+            raise OverflowError
+        return value
 
 
-def _steps(value: float, q: float) -> float:
-    return round(value / q) * q
+def _uniform(share: float, low: float, high: float) -> float:
+    return low + share * (high - low)
+
+
+def _normal(share: float, mu: float, sigma: float) -> float:
+    return mu + sigma * _NORMAL.inv_cdf(share)
+
+
+def _place(share: float, count: float) -> int:
+    """Return one of so many places, from 0."""
+    return min(int(share * count), int(count) - 1)
 
 
 _DISTRIBUTIONS: Final[Mapping[str, _Distribution]] = {
-    "randint": _Distribution(arguments=1, draw=lambda chance, upper: chance.randrange(int(upper))),
-    "uniform": _Distribution(arguments=2, draw=lambda chance, low, high: chance.uniform(low, high)),
-    "quniform": _Distribution(arguments=3, draw=lambda chance, low, high, q: _steps(chance.uniform(low, high), q)),
-    "loguniform": _Distribution(arguments=2, draw=lambda chance, low, high: math.exp(chance.uniform(low, high))),
-    "qloguniform": _Distribution(
-        arguments=3, draw=lambda chance, low, high, q: _steps(math.exp(chance.uniform(low, high)), q)
-    ),
-    "normal": _Distribution(arguments=2, draw=lambda chance, mu, sigma: chance.gauss(mu, sigma)),
-    "qnormal": _Distribution(arguments=3, draw=lambda chance, mu, sigma, q: _steps(chance.gauss(mu, sigma), q)),
-    "lognormal": _Distribution(arguments=2, draw=lambda chance, mu, sigma: math.exp(chance.gauss(mu, sigma))),
-    "qlognormal": _Distribution(
-        arguments=3, draw=lambda chance, mu, sigma, q: _steps(math.exp(chance.gauss(mu, sigma)), q)
-    ),
+    "randint": _Distribution(arguments=1, value=_place),
+    "uniform": _Distribution(arguments=2, value=_uniform),
+    "quniform": _Distribution(arguments=3, value=_uniform, stepped=True),
+    "loguniform": _Distribution(arguments=2, value=_uniform, scaled=True),
+    "qloguniform": _Distribution(arguments=3, value=_uniform, scaled=True, stepped=True),
+    "normal": _Distribution(arguments=2, value=_normal),
+    "qnormal": _Distribution(arguments=3, value=_normal, stepped=True),
+    "lognormal": _Distribution(arguments=2, value=_normal, scaled=True),
+    "qlognormal": _Distribution(arguments=3, value=_normal, scaled=True, stepped=True),
 }
 
 
@@ -53,35 +87,56 @@ class Search:
 
     Attributes:
         space: the choices of each parameter, or its distribution's name and arguments.
+        choices: the parameters that have choices.
         seed: what the values are drawn with.
+        sobol: whether they are points of a Sobol sequence, which are spread more evenly than random ones.
+        base: that of logarithmic distributions.
         count: how many different combinations there are; None for no bound.
     """
 
-    space: Mapping[str, tuple[Value, ...] | tuple[str, tuple[float, ...]]]
+    space: Mapping[str, Any]
     choices: frozenset[str]
     seed: str
+    sobol: bool
+    base: float
     count: int | None
 
     def values(self, number: int) -> dict[str, Value]:
-        """Return the values of the trial of that number, from 0."""
+        """Return the values of the trial of that number, from 0.
+
+        Raises:
+            InvalidError: one is too large.
+        """
         if self.count is not None:
             return self._combination(number)
+        try:
+            return {
+                name: self._value(name, share) for name, share in zip(self.space, self._shares(number), strict=True)
+            }
+        except OverflowError as error:
+            raise InvalidError(f"searchSpace: a value of the trial {number} is too large.") from error
+
+    def _shares(self, number: int) -> list[float]:
+        """Return where the value of each parameter is among all that may be drawn."""
+        if self.sobol:
+            return sobol_point(number, len(self.space), seed=self.seed)
         # Not for secrets: the same trial is to have the same values.
         chance = random.Random(f"{self.seed}/{number}")  # noqa: S311
-        found: dict[str, Value] = {}
-        for name, given in self.space.items():
-            if name in self.choices:
-                found[name] = chance.choice(given)  # type: ignore[assignment]
-            else:
-                kind, arguments = str(given[0]), given[1]
-                found[name] = _DISTRIBUTIONS[kind].draw(chance, *arguments)  # type: ignore[misc]
-        return found
+        return [(chance.getrandbits(_BITS) + 0.5) / 2**_BITS for _ in self.space]
+
+    def _value(self, name: str, share: float) -> Value:
+        given = self.space[name]
+        if name in self.choices:
+            chosen: Value = given[_place(share, len(given))]
+            return chosen
+        kind, arguments = given
+        return _DISTRIBUTIONS[kind].draw(share, arguments, self.base)
 
     def _combination(self, number: int) -> dict[str, Value]:
         found: dict[str, Value] = {}
         for name, given in self.space.items():
             number, place = divmod(number, len(given))
-            found[name] = given[place]  # type: ignore[assignment]
+            found[name] = given[place]
         return found
 
 
@@ -97,11 +152,16 @@ def read_search(job: Mapping[str, Any], *, seed: str) -> Search:
     """
     algorithm = job.get("samplingAlgorithm") or {}
     kind = str(algorithm.get("samplingAlgorithmType") or "Random").lower()
+    if kind == "bayesian":
+        raise NotSupportedError(
+            "samplingAlgorithm of type 'bayesian': the local AzureML draws no values from the results of earlier trials."
+            " Use the type random, with the rule sobol for values that are spread evenly"
+        )
     if kind not in ("random", "grid"):
         raise NotSupportedError(f"samplingAlgorithm of type '{kind}' (only Random and Grid)")
     rule = str(algorithm.get("rule") or "random").lower()
-    if rule != "random":
-        raise NotSupportedError(f"samplingAlgorithm.rule '{rule}' (only random)")
+    if rule not in ("random", "sobol"):
+        raise NotSupportedError(f"samplingAlgorithm.rule '{rule}' (only random and sobol)")
     space: dict[str, Any] = {}
     choices = set()
     for name, given in (job.get("searchSpace") or {}).items():
@@ -115,8 +175,30 @@ def read_search(job: Mapping[str, Any], *, seed: str) -> Search:
             space[name] = (kind_of, values)
     if not space:
         raise InvalidError("The sweep has no search space.")
-    count = math.prod(len(values) for values in space.values()) if kind == "grid" else None
-    return Search(space=space, choices=frozenset(choices), seed=str(algorithm.get("seed") or seed), count=count)
+    if rule == "sobol" and len(space) > DIMENSIONS:
+        raise NotSupportedError(f"samplingAlgorithm.rule 'sobol' of more than {DIMENSIONS} parameters")
+    given_seed = algorithm.get("seed")
+    return Search(
+        space=space,
+        choices=frozenset(choices),
+        seed=str(seed if given_seed is None else given_seed),
+        sobol=rule == "sobol",
+        base=_base(algorithm.get("logbase")),
+        count=math.prod(len(values) for values in space.values()) if kind == "grid" else None,
+    )
+
+
+def _base(given: Any) -> float:
+    """Return the base of logarithmic distributions: a positive number, or ``e``."""
+    if given is None or str(given).lower() == "e":
+        return math.e
+    try:
+        base = float(str(given))
+    except ValueError:
+        base = 0.0
+    if not (math.isfinite(base) and base > 0):
+        raise InvalidError(f"samplingAlgorithm.logbase is a positive number or 'e', not '{given}'.")
+    return base
 
 
 def _parameter(name: str, given: Any) -> tuple[str, tuple[Any, ...]]:
@@ -128,6 +210,8 @@ def _parameter(name: str, given: Any) -> tuple[str, tuple[Any, ...]]:
         values = tuple(arguments[0]) if len(arguments) == 1 and isinstance(arguments[0], list) else arguments
         if not values:
             raise InvalidError(f"searchSpace.{name} has nothing to choose from.")
+        if any(isinstance(value, Mapping) for value in values):
+            raise NotSupportedError(f"searchSpace.{name}: a choice among groups of parameters")
         return kind, values
     known = _DISTRIBUTIONS.get(kind)
     if known is None:

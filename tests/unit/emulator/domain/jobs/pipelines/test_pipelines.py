@@ -2,87 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from aml_emulator.domain.jobs.pipelines.nodes import _id
 from aml_emulator.domain.jobs.pipelines.runs import FAILED_STEPS, node_run_id
-from tests.unit.emulator.memory_service import StoredBlobs
-from tests.unit.emulator.parts import IDENTITY, WS, Service
-
-NODE = {"type": "command", "_source": "YAML.JOB"}
-
-
-class Pipelines(Service):
-    """A service whose nodes are ended by hand."""
-
-    def component(self, name: str, **spec: Any) -> str:
-        """Register a component, and return its id."""
-        spec = {
-            "type": "command",
-            "command": "python step.py",
-            "environment": f"azureml:{self.environment()}",
-            "inputs": {},
-            "outputs": {},
-            **spec,
-        }
-        answer = self.call(
-            "PUT", f"{WS}/components/{name}/versions/1", {"properties": {"componentSpec": {"name": name, **spec}}}
-        )
-        assert answer.status == 201, answer.json
-        return f"{WS}/components/{name}/versions/1"
-
-    def put(self, name: str, **properties: Any) -> Any:
-        """Submit a pipeline, and return the answer."""
-        body = {"jobType": "Pipeline", "experimentName": "graphs", **properties}
-        answer = self.call("PUT", f"{WS}/jobs/{name}", {"properties": body})
-        self.jobs.settle()
-        return answer
-
-    def begun(self) -> list[str]:
-        """Return the nodes that the executor was given, in their order."""
-        return [spec.display_name for spec in self.runner.submitted]
-
-    def end(self, pipeline: str, node: str, status: str = "Completed") -> None:
-        """End the run of a node, with its outputs stored."""
-        run = self.store.runs.require(node_run_id(pipeline, node))
-        for output in run.outputs:
-            self.store.runs.output_stored(run.id, output)
-        self.store.runs.finish(run.id, status)
-        self.jobs.settle()
-
-    def status(self, name: str) -> str:
-        """Return a pipeline's status, as it is shown."""
-        return str(self.call("GET", f"{WS}/jobs/{name}").json["properties"]["status"])
-
-    def statuses(self, pipeline: str) -> dict[str, str]:
-        """Return the status of each node that has begun."""
-        return {run.properties["azureml.nodeid"]: run.status for run in self.store.runs.children(pipeline)}
-
-    def input_of(self, pipeline: str, node: str, name: str) -> Any:
-        """Return an input of a node's job."""
-        run = self.store.runs.require(node_run_id(pipeline, node))
-        assert run.job is not None
-        return run.job["inputs"].get(name)
-
-
-@pytest.fixture
-def pipelines() -> Iterator[Pipelines]:
-    service = Pipelines(blobs=StoredBlobs())
-    yield service
-    service.jobs.close()
-    service.close()
-
-
-def literal(value: str, **more: str) -> dict[str, str]:
-    """Return a binding or a value, as azure-ai-ml sends it."""
-    return {"value": value, "job_input_type": "literal", **more}
+from tests.unit.emulator.parts import IDENTITY, WS
+from tests.unit.emulator.played_pipelines import NODE, Pipelines, literal
 
 
 def chain(pipelines: Pipelines) -> dict[str, Any]:
-    """Return prep → train → evaluate, and a node beside them."""
+    """Return prep → train → evaluate, and a node next to them."""
     folder = {"type": "uri_folder"}
     prep = pipelines.component(
         "prep", inputs={"data": folder, "rate": {"type": "number", "default": "0.5"}}, outputs={"clean": folder}
@@ -289,6 +220,15 @@ def test_what_a_node_captured_is_an_output_and_a_compute_may_be_an_input(pipelin
     assert "Unknown compute target 'elsewhere'" in refused.json["error"]["message"]
 
 
+def test_a_nodes_queue_has_the_words_of_its_yaml(pipelines: Pipelines) -> None:
+    queue = {"job_tier": "spot", "priority": "high"}
+    node = {**NODE, "componentId": pipelines.component("c"), "queue_settings": queue}
+    answer = pipelines.put("p", jobs={"a": node}, settings={"default_compute": "local-cluster"})
+    assert answer.status == 201, answer.json
+    job = pipelines.store.runs.require(node_run_id("p", "a")).job or {}
+    assert job["queueSettings"] == {"jobTier": "Spot", "priority": 3}
+
+
 def test_environments_of_registries_keep_their_address() -> None:
     address = "azureml://registries/azureml/environments/sklearn-1.5/labels/latest"
     assert _id(address) == address
@@ -370,3 +310,12 @@ def test_a_component_is_kept_and_its_content_does_not_change(pipelines: Pipeline
     assert [item["name"] for item in pipelines.call("GET", f"{WS}/components").json["value"]] == ["c"]
     missing = pipelines.call("GET", f"{WS}/components/none")
     assert (missing.status, missing.json["error"]["message"]) == (404, "Not found component none.")
+
+
+def test_an_anonymous_component_may_be_sent_under_another_name(pipelines: Pipelines) -> None:
+    path = f"{WS}/components/azureml_anonymous/versions/9b1deb4d"
+    spec = {"type": "command", "command": "one", "name": "azureml_anonymous", "_source": "YAML.JOB"}
+    assert pipelines.call("PUT", path, {"properties": {"componentSpec": spec}}).status == 201
+    for status, change in ((200, {"name": "train", "version": "1", "_source": "CLASS"}), (409, {"command": "two"})):
+        answer = pipelines.call("PUT", path, {"properties": {"componentSpec": {**spec, **change}}})
+        assert answer.status == status, answer.json

@@ -14,52 +14,9 @@ from hypothesis import strategies as st
 from aml_emulator.domain.jobs.sweeps.runs import FAILED_TRIALS
 from aml_emulator.domain.jobs.sweeps.search import read_search
 from aml_emulator.domain.jobs.sweeps.termination import Policy
-from aml_emulator.store import Metric
 from tests.unit.emulator.memory_service import StoredBlobs
-from tests.unit.emulator.parts import WS, Service
-
-
-class Sweeps(Service):
-    """A service whose trials are ended by hand."""
-
-    def put(self, name: str, **properties: Any) -> Any:
-        """Submit a sweep, and return the answer."""
-        body = {
-            "jobType": "Sweep",
-            "experimentName": "search",
-            "trial": {
-                "command": "python train.py --lr ${{search_space.lr}} --k ${{ search_space.k }}",
-                "environmentId": self.environment(),
-            },
-            "searchSpace": {"lr": ["uniform", [0.1, 0.2]], "k": ["choice", [["a", "b"]]]},
-            "samplingAlgorithm": {"samplingAlgorithmType": "Random"},
-            "objective": {"goal": "Maximize", "primaryMetric": "accuracy"},
-            "limits": {"jobLimitsType": "Sweep", "maxTotalTrials": 4, "maxConcurrentTrials": 2},
-            **properties,
-        }
-        answer = self.call("PUT", f"{WS}/jobs/{name}", {"properties": body})
-        self.jobs.settle()
-        return answer
-
-    def begun(self) -> list[str]:
-        """Return the trials that the executor was given."""
-        return [spec.run_id for spec in self.runner.submitted]
-
-    def log(self, trial: str, *values: float, name: str = "accuracy") -> None:
-        """Have a trial log values."""
-        self.store.runs.advance(trial, "Running")
-        for value in values:
-            self.store.metrics.log(trial, [Metric(key=name, value=value, timestamp=1, step=0)])
-        self.jobs.settle()
-
-    def end(self, trial: str, status: str = "Completed") -> None:
-        """End a trial."""
-        self.store.runs.finish(trial, status)
-        self.jobs.settle()
-
-    def shown(self, name: str) -> Any:
-        """Return a sweep as it is shown."""
-        return self.call("GET", f"{WS}/jobs/{name}").json["properties"]
+from tests.unit.emulator.parts import WS
+from tests.unit.emulator.played_sweeps import Sweeps
 
 
 @pytest.fixture
@@ -86,6 +43,7 @@ def test_trials_begin_as_others_end_and_the_best_is_recorded(sweeps: Sweeps) -> 
     shown = sweeps.shown("s")
     assert (shown["status"], shown["jobType"]) == ("Completed", "Sweep")
     assert (shown["properties"]["best_child_run_id"], shown["properties"]["score"]) == ("s_0", "0.9")
+    assert json.loads(shown["properties"]["primary_metric_config"])["name"] == shown["objective"]["primaryMetric"]
 
 
 def test_a_trial_has_its_values_in_its_command(sweeps: Sweeps) -> None:
@@ -240,7 +198,17 @@ def test_a_trials_number_decides_its_values(space: dict[str, Any], number: int) 
         ({"searchSpace": {"lr": ["choice", [[1]]]}}, "the search space has no 'k'"),
         ({"samplingAlgorithm": {"samplingAlgorithmType": "Grid"}}, "a grid takes `choice` only"),
         ({"samplingAlgorithm": {"samplingAlgorithmType": "Bayesian"}}, "samplingAlgorithm of type 'bayesian'"),
-        ({"samplingAlgorithm": {"samplingAlgorithmType": "Random", "rule": "Sobol"}}, "rule 'sobol'"),
+        ({"samplingAlgorithm": {"samplingAlgorithmType": "Bayesian"}}, "Use the type random, with the rule sobol"),
+        ({"samplingAlgorithm": {"samplingAlgorithmType": "Random", "rule": "Halton"}}, "rule 'halton'"),
+        ({"samplingAlgorithm": {"samplingAlgorithmType": "Random", "logbase": "pi"}}, "a positive number or 'e'"),
+        (
+            {
+                "samplingAlgorithm": {"samplingAlgorithmType": "Random", "rule": "sobol"},
+                "searchSpace": {f"p{number}": ["uniform", [0, 1]] for number in range(22)},
+            },
+            "'sobol' of more than 21 parameters",
+        ),
+        ({"searchSpace": {"lr": ["loguniform", [999, 9999]], "k": ["choice", [["a"]]]}}, "is too large"),
         ({"objective": {"goal": "Best", "primaryMetric": "x"}}, "Minimize or Maximize"),
         ({"objective": {"goal": "Minimize"}}, "names no metric"),
         ({"limits": {"maxTotalTrials": 1001}}, "from 1 to 1000"),
