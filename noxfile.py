@@ -81,10 +81,10 @@ def full(session: nox.Session) -> None:
 
 @nox.session
 def trust(session: nox.Session) -> None:
-    """Run 500 instant runs, and 20 in containers, while a tenth of all answers fails."""
+    """Run 620 pipelines and jobs while a tenth of all answers fails."""
     _install(session)
     environ = _make_ready(session, "services")
-    wanted = {"AML_TRAIN_TRUST_RUNS": "500", "AML_TRAIN_TRUST_CONTAINER_RUNS": "20"}
+    wanted = {"AML_TRAIN_TRUST_RUNS": "500", "AML_TRAIN_TRUST_GRAPHS": "100", "AML_TRAIN_TRUST_CONTAINER_RUNS": "20"}
     session.run("pytest", "-s", "tests/integration/pipeline/trust", *session.posargs, env={**wanted, **environ})
 
 
@@ -184,6 +184,18 @@ def nag(session: nox.Session) -> None:
     session.install("pip")
     environ = _make_ready(session, "tests")
     session.run("pytest", "tests/large/test_nag.py", env={**environ, "AML_TRAIN_NAG": tutorial})
+
+
+@nox.session
+def mlops(session: nox.Session) -> None:
+    """Run the pipeline of Microsoft's MLOps template by azure-ai-ml and by aml-train.
+
+    Argument: a checkout of Azure/mlops-v2-gha-demo.
+    """
+    template = _folder_argument(session, "a checkout of Azure/mlops-v2-gha-demo")
+    _install(session)
+    environ = _make_ready(session, "tests")
+    session.run("pytest", "tests/large/test_mlops.py", env={**environ, "AML_TRAIN_MLOPS": template})
 
 
 @nox.session

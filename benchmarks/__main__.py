@@ -21,6 +21,7 @@ NAMES: Final = (
     "emulator_load",
     "workspaces",
     "submit",
+    "graph_plan",
     "log_follow",
     "prune",
 )

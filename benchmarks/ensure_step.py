@@ -2,8 +2,8 @@
 
 Usage: ``python -m benchmarks.ensure_step PROJECT REGISTRY``.
 
-Prints one line of JSON: the digest, whether the image was built or found, and the seconds of each stage. With ``--floor`` it only imports what that takes;
-with ``--context FOLDER`` it only writes the Dockerfile and what that copies.
+Prints one line of JSON: the digest, whether the image was built or found, and the seconds of each stage. With ``--floor`` it only imports what finding
+an image takes; with ``--context FOLDER`` it only writes the Dockerfile and what that copies. It begins and ends as the command ``aml-train`` does.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ import argparse
 import json
 import os
 from pathlib import Path
+
+from aml_train.core.garbage import collect_later
+from aml_train.core.threads import exit_process
 
 
 def main() -> None:
@@ -23,26 +26,28 @@ def main() -> None:
     parser.add_argument("--context", type=Path)
     given = parser.parse_args()
 
-    import docker
-    import requests  # noqa: F401 - part of the floor
+    collect_later()
+    import docker.errors  # noqa: F401 - imported by functions of the step
+    import requests  # noqa: F401
 
     from aml_train.config.load import load_config
     from aml_train.core.docker import buildkit_cli
     from aml_train.core.events import Broadcast, Event, StageFinished
-    from aml_train.image.build.build import write_context
+    from aml_train.image import BaseImages, BuildPlace  # noqa: F401
     from aml_train.image.ensure import ensure_image
     from aml_train.image.registry.client import RegistryLocation
     from aml_train.pipeline.prepare import prepare_run
     from aml_train.pipeline.target import Host
 
     if given.floor:
-        del docker
         return
     config = load_config(None, directory=given.project)
     prepared = prepare_run(config, Host(environ=os.environ))
     if prepared.plan.image is None:
         parser.error("the project has no image")
     if given.context is not None:
+        from aml_train.image.build.build import write_context
+
         write_context(given.context, prepared.plan.image.files, prepared.plan.image.trees)
         (given.context / "Dockerfile").write_text(prepared.plan.image.dockerfile)
         return
@@ -67,3 +72,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    exit_process(0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import signal
 import sys
 from typing import Final
@@ -25,10 +24,18 @@ def _message(error: AmlTrainError) -> str:
 
 
 def main() -> None:
-    """Run the command line and exit with the code of the table of endings."""
+    """Run the command line and end the process."""
+    from aml_train.core.garbage import collect_later
+    from aml_train.core.threads import exit_process
+
+    collect_later()
+    exit_process(run_command_line())
+
+
+def run_command_line() -> int:
+    """Run the command of ``sys.argv``; return the exit code of the table of endings."""
     from aml_train.core.interrupts import interruptible
     from aml_train.core.streams import prepare_streams
-    from aml_train.core.threads import exit_process
 
     prepare_streams()
     code: object = 0
@@ -40,12 +47,8 @@ def main() -> None:
         code = ended.code
     else:
         code = 0
-    try:
-        code = _flushed(code)
-    finally:
-        # The interpreter's last collection would walk through all of the SDK's objects for a second.
-        gc.freeze()
-    exit_process(code if isinstance(code, int) else 0 if code is None else 1)
+    code = _flushed(code)
+    return code if isinstance(code, int) else 0 if code is None else 1
 
 
 def _flushed(code: object) -> object:

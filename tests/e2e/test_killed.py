@@ -12,7 +12,7 @@ import re
 import secrets
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,6 +56,24 @@ code: src
 command: python train.py
 environment_variables:
   GIT_PYTHON_REFRESH: quiet
+"""
+GRAPH = """\
+type: pipeline
+experiment_name: {name}
+settings: {{default_compute: azureml:cpu-cluster}}
+jobs:
+  prep:
+    command: cp -r ${{{{inputs.data}}}}/. ${{{{outputs.clean}}}}
+    inputs: {{data: {{type: uri_folder, path: src}}}}
+    outputs: {{clean: {{type: uri_folder}}}}
+  train:
+    code: src
+    command: ls ${{{{inputs.clean}}}}/train.py && python train.py && cp -r outputs/model/. ${{{{outputs.done}}}}
+    inputs: {{clean: "${{{{parent.jobs.prep.outputs.clean}}}}"}}
+    outputs: {{done: {{type: uri_folder}}}}
+  report:
+    command: ls ${{{{inputs.done}}}}
+    inputs: {{done: "${{{{parent.jobs.train.outputs.done}}}}"}}
 """
 TRAIN = """\
 import pathlib, time
@@ -199,13 +217,24 @@ class Workspace:
             }
         )
 
-    def list(self, what: str) -> list[dict[str, Any]]:
+    def list(self, what: str) -> Sequence[dict[str, Any]]:
         """Return all of a collection of the workspace."""
         found = self.info
-        url: str | None = (
+        url = (
             f"https://management.azure.com/subscriptions/{found.subscription_id}/resourceGroups/{found.resource_group}"
             f"/providers/Microsoft.MachineLearningServices/workspaces/{found.workspace}/{what}?api-version=2024-10-01"
         )
+        return self._all(url)
+
+    def children(self, job: str) -> Sequence[dict[str, Any]]:
+        """Return the runs of a pipeline's nodes."""
+        found = self.info
+        return self._all(
+            f"https://api.azureml.ms/history/v1.0/subscriptions/{found.subscription_id}/resourceGroups"
+            f"/{found.resource_group}/providers/Microsoft.MachineLearningServices/workspaces/{found.workspace}/runs/{job}/children"
+        )
+
+    def _all(self, url: str | None) -> Sequence[dict[str, Any]]:
         items: list[dict[str, Any]] = []
         while url:
             answer = self._session.get(url, timeout=60)
@@ -217,12 +246,20 @@ class Workspace:
         return items
 
 
-def write(project: Path, name: str, *, requirements: str = "", tests: float = 0, job: float = 0) -> None:
-    """Write a project whose tests and job hold for so many seconds."""
+def write(
+    project: Path,
+    name: str,
+    *,
+    requirements: str = "",
+    tests: float = 0,
+    job: float = 0,
+    graph: bool = False,
+) -> None:
+    """Write a project whose tests and job, or its node ``train``, hold for so many seconds."""
     files = {
-        "aml-train.yml": CONFIG.format(base=BASE, name=name),
+        "aml-train.yml": CONFIG.format(base=BASE, name=name) + ("  node: train\n" if graph else ""),
         "requirements.txt": f"pytest==9.0.1\n{requirements}",
-        "job.yml": JOB.format(name=name),
+        "job.yml": (GRAPH if graph else JOB).format(name=name),
         "src/train.py": TRAIN.format(hold=job),
         "tests/test_one.py": TESTS.format(hold=tests),
     }
@@ -303,6 +340,24 @@ def test_while_the_image_is_pushed(make: Callable[..., Case]) -> None:
     assert "push" not in done(log)
     assert done(log)[:2] == ["target", "image"]
     case.run_again(killed)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("both", [False, True])
+def test_in_the_middle_of_a_pipeline(make: Callable[..., Case], both: bool) -> None:
+    """Only the client is killed, or the local AzureML with it: one pipeline, and each node once."""
+    case = make(job=6, graph=True)
+    emulator = case.engine.containers.get(case.emulator)
+    killed, log = case.kill(says("node train: Running"), then=lambda: emulator.kill("SIGKILL") if both else None)
+    assert done(log)[-1] == "submit"
+    step = case.run_again(killed)
+    assert "(attached)" in step.log
+    nodes = Workspace(case.local).children(step.outputs["job-name"])
+    assert sorted((node["displayName"], node["status"]) for node in nodes) == [
+        ("prep", "Completed"),
+        ("report", "Completed"),
+        ("train", "Completed"),
+    ]
 
 
 @pytest.mark.full

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from aml_train.config import load_config
+from aml_train.core.errors import InvalidError
 from tests.integration.conftest import BASE
 from tests.support.emulator_process import Emulator, running
 
@@ -68,7 +70,7 @@ GRAPHS_ELSEWHERE: Final = {
     "|pipeline_with_train_eval_pipeline_component)/pipeline.yml": "pandas 1, whose DataFrame.append their scripts call",
     ".*/6c_r_iris/.*": "an image of another registry, with its language",
     ".*/5c_env_conda_file/.*": "an image of another registry, and conda's packages",
-    ".*/1b_e2e_registered_components/.*": "components that a script of its own registers before",
+    ".*/1b_e2e_registered_components/.*": "components that another script registers before",
 }
 _SCHEMA: Final = "commandJob.schema.json"
 _GRAPH_SCHEMA: Final = "pipelineJob.schema.json"
@@ -190,6 +192,27 @@ def test_by_aml_train(emulator: Emulator, folder: Path, job: str) -> None:
 def test_by_azure_ai_ml(emulator: Emulator, folder: Path, job: str) -> None:
     seen = emulator.client("run", script="examples_steps.py", folder=str(folder), job=job)
     assert seen["status"] == "Completed", seen
+
+
+#: Texts of YAML files with nodes that aml-train does not know, and of components.
+_OTHER_GRAPHS: Final = re.compile(
+    r"type: (?:parallel|spark|automl|import|data_transfer)|data_transfer|[cC]omponent\.schema\.json"
+)
+
+
+def test_every_graph_of_known_nodes_is_valid() -> None:
+    found, wrong = 0, []
+    for path in sorted((EXAMPLES / "cli/jobs").rglob("*.yml")):
+        text = path.read_text(errors="replace")
+        if _OTHER_GRAPHS.search(text) or not re.search(r"(?:pipeline|sweep)Job\.schema\.json|type: pipeline", text):
+            continue
+        found += 1
+        try:
+            load_config(None, directory=path.parent, job=Path(path.name))
+        except InvalidError as error:
+            wrong.append(f"{path.relative_to(EXAMPLES)}: {error}")
+    assert found >= 40
+    assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("graph", GRAPHS)

@@ -162,8 +162,4 @@ def use_place(monkeypatch: pytest.MonkeyPatch, folder: Path, place: Place, confi
 def run_command(monkeypatch: pytest.MonkeyPatch, *args: str) -> int:
     """Run `aml-train` with these arguments in this process; return its exit code."""
     monkeypatch.setattr("sys.argv", ["aml-train", *args])
-    try:
-        __main__.main()
-    except SystemExit as stop:
-        return int(stop.code or 0)
-    return 0
+    return __main__.run_command_line()

@@ -45,7 +45,7 @@ class MemoryCatalogue:
         guard()
         self.service.registered[self.service.registered.index(found)] = replace(found, tags=tags)
 
-    def environment_image(self, job: str) -> str | None:
+    def environment_image(self, job: str, node: str = "") -> str | None:
         """See :meth:`aml_train.models.catalogue.Catalogue.environment_image`."""
         work = self.service.work.get(job)
         environment = work.spec.document.get("environment") if work is not None else None

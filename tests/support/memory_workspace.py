@@ -34,6 +34,7 @@ from aml_train.core.threads import CancelToken
 from aml_train.gate.history import MetricPoint, last_value
 from aml_train.gate.logged import SCALAR, TABLE, Logged, LoggedRow, LoggedSet
 from aml_train.image.spec import Given
+from aml_train.jobs.composed import ChildView
 from aml_train.jobs.spec import JobSpec
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, LogBeganAnewError, ModelView, NewModel, NodeKind, Placement
@@ -226,6 +227,21 @@ class MemoryService:
                 view, status=JobStatus.FAILED, error=failure.message, codes=failure.codes, ended=self.now()
             )
         return view
+
+    def children(self, name: str) -> Sequence[ChildView]:
+        """See :meth:`aml_train.jobs.workspace.Workspace.children`. Command jobs have none."""
+        self._job(name)
+        return ()
+
+    def root_of(self, name: str) -> str | None:
+        """See :meth:`aml_train.jobs.workspace.Workspace.root_of`."""
+        self._answer()
+        return name if name in self.jobs else None
+
+    def results_run(self, name: str) -> str:
+        """See :meth:`aml_train.jobs.workspace.Workspace.results_run`."""
+        self._answer()
+        return name
 
     def live_jobs(self, tag: str) -> Sequence[JobView]:
         """See :meth:`aml_train.jobs.workspace.Workspace.live_jobs`."""

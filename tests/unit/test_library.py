@@ -20,7 +20,7 @@ JOB = "command: python train.py\nenvironment: azureml:sklearn:1\n"
 def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PreparedRun:
     monkeypatch.setattr("aml_train.pipeline.prepare.read_commit", lambda _directory, **_more: None)
     monkeypatch.setattr(
-        "aml_train.pipeline.prepare.read_project", lambda directory, _environ: folder_project(directory)
+        "aml_train.pipeline.prepare.read_project", lambda directory, _environ, **_more: folder_project(directory)
     )
     (tmp_path / "job.yml").write_text(JOB)
     return aml_train.plan(
@@ -43,7 +43,7 @@ def test_a_plan_is_run_with_its_options(
         received.append((planned, wanted, listeners))
         return RunResult(status="passed", exit_code=0)
 
-    monkeypatch.setattr("aml_train.pipeline.prepare.run_prepared", execute)
+    monkeypatch.setattr("aml_train.pipeline.execute.run_prepared", execute)
     result = aml_train.run(prepared, options, listeners=[print])
     assert isinstance(result, aml_train.RunResult)
     assert received == [(prepared, options or RunOptions(), [print])]

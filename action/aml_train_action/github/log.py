@@ -22,6 +22,7 @@ from aml_train.core.events import (
     LogLine,
     LogLines,
     ModelRegistered,
+    NodeChanged,
     Notice,
     Progress,
     RuleDecided,
@@ -292,6 +293,8 @@ class GitHubLog:
                 )
             case JobStatusChanged():
                 self._say("·", f"job: {event.status}")
+            case NodeChanged():
+                self._say("·", f"node {event.node}: {event.status}{', reused' if event.reused else ''}")
             case RuleDecided():
                 self._say(_RULES.get(event.verdict, "!"), f"gate: {event.reason}")
             case ModelRegistered():

@@ -6,9 +6,10 @@ import bisect
 import html
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from aml_train.core.events import GraphNode, NodeChanged
 from aml_train.core.series import GREATEST, by_step
 from aml_train.core.tables import Table, grouped
 from aml_train_action.github import harmless, lines_of
@@ -51,6 +52,33 @@ def link(text: str, url: str) -> str:
 def label(text: str) -> str:
     """Return *text* as a label of a Mermaid diagram, inside double quotes."""
     return _NOT_A_LABEL.sub("_", harmless(text))[:80] or "_"
+
+
+_COLOURS: Final = {"Completed": "#1a7f37", "Failed": "#cf222e", "Canceled": "#6e7781", "not run": "#8c959f"}
+
+
+def flowchart(graph: Sequence[GraphNode], seen: Mapping[str, NodeChanged]) -> str:
+    """Return a pipeline as a Mermaid diagram, its nodes coloured by their results.
+
+    Args:
+        graph: the nodes and what they need.
+        seen: the last status of each.
+    """
+    ids = {node.name: f"n{number}" for number, node in enumerate(graph)}
+    lines = ["```mermaid", "flowchart LR"]
+    for node in graph:
+        status = seen[node.name].status if node.name in seen else "not run"
+        shape = f'["{label(node.name)}"]' if node.environment == "image" else f'(["{label(node.name)}"])'
+        kind = status if status in _COLOURS else "Running"
+        lines.append(f"  {ids[node.name]}{shape}:::{kind.replace(' ', '')}")
+    for node in graph:
+        for need in node.needs:
+            # A node that needs a pipeline component needs the nodes within it.
+            sources = [need] if need in ids else [name for name in ids if name.startswith(f"{need}/")]
+            lines += [f"  {ids[source]} --> {ids[node.name]}" for source in sources]
+    for status, colour in {**_COLOURS, "Running": "#0969da"}.items():
+        lines.append(f"  classDef {status.replace(' ', '')} fill:{colour},color:#fff,stroke:{colour}")
+    return "\n".join([*lines, "```"])
 
 
 # Logged tables

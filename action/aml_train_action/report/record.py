@@ -14,6 +14,8 @@ from aml_train.core.events import (
     BaselineCompared,
     CostCounted,
     Event,
+    GraphNode,
+    GraphPlanned,
     ImageChecked,
     ImageReady,
     JobStatusChanged,
@@ -24,6 +26,7 @@ from aml_train.core.events import (
     MetricsSettled,
     ModelPromoted,
     ModelRegistered,
+    NodeChanged,
     Notice,
     Progress,
     RuleDecided,
@@ -38,6 +41,7 @@ _MOST_NOTICES: Final = 100
 #: Computed names, and words of this product, in which a short secret may occur by chance.
 _COMPUTED: Final[Mapping[str, frozenset[str]]] = {
     "JobSubmitted": frozenset({"job"}),
+    "NodeChanged": frozenset({"job", "run", "status"}),
     "ImageReady": frozenset({"reference", "digest"}),
     "ModelRegistered": frozenset({"model", "version"}),
     "ModelPromoted": frozenset({"model", "version", "stage", "previous"}),
@@ -93,6 +97,8 @@ class Record:
     tests: TestsFinished | None = None
     job: JobSubmitted | None = None
     job_status: str | None = None
+    graph: tuple[GraphNode, ...] = ()
+    nodes: dict[str, NodeChanged] = field(default_factory=dict)
     experiment: str | None = None
     attempts: list[AttemptEnded] = field(default_factory=list)
     cost: CostCounted | None = None
@@ -150,6 +156,10 @@ class Record:
                 self.job = event
             case JobStatusChanged():
                 self.job_status = event.status
+            case GraphPlanned():
+                self.graph = event.nodes
+            case NodeChanged():
+                self.nodes[event.node] = event
             case LogsEnded():
                 self.logs = event
             case AttemptEnded():

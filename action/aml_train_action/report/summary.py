@@ -13,7 +13,7 @@ from typing import Any, Final
 from aml_train.core.events import rank_label
 from aml_train.core.text import duration, size, slowest
 from aml_train.jobs import headline
-from aml_train_action.report.markdown import block, chart, code, escape, link, logged_tables
+from aml_train_action.report.markdown import block, chart, code, escape, flowchart, link, logged_tables
 from aml_train_action.report.outputs import choose_metrics
 from aml_train_action.report.record import Record
 
@@ -25,6 +25,8 @@ _CHARTS: Final = 8
 _MESSAGE: Final = 20_000
 _VERDICTS: Final = {"met": "✅", "missed": "❌", "warned": "⚠️", "skipped": "⏭️"}
 _OUTPUT: Final = 6000
+_DRAWN: Final = 100
+"""Nodes of a drawn graph; GitHub's Mermaid refuses very large ones."""
 
 _SIGNS: Final = {
     "passed": "✅",
@@ -87,6 +89,7 @@ def render_summary(record: Record, *, title: str, reproduce: str, text: str = ""
         _outputs(record),
         _checks(record),
         _facts(record),
+        _graph(record),
         *_logs(record),
         Section(name="the lineage", importance=5, head=_LINEAGE, rows=_lineage_rows(record)),
         _charts(record),
@@ -285,6 +288,22 @@ def _facts(record: Record) -> Section:
             f"| model | {code(record.model.model)} version {escape(record.model.version, most=100)}{earlier} |"
         )
     return Section(name="image, tests, job and model", importance=8, head="| | |\n|---|---|", rows=rows)
+
+
+def _graph(record: Record) -> Section:
+    """Return the nodes of a pipeline, or trials of a sweep, as drawing and table."""
+    names = [node.name for node in record.graph] or list(record.nodes)
+    planned = {node.name: node for node in record.graph}
+    rows = [flowchart(record.graph, record.nodes) + "\n"] if 0 < len(record.graph) <= _DRAWN else []
+    if names:
+        rows.append("| node | status | environment |\n|---|---|---|")
+    for name in names:
+        seen = record.nodes.get(name)
+        status = "not run" if seen is None else f"{seen.status}{', reused' if seen.reused else ''}"
+        environment = planned[name].environment if name in planned else ""
+        shown = "the tested image" if environment == "image" else escape(environment, most=200)
+        rows.append(f"| {code(name, most=200)} | {escape(status, most=100)} | {shown} |")
+    return Section(name="the nodes", importance=7, head="### Nodes\n", rows=rows)
 
 
 def _stages(record: Record) -> Section:

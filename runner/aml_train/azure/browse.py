@@ -161,6 +161,7 @@ def describe_job(rest: AzureRest, name: str) -> dict[str, Any]:
         "distribution": properties.mapping("distribution"),
         "resources": {k: v for k, v in properties.mapping("resources").items() if v not in (None, {}, "")},
         "limits": properties.mapping("limits"),
+        "nodes": _nodes(rest, row),
         "logged_parameters": dict(rest.logged_parameters(name)),
         "metrics": metrics,
         "tags": {key: value for key, value in row.tags.items() if not key.startswith(TAG_FILES)},
@@ -168,6 +169,16 @@ def describe_job(rest: AzureRest, name: str) -> dict[str, Any]:
         "studio" if page.startswith("https:") else "page": page,
     }
     return {key: value for key, value in fields.items() if value not in (None, "", {}, [])}
+
+
+def _nodes(rest: AzureRest, row: JobRow) -> dict[str, str]:
+    """Return the status of each node of a pipeline, or trial of a sweep."""
+    if row.type.lower() not in ("pipeline", "sweep"):
+        return {}
+    return {
+        child.node: f"{child.status.value}{', reused' if child.reused_from else ''} ({child.name})"
+        for child in rest.children(row.name)
+    }
 
 
 def _short(text: object) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote
@@ -24,6 +26,7 @@ from aml_train.core.answers import (
 )
 from aml_train.core.errors import ServiceError
 from aml_train.core.http_client import TooLargeError, answer_of, exchange, host_of, new_session
+from aml_train.core.threads import in_background
 from aml_train.core.values import dataclass
 
 if TYPE_CHECKING:
@@ -203,6 +206,7 @@ class AzureHttp:
         self._resource: Answer | None = None
         self._location = ""
         self._hosts: Mapping[str, object] | None = None
+        self._lock = threading.RLock()
 
     def call(
         self,
@@ -393,9 +397,13 @@ class AzureHttp:
         Raises:
             ServiceError: there is no such workspace, or the identity may not see it.
         """
+        with self._lock:
+            return self._described(retries.ATTEMPTS)
+
+    def _described(self, attempts: int) -> Answer:
         if self._resource is None:
             what = f"Looking for the workspace {self.workspace.name}"
-            found = self.read(self.arm(""), what, params={"api-version": _API})
+            found = self.read(self.arm(""), what, params={"api-version": _API}, attempts=attempts)
             if found is None:
                 raise ServiceError(
                     f"There is no workspace {self.workspace.name!r} in the resource group"
@@ -414,12 +422,9 @@ class AzureHttp:
 
     def _data_plane(self, service: Service) -> str:
         """Return the address of a service of the workspace's region."""
-        properties = self.describe()
-        if self._hosts is None:
-            url = properties.optional_text("discoveryUrl")
-            found = self.read(url, "Asking for the region's services") if url else None
-            self._hosts = {} if found is None else {key: found.at(key).value for key in KEYS}
-        address = address_of(service, self._hosts, properties.at("mlFlowTrackingUri").value)
+        with self._lock:
+            properties, hosts = self.describe(), self._services(retries.ATTEMPTS)
+        address = address_of(service, hosts, properties.at("mlFlowTrackingUri").value)
         if address is None:
             raise ServiceError(
                 f"The workspace {self.workspace.name} names no host for {service}.",
@@ -427,9 +432,33 @@ class AzureHttp:
             )
         return address
 
+    def _services(self, attempts: int) -> Mapping[str, object]:
+        """Return the hosts of the region's services; asked once."""
+        if self._hosts is None:
+            url = self._described(attempts).optional_text("discoveryUrl")
+            found = self.read(url, "Asking for the region's services", attempts=attempts) if url else None
+            self._hosts = {} if found is None else {key: found.at(key).value for key in KEYS}
+        return self._hosts
+
+    def look_ahead(self) -> None:
+        """Sign in, and look up the workspace and its region's services, in the background.
+
+        Requests that need them wait for it. If it fails, they ask again, and report what is wrong.
+        """
+
+        def look() -> None:
+            with self._lock, contextlib.suppress(ServiceError):
+                self._services(1)
+
+        in_background(look, "look-ahead")
+
     def history(self, path: str) -> str:
         """Return the address of *path* below the workspace in run history."""
         return f"{self._data_plane('history')}/history/v1.0{self.workspace.path}{path}"
+
+    def data_assets(self, path: str) -> str:
+        """Return the address of *path* in the service of data assets."""
+        return f"{self._data_plane('history')}/data/v1.0{self.workspace.path}{path}"
 
     def environments(self, path: str, version: str = "v1.0") -> str:
         """Return the address of *path* below the workspace in the environment service."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 from urllib.parse import quote
 
+from aml_train.azure.composed import node_environments
 from aml_train.azure.http import JOBS_API, error_for
 from aml_train.azure.workspace import AzureRest, model_view
 from aml_train.core.clock import Clock
@@ -87,10 +88,23 @@ class AzureCatalogue:
         if not response.ok:
             raise error_for(response, what)
 
-    def environment_image(self, job: str) -> str | None:
+    def environment_image(self, job: str, node: str = "") -> str | None:
         what = f"Looking for the environment of the job {job}"
         found = self._rest.read(self._rest.arm(f"/jobs/{quote(job)}"), what, params={"api-version": JOBS_API})
-        environment = "" if found is None else found.optional_text("properties.environmentId") or ""
+        if found is None:
+            return None
+        properties = found.at("properties")
+        if (properties.optional_text("jobType") or "").lower() == "pipeline":
+            environments = dict(node_environments(self._rest, properties.members("jobs"), what))
+            chosen = set(environments.values()) if not node else {environments.get(node)}
+        else:
+            place = "environmentId" if properties.has("environmentId") else "trial.environmentId"
+            chosen = {properties.optional_text(place)}
+        images = {self._image_of(environment or "", what) for environment in chosen}
+        return images.pop() if len(images) == 1 else None
+
+    def _image_of(self, environment: str, what: str) -> str | None:
+        environment = environment.removeprefix("azureml:")
         if not _ENVIRONMENT.fullmatch(environment):
             return None
         known = self._rest.read(f"{self._rest.cloud.arm}{environment}", what, params=_API)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -49,6 +50,9 @@ def prepare() -> None:
         user_agent.append("aml-train", __version__)
 
 
+_WORKING_DIRECTORY: Final = threading.Lock()
+
+
 def submit(rest: AzureRest, job: JobSpec, submission: CancelToken) -> JobView:
     """Submit a run configuration as the run *job*, as ``Workspace.submit`` demands.
 
@@ -73,7 +77,10 @@ def submit(rest: AzureRest, job: JobSpec, submission: CancelToken) -> JobView:
             if found is not None and _other(found, job):
                 # The service would take it for the one that is there, and azureml-core give it our tags.
                 raise RefusedError(f"{what}: there is another job of that name.", hint="Choose another name.")
-            _submit(rest, job, file, folder)
+            # azureml-core changes the process's working directory while it packs the code, and back to the one before
+            # (``azureml/_base_sdk_common/utils.py``, 1.61): two at once could leave the process in a removed folder.
+            with _WORKING_DIRECTORY:
+                _submit(rest, job, file, folder)
 
         def look() -> JobView | None:
             found = rest.find(job.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import gc
 import io
 import logging
@@ -13,18 +14,17 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-import yaml
-
 from aml_train.azure.clouds import AZURE_PUBLIC, Cloud
-from aml_train.azure.code import ensure_code
 from aml_train.azure.http import HINTS, WorkspaceId
 from aml_train.azure.sdk import made, quiet
 from aml_train.azure.sign_in import SignIn
 from aml_train.azure.workspace import AzureRest
+from aml_train.config import mapping_at
 from aml_train.core import retry as retries
 from aml_train.core.answers import REACH, clean, traced
 from aml_train.core.errors import AmlTrainError, InvalidError, RefusedError, ServiceError
 from aml_train.core.tags import TAG_FINGERPRINT, TAG_GROUP, TAG_RESUBMITTED, TAG_SEQUENCE
+from aml_train.core.text import yaml_text
 from aml_train.core.threads import CancelToken
 from aml_train.core.version import PRODUCT
 from aml_train.jobs import JobSpec, JobView, ModelView, NewModel
@@ -144,23 +144,40 @@ class AzureV2(AzureRest):
 
             return azure_v1.submit(self, job, submission)
         what = f"Submitting the job {job.name}"
-        document = dict(job.document)
+        document = copy.deepcopy(dict(job.document))
+        if job.code is not None or job.folders:
+            from aml_train.azure.code import ensure_code
         if job.code is not None:
             # While this waits for the network, another thread may still be loading azure-ai-ml.
             document["code"] = ensure_code(self, job.code, submission)
+        assets: dict[int, str] = {}
+        for place, files in job.folders.items():
+            if id(files) not in assets:  # nodes of one folder share it
+                assets[id(files)] = ensure_code(self, files, submission)
+            mapping_at(document, place)["code"] = self._code_id(assets[id(files)])
         if (named := _NAMED_CODE.fullmatch(str(document.get("code")))) is not None:
-            # azure-ai-ml takes the short form for a folder (``_resolve_arm_id_for_command_job``, 1.34.1).
-            document["code"] = f"azureml:{self.workspace.path}/codes/{named[1]}/versions/{named[2]}"
+            document["code"] = self._code_id(named[0])
         self.prepare()
         from azure.ai.ml import load_job
 
+        from aml_train.azure.components import component_files
+
         def create() -> None:
-            # A separate entity each time: azure-ai-ml changes what it submits.
-            text = io.StringIO(yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
-            entity = load_job(source=text, relative_origin=str(job.directory / "job.yml"))
-            self.client.jobs.create_or_update(entity)
+            with component_files(document, job.directory) as written:
+                # A separate entity each time: azure-ai-ml changes what it submits.
+                text = io.StringIO(yaml_text(written))
+                entity = load_job(source=text, relative_origin=str(job.directory / "job.yml"))
+                self.client.jobs.create_or_update(entity)
 
         return self._make_job(create, job.name, {TAG_FINGERPRINT: job.fingerprint}, what, submission)
+
+    def _code_id(self, reference: str) -> str:
+        """Return the resource id of a code asset, by which azure-ai-ml finds it.
+
+        It takes the short form for a folder (``_resolve_arm_id_for_command_job``, 1.34.1).
+        """
+        named = _NAMED_CODE.fullmatch(reference)
+        return reference if named is None else f"azureml:{self.workspace.path}/codes/{named[1]}/versions/{named[2]}"
 
     def _make_job(
         self,

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from aml_train.azure.acr import PullDoubt, location_of, password_of, pull_doubt
-from aml_train.azure.build_services import build_service
 from aml_train.azure.clouds import Cloud, cloud_named
 from aml_train.azure.credentials import Assertion
 from aml_train.azure.http import WorkspaceId
@@ -24,8 +23,8 @@ from aml_train.image import ImageSpec, Tested, TestSpec
 from aml_train.jobs import SERVERLESS, Pace
 
 if TYPE_CHECKING:
-    from aml_train.config import ClusterConfig, TargetConfig
-    from aml_train.image import BuildPlace, Registry, RegistryLocation
+    from aml_train.config import BuilderConfig, ClusterConfig, TargetConfig
+    from aml_train.image import BuildPlace, BuildService, Registry, RegistryLocation
 
 #: Azure limits how often a principal may ask: https://learn.microsoft.com/azure/azure-resource-manager/management/request-limits-and-throttling
 AZURE_PACE: Final = Pace(shortest=1.0, longest=60.0, share=0.05, calls=1000)
@@ -55,13 +54,19 @@ class AzureTarget:
         from aml_train.image import ensure_image
 
         location = self.image_registry()
+
+        def service(config: BuilderConfig) -> BuildService:
+            from aml_train.azure.build_services import build_service
+
+            return build_service(config, self.rest, location, self.listener)
+
         doubts = self._doubts(location.job_name)
         tested = ensure_image(
             spec,
             tests,
             engine=self.place.engine(),
             cli=self.place.cli,
-            builder=self.place.builder(lambda config: build_service(config, self.rest, location, self.listener)),
+            builder=self.place.builder(service),
             location=location,
             listener=self.listener,
             force=force,

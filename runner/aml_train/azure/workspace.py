@@ -10,6 +10,7 @@ from urllib.parse import quote, urlsplit
 import requests
 from urllib3.exceptions import ReadTimeoutError
 
+from aml_train.azure.composed import KINDS, ComposedJobs, child_view, labels_of, objective_of
 from aml_train.azure.http import JOBS_API, AzureHttp, error_for
 from aml_train.core import retry as retries
 from aml_train.core.answers import Answer, pages_of
@@ -17,6 +18,7 @@ from aml_train.core.errors import ServiceError
 from aml_train.core.http_client import exchange, host_of
 from aml_train.gate import LoggedSet, MetricPoint
 from aml_train.jobs import (
+    ChildView,
     JobStatus,
     JobView,
     LogBeganAnewError,
@@ -58,6 +60,9 @@ def job_view(name: str, properties: Answer) -> JobView:
             size=properties.optional_text("resources.instanceType"),
             spot=tier.lower() == "spot",
         ),
+        kind=KINDS.get((properties.optional_text("jobType") or "").lower()),
+        objective=objective_of(properties),
+        reported_best=properties.optional_text("properties.best_child_run_id"),
     )
 
 
@@ -126,11 +131,34 @@ class AzureRest(AzureHttp):
 
     def find(self, name: str) -> JobView | None:
         found = self.find_job(name)
-        return None if found is None else self.view_of(name, found.at("properties"))
+        if found is None:
+            return None
+        properties = found.at("properties")
+        view = self.view_of(name, properties)
+        self.composed.seen(view, labels_of(properties) if view.kind == "pipeline" else {})
+        return view
 
     def view_of(self, name: str, properties: Answer) -> JobView:
         """Read a job as Azure Resource Manager shows it, with the addresses of its pages."""
         return job_view(name, properties)
+
+    @cached_property
+    def composed(self) -> ComposedJobs:
+        """Facts about pipelines and sweeps."""
+        return ComposedJobs(self)
+
+    def children(self, name: str) -> Sequence[ChildView]:
+        what = f"Listing the nodes of {name}"
+        runs = self.items(self.history(f"/runs/{quote(name)}/children"), what, params={}, required=True)
+        return self.composed.named(name, [child_view(run) for run in runs])
+
+    def results_run(self, name: str) -> str:
+        parts = self.composed.parts(name)
+        return name if parts is None else parts.run
+
+    def root_of(self, name: str) -> str | None:
+        found = self.read(self.history(f"/runs/{quote(name)}"), f"Looking for the run {name}")
+        return None if found is None else found.optional_text("rootRunId") or name
 
     def live_jobs(self, tag: str) -> Sequence[JobView]:
         """See :meth:`Workspace.live_jobs`; the newest few hundred with the tag are read."""
@@ -139,7 +167,7 @@ class AzureRest(AzureHttp):
     def tagged_jobs(self, tag: str, *, most_pages: int | None = None) -> Iterator[JobView]:
         """See :meth:`Workspace.tagged_jobs`; at most *most_pages* pages are read."""
         what = f"Listing the jobs with the tag {tag}"
-        params = {"api-version": JOBS_API, "jobType": "Command", "tag": tag}
+        params = {"api-version": JOBS_API, "tag": tag}
         for item in self.items(self.arm("/jobs"), what, params=params, most_pages=most_pages):
             view = self.view_of(item.text("name"), item.at("properties"))
             if tag in view.tags:
@@ -172,9 +200,12 @@ class AzureRest(AzureHttp):
         if found is None:
             raise ServiceError(f"The job {name} is not in the workspace any more.", hint="It may have been deleted.")
         error = found.at("error.error")
+        status = parse_status(found.optional_text("status"))
+        if status.final:
+            self.composed.has_ended(name)
         return JobView(
             name=name,
-            status=parse_status(found.optional_text("status")),
+            status=status,
             tags=found.texts("tags"),
             log_files=found.texts("logFiles"),
             error=error.optional_text("message"),
@@ -303,9 +334,19 @@ class AzureRest(AzureHttp):
         return waiting_reason(self, placement)
 
     def last_metrics(self, name: str) -> Mapping[str, float]:
+        parts = self.composed.parts(name)
+        return self.own_metrics(name) if parts is None else parts.last_metrics()
+
+    def own_metrics(self, name: str) -> Mapping[str, float]:
+        """Return the last values of what was logged to one run."""
         return {metric.text("key"): metric.number("value") for metric in self._run(name).at("data").each("metrics")}
 
     def logged_parameters(self, name: str) -> Mapping[str, str]:
+        parts = self.composed.parts(name)
+        return self.own_parameters(name) if parts is None else parts.logged_parameters()
+
+    def own_parameters(self, name: str) -> Mapping[str, str]:
+        """Return the parameters that were logged to one run."""
         return {
             one.text("key"): one.optional_text("value") or "" for one in self._run(name).at("data").each("params")
         }
@@ -319,6 +360,11 @@ class AzureRest(AzureHttp):
         return found.at("run")
 
     def metric_history(self, name: str, metric: str) -> Sequence[MetricPoint]:
+        parts = self.composed.parts(name)
+        return self.own_history(name, metric) if parts is None else parts.metric_history(metric)
+
+    def own_history(self, name: str, metric: str) -> Sequence[MetricPoint]:
+        """Return every value of a metric of one run."""
         params = {"run_id": name, "run_uuid": name, "metric_key": metric, "max_results": "25000"}
 
         def ask(token: str | None) -> Answer | None:
@@ -336,9 +382,11 @@ class AzureRest(AzureHttp):
     def logged(self, name: str, *, known: Collection[str], first: Sequence[str] = ()) -> LoggedSet:
         from aml_train.azure.run_metrics import read_logged
 
-        return read_logged(self, name, known=known, first=first)
+        parts = self.composed.parts(name)
+        return read_logged(self, name if parts is None else parts.run, known=known, first=first)
 
     def artifact_paths(self, name: str, path: str) -> Iterator[str]:
+        prefix, name, path = self.composed.place(name, path)
         url = self._artifacts(name)
         wanted = path.strip("/")
 
@@ -350,7 +398,7 @@ class AzureRest(AzureHttp):
             for item in page.each("value"):
                 written = item.text("path").strip("/")
                 if written == wanted or written.startswith(f"{wanted}/"):
-                    yield written
+                    yield prefix + written
 
     def _artifacts(self, name: str) -> str:
         experiment = self._run(name).text("info.experiment_id")
@@ -365,6 +413,7 @@ class AzureRest(AzureHttp):
         If storage cannot be reached from here, the artifact service passes the file on.
         """
         what = f"Reading {path}, which the job {name} wrote"
+        _, name, path = self.composed.place(name, path)
         url = f"{self._artifacts(name)}/contentinfo"
         for attempt in retries.repeated():
             with attempt:

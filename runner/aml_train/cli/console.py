@@ -7,9 +7,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal, TextIO
 
-from rich.console import Console
-from rich.text import Text
-
+from aml_train.cli.printer import printer_for
 from aml_train.cli.text import printable, printable_line, printable_lines
 from aml_train.core.events import (
     AttemptEnded,
@@ -26,6 +24,7 @@ from aml_train.core.events import (
     MetricsSettled,
     ModelPromoted,
     ModelRegistered,
+    NodeChanged,
     Notice,
     Progress,
     PromotionDecided,
@@ -72,9 +71,7 @@ class ConsoleListener:
     """
 
     def __init__(self, file: TextIO, *, color: bool | None = None, verbosity: Verbosity = "normal") -> None:
-        self._console = Console(
-            file=file, no_color=color is False or None, highlight=False, soft_wrap=True, emoji=False
-        )
+        self._printer = printer_for(file, color=color)
         self._verbosity = verbosity
         self._live: LiveStages | None = None
         self._folded: deque[str] = deque(maxlen=_FOLDED)
@@ -116,6 +113,8 @@ class ConsoleListener:
                 self._say("·", "", event.text, "cyan")
             case JobStatusChanged():
                 self._say("·", "job", event.status, "cyan")
+            case NodeChanged():
+                self._say("·", "node", f"{event.node}: {event.status}{', reused' if event.reused else ''}", "cyan")
             case RuleDecided():
                 sign, color = _RULES[event.verdict]
                 self._say(sign, "gate", event.reason, color)
@@ -128,13 +127,14 @@ class ConsoleListener:
             self._live.close()
 
     def _start(self, event: StageStarted) -> None:
-        if not self._console.is_terminal:
+        terminal = self._printer.terminal
+        if terminal is None:
             self._say("▸", event.stage, event.title, "bold")
             return
         if self._live is None:
             from aml_train.cli.live import LiveStages
 
-            self._live = LiveStages(self._console, _NAME_WIDTH)
+            self._live = LiveStages(terminal, _NAME_WIDTH)
         self._live.start(event.stage, printable_line(event.title))
 
     def _line(self, event: LogLine) -> None:
@@ -149,27 +149,25 @@ class ConsoleListener:
         label = f"{printable(event.label)}: " if event.label else ""
         # An escape sequence without an end must not swallow the next lines.
         text = printable_lines(event.text) if "\x1b" in event.text else printable(event.text)
+        bar = (f"│ {event.source:<{_NAME_WIDTH}}", "dim")
         if self._live is not None:
             # The console keeps the lines of running stages below; as one text, many lines take one rendering.
-            lines = Text(no_wrap=True)
-            for line in text.split("\n"):
-                lines.append(f"│ {event.source:<{_NAME_WIDTH}}", "dim").append(f"{label}{line}\n")
-            self._console.print(lines, end="")
+            parts = [part for line in text.split("\n") for part in (bar, (f"{label}{line}\n", ""))]
+            self._printer.print(*parts, end="")
             return
-        with self._console.capture() as capture:
-            self._console.print(Text(f"│ {event.source:<{_NAME_WIDTH}}", style="dim"), end="")
-        head = capture.get() + label
-        file = self._console.file
+        head = self._printer.render(bar) + label
+        file = self._printer.file
         file.write(head + text.replace("\n", "\n" + head) + "\n")
         file.flush()
 
     def _say(self, mark: str, name: str, text: str, style: str) -> None:
         if mark == "·" and self._verbosity == "quiet":
             return
-        # Text objects are never read as markup: foreign output cannot style itself.
-        line = Text.assemble((f"{mark} ", style), (f"{name:<{_NAME_WIDTH}}", style if mark != "│" else "dim"))
-        line.append(printable(text), style=style if mark in "✗!" else "")
-        self._console.print(line)
+        self._printer.print(
+            (f"{mark} ", style),
+            (f"{name:<{_NAME_WIDTH}}", style if mark != "│" else "dim"),
+            (printable(text), style if mark in "✗!" else ""),
+        )
 
     def _remember(self, event: Event) -> None:
         match event:
@@ -226,7 +224,7 @@ class ConsoleListener:
                 self._say(mark, "check", str(finding), style)
 
     def _progress(self, event: Progress) -> None:
-        if not self._console.is_terminal:
+        if self._printer.terminal is None:
             last = self._shown.setdefault(event.stage, event.at)
             if event.at - last >= _PROGRESS_EVERY:
                 self._shown[event.stage] = event.at
@@ -251,7 +249,7 @@ class ConsoleListener:
         self.close()
         for text in self._folded:
             self._say("│", "build", text, "dim")
-        self._console.print()
+        self._printer.print()
         if self._rows:
             self._row("time", ", ".join(f"{name} {duration(seconds)}" for name, seconds in self._rows))
         for name, value in self._facts.items():
@@ -264,17 +262,15 @@ class ConsoleListener:
             from aml_train.cli.tables import logged_tables
 
             for line in logged_tables(self._tables, self._more_tables):
-                self._console.print(Text(f"  {line}"))
+                self._printer.print((f"  {line}", ""))
         if self._comparison is not None:
             self._compare(self._comparison)
         style = _VERDICTS.get(event.exit_code, "red")
-        self._console.print(
-            Text.assemble((f"{event.status}", f"bold {style}"), (f" (exit code {event.exit_code})", style))
-        )
+        self._printer.print((event.status, f"bold {style}"), (f" (exit code {event.exit_code})", style))
         message = headline(event.message) if self._log_is_above else event.message
-        self._console.print(Text(printable_lines(message)))
+        self._printer.print((printable_lines(message), ""))
         if event.hint:
-            self._console.print(Text(printable_lines(event.hint), style="cyan"))
+            self._printer.print((printable_lines(event.hint), "cyan"))
 
     def _propose(self, event: PromotionDecided) -> None:
         """Show what a promotion compares and would change: a question may follow."""
@@ -284,23 +280,24 @@ class ConsoleListener:
         if self._comparison is not None:
             self._compare(self._comparison)
             self._comparison = None
-        self._console.print(Text.assemble((f"tags of {printable_line(event.model)}", "bold"), " that change"))
+        self._printer.print((f"tags of {printable_line(event.model)}", "bold"), (" that change", ""))
         for line in tag_table(event.changes, self._table_width):
-            self._console.print(Text(f"  {line}"))
+            self._printer.print((f"  {line}", ""))
 
     @property
     def _table_width(self) -> int | None:
         """The width of an indented table on the terminal; None if there is none."""
-        return self._console.width - len("  ") if self._console.is_terminal else None
+        terminal = self._printer.terminal
+        return None if terminal is None else terminal.width - len("  ")
 
     def _compare(self, comparison: Comparison) -> None:
         from aml_train.cli.tables import comparison_table
 
         title = printable_line(comparison.right.title)
-        self._console.print(Text.assemble(("compared with the baseline", "bold"), f", {title}"))
+        self._printer.print(("compared with the baseline", "bold"), (f", {title}", ""))
         head = ("", "this job", "baseline", "difference")
         for line in comparison_table(comparison, head=head, most=_MOST_METRICS, width=self._table_width):
-            self._console.print(Text(f"  {line}"))
+            self._printer.print((f"  {line}", ""))
 
     def _row(self, name: str, text: str) -> None:
-        self._console.print(Text.assemble((f"{name:<{_NAME_WIDTH + 2}}", "bold"), printable(text)))
+        self._printer.print((f"{name:<{_NAME_WIDTH + 2}}", "bold"), (printable(text), ""))

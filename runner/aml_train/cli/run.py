@@ -204,12 +204,13 @@ def run(
     aml-train run --fresh                           train again
     aml-train run --config job.yml                  a bare AzureML command job
     """
-    from aml_train.pipeline import Group, Host, RunOptions, own_output, prepare_run
+    from aml_train.pipeline import Group, Host, RunOptions, import_ahead, own_output, prepare_run
 
     if supersede and group is None:
         raise click.UsageError("--supersede needs --group, which names the older runs.")
     loaded = project.load(*([f"watch.on-cancel={on_cancel}"] if on_cancel else []))
     with sigterm_as_interrupt():
+        import_ahead(loaded)
         prepared = prepare_run(
             loaded, Host(environ=with_secret_paths(os.environ, secret_paths)), own=own_output(output.events_file)
         )

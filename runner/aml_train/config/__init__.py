@@ -9,7 +9,14 @@ from aml_train.core.lazy import lazily
 if TYPE_CHECKING:
     from aml_train.config.document import json_schema as json_schema
     from aml_train.config.job.command_line import CommandLine as CommandLine
-    from aml_train.config.job.load import CommandJob as CommandJob
+    from aml_train.config.job.model import MOST_NESTED as MOST_NESTED
+    from aml_train.config.job.model import Job as Job
+    from aml_train.config.job.model import JobNode as JobNode
+    from aml_train.config.job.model import Place as Place
+    from aml_train.config.job.model import inner_mappings as inner_mappings
+    from aml_train.config.job.model import mapping_at as mapping_at
+    from aml_train.config.job.paths import change_paths as change_paths
+    from aml_train.config.job.paths import is_local as is_local
     from aml_train.config.load import PromotionConfig as PromotionConfig
     from aml_train.config.load import Targets as Targets
     from aml_train.config.load import check_text as check_text
@@ -67,7 +74,14 @@ if TYPE_CHECKING:
 _MODULES = {
     "json_schema": "document",
     "CommandLine": "job.command_line",
-    "CommandJob": "job.load",
+    "Job": "job.model",
+    "JobNode": "job.model",
+    "MOST_NESTED": "job.model",
+    "Place": "job.model",
+    "inner_mappings": "job.model",
+    "mapping_at": "job.model",
+    "change_paths": "job.paths",
+    "is_local": "job.paths",
     "PromotionConfig": "load",
     "Targets": "load",
     "check_text": "load",

@@ -18,8 +18,10 @@ from aml_train.config.sections.targets import TARGET, TARGETS
 from aml_train.config.sections.tests import TESTS
 from aml_train.config.sections.values import PATH
 from aml_train.config.sections.watch import COST, RETRY, WATCH
-from aml_train.config.yaml.shapes import Choice, Text
+from aml_train.config.yaml.nodes import Faults, Node
+from aml_train.config.yaml.shapes import Choice, Flag, Text
 from aml_train.config.yaml.structures import Either, Key, Record
+from aml_train.core.values import dataclass
 
 _FILE: Final = Text(noun="the path of a run configuration, or its name in `.azureml`")
 _RUNCONFIG: Final = Either(
@@ -37,14 +39,31 @@ _RUNCONFIG: Final = Either(
         },
     ),
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _InlineJob:
+    """A job in aml-train.yml itself, of any kind. `config.job.load` checks it."""
+
+    noun: str = "a job"
+
+    def check(self, node: Node, name: str, faults: Faults) -> Any:
+        return JOB.check(node, name, faults)
+
+    def schema(self) -> dict[str, Any]:
+        from aml_train.config.job.graph_grammar import SWEEP, pipeline  # large, and only needed here
+
+        return {"anyOf": [JOB.schema(), pipeline(unchecked=True).schema(), SWEEP.schema()]}
+
+
 DOCUMENT: Final = Record(
     noun="a mapping",
     one_of=("job", "runconfig"),
     hints=dict.fromkeys(JOB.keys, "it belongs to the job: put it into the job's YAML, and name that with `job`"),
     keys={
         "job": Key(
-            Either(noun="the path of a job's YAML, or the job itself", scalar=PATH, keys=JOB),
-            "Command job of the AzureML CLI v2: a path relative to this file, or the job itself.",
+            Either(noun="the path of a job's YAML, or the job itself", scalar=PATH, keys=_InlineJob()),
+            "Job of the AzureML CLI v2, a command, pipeline or sweep: a path relative to this file, or the job itself.",
         ),
         "runconfig": Key(
             _RUNCONFIG, "Run configuration of the SDK v1, instead of `job`: a path, or a name in `.azureml`."
@@ -52,6 +71,11 @@ DOCUMENT: Final = Record(
         "sdk": Key(
             Choice(words=("v1", "v2")),
             "SDK that submits the job: `v1` (azureml-core), the default for a run configuration, or `v2` (azure-ai-ml), for all else.",
+        ),
+        "unchecked": Key(
+            Flag(),
+            "Whether nodes of a pipeline that aml-train does not know (`parallel`, `spark`, `automl`, …) are passed on to "
+            "Azure as they are: neither checked, nor tested, nor run by the local AzureML.",
         ),
         "image": Key(IMAGE, "Image that is built, tested, and replaces the job's environment."),
         "tests": Key(TESTS, "Tests that run inside the image before anything is submitted."),

@@ -9,7 +9,9 @@ from typing import Final, TypeVar
 
 from aml_train.config.document import DOCUMENT
 from aml_train.config.job.command_line import MARK, CommandLine, command_source
-from aml_train.config.job.load import CommandJob, JobSource, check_job
+from aml_train.config.job.load import check_job
+from aml_train.config.job.model import Job
+from aml_train.config.job.source import JobSource
 from aml_train.config.model import Config
 from aml_train.config.overrides import Overrides, apply, parse_overrides
 from aml_train.config.runconfig.load import RunConfigSource, check_runconfig
@@ -17,6 +19,7 @@ from aml_train.config.section import CheckedTree, make
 from aml_train.config.sections.builder_limits import check_builder
 from aml_train.config.sections.code import CodeConfig, data_links, setup_commands
 from aml_train.config.sections.gate import baseline_config, check_gate, gate_rules
+from aml_train.config.sections.graph import check_graph
 from aml_train.config.sections.image import image_config
 from aml_train.config.sections.model import (
     StagePolicy,
@@ -338,14 +341,21 @@ class _Loader(Reader):
         job = self.check_source(source, checked) if source is not None else None
         return self.assemble(checked, file, job, target)
 
-    def check_source(self, source: JobSource | RunConfigSource, checked: CheckedTree) -> CommandJob | None:
+    def check_source(self, source: JobSource | RunConfigSource, checked: CheckedTree) -> Job | None:
         """Check the job with its overrides; None if it is too wrong for that."""
         changes, faults, has_image = self.overrides.job, self.faults, checked.has("image")
         if isinstance(source, RunConfigSource):
             return check_runconfig(source, changes, has_image=has_image, project=self.base, faults=faults)
-        job = check_job(source, changes, has_image=has_image, project=self.base, faults=faults)
+        job = check_job(
+            source,
+            changes,
+            has_image=has_image,
+            project=self.base,
+            faults=faults,
+            unchecked=checked.values.get("unchecked") is True,
+        )
         # Only a whole job can be translated: a value that no YAML can hold has a fault, and is not in the document.
-        if checked.values.get("sdk") != "v1" or job is None or faults:
+        if checked.values.get("sdk") != "v1" or job is None or job.kind != "command" or faults:
             return job
         from aml_train.config.runconfig.from_job import runconfig_of
 
@@ -354,14 +364,14 @@ class _Loader(Reader):
             job, runconfig=runconfig_of(tree, job.document, source.prefix, has_image=has_image, faults=faults)
         )
 
-    def assemble(
-        self, checked: CheckedTree, file: Path | None, job: CommandJob | None, target: str | None
-    ) -> Config | None:
+    def assemble(self, checked: CheckedTree, file: Path | None, job: Job | None, target: str | None) -> Config | None:
         """Make the sections; None after a fault."""
         faults, values = self.faults, checked.values
         image, tests, data = image_config(checked), tests_config(checked), data_links(checked)
         check_builder(checked, image, tests)
-        check_output(checked, job.document if job is not None else None)
+        check_output(checked, job)
+        if job is not None:
+            check_graph(checked, job)
         chosen = choose_target(checked, target)
         check_gate(checked.tree, faults)
         check_promote(checked)
@@ -394,5 +404,5 @@ class _Loader(Reader):
             data=data,
             sdk=values.get("sdk"),
             overrides=self.overrides.values,
-            notices=("The image replaces the job's `environment`.",) if replaced else (),
+            notices=(*(("The image replaces the job's `environment`.",) if replaced else ()), *faults.remarks),
         )

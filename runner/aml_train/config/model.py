@@ -7,9 +7,10 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal
 
-from aml_train.config.job.load import CommandJob
+from aml_train.config.job.model import Job, JobNode
 from aml_train.config.sections.code import CodeConfig, DataLink, SetupCommand
 from aml_train.config.sections.gate import BaselineConfig, GateRule
+from aml_train.config.sections.graph import nodes_in_image
 from aml_train.config.sections.image import ImageConfig
 from aml_train.config.sections.image_builder import BuilderConfig
 from aml_train.config.sections.model import ModelConfig, StagePolicy
@@ -35,7 +36,7 @@ class Config:
 
     file: Path | None
     directory: Path
-    job: CommandJob
+    job: Job
     image: ImageConfig | None
     tests: TestsConfig | None
     gate: tuple[GateRule, ...]
@@ -59,6 +60,11 @@ class Config:
         """The builder of the image; this machine's engine if there is no image."""
         return BuilderConfig() if self.image is None else self.image.builder
 
+    @property
+    def nodes_in_image(self) -> tuple[JobNode, ...]:
+        """The nodes of a pipeline, or the trial of a sweep, that run in the image."""
+        return () if self.image is None else nodes_in_image(self.job.nodes, self.image.nodes)
+
     def describe(self) -> str:
         """Return the parts of a run in one line."""
         parts = [f"target {self.target.name}"]
@@ -74,7 +80,7 @@ class Config:
         They are the variables of the job, the image and the tests. AzureML's expressions (``${{…}}``) are no secrets.
         """
         written: tuple[Mapping[str, object], ...] = (
-            self.job.document.get("environment_variables") or {},
+            *self.job.variables(),
             self.image.env if self.image else {},
             self.tests.env if self.tests else {},
         )

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from aml_train.config.document import DOCUMENT
-from aml_train.config.job.load import JobSource, may_be_sent, name_of, read_tree
+from aml_train.config.job.paths import may_be_sent
+from aml_train.config.job.source import JobSource, name_of, read_tree
 from aml_train.config.runconfig.grammar import OF_THE_JOB, is_runconfig
 from aml_train.config.runconfig.load import SUFFIX, RunConfigSource, candidates, find_file, source_directory
 from aml_train.config.yaml.nodes import Faults, MapNode, Mark, ScalarNode, find, place, shown

@@ -292,6 +292,42 @@ class JobStatusChanged(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class GraphNode:
+    """A planned node; *environment* is ``image`` for the tested image."""
+
+    name: str
+    needs: tuple[str, ...] = ()
+    environment: str = "image"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphPlanned(Event):
+    """The nodes of the pipeline job that is submitted, or attached to."""
+
+    job: str
+    nodes: tuple[GraphNode, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeChanged(Event):
+    """A node of a pipeline job, or a trial of a sweep, has another status.
+
+    Attributes:
+        job: the pipeline or sweep.
+        node: the node's name; ``OUTER/INNER`` within a pipeline component.
+        run: the id of its run.
+        status: the service's word.
+        reused: its outputs are those of an earlier run.
+    """
+
+    job: str
+    node: str
+    run: str
+    status: str
+    reused: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class CostCounted(Event):
     """The cost of all attempts that this run followed.
 

@@ -8,6 +8,7 @@ off (https://git-scm.com/docs/git-config, ``safe.bareRepository``, ``core.fsmoni
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 from collections.abc import Mapping
@@ -55,15 +56,43 @@ def remote_url(directory: Path) -> str:
 
     It is ``origin``, else the only remote, else the one that the current branch follows.
     """
+    if url := answer(directory, "remote", "get-url", "origin"):
+        return url
     names = (answer(directory, "remote") or "").split()
     if "origin" in names:
-        name = "origin"
-    elif len(names) == 1:
+        return ""
+    if len(names) == 1:
         name = names[0]
     else:
         branch = answer(directory, "symbolic-ref", "--quiet", "--short", "HEAD") or ""
         name = (branch and answer(directory, "config", "--get", f"branch.{branch}.remote")) or ""
     return (answer(directory, "remote", "get-url", name) or "") if name in names else ""
+
+
+class Checkout:
+    """The checkout around a folder; each fact is queried once, when it is needed.
+
+    Args:
+        directory: the folder.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    @functools.cached_property
+    def status(self) -> str | None:
+        """The output of ``git status --porcelain=v2 --branch``; None without one."""
+        return answer(self._directory, "status", "--porcelain=v2", "--branch", "--untracked-files=normal", "--", ".")
+
+    @functools.cached_property
+    def remote(self) -> str:
+        """See :func:`remote_url`."""
+        return remote_url(self._directory) if self.folder is not None else ""
+
+    @functools.cached_property
+    def folder(self) -> str | None:
+        """The folder's path in the repository, with a slash at its end; None outside."""
+        return answer(self._directory, "rev-parse", "--show-prefix")
 
 
 def head(directory: Path) -> str | None:

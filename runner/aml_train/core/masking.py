@@ -12,7 +12,7 @@ import re
 import string
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, BinaryIO, Final, Protocol
 
 from aml_train.core.secrets import (
@@ -24,6 +24,7 @@ from aml_train.core.secrets import (
     plain_forms,
     without_identifiers,
 )
+from aml_train.core.values import dataclass
 
 MASK: Final = "***"
 #: A form of fewer characters is not looked for across the ends of lines: it would be found by chance.
@@ -40,7 +41,7 @@ _RUNS: Final = bytes(65 if chr(code) in string.ascii_uppercase + string.digits e
 _SIGNATURE: Final = re.compile(r"([?&]sig=)[^&\s\"'<>]+", re.I)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Group:
     """Patterns that contain *marker*, or a run of upper-case letters and digits.
 
@@ -59,7 +60,7 @@ class _Group:
         return self.marker[:1] in data and self.marker in data
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Known:
     """The patterns to search for.
 
@@ -104,7 +105,9 @@ def _known(patterns: Collection[bytes], kept: Iterable[bytes]) -> _Known:
     return _Known(
         patterns=dict.fromkeys(ordered),
         short=tuple(pattern for pattern in ordered if len(pattern) < _SHORTEST_CUT),
-        groups=tuple(_Group(*key, tuple(found)) for key, found in groups.items()),
+        groups=tuple(
+            _Group(marker=marker, run=run, patterns=tuple(found)) for (marker, run), found in groups.items()
+        ),
         heads={first: tuple(found) for first, found in heads.items()},
         prefixes={first: tuple(found) for first, found in prefixes.items()},
         kept=kept,

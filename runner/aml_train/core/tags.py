@@ -44,6 +44,9 @@ TAG_FILES: Final = "aml-train.files."
 TAG_EXPERIMENT: Final = "aml-train.experiment"
 #: The model's path, in our words: the service rewrites a model's own path into one of a datastore.
 TAG_SOURCE: Final = "aml-train.model-source"
+#: The node of a pipeline that wrote the model, and its run; of a sweep only the run of the best trial.
+TAG_NODE: Final = "aml-train.node"
+TAG_NODE_RUN: Final = "aml-train.node-run"
 TAG_METRIC: Final = "aml-train.metric."
 TAG_PARAMETER: Final = "aml-train.parameter."
 #: The gate's rules with value, limit and verdict, as JSON.

@@ -174,3 +174,12 @@ def slowest(times: Iterable[tuple[str, float]]) -> str:
     Else nothing.
     """
     return ", ".join(f"{name} {duration(seconds)}" for name, seconds in times if seconds >= _SLOW)
+
+
+def yaml_text(value: object) -> str:
+    """Return *value* as YAML, its keys in their order; by libyaml if possible."""
+    import yaml  # slow, and rarely needed
+
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    text: str = yaml.dump(value, Dumper=dumper, sort_keys=False, allow_unicode=True)
+    return text

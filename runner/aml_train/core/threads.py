@@ -6,12 +6,14 @@ the connection that it reads from. One :class:`CancelToken` does that for builds
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 from aml_train.core.errors import AmlTrainError, CancelledError
@@ -25,6 +27,8 @@ B = TypeVar("B")
 
 JOIN_SECONDS: Final = 0.8
 """Seconds that cancelled work is waited for; its thread keeps no process from exiting."""
+AT_ONCE: Final = 8
+"""Requests at once; clients keep ten connections (``requests.adapters.DEFAULT_POOLSIZE``)."""
 CLEANUP_SECONDS: Final = 3.0
 """Seconds that the cleanup after an interruption is waited for, of the 7.5 that GitHub's runner gives from SIGINT to SIGTERM."""
 
@@ -338,17 +342,36 @@ def in_background(work: Callable[[], A], name: str, future: Future[A] | None = N
     return result
 
 
-def exit_process(code: int) -> NoReturn:
-    """End the process with *code*, at once if threads of cancelled work are left.
+def map_parallel(work: Callable[[A], B], items: Iterable[A], name: str) -> list[B]:
+    """Return the results of *work* for *items*, :data:`AT_ONCE` of them in parallel.
 
-    Azure's SDK uploads in executors, and Python would wait until these have done everything that they have queued.
+    The first failure in their order is raised. Nothing waits for the others then, nor after an interruption.
+
+    Args:
+        work: the function.
+        items: its arguments.
+        name: the threads' name.
+    """
+    left, results = list(items), list[B]()
+    while left:
+        (first, *others), left = left[:AT_ONCE], left[AT_ONCE:]
+        futures = [in_background(functools.partial(work, item), name) for item in others]
+        results += [work(first), *(future.result() for future in futures)]
+    return results
+
+
+def exit_process(code: int) -> NoReturn:
+    """End the process with *code* at once, without taking the interpreter apart.
+
+    Python would free each module and object one by one, a second with Azure's SDK. Functions of :mod:`atexit` are called, unless threads of
+    cancelled work are left: Azure's SDK uploads in executors, which would be waited for until these have done everything that they have queued.
     """
     main = threading.main_thread()
-    if any(thread is not main and thread.is_alive() and not thread.daemon for thread in threading.enumerate()):
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError):  # its reader is gone, or it is closed
-                stream.flush()
-        if "logging" in sys.modules:
-            sys.modules["logging"].shutdown()
-        os._exit(code)
-    sys.exit(code)
+    if not any(thread is not main and thread.is_alive() and not thread.daemon for thread in threading.enumerate()):
+        atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # its reader is gone, or it is closed
+            stream.flush()
+    if "logging" in sys.modules:
+        sys.modules["logging"].shutdown()
+    os._exit(code)

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from aml_train.image.collect import read_file as read_file
     from aml_train.image.collect import unresolved_base as unresolved_base
     from aml_train.image.disk import room_here as room_here
-    from aml_train.image.ensure import build_and_probe as build_and_probe
     from aml_train.image.ensure import ensure_image as ensure_image
     from aml_train.image.ensure import find_image as find_image
     from aml_train.image.imports.check import missing_imports as missing_imports
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from aml_train.image.inputs import BaseImage as BaseImage
     from aml_train.image.inputs import ImageInputs as ImageInputs
     from aml_train.image.leftovers import sweep_leftovers as sweep_leftovers
+    from aml_train.image.make import build_and_probe as build_and_probe
     from aml_train.image.packages import read_packages as read_packages
     from aml_train.image.papers import PAPER_TYPES as PAPER_TYPES
     from aml_train.image.papers import SLSA_PROVENANCE as SLSA_PROVENANCE
@@ -98,7 +98,7 @@ _MODULES = {
     "BuildPlace": "builders.place",
     "BuildService": "builders.service",
     "ServiceBuild": "builders.service",
-    "build_and_probe": "ensure",
+    "build_and_probe": "make",
     "ensure_image": "ensure",
     "find_image": "ensure",
     "missing_imports": "imports.check",

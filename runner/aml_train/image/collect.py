@@ -18,7 +18,6 @@ from aml_train.core.file_selection import CACHES, SECRETS, FileEntry, FileId
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
 from aml_train.image.dockerfile.ofed import needs_drivers, needs_os
-from aml_train.image.dockerfile.own import parse_dockerfile
 from aml_train.image.inputs import (
     CONSTRAINTS,
     ENVIRONMENT,
@@ -233,6 +232,8 @@ def _own(
 ) -> tuple[BaseImage, ImageInputs]:
     """Read a user's Dockerfile and its context, and resolve every image that it names."""
     text = read_file(config.file).decode("utf-8", "replace")
+    from aml_train.image.dockerfile.own import parse_dockerfile
+
     parsed = parse_dockerfile(text, args=config.args, target=config.target, name=config.file.name)
     bases = {image.reference: resolve_base(image.reference, platform) for image in parsed.images}
     dockerfile = OwnDockerfile(

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Final
 
 from aml_train.core.errors import ImageError
+from aml_train.core.threads import map_parallel
 from aml_train.image.context import ImageContext
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.manifest import Manifest
@@ -124,7 +125,7 @@ def hold_image(
         ctx.note(f"The image {manifest.digest[:19]} is not leased, so a clean-up could remove it: {error.message}")
         return True
     marks = [tag for digest in leases.values() for tag in mark_tags(digest, now())]
-    if any(registry.head_manifest(repository, tag) is not None for tag in marks):
+    if any(map_parallel(lambda tag: registry.head_manifest(repository, tag) is not None, marks, "prune-marks")):
         ctx.note(f"A clean-up of the registry has marked {manifest.digest[:19]}: waiting until it has ended.")
         sleep(MARK_SECONDS)
     # A deletion that ended before the marks were looked up has removed them, and the leases.

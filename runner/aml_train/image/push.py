@@ -1,4 +1,4 @@
-"""Push an image, release it under its tags, and check a released one's parts."""
+"""Push an image, and release it under its tags."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import contextlib
 import json
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from aml_train.core.errors import ImageError
@@ -221,45 +220,3 @@ def release(registry: Registry, manifest: Manifest, *, source: str, repository: 
         registry.mount_blob(repository, blob, source)
     for tag in tags:
         registry.put_tag(repository, tag, manifest)
-
-
-CONNECTIONS: Final = 8
-"""Requests at once; the client keeps ten connections (``requests.adapters.DEFAULT_POOLSIZE``)."""
-
-_Item = TypeVar("_Item")
-_Answer = TypeVar("_Answer")
-
-
-def lost_part(registry: Registry, repository: str, manifest: Manifest) -> str | None:
-    """Return the digest of a missing part of *manifest*, or None if it is complete.
-
-    Asked for are the manifests that an index lists, and each image's configuration and layers, by HEAD and in parallel. Layers that
-    are kept elsewhere (``urls``) are not the registry's.
-
-    Raises:
-        ImageError: if the registry refuses or does not answer.
-    """
-    with ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="completeness") as pool:
-        images = [manifest]
-        if manifest.is_index:
-            images = []
-            for digest, child in _each(pool, lambda one: registry.get_manifest(repository, one), manifest.children):
-                if child is None:
-                    return digest
-                images.append(child)
-        blobs = dict.fromkeys(blob for image in images for blob in image.blobs)
-        answers = _each(pool, lambda blob: registry.has_blob(repository, blob), blobs)
-        return next((blob for blob, there in answers if not there), None)
-
-
-def _each(
-    pool: ThreadPoolExecutor, ask: Callable[[_Item], _Answer], items: Iterable[_Item]
-) -> Iterable[tuple[_Item, _Answer]]:
-    """Yield items with answers as they come; cancel the rest if the caller stops."""
-    asked: dict[Future[_Answer], _Item] = {pool.submit(ask, item): item for item in items}
-    try:
-        for future in as_completed(asked):
-            yield asked[future], future.result()
-    finally:
-        for future in asked:
-            future.cancel()

@@ -7,6 +7,7 @@ import dataclasses
 import datetime
 import threading
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from aml_train.core.errors import TestsFailedError
@@ -19,7 +20,6 @@ from aml_train.image.readiness.judge import probe_key
 from aml_train.image.records import load_record, store_record
 from aml_train.image.registry.manifest import Manifest
 from aml_train.image.spec import TestRecord
-from aml_train.image.testing.run import run_tests
 
 if TYPE_CHECKING:
     from aml_train.image.builder import Builder
@@ -63,11 +63,22 @@ def verify_pulled(
     return _run_tests(ctx, image_id, token) if test else None, facts
 
 
-def verify_found(ctx: ImageContext, found: Manifest, builder: Builder) -> TestRecord | None:
-    """Verify an image that the registry has: run only what no record covers."""
-    repository, digest, record = ctx.repository, found.digest, None
-    if ctx.tests is not None and not ctx.tests.keep:  # a container that is kept must run
-        record = load_record(ctx.registry, repository, digest, ctx.tests.key(digest))
+def read_record(ctx: ImageContext, digest: str) -> TestRecord | None:
+    """Return the record of the tests in the image *digest*; None if they must run.
+
+    Raises:
+        ImageError: the registry refuses, or has something else under the record's tag.
+    """
+    if ctx.tests is None or ctx.tests.keep:  # a container that is kept must run
+        return None
+    return load_record(ctx.registry, ctx.repository, digest, ctx.tests.key(digest))
+
+
+def verify_found(
+    ctx: ImageContext, found: Manifest, builder: Callable[[], Builder], record: TestRecord | None
+) -> TestRecord | None:
+    """Verify an image that the registry has: run only what *record* does not cover."""
+    repository, digest = ctx.repository, found.digest
     known = record.facts if record is not None and record.probe == probe_key() else None
     if known is None:
         known = load_facts(ctx.registry, repository, digest)
@@ -77,7 +88,7 @@ def verify_found(ctx: ImageContext, found: Manifest, builder: Builder) -> TestRe
         _report_cached(ctx, record)
     if known is not None and (record is not None or ctx.tests is None):
         return record
-    results, found_facts = builder.verify(
+    results, found_facts = builder().verify(
         ctx, found, check=known is None, test=record is None and ctx.tests is not None
     )
     facts = known if found_facts is None else found_facts
@@ -120,6 +131,8 @@ def _check(ctx: ImageContext, image_id: str, token: CancelToken) -> Facts:
 def _run_tests(ctx: ImageContext, image_id: str, token: CancelToken) -> TestsFinished | None:
     if ctx.tests is None:
         return None
+    from aml_train.image.testing.run import run_tests
+
     with ctx.stage("tests", f"tests in the image: {ctx.tests.command}") as summary:
         results = run_tests(image_id, ctx.tests, engine=ctx.docker, listener=ctx.listener, token=token)
         summary.append("passed" if results.passed is None else f"{results.passed} passed")

@@ -17,8 +17,22 @@ if TYPE_CHECKING:
     from aml_train.jobs.code import check_code as check_code
     from aml_train.jobs.code import unsent_metrics as unsent_metrics
     from aml_train.jobs.code import unsent_notice as unsent_notice
+    from aml_train.jobs.composed import COMPOSED as COMPOSED
+    from aml_train.jobs.composed import FAILED_TRIALS as FAILED_TRIALS
+    from aml_train.jobs.composed import TRIALS as TRIALS
+    from aml_train.jobs.composed import ChildView as ChildView
+    from aml_train.jobs.composed import JobKind as JobKind
+    from aml_train.jobs.composed import Objective as Objective
+    from aml_train.jobs.composed import ambiguous as ambiguous
+    from aml_train.jobs.composed import best_trial as best_trial
+    from aml_train.jobs.composed import counted as counted
+    from aml_train.jobs.composed import disagreement as disagreement
+    from aml_train.jobs.composed import of_nodes as of_nodes
+    from aml_train.jobs.composed import owners as owners
+    from aml_train.jobs.composed import unfinished as unfinished
     from aml_train.jobs.cost import Cost as Cost
     from aml_train.jobs.cost import Spending as Spending
+    from aml_train.jobs.cost import cost_of_nodes as cost_of_nodes
     from aml_train.jobs.cost import placement_of as placement_of
     from aml_train.jobs.inputs import data_of as data_of
     from aml_train.jobs.inputs import data_to_be as data_to_be
@@ -35,11 +49,14 @@ if TYPE_CHECKING:
     from aml_train.jobs.logs.pages import JobPages as JobPages
     from aml_train.jobs.logs.pages import pages_of as pages_of
     from aml_train.jobs.logs.report import JobLogs as JobLogs
+    from aml_train.jobs.logs.report import quote_logs as quote_logs
     from aml_train.jobs.logs.tracebacks import innermost as innermost
     from aml_train.jobs.metrics import read_tables as read_tables
     from aml_train.jobs.metrics import settle_logged as settle_logged
     from aml_train.jobs.metrics import settle_metrics as settle_metrics
     from aml_train.jobs.metrics import tables_of_job as tables_of_job
+    from aml_train.jobs.nodes import descendants as descendants
+    from aml_train.jobs.nodes import wrote as wrote
     from aml_train.jobs.pace import Limits as Limits
     from aml_train.jobs.pace import Pace as Pace
     from aml_train.jobs.setup import add_setup as add_setup
@@ -67,6 +84,21 @@ if TYPE_CHECKING:
     from aml_train.jobs.workspace import Workspace as Workspace
 
 _MODULES = {
+    "descendants": "nodes",
+    "wrote": "nodes",
+    "COMPOSED": "composed",
+    "ChildView": "composed",
+    "FAILED_TRIALS": "composed",
+    "JobKind": "composed",
+    "Objective": "composed",
+    "TRIALS": "composed",
+    "ambiguous": "composed",
+    "best_trial": "composed",
+    "counted": "composed",
+    "disagreement": "composed",
+    "of_nodes": "composed",
+    "owners": "composed",
+    "unfinished": "composed",
     "Attempt": "attempts",
     "attempt_of": "attempts",
     "may_follow": "attempts",
@@ -79,6 +111,7 @@ _MODULES = {
     "unsent_metrics": "code",
     "Cost": "cost",
     "Spending": "cost",
+    "cost_of_nodes": "cost",
     "placement_of": "cost",
     "data_of": "inputs",
     "data_to_be": "inputs",
@@ -95,6 +128,7 @@ _MODULES = {
     "JobPages": "logs.pages",
     "pages_of": "logs.pages",
     "JobLogs": "logs.report",
+    "quote_logs": "logs.report",
     "innermost": "logs.tracebacks",
     "read_tables": "metrics",
     "settle_logged": "metrics",

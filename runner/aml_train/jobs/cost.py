@@ -13,6 +13,7 @@ from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.tags import TAG_RESUBMITTED
 from aml_train.core.values import dataclass
 from aml_train.jobs.attempts import retries_of
+from aml_train.jobs.composed import ChildView
 from aml_train.jobs.pace import Cap
 from aml_train.jobs.workspace import JobView, NodeKind, Placement, Workspace
 
@@ -128,6 +129,36 @@ def placement_of(document: Mapping[str, Any]) -> Placement:
         size=resources.get("instance_type"),
         spot=str((document.get("queue_settings") or {}).get("job_tier") or "").lower() == "spot",
     )
+
+
+def cost_of_nodes(config: CostConfig, service: Workspace, children: Iterable[ChildView]) -> Cost | None:
+    """Return the cost of a pipeline's nodes or a sweep's trials; None if none ran.
+
+    Reused nodes cost nothing. A node that has not ended does not count yet.
+    """
+    used: dict[str | None, list[Usage]] = {}
+    for child in children:
+        if child.kind == "command" and child.reused_from is None and child.started and child.ended:
+            seconds = max(0.0, (child.ended - child.started).total_seconds())
+            used.setdefault(child.compute, []).append(Usage(job=child.name, nodes=child.nodes, seconds=seconds))
+    costs = [total(config, _kind_of(service, compute), usages) for compute, usages in used.items()]
+    if not costs:
+        return None
+    gpus, amounts = [cost.gpu_hours for cost in costs], [cost.amount for cost in costs]
+    return Cost(
+        node_hours=sum(cost.node_hours for cost in costs),
+        gpu_hours=None if None in gpus else sum(hours or 0.0 for hours in gpus),
+        amount=None if None in amounts else sum(amount or 0.0 for amount in amounts),
+        currency=config.currency,
+        unknown=" ".join(dict.fromkeys(cost.unknown for cost in costs if cost.unknown)),
+    )
+
+
+def _kind_of(service: Workspace, compute: str | None) -> NodeKind:
+    try:
+        return service.node_kind(Placement(compute=compute))
+    except ServiceError as error:
+        return NodeKind(problem=f"The kind of the nodes is not known: {error.message}")
 
 
 class Spending:

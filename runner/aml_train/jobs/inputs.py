@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, Literal
 
+from aml_train.config import inner_mappings
 from aml_train.core.errors import InvalidError
 from aml_train.core.tags import KEY_LENGTH, TAG_DATA, VALUE_LENGTH
 from aml_train.jobs.spec import JobTemplate
@@ -46,11 +47,23 @@ def pin_data(template: JobTemplate, service: Workspace) -> JobTemplate:
         path = given.get("path") if isinstance(given, Mapping) else None
         if not isinstance(path, str):
             continue
-        kind: Literal["data", "models"] = "models" if given.get("type") in _MODELS else "data"
-        given["path"] = _pinned(path, name, kind, service)
+        given["path"] = _pinned(path, name, _kind(given), service)
         local = template.local_digests.get(f"inputs.{name}")
         tags[TAG_DATA + name] = f"sha256:{local}" if local is not None else version_of(given["path"])
-    return replace(template, document=document, tags={**template.tags, **_fitting(tags)}) if tags else template
+    pinned = False
+    for place, inner in inner_mappings(document):
+        for name, given in (inner.get("inputs") or {}).items():
+            path = given.get("path") if isinstance(given, Mapping) else None
+            if isinstance(path, str) and _LABELLED.fullmatch(path):
+                given["path"] = _pinned(path, ".".join((*place, "inputs", name)), _kind(given), service)
+                pinned = True
+    return (
+        replace(template, document=document, tags={**template.tags, **_fitting(tags)}) if tags or pinned else template
+    )
+
+
+def _kind(given: Mapping[str, Any]) -> Literal["data", "models"]:
+    return "models" if given.get("type") in _MODELS else "data"
 
 
 def data_to_be(template: JobTemplate) -> dict[str, str] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Protocol
@@ -9,6 +10,7 @@ from typing import Final, Protocol
 from aml_train.core.clock import Clock
 from aml_train.core.errors import ServiceError
 from aml_train.core.tables import Table
+from aml_train.core.threads import map_parallel
 from aml_train.gate import MOST_BYTES, LoggedSet, MetricPoint, columns_of, file_of, is_json, tables_of
 from aml_train.jobs.workspace import Files, Metrics
 
@@ -42,7 +44,9 @@ def settle_metrics(
         if attempt:
             clock.sleep(pause)
         last = service.last_metrics(name)
-        histories = {metric: service.metric_history(name, metric) for metric in metrics if metric in last}
+        known = [metric for metric in metrics if metric in last]
+        values = map_parallel(functools.partial(service.metric_history, name), known, "metric-history")
+        histories = dict(zip(known, values, strict=True))
         missing = any(metric not in last for metric in metrics)
         reading = _comparable(last, histories)
         if reading == previous and (not missing or attempt >= 2):

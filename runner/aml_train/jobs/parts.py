@@ -27,7 +27,12 @@ _DEPTHS: Final = (0, 6, 5, 4, 3, 2, 1)
 _MOST_BYTES: Final = 1 << 20
 _MOST_NAMED: Final = 4
 _LONGEST: Final = 100
-_MAPPINGS: Final = {"inputs": "input", "outputs": "output", "environment_variables": "environment variable"}
+_MAPPINGS: Final = {
+    "inputs": "input",
+    "outputs": "output",
+    "environment_variables": "environment variable",
+    "jobs": "node",
+}
 _CODE_PATH: Final = "code-path"
 _WORDS: Final = {
     _CODE_PATH: "`code`",
@@ -61,7 +66,9 @@ def parts_of(
     for key, value in document.items():
         if key in _MAPPINGS and isinstance(value, Mapping):
             for name, item in value.items():
-                parts[f"{key}.{name}"] = _short([item, local.get(f"{key}.{name}")])
+                place = f"{key}.{name}"
+                below = {path: digest for path, digest in local.items() if path.startswith(f"{place}.")}
+                parts[place] = _short([item, local.get(place), *([below] if below else [])])
         elif key == "code":  # the folder's path, next to what is in it
             parts[_CODE_PATH] = _short(value)
         else:

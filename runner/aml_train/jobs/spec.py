@@ -11,6 +11,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
+from aml_train.config import JobNode, Place, mapping_at
 from aml_train.core.files import FileSet
 from aml_train.core.tags import TAG_ADDRESS, TAG_DIGEST, TAG_FINGERPRINT, TAG_IMAGE, TAG_TESTED
 from aml_train.core.values import dataclass
@@ -61,6 +62,10 @@ class JobTemplate:
         stem: the readable beginning of the name.
         tags: tags to add.
         runconfig: the run configuration that the SDK v1 submits, in camelCase; None for a job of the SDK v2.
+        places: the keys of each mapping of the document whose ``environment`` is the image: the document itself for a
+            command job, else mappings of nodes or of the trial.
+        folders: the keys of a node's mapping with ``code`` → the files of that code.
+        nodes: the nodes of a pipeline or the trial of a sweep; none for a command job.
     """
 
     document: Mapping[str, Any]
@@ -72,11 +77,17 @@ class JobTemplate:
     stem: str
     tags: Mapping[str, str] = field(default_factory=dict)
     runconfig: Mapping[str, Any] | None = None
+    places: tuple[Place, ...] = ((),)
+    folders: Mapping[Place, FileSet] = field(default_factory=dict)
+    nodes: tuple[JobNode, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobSpec:
-    """A job to submit, by the SDK v1 if it has a *runconfig*, else by the SDK v2."""
+    """A job to submit, by the SDK v1 if it has a *runconfig*, else by the SDK v2.
+
+    The attributes are those of :class:`JobTemplate`, and the computed ones.
+    """
 
     name: str
     document: Mapping[str, Any]
@@ -85,6 +96,7 @@ class JobSpec:
     image: JobImage
     fingerprint: str
     runconfig: Mapping[str, Any] | None = None
+    folders: Mapping[Place, FileSet] = field(default_factory=dict)
 
 
 def stem_of(text: str) -> str:
@@ -113,6 +125,8 @@ def fingerprint(template: JobTemplate, image: JobImage) -> str:
     }
     if template.runconfig is not None:
         content["runconfig"] = dict(template.runconfig)
+    if template.places != ((),):
+        content["places"] = [".".join(place) for place in template.places]
     text = json.dumps(content, sort_keys=True, default=str, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -164,7 +178,8 @@ def make_job(template: JobTemplate, image: JobImage, attempt: int) -> JobSpec:
     }
     match image:
         case Tested():
-            document["environment"] = {"image": str(image.reference)}
+            for place in template.places:
+                mapping_at(document, place)["environment"] = {"image": str(image.reference)}
             tags |= {TAG_IMAGE: str(image.reference), TAG_DIGEST: image.digest, TAG_ADDRESS: image.address}
             tags[TAG_TESTED] = image.record.key if image.record else "no tests configured"
         case Given():
@@ -180,4 +195,5 @@ def make_job(template: JobTemplate, image: JobImage, attempt: int) -> JobSpec:
         image=image,
         fingerprint=mark,
         runconfig=template.runconfig,
+        folders=template.folders,
     )

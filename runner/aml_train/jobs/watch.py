@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NoReturn
 
 from aml_train.core.clock import Clock
@@ -30,6 +31,7 @@ class Watch:
     Args:
         listener: receives the job's statuses, and what the user should know.
         logs: reads the job's logs, and reports their lines.
+        looked: is called after each look at a job that has begun.
     """
 
     def __init__(
@@ -42,7 +44,9 @@ class Watch:
         limits: Limits,
         listener: Listener,
         logs: JobLogs,
+        looked: Callable[[], None] = lambda: None,
     ) -> None:
+        self._looked = looked
         self._service = service
         self._name = name
         self._clock = clock
@@ -120,6 +124,8 @@ class Watch:
         if self._outage is not None:
             self._listener(Notice(text="AzureML answers again."))
             self._outage = None
+        if not (view.status.waiting or view.status.terminal):
+            self._looked()
         self._read_logs(view)
         return view
 

@@ -12,6 +12,7 @@ from aml_train.core.tags import TAG_JOB, TAG_STAGE
 from aml_train.core.threads import CancelToken
 from aml_train.core.values import dataclass
 from aml_train.gate import LoggedSet, MetricPoint
+from aml_train.jobs.composed import ChildView, JobKind, Objective
 from aml_train.jobs.spec import JobSpec
 from aml_train.jobs.states import JobStatus
 
@@ -52,6 +53,9 @@ class JobView:
         created, started, ended: when, by the service's clock.
         observed: when the service answered, by its clock.
         placement: what the job asks to run on, where that is known.
+        kind: what kind of job it is; None where the answer does not say.
+        objective: what a sweep is about.
+        reported_best: the best trial of a sweep, as the service says.
     """
 
     name: str
@@ -71,6 +75,9 @@ class JobView:
     created: datetime.datetime | None = None
     observed: datetime.datetime | None = None
     placement: Placement | None = None
+    kind: JobKind | None = None
+    objective: Objective | None = None
+    reported_best: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,6 +144,15 @@ class Jobs(Protocol):
     def details(self, name: str) -> JobView:
         """Return the job's status, logs and error."""
 
+    def children(self, name: str) -> Sequence[ChildView]:
+        """Return the runs of a pipeline's nodes or a sweep's trials, the oldest first."""
+
+    def results_run(self, name: str) -> str:
+        """Return the run with a job's results: a sweep's best trial, else the job."""
+
+    def root_of(self, name: str) -> str | None:
+        """Return the outermost job of a run, which may be itself; None if unknown."""
+
     def live_jobs(self, tag: str) -> Sequence[JobView]:
         """Return the jobs with *tag* that have not ended; newest first."""
 
@@ -177,7 +193,11 @@ class Jobs(Protocol):
 
 
 class Metrics(Protocol):
-    """The metrics, parameters, rows and tables that the jobs of a workspace logged."""
+    """The metrics, parameters, rows and tables that the jobs of a workspace logged.
+
+    Those of a pipeline are its nodes', as ``NODE/METRIC``, and by their bare names if only one node logged them. Those of a sweep are
+    its best trial's, and the numbers of its trials.
+    """
 
     def last_metrics(self, name: str) -> Mapping[str, float]:
         """Return every metric's last value."""
@@ -196,7 +216,10 @@ class Metrics(Protocol):
 
 
 class Files(Protocol):
-    """The files that the jobs of a workspace wrote."""
+    """The files that the jobs of a workspace wrote.
+
+    Those of a pipeline's nodes are below ``NODE/``; those of a sweep are its best trial's.
+    """
 
     def artifact_paths(self, name: str, path: str) -> Iterator[str]:
         """Yield the files at or below *path* among the job's artefacts, on demand."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
@@ -11,7 +12,6 @@ from aml_train.core.events import Listener, Notice
 from aml_train.local import container as containers
 from aml_train.local.admin import emulator_info, healthy, read_problems, request_admin
 from aml_train.local.container import reached
-from aml_train.local.image import obtain_image
 from aml_train.local.settings import EmulatorInfo, EmulatorSettings
 
 if TYPE_CHECKING:
@@ -24,7 +24,13 @@ READY_SECONDS: Final = 180.0
 _POLL_SECONDS: Final = 0.05
 
 
-def start_emulator(settings: EmulatorSettings, listener: Listener, *, replace_busy: bool = False) -> EmulatorInfo:
+def start_emulator(
+    settings: EmulatorSettings,
+    listener: Listener,
+    *,
+    replace_busy: bool = False,
+    engine: DockerClient | None = None,
+) -> EmulatorInfo:
     """Start the local AzureML; return its description once it is ready.
 
     A container that runs already is left alone. One that was made from another image or with other settings is made
@@ -34,27 +40,27 @@ def start_emulator(settings: EmulatorSettings, listener: Listener, *, replace_bu
         settings: what is wanted.
         listener: receives each step that is taken.
         replace_busy: recreate it even while jobs run; they continue without tracking until it is back.
+        engine: the engine, if this process is connected to it already.
 
     Raises:
         ImageError: there is no engine, or no image.
         ServiceError: jobs run in a container that must be recreated, a port is taken, or it does not get ready.
     """
-    client = containers.connect()
-    try:
+    with contextlib.nullcontext(engine) if engine is not None else contextlib.closing(containers.connect()) as client:
         container = containers.find(client, settings)
         if container is not None and not containers.is_current(client, container, settings):
             _make_room(client, container, settings, listener, replace_busy=replace_busy)
             container = None
         if container is None:
             if containers.image_id(client, settings) is None:
+                from aml_train.local.image import obtain_image
+
                 obtain_image(client, settings, listener)
             container = containers.create(client, settings)
         if container.status != "running":
             listener(Notice(text=f"Starting the local AzureML in the container {settings.name}"))
             containers.start_container(container, settings)
         return _await_ready(container, reached(client, container, settings))
-    finally:
-        client.close()
 
 
 def _make_room(

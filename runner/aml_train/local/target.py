@@ -6,7 +6,6 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -19,6 +18,7 @@ from aml_train.core.clock import Clock
 from aml_train.core.errors import AmlTrainError, ServiceError
 from aml_train.core.events import Listener
 from aml_train.core.http_client import USER_AGENT
+from aml_train.core.values import dataclass
 from aml_train.image import ImageSpec, Tested, TestSpec
 from aml_train.jobs import JobView, Pace, TargetNames
 from aml_train.local.admin import register_environments
@@ -30,8 +30,8 @@ from aml_train.local.sign_in import sign_in_to_local
 if TYPE_CHECKING:
     from docker import DockerClient
 
-    from aml_train.config import ClusterConfig
-    from aml_train.image import BuildPlace, Registry, RegistryLocation
+    from aml_train.config import BuilderConfig, ClusterConfig
+    from aml_train.image import BuildPlace, BuildService, Registry, RegistryLocation
 
 #: Seconds for which a run waits for a container that has stopped: enough to start it, and to replace it by a newer one.
 PATIENCE: Final = 120.0
@@ -45,14 +45,23 @@ class Presence(requests.Session):
     Args:
         stopped: returns how the container has ended, None if it runs or the engine does not answer.
         ca: path of the CAs that its certificates are checked with; those of the environment by default.
+        proxy: address of its proxy, which serves all hosts of Azure; by default the environment is read for each request.
         now: seconds of a clock that only grows.
     """
 
     def __init__(
-        self, stopped: Callable[[], str | None], *, ca: Path | None = None, now: Callable[[], float] = time.monotonic
+        self,
+        stopped: Callable[[], str | None],
+        *,
+        ca: Path | None = None,
+        proxy: str | None = None,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__()
         self._ca = ca
+        if proxy is not None:
+            self.trust_env = False
+            self.proxies = {"https": proxy}
         self.headers["User-Agent"] = USER_AGENT
         self._stopped = stopped
         self._now = now
@@ -127,7 +136,7 @@ def local_names(settings: EmulatorSettings, target: str = "local") -> TargetName
     )
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LocalTarget:
     """The local AzureML, started. Made by :func:`open_local`."""
 
@@ -141,7 +150,6 @@ class LocalTarget:
 
     def ensure_image(self, spec: ImageSpec, tests: TestSpec | None, *, force: bool, commit: str | None) -> Tested:
         """Build, test and release the image in the loopback registry, or find it."""
-        from aml_train.azure import build_service
         from aml_train.image import ensure_image
 
         return ensure_image(
@@ -149,15 +157,18 @@ class LocalTarget:
             tests,
             engine=self.place.engine(),
             cli=self.place.cli,
-            builder=self.place.builder(
-                lambda config: build_service(config, self.service, self.image_registry(), self.listener)
-            ),
+            builder=self.place.builder(self._build_service),
             job_engine=self.engine,
             location=self.image_registry(),
             listener=self.listener,
             force=force,
             commit=commit,
         )
+
+    def _build_service(self, config: BuilderConfig) -> BuildService:
+        from aml_train.azure import build_service
+
+        return build_service(config, self.service, self.image_registry(), self.listener)
 
     def ensure_compute(self, cluster: ClusterConfig, clock: Clock) -> None:
         """Have the cluster that the job is to run on: find it, or make it."""
@@ -214,11 +225,13 @@ def open_local(
     Raises:
         ServiceError: if the emulator does not start.
     """
-    info = start_emulator(settings, listener)
+    info = start_emulator(settings, listener, engine=engine)
     if environments:
         register_environments(info, environments)
+    service = connect_local(info, outer, page=settings.page_origin)
+    service.look_ahead()
     return LocalTarget(
-        service=connect_local(info, outer, page=settings.page_origin),
+        service=service,
         pace=LOCAL_PACE,
         engine=engine,
         place=dataclasses.replace(place, environ=outer),
@@ -235,16 +248,14 @@ class LocalAzureML(AzureV2):
         workspace: where.
         credential: signs in.
         page: the origin of the page, without a slash at its end.
-        name: the container's name.
-        ca: path of its CA; see :class:`Presence`.
+        session: sends the requests; by default one that does as the environment says.
     """
 
     def __init__(
-        self, workspace: WorkspaceId, credential: SignIn, *, page: str, name: str, ca: Path | None = None
+        self, workspace: WorkspaceId, credential: SignIn, *, page: str, session: Presence | None = None
     ) -> None:
         super().__init__(workspace, credential)
-        settings = EmulatorSettings(name=name)
-        self.session = Presence(lambda: how_stopped(settings), ca=ca)
+        self.session = session or self.session
         self._page = page
 
     def view_of(self, name: str, properties: Answer) -> JobView:
@@ -267,6 +278,6 @@ def connect_local(info: EmulatorInfo, outer: Mapping[str, str], *, page: str) ->
     workspace = WorkspaceId(
         subscription_id=info.subscription_id, resource_group=info.resource_group, name=info.workspace
     )
-    settings, ca = EmulatorSettings(name=info.name), write_ca(info)
-    credential = sign_in_to_local(variables, Presence(lambda: how_stopped(settings), ca=ca))
-    return LocalAzureML(workspace, credential, page=page, name=info.name, ca=ca)
+    settings = EmulatorSettings(name=info.name)
+    session = Presence(lambda: how_stopped(settings), ca=write_ca(info), proxy=variables["HTTPS_PROXY"])
+    return LocalAzureML(workspace, sign_in_to_local(variables, session), page=page, session=session)

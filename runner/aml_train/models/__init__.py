@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from aml_train.models.promotion.request import Confirm as Confirm
     from aml_train.models.promotion.request import Promotion as Promotion
     from aml_train.models.promotion.request import PromotionRequest as PromotionRequest
-    from aml_train.models.register import ModelSpec as ModelSpec
     from aml_train.models.register import check_written as check_written
     from aml_train.models.register import is_same_model as is_same_model
     from aml_train.models.register import lineage_tags as lineage_tags
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from aml_train.models.reproduce import Reproduction as Reproduction
     from aml_train.models.reproduce import Training as Training
     from aml_train.models.reproduce import compare_trainings as compare_trainings
+    from aml_train.models.spec import ModelSpec as ModelSpec
 
 _MODULES = {
     "ModelFilter": "browse",
@@ -76,7 +76,7 @@ _MODULES = {
     "Promotion": "promotion.request",
     "PromotionRequest": "promotion.request",
     "LockedRecord": "catalogue",
-    "ModelSpec": "register",
+    "ModelSpec": "spec",
     "check_written": "register",
     "is_same_model": "register",
     "lineage_tags": "register",

@@ -38,8 +38,13 @@ class Catalogue(Protocol):
         repeated after a transient failure. A tag that has the wanted value is not written.
         """
 
-    def environment_image(self, job: str) -> str | None:
-        """Return the image that the job's environment names; None if it is built."""
+    def environment_image(self, job: str, node: str = "") -> str | None:
+        """Return the image that the job's environment names; None if it is built.
+
+        Args:
+            job: its name. A sweep has the environment of its trials.
+            node: a node of a pipeline job; without one, the image counts that all nodes have.
+        """
 
     def has_data(self, name: str, version: str) -> bool:
         """Return whether that version of a data asset is registered."""

@@ -15,13 +15,15 @@ from aml_train.core.tags import (
     TAG_DIGEST,
     TAG_IMAGE,
     TAG_JOB,
+    TAG_NODE,
+    TAG_NODE_RUN,
     TAG_REPOSITORY,
     TAG_RUN_URL,
     TAG_SOURCE,
     TAG_TESTED,
 )
 from aml_train.core.values import dataclass
-from aml_train.jobs import JobStatus, JobView, ModelView, Workspace, data_of
+from aml_train.jobs import JobStatus, JobView, ModelView, Workspace, data_of, wrote
 from aml_train.models.catalogue import Catalogue
 from aml_train.models.register import FIXED
 
@@ -123,15 +125,16 @@ class Tracer:
         return LineageStep(kind="model", name=name, state="verified", detail=model.path, parts=parts)
 
     def _files(self, model: ModelView, job: str, view: JobView | None) -> LineageStep:
-        source = model.tags.get(TAG_SOURCE, "")
-        if source and not source.startswith(f"azureml://jobs/{job}/"):
+        source, run = model.tags.get(TAG_SOURCE, ""), model.tags.get(TAG_NODE_RUN, job)
+        ours = run == job or (view is not None and wrote(self.service, job, run))
+        if source and not (ours and source.startswith(f"azureml://jobs/{run}/")):
             why = f"they are another job's than {job}, which the model names"
             return _broken("files", source, why)
-        name = source.removeprefix(f"azureml://jobs/{job}/outputs/") or model.path
+        name = source.removeprefix(f"azureml://jobs/{run}/outputs/") or model.path
         if view is None or _ARTIFACTS not in source:
             return LineageStep(kind="files", name=name, state="recorded")
         path = source.partition(_ARTIFACTS)[2]
-        if self.service.has_artifact(job, path):
+        if self.service.has_artifact(run, path):
             return LineageStep(kind="files", name=path, state="verified", detail="among the job's artefacts")
         return _broken("files", path, "they are not among the job's artefacts any more")
 
@@ -145,12 +148,12 @@ class Tracer:
             if ours != its:
                 why = f"its tag {tag} is {its or 'missing'}, and the model's {ours or 'missing'}"
                 return _broken("job", job, why)
-        parts = (self._environment(view), *self._commit(view.tags), *self._data(view))
+        parts = (self._environment(view, model.tags.get(TAG_NODE, "")), *self._commit(view.tags), *self._data(view))
         return LineageStep(kind="job", name=job, state="verified", detail=_experiment(view), parts=parts)
 
-    def _environment(self, job: JobView) -> LineageStep:
+    def _environment(self, job: JobView, node: str) -> LineageStep:
         wanted, digest = job.tags.get(TAG_IMAGE), job.tags.get(TAG_DIGEST)
-        found = self.catalogue.environment_image(job.name)
+        found = self.catalogue.environment_image(job.name, node)
         if wanted is None or digest is None:
             detail = job.tags.get(TAG_TESTED, "nothing is written down of its image")
             return LineageStep(

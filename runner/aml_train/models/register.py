@@ -8,7 +8,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 from typing import Final
 
 from aml_train.core.errors import InvalidError, JobFailedError, ServiceError
@@ -37,11 +36,11 @@ from aml_train.core.tags import (
     TAG_VERSION,
     VALUE_LENGTH,
 )
-from aml_train.core.values import dataclass
 from aml_train.core.version import __version__
 from aml_train.gate import Decision
 from aml_train.jobs import JobView, ModelView, NewModel, Workspace, data_of
 from aml_train.models.layout import ML_MODEL, fault_of_layout, fault_of_ml_model
+from aml_train.models.spec import ModelSpec
 
 _FROM_JOB: Final = (
     TAG_COMMIT,
@@ -66,33 +65,6 @@ _MOST_BYTES: Final = 1 << 20
 _SECRET: Final = re.compile(
     r"(?i)(?:^|[_.-])(?:password|passwd|secret|token|credentials?|(?:api|access|account)?[_-]?key|sas)$"
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelSpec:
-    """The model that is registered after the gate.
-
-    Attributes:
-        name: the model's name.
-        artifact: a path among the job's artefacts; or None.
-        output: a named output of the job; or None.
-        type: ``custom_model``, ``mlflow_model`` or ``triton_model``.
-        stage: the stage that a new version is in at first; None for none. A version that exists keeps its own.
-    """
-
-    name: str
-    artifact: str | None
-    output: str | None
-    type: str
-    stage: str | None = None
-    description: str | None = None
-    tags: Mapping[str, str] = field(default_factory=dict)
-
-    def uri(self, job: str) -> str:
-        """Return the model's path in *job*, as azure-ai-ml documents ``Model.path``."""
-        if self.output:
-            return f"azureml://jobs/{job}/outputs/{self.output}"
-        return f"azureml://jobs/{job}/outputs/artifacts/paths/{(self.artifact or '').strip('/')}"
 
 
 def lineage_tags(job: JobView, *, metrics: Mapping[str, float], decision: Decision) -> dict[str, str]:
@@ -172,6 +144,7 @@ def check_written(service: Workspace, spec: ModelSpec, job: str) -> str | None:
         JobFailedError: it wrote nothing there, or something else than a model of that type.
         ServiceError: the service does not answer.
     """
+    job = spec.run or job
     if spec.output:
         place = f"into its output {spec.output!r}"
         try:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from aml_train.core.lazy import lazily
 
 if TYPE_CHECKING:
+    from aml_train.pipeline.ahead import import_ahead as import_ahead
     from aml_train.pipeline.compare import Project as Project
     from aml_train.pipeline.compare import find_side as find_side
     from aml_train.pipeline.compare import parse_reference as parse_reference
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from aml_train.pipeline.desk import find_desk_image as find_desk_image
     from aml_train.pipeline.doctor.diagnose import DoctorProject as DoctorProject
     from aml_train.pipeline.doctor.diagnose import diagnose as diagnose
+    from aml_train.pipeline.execute import json_listener as json_listener
+    from aml_train.pipeline.execute import run_prepared as run_prepared
+    from aml_train.pipeline.execute import sweep_engine as sweep_engine
     from aml_train.pipeline.passport import open_verifier as open_verifier
     from aml_train.pipeline.passport import policy_of as policy_of
     from aml_train.pipeline.plan import Plan as Plan
@@ -22,11 +26,8 @@ if TYPE_CHECKING:
     from aml_train.pipeline.plan import render_plan as render_plan
     from aml_train.pipeline.plan_values import plan_facts as plan_facts
     from aml_train.pipeline.prepare import PreparedRun as PreparedRun
-    from aml_train.pipeline.prepare import json_listener as json_listener
     from aml_train.pipeline.prepare import plan_image_only as plan_image_only
     from aml_train.pipeline.prepare import prepare_run as prepare_run
-    from aml_train.pipeline.prepare import run_prepared as run_prepared
-    from aml_train.pipeline.prepare import sweep_engine as sweep_engine
     from aml_train.pipeline.project_name import repository_of as repository_of
     from aml_train.pipeline.promotion import open_promoter as open_promoter
     from aml_train.pipeline.promotion import run_promotion as run_promotion
@@ -64,11 +65,12 @@ _MODULES = {
     "plan_facts": "plan_values",
     "Plan": "plan",
     "PreparedRun": "prepare",
-    "json_listener": "prepare",
+    "import_ahead": "ahead",
+    "json_listener": "execute",
     "plan_image_only": "prepare",
     "prepare_run": "prepare",
-    "run_prepared": "prepare",
-    "sweep_engine": "prepare",
+    "run_prepared": "execute",
+    "sweep_engine": "execute",
     "repository_of": "project_name",
     "open_verifier": "passport",
     "policy_of": "passport",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,9 +22,11 @@ from aml_train.core.tags import (
     TAG_PARAMETER,
     VALUE_LENGTH,
 )
+from aml_train.core.threads import map_parallel
 from aml_train.gate import (
     EarlierBaseline,
     FoundBaseline,
+    MetricPoint,
     RunBaseline,
     ValuesBaseline,
     columns_of,
@@ -201,7 +204,9 @@ def _unusable(config: BaselineConfig, why: str) -> NoReturn:
 
 def _of_job(service: Workspace, view: JobView, title: str, metrics: Sequence[str]) -> FoundBaseline:
     last = service.last_metrics(view.name)
-    histories = {metric: service.metric_history(view.name, metric) for metric in metrics if metric in last}
+    known = [metric for metric in metrics if metric in last]
+    values = map_parallel(functools.partial(service.metric_history, view.name), known, "metric-history")
+    histories: dict[str, Sequence[MetricPoint]] = dict(zip(known, values, strict=True))
     if unknown := [metric for metric in metrics if metric not in last]:
         series = columns_of(service.logged(view.name, known=last, first=unknown)).series
         columns = {metric: series[metric] for metric in unknown if series.get(metric)}

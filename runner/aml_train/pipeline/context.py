@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aml_train.core.clock import Clock
 from aml_train.core.errors import AmlTrainError
@@ -13,11 +13,13 @@ from aml_train.core.events import Listener, Notice, Stage, report_stage
 from aml_train.core.masking import Masker
 from aml_train.core.values import dataclass
 from aml_train.jobs import LiveJob, Workspace
-from aml_train.models import Signer
 from aml_train.pipeline.plan import Plan
 from aml_train.pipeline.result import RunOptions, RunResult
 from aml_train.pipeline.sdk import SdkLoader
 from aml_train.pipeline.target import Target
+
+if TYPE_CHECKING:
+    from aml_train.models import Signer
 
 
 class Progress:

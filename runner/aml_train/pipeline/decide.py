@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
 from typing import Final
 
 from aml_train.core.errors import GateFailedError, ServiceError
 from aml_train.core.events import BaselineCompared, MetricsSettled
 from aml_train.core.git import origin_of_tags
 from aml_train.core.tables import masked
+from aml_train.core.threads import in_background
 from aml_train.gate import FoundBaseline, GateResult, GateWord, late_text, series_of, written_after
 from aml_train.pipeline.baselines import earlier_baseline
 from aml_train.pipeline.branch_verdicts import record_verdict
@@ -33,6 +35,7 @@ def decide(ctx: RunContext, target: Target, job: CompletedJob, baseline: FoundBa
     """
     plan, name = ctx.plan, job.view.name
     with ctx.stage("gate", "Decide the gate") as summary:
+        end = _end_of(target, job)
         gate = evaluate(
             target.service,
             name,
@@ -54,7 +57,7 @@ def decide(ctx: RunContext, target: Target, job: CompletedJob, baseline: FoundBa
         )
         if gate.remark:
             ctx.warn(gate.remark)
-        _report_late(ctx, target, job, gate)
+        _report_late(ctx, gate, end)
         ctx.progress.add(gate=gate)
         if gate.comparison is not None and plan.baseline is not None:
             before = series_of(gate.baseline_histories)
@@ -85,10 +88,22 @@ def record_gate(ctx: RunContext, target: Target, job: CompletedJob, word: GateWo
         )
 
 
-def _report_late(ctx: RunContext, target: Target, job: CompletedJob, gate: GateResult) -> None:
+def _end_of(target: Target, job: CompletedJob) -> Callable[[], datetime.datetime | None]:
+    """Return a function that returns when the job ended.
+
+    An unknown time is looked up while the metrics settle.
+    """
+    known = job.view.ended
+    if known is not None:
+        return lambda: known
+    found = in_background(lambda: target.service.details(job.view.name), "job-details")
+    return lambda: found.result().ended
+
+
+def _report_late(ctx: RunContext, gate: GateResult, end: Callable[[], datetime.datetime | None]) -> None:
     """Warn of values logged after the job's end: anyone may have written them."""
     if not any(gate.histories.values()):
         return
-    ended = job.view.ended or target.service.details(job.view.name).ended
+    ended = end()
     for name, points in sorted(written_after(gate.histories, ended).items()):
         ctx.warn(late_text(name, points, ended))

@@ -28,7 +28,7 @@ from aml_train.gate import (
     problem_of,
     read_value,
 )
-from aml_train.jobs import Workspace, read_tables, settle_logged, settle_metrics
+from aml_train.jobs import Workspace, ambiguous, read_tables, settle_logged, settle_metrics
 from aml_train.pipeline.baselines import find_baseline, side_of_job
 
 #: Bytes of a file that a value is read from.
@@ -190,6 +190,9 @@ def _read_metrics(service: Workspace, job: str, rules: Sequence[GateRule], *, cl
     named = {name: columns.series[name] for name in unknown if columns.series.get(name)}
     values, problems = _read_values(service, job, in_files)
     problems |= {name: why for name in unknown if name not in named and (why := problem_of(name, columns))}
+    for name in unknown:
+        if name not in named and len(meant := ambiguous(name, logged)) > 1:
+            problems[name] = f"several nodes log it: {', '.join(meant[:5])}"
     last = {name: value for name, value in logged.items() if name not in in_files} | values
     last |= {name: last_value(points) for name, points in named.items()}
     of_files = {name: (MetricPoint(step=0, value=one, timestamp=0),) for name, one in values.items()}

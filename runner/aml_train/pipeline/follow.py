@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from aml_train.core.errors import AmlTrainError
-from aml_train.core.events import AttemptEnded, CostCounted, Event, JobStatusChanged, LogsEnded
+from aml_train.core.events import AttemptEnded, Event, JobStatusChanged, LogsEnded
 from aml_train.jobs import (
-    JobLogs,
+    COMPOSED,
     JobStatus,
     JobView,
-    Limits,
     Spending,
-    Watch,
     attempt_of,
     may_follow,
     next_name,
     number_of,
-    pages_of,
     resubmit,
     retries_of,
 )
 from aml_train.pipeline.context import RunContext
-from aml_train.pipeline.result import CompletedJob, SubmittedJob
+from aml_train.pipeline.result import CompletedJob, SubmittedJob, counted_cost
 from aml_train.pipeline.submit import report_job
 from aml_train.pipeline.target import Target
+
+if TYPE_CHECKING:
+    from aml_train.jobs import Watch
+    from aml_train.pipeline.graph import GraphFollower
 
 
 def follow_job(ctx: RunContext, target: Target, job: SubmittedJob) -> CompletedJob:
@@ -40,12 +42,16 @@ def follow_job(ctx: RunContext, target: Target, job: SubmittedJob) -> CompletedJ
         if settled:
             ctx.progress.job_ended(view.status.value)
             ctx.emit(JobStatusChanged(job=view.name, status=view.status.value))
+            graph = _graph(ctx, target, view)
+            if graph is not None and (failure := graph.judge(view, None)) is not None:
+                raise failure
         else:
             spending = Spending(ctx.plan.cost, target.service)
             try:
                 view = _follow_attempts(ctx, target, job, spending)
             finally:
-                _report_cost(ctx, spending)
+                if view.kind not in COMPOSED:
+                    _report_cost(ctx, spending)
         ctx.progress.live = None
         summary.append("completed" if number_of(view.name) == 1 else f"completed as {view.name}")
     return CompletedJob(view=view, settled=settled)
@@ -56,9 +62,12 @@ def _follow_attempts(ctx: RunContext, target: Target, job: SubmittedJob, spendin
     began, most = ctx.clock.now(), ctx.plan.retry.preempted
     while True:
         view = job.view
-        watch = _watch(ctx, target, view, spending, spent=ctx.clock.now() - began)
+        graph = _graph(ctx, target, view)
+        watch = _watch(ctx, target, view, spending, spent=ctx.clock.now() - began, graph=graph)
         try:
             ended, failure = watch.run()
+            if graph is not None:
+                failure = graph.judge(replace(ended, kind=view.kind, tags=view.tags), failure)
         except AmlTrainError:
             if watch.last is not None and watch.last.status.terminal:
                 _report_attempt(ctx, watch.last)
@@ -78,7 +87,26 @@ def _follow_attempts(ctx: RunContext, target: Target, job: SubmittedJob, spendin
         job = _resubmit(ctx, target, job)
 
 
-def _watch(ctx: RunContext, target: Target, view: JobView, spending: Spending, *, spent: float) -> Watch:
+def _graph(ctx: RunContext, target: Target, view: JobView) -> GraphFollower | None:
+    """Return the follower of a job's nodes or trials; None for a command job."""
+    if view.kind not in COMPOSED:
+        return None
+    from aml_train.pipeline.graph import GraphFollower
+
+    return GraphFollower(ctx, target.service, view.name)
+
+
+def _watch(
+    ctx: RunContext,
+    target: Target,
+    view: JobView,
+    spending: Spending,
+    *,
+    spent: float,
+    graph: GraphFollower | None,
+) -> Watch:
+    from aml_train.jobs import JobLogs, Limits, Watch, pages_of
+
     bounds, clock = ctx.plan.watch, ctx.clock
     limits = Limits(
         total=bounds.timeout,
@@ -98,7 +126,16 @@ def _watch(ctx: RunContext, target: Target, view: JobView, spending: Spending, *
 
     every, service = bounds.logs == "all", target.service
     logs = JobLogs(service, view.name, emit, every=every, masker=ctx.secrets, pages=pages_of(view), now=clock.now)
-    return Watch(service, view.name, clock=clock, pace=target.pace, limits=limits, listener=emit, logs=logs)
+    return Watch(
+        service,
+        view.name,
+        clock=clock,
+        pace=target.pace,
+        limits=limits,
+        listener=emit,
+        logs=logs,
+        looked=(lambda: None) if graph is None else graph.look,
+    )
 
 
 def _resubmit(ctx: RunContext, target: Target, job: SubmittedJob) -> SubmittedJob:
@@ -131,13 +168,4 @@ def _report_cost(ctx: RunContext, spending: Spending) -> None:
     cost = spending.cost()
     ctx.progress.add(cost=cost)
     if cost is not None:
-        ctx.emit(
-            CostCounted(
-                node_hours=cost.node_hours,
-                gpu_hours=cost.gpu_hours,
-                cost=cost.amount,
-                currency=cost.currency,
-                text=str(cost),
-                unknown=cost.unknown,
-            )
-        )
+        ctx.emit(counted_cost(cost))

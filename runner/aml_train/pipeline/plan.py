@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Any
 
-import yaml
-
 from aml_train.config import (
     BaselineConfig,
     ClusterConfig,
@@ -19,18 +17,30 @@ from aml_train.config import (
     CostConfig,
     GateRule,
     ImageConfig,
+    JobNode,
     PassportConfig,
     RetryConfig,
     WatchConfig,
+    mapping_at,
 )
 from aml_train.core.git import Origin
 from aml_train.core.release_tags import release_tags
 from aml_train.core.tags import TAG_BASE, TAG_RUN_URL, TAG_VERSION
+from aml_train.core.text import yaml_text
 from aml_train.core.values import dataclass
 from aml_train.core.version import __version__
 from aml_train.image import BaseImage, Given, ImageSpec, Release, TestSpec, plan_image
-from aml_train.jobs import SERVERLESS, JobTemplate, TargetNames, add_setup, job_name, stem_of, unsent_notice
+from aml_train.jobs import (
+    SERVERLESS,
+    JobTemplate,
+    TargetNames,
+    add_setup,
+    job_name,
+    stem_of,
+    unsent_notice,
+)
 from aml_train.models import ModelSpec
+from aml_train.pipeline.plan_graph import graph_document, graph_lines
 from aml_train.pipeline.project_name import ProjectName, folder_project
 from aml_train.pipeline.resolve import Commit, Resolved
 
@@ -80,6 +90,12 @@ class Plan:
         """The environment that the job itself asks for."""
         return self.job.document.get("environment")
 
+    @property
+    def nodes_in_image(self) -> tuple[JobNode, ...]:
+        """The nodes of a pipeline, or the trial of a sweep, that run in the image."""
+        places = set(self.job.places) if self.image is not None else set()
+        return tuple(node for node in self.job.nodes if node.place in places)
+
 
 def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url: str | None = None) -> Plan:
     """Make the plan from what the user and the world have said. Pure.
@@ -128,6 +144,9 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url
         job=JobTemplate(
             document=document,
             directory=config.job.directory,
+            places=((),) if config.job.kind == "command" else tuple(node.place for node in config.nodes_in_image),
+            folders=resolved.folders,
+            nodes=config.job.nodes,
             code=code,
             code_digest=code_digest,
             local_digests=resolved.local_digests,
@@ -147,6 +166,7 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url
             name=config.model.name,
             artifact=config.model.path,
             output=config.model.output,
+            node=config.model.node,
             type=config.model.type,
             stage=config.model.stage,
             description=config.model.description,
@@ -210,7 +230,9 @@ def _release(config: ImageConfig, commit: Commit | None, address: str) -> Releas
 def for_job(image: ImageSpec, config: Config) -> ImageSpec:
     """Return *image* with what its checks must know of the job. Pure."""
     document = config.job.document
-    checks = replace(image.checks, several_nodes=_nodes(document) > 1, mpi=_launcher(document) == "mpi")
+    parts = [mapping_at(document, node.place) for node in config.nodes_in_image] or [dict(document)]
+    several, mpi = any(_nodes(part) > 1 for part in parts), any(_launcher(part) == "mpi" for part in parts)
+    checks = replace(image.checks, several_nodes=several, mpi=mpi)
     return replace(image, checks=checks)
 
 
@@ -242,6 +264,8 @@ def _processes(document: Mapping[str, Any]) -> str | None:
 
 def _document(config: Config, names: TargetNames, image: ImageSpec | None) -> tuple[dict[str, Any], list[str]]:
     """Return the job's document for this target, and what was replaced in it."""
+    if config.job.kind != "command":
+        return graph_document(config, names)
     document = copy.deepcopy(dict(config.job.document))
     notices: list[str] = []
     document.setdefault("type", "command")
@@ -287,7 +311,8 @@ def render_plan(plan: Plan) -> str:
         parts.append(f"image     {repository}:{spec.address_tag}  ({spec.platform})")
         parts.append(f"  base    {spec.base.reference.familiar}  {spec.base.identity}")
         parts.append(_indent(spec.dockerfile))
-        document["environment"] = {"image": f"{repository}{_DIGEST_LATER}"}
+        for place in plan.job.places:
+            mapping_at(document, place)["environment"] = {"image": f"{repository}{_DIGEST_LATER}"}
     else:
         parts.append(f"image     given by the job, not tested: {_short(plan.environment)}")
     if plan.tests is not None:
@@ -301,6 +326,10 @@ def render_plan(plan: Plan) -> str:
             f"compute   {cluster.name}: {cluster.size}, {cluster.min_nodes} to {cluster.max_nodes} nodes, {cluster.tier};"
             f" made where it is missing, {'changed' if cluster.update else 'not changed'} where it is there"
         )
+    if plan.job.nodes:
+        image = f"{plan.image.repository}{_DIGEST_LATER}" if plan.image is not None else ""
+        parts.append(f"graph     {len(plan.job.nodes)} node{'s' * (len(plan.job.nodes) != 1)}")
+        parts.append(_indent("\n".join(graph_lines(plan.job.nodes, plan.nodes_in_image, image))))
     processes = _processes(document)
     if processes is not None:
         parts.append(f"nodes     {processes}")
@@ -308,7 +337,7 @@ def render_plan(plan: Plan) -> str:
     if plan.image is None:
         name = job_name(plan.job, Given(environment=plan.environment), 1)[:-1] + "(attempt)"
     parts.append(f"job       {name}" + ("" if plan.job.runconfig is None else "  (a run of the SDK v1)"))
-    parts.append(_indent(yaml.safe_dump(document, sort_keys=False, allow_unicode=True)))
+    parts.append(_indent(yaml_text(document)))
     rules = [f"{rule.metric} {rule.rule.text}" for rule in plan.gate]
     parts.append("gate      " + ("; ".join(rules) if rules else "none: the job only has to complete"))
     if plan.model:

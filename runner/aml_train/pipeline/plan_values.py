@@ -9,6 +9,7 @@ from typing import Any
 from aml_train.image import Given
 from aml_train.jobs import job_name
 from aml_train.pipeline.plan import Plan
+from aml_train.pipeline.plan_graph import graph_nodes
 
 
 def plan_facts(plan: Plan) -> dict[str, Any]:
@@ -61,4 +62,19 @@ def _job(plan: Plan) -> dict[str, Any]:
         "sdk": "v2" if plan.job.runconfig is None else "v1",
         "document": copy.deepcopy(dict(plan.job.document)),
         "code": None if code is None else {"files": len(code.entries), "bytes": code.size},
+        **({"nodes": _nodes(plan)} if plan.job.nodes else {}),
     }
+
+
+def _nodes(plan: Plan) -> list[dict[str, Any]]:
+    """Return the nodes of a pipeline with needs, environments and code."""
+    codes = {node.name: plan.job.folders.get(node.place) for node in plan.job.nodes}
+    return [
+        {
+            "name": node.name,
+            "needs": list(node.needs),
+            "environment": node.environment,
+            "code": None if (code := codes[node.name]) is None else {"files": len(code.entries), "bytes": code.size},
+        }
+        for node in graph_nodes(plan.job.nodes, plan.nodes_in_image)
+    ]

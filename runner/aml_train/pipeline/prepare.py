@@ -1,36 +1,26 @@
-"""Prepare a run (configuration → resolved → plan), and execute it."""
+"""Prepare a run: configuration → resolved → plan."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import datetime
 import functools
-import sys
-import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from aml_train.config import Config
-from aml_train.core.clock import Clock, elapsed
 from aml_train.core.errors import InvalidError
-from aml_train.core.events import Broadcast, Event, Listener, to_json
 from aml_train.core.file_selection import FileId
-from aml_train.core.masking import Masker
-from aml_train.core.secrets import known_secrets
-from aml_train.core.streams import lasting_output
+from aml_train.core.git import Checkout
+from aml_train.core.threads import in_background
 from aml_train.core.values import dataclass
 from aml_train.image import secret_access
 from aml_train.jobs import TargetNames
-from aml_train.pipeline.context import RunContext
-from aml_train.pipeline.passport import make_signer
 from aml_train.pipeline.plan import Plan, make_plan
 from aml_train.pipeline.resolve import BRANCH_VARIABLE, RUN_URL_VARIABLE, Commit, read_commit, read_project, resolve
-from aml_train.pipeline.result import RunOptions, RunResult
-from aml_train.pipeline.run import run
-from aml_train.pipeline.sdk import SdkLoader, with_sdk
-from aml_train.pipeline.target import Host, open_target
+from aml_train.pipeline.sdk import with_sdk
+from aml_train.pipeline.target import Host
 
 if TYPE_CHECKING:
     from aml_train.azure import SignIn
@@ -76,19 +66,23 @@ def prepare_run(
     environ = host.environ
     names = _names(config, host)
     remarks: list[str] = []
+    # git runs while the engine and the base's registry answer.
+    checkout = Checkout(config.directory)
+    read = commit or functools.partial(read_commit, branch=environ.get(BRANCH_VARIABLE) or None, checkout=checkout)
+    read_before = in_background(lambda: read(config.directory), "git-commit")
+    project = in_background(lambda: read_project(config.directory, environ, checkout=checkout), "git-project")
     lookup = _lookup(config, host, remarks.append)
     platform = host.place(config.builder).platform() if config.image is not None else ""
-    read = commit or functools.partial(read_commit, branch=environ.get(BRANCH_VARIABLE) or None)
     resolved = resolve(
         config,
         platform=platform,
         resolve_base=lookup.resolve,
         read_os=lookup.distribution,
         read_drivers=lookup.drivers,
-        commit=read,
+        commit=lambda _directory: read_before.result(),
         own=own,
     )
-    resolved = dataclasses.replace(resolved, project=read_project(config.directory, environ))
+    resolved = dataclasses.replace(resolved, project=project.result())
     plan = make_plan(config, resolved, names, run_url=environ.get(RUN_URL_VARIABLE) or None)
     if plan.image is not None:
         access = secret_access(environ, config.directory)
@@ -183,68 +177,3 @@ def _names(config: Config, host: Host) -> TargetNames:
     from aml_train.local import EmulatorSettings, local_names
 
     return local_names(EmulatorSettings.from_environment(host.environ), config.target.name)
-
-
-@contextlib.contextmanager
-def json_listener(path: Path | None) -> Iterator[list[Listener]]:
-    """Give a listener that writes each event as a line of JSON to *path*, or none.
-
-    Raises:
-        InvalidError: if the file cannot be written.
-    """
-    if path is None:
-        yield []
-        return
-    try:
-        file: TextIO = path.open("w", encoding="utf-8")
-    except OSError as error:
-        raise InvalidError(f"--events {path}: cannot be written: {error.strerror}") from error
-    lasting = lasting_output(file, sys.stderr, name=f"--events {path}")
-
-    def write(event: Event) -> None:
-        lasting.write(to_json(event) + "\n")
-        lasting.flush()
-
-    try:
-        yield [write]
-    finally:
-        lasting.close()
-
-
-def run_prepared(
-    prepared: PreparedRun, options: RunOptions, *, listeners: Sequence[Listener], masker: Masker | None = None
-) -> RunResult:
-    """Execute the plan; each of *listeners* receives every event, in their order.
-
-    *masker* knows the secrets that the job's logs must not show: by default those of the environment and the configuration.
-    """
-    host, config = prepared.host, prepared.config
-    if masker is None:
-        masker = Masker({*known_secrets(host.environ, identifiers=False), *config.secrets()})
-    sdk = SdkLoader()
-    emit = Broadcast(*listeners, sdk)
-    return run(
-        RunContext(
-            plan=prepared.plan,
-            options=options,
-            open_target=lambda: open_target(host, config, prepared.plan, emit),
-            emit=emit,
-            clock=Clock(now=elapsed, sleep=time.sleep),
-            secrets=masker,
-            sdk=sdk,
-            signer=functools.cache(lambda: make_signer(config.passport, host.environ, host.assertion)),
-        )
-    )
-
-
-def sweep_engine(host: Host, emit: Listener) -> None:
-    """Remove what killed runs left on this machine and its engine.
-
-    Raises:
-        ImageError: the engine does not answer.
-    """
-    from aml_train.core.temporary import sweep_folders
-    from aml_train.image import sweep_leftovers
-
-    sweep_folders(emit)
-    sweep_leftovers(host.engine(), emit)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from aml_train.core.events import ModelRegistered
 from aml_train.core.git import origin_of_tags
+from aml_train.core.tags import TAG_NODE, TAG_NODE_RUN
 from aml_train.gate import GateResult
-from aml_train.jobs import JobView, ModelView
+from aml_train.jobs import COMPOSED, JobView, ModelView
 from aml_train.models import ModelSpec, check_written, lineage_tags
 from aml_train.models import register_model as register
 from aml_train.pipeline.context import RunContext
@@ -23,17 +26,33 @@ def register_model(ctx: RunContext, target: Target, job: CompletedJob, gate: Gat
     spec = ctx.plan.model
     if spec is None:
         return None
+    spec = _located(target, spec, job.view)
     reason = _why_not(ctx, job.view)
     if reason is not None:
         _check_written(ctx, target, spec, job.view, reason)
         return None
     with ctx.stage("register", f"Register the model {spec.name}") as summary:
-        tags = lineage_tags(job.view, metrics=gate.metrics, decision=gate.decision)
+        tags = lineage_tags(job.view, metrics=gate.metrics, decision=gate.decision) | _node_tags(spec)
         model, found = register(target.service, spec, job=job.view.name, tags=tags, remark=ctx.warn)
         ctx.progress.add(model=model)
         ctx.emit(ModelRegistered(model=model.name, version=model.version, found=found))
         summary.append(f"{'had been registered as' if found else 'registered'} {model.name} version {model.version}")
     return model
+
+
+def _located(target: Target, spec: ModelSpec, job: JobView) -> ModelSpec:
+    """Return *spec* with the run that wrote the model, if that is not the job itself."""
+    if job.kind not in COMPOSED:
+        return spec
+    from aml_train.pipeline.graph import run_with_model
+
+    run = run_with_model(target.service, job.name, spec.node)
+    return spec if run == job.name else replace(spec, run=run)
+
+
+def _node_tags(spec: ModelSpec) -> dict[str, str]:
+    tags = {TAG_NODE: spec.node, TAG_NODE_RUN: spec.run}
+    return {name: value for name, value in tags.items() if value is not None}
 
 
 def _check_written(ctx: RunContext, target: Target, spec: ModelSpec, job: JobView, reason: str) -> None:

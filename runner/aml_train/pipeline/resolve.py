@@ -12,7 +12,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
-from aml_train.config import CommandJob, Config, TestsConfig
+from aml_train.config import Config, Job, Place, TestsConfig, inner_mappings, is_local, mapping_at
 from aml_train.core import git
 from aml_train.core.file_selection import CACHES, GIT_IGNORE_FILES, IGNORE_FILES, SECRETS, FileId
 from aml_train.core.files import FileSet
@@ -65,6 +65,7 @@ class Resolved:
         code: the files of the job's code snapshot, where it is a local folder.
         code_digest: digest of the job's code snapshot, where it is local.
         local_digests: other local paths that the job sends: place in the document → digest.
+        folders: the code of a pipeline's nodes, or of a sweep's trial: place of the mapping with ``code`` → files.
         unsent: where the code logs by azureml-core's ``Run`` and never sends what is held, ``file:line``; None for nowhere.
         project: what the project is called; None leaves it to its folder.
     """
@@ -77,16 +78,18 @@ class Resolved:
     code: FileSet | None
     code_digest: str | None
     local_digests: Mapping[str, str] = field(default_factory=dict)
+    folders: Mapping[Place, FileSet] = field(default_factory=dict)
     unsent: str | None = None
     project: ProjectName | None = None
 
 
-def read_commit(directory: Path, *, branch: str | None = None) -> Commit | None:
+def read_commit(directory: Path, *, branch: str | None = None, checkout: git.Checkout | None = None) -> Commit | None:
     """Return the commit of *directory*'s checkout, or None if there is no commit.
 
-    *branch* is what the commit is called where the checkout is detached, as it is in most pipelines.
+    *branch* is what the commit is called where the checkout is detached, as it is in most pipelines. *checkout* has what is known of it.
     """
-    status = git.answer(directory, "status", "--porcelain=v2", "--branch", "--untracked-files=normal", "--", ".")
+    checkout = checkout or git.Checkout(directory)
+    status = checkout.status
     if status is None:
         return None
     headers = dict(
@@ -101,18 +104,24 @@ def read_commit(directory: Path, *, branch: str | None = None) -> Commit | None:
         sha=sha,
         branch=branch if head == "(detached)" else head,
         dirty=dirty,
-        repository=repository_of(git.remote_url(directory)),
-        folder=git.answer(directory, "rev-parse", "--show-prefix") or "",
+        repository=repository_of(checkout.remote),
+        folder=checkout.folder or "",
     )
 
 
-def read_project(directory: Path, environment: Mapping[str, str]) -> ProjectName:
-    """Return the name of the project in *directory*; *environment* is the process's."""
+def read_project(
+    directory: Path, environment: Mapping[str, str], *, checkout: git.Checkout | None = None
+) -> ProjectName:
+    """Return the name of the project in *directory*; *environment* is the process's.
+
+    *checkout* has what is known of the checkout around it.
+    """
+    checkout = checkout or git.Checkout(directory)
     workspace = environment.get("GITHUB_WORKSPACE", "")
     return name_project(
         directory.resolve(),
-        remote=git.remote_url(directory),
-        folder=git.answer(directory, "rev-parse", "--show-prefix"),
+        remote=checkout.remote,
+        folder=checkout.folder,
         environ={**environment, "GITHUB_WORKSPACE": str(Path(workspace).resolve()) if workspace else ""},
     )
 
@@ -165,6 +174,8 @@ def resolve(
     code_digest = None
     if path is not None:
         code_digest = _digest_of(path, config.directory) if code is None else code.digest()
+    folders = _folders(config, own)
+    sent = [code, *folders.values()]
     return Resolved(
         commit=commit(config.directory),
         base=base,
@@ -173,8 +184,10 @@ def resolve(
         test_files=_test_files(config.directory, config.tests, own) if config.tests else None,
         code=code,
         code_digest=code_digest,
-        local_digests=local_digests(config.job, config.directory),
-        unsent=None if code is None else _unsent(code, config.directory),
+        local_digests=local_digests(config.job, config.directory)
+        | {".".join((*place, "code")): files.digest() for place, files in folders.items()},
+        folders=folders,
+        unsent=next((where for one in sent if one is not None and (where := _unsent(one, config.directory))), None),
     )
 
 
@@ -211,6 +224,21 @@ def _code(folder: Path, config: Config, own: Collection[FileId]) -> FileSet:
     return code
 
 
+def _folders(config: Config, own: Collection[FileId]) -> dict[Place, FileSet]:
+    """Select the files of each node's code; nodes with the same folder share them."""
+    known: dict[Path, FileSet] = {}
+    found: dict[Place, FileSet] = {}
+    for node in config.job.nodes:
+        path = node.code
+        if path is None or node.own_upload or not path.is_dir():
+            continue
+        if path not in known:
+            known[path] = _code(path, config, own)
+        if known[path].entries:
+            found[node.place] = known[path]
+    return found
+
+
 def _digest_of(path: Path, project: Path) -> str:
     """Return the digest of a file, or of azure-ai-ml's upload of a folder."""
     if path.is_dir():
@@ -218,13 +246,7 @@ def _digest_of(path: Path, project: Path) -> str:
     return hashlib.sha256(read_file(path)).hexdigest()
 
 
-def _is_local(value: object) -> bool:
-    return (
-        isinstance(value, str) and bool(value) and "://" not in value and not value.startswith(("azureml:", "git+"))
-    )
-
-
-def local_digests(job: CommandJob, project: Path) -> dict[str, str]:
+def local_digests(job: Job, project: Path) -> dict[str, str]:
     """Return the digest of every local path besides the code.
 
     These are inputs, and the files that an environment names.
@@ -234,7 +256,7 @@ def local_digests(job: CommandJob, project: Path) -> dict[str, str]:
     found: dict[str, str] = {}
 
     def add(place: str, value: object, start: Path) -> Path | None:
-        if not _is_local(value):
+        if not is_local(value):
             return None
         path = (start / str(value)).resolve()
         if path.exists():
@@ -242,20 +264,30 @@ def local_digests(job: CommandJob, project: Path) -> dict[str, str]:
             return path
         return None
 
-    for name, value in (job.document.get("inputs") or {}).items():
-        if isinstance(value, Mapping):
-            add(f"inputs.{name}", value.get("path"), job.directory)
-    environment: Any = job.document.get("environment")
-    start = job.directory
-    if isinstance(environment, str) and environment.startswith("file:"):
-        path = add("environment", environment.removeprefix("file:"), job.directory)
-        if path is not None:
-            import yaml
+    def add_all(document: Mapping[str, Any], before: str) -> None:
+        for name, value in (document.get("inputs") or {}).items():
+            if isinstance(value, Mapping):
+                add(f"{before}inputs.{name}", value.get("path"), job.directory)
+        environment: Any = document.get("environment")
+        start = job.directory
+        if isinstance(environment, str) and environment.startswith("file:"):
+            path = add(f"{before}environment", environment.removeprefix("file:"), job.directory)
+            if path is not None:
+                import yaml
 
-            start, environment = path.parent, yaml.safe_load(read_file(path))
-    if isinstance(environment, Mapping):
-        add("environment.conda_file", environment.get("conda_file"), start)
-        build = environment.get("build")
-        if isinstance(build, Mapping):
-            add("environment.build.path", build.get("path"), start)
+                start, environment = path.parent, yaml.safe_load(read_file(path))
+        if isinstance(environment, Mapping):
+            add(f"{before}environment.conda_file", environment.get("conda_file"), start)
+            build = environment.get("build")
+            if isinstance(build, Mapping):
+                add(f"{before}environment.build.path", build.get("path"), start)
+
+    add_all(job.document, "")
+    for place, inner in inner_mappings(job.document):
+        add_all(inner, ".".join(place) + ".")
+    for node in job.nodes:
+        if node.code is not None and (node.own_upload or not node.code.is_dir()):
+            component = mapping_at(job.document, node.place)
+            for index, path in enumerate((component["code"], *component.get("additional_includes", ()))):
+                add(".".join((*node.place, "code", str(index))), path, job.directory)
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from aml_train.core.events import LogsEnded
+from aml_train.core.events import CostCounted, LogsEnded
 from aml_train.core.values import dataclass
 from aml_train.gate import GateResult
 from aml_train.image import JobImage, Tested
@@ -92,6 +92,18 @@ class CompletedJob:
 
     view: JobView
     settled: bool = False
+
+
+def counted_cost(cost: Cost) -> CostCounted:
+    """Return the event that reports *cost*."""
+    return CostCounted(
+        node_hours=cost.node_hours,
+        gpu_hours=cost.gpu_hours,
+        cost=cost.amount,
+        currency=cost.currency,
+        text=str(cost),
+        unknown=cost.unknown,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

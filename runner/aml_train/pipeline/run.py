@@ -17,7 +17,6 @@ from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.decide import decide, record_gate
 from aml_train.pipeline.evaluate import check_baseline, look_up_baseline
 from aml_train.pipeline.follow import follow_job
-from aml_train.pipeline.passport import check_signer, sign_model
 from aml_train.pipeline.register import register_model
 from aml_train.pipeline.result import RunResult
 from aml_train.pipeline.submit import find_job, interrupt, submit_job
@@ -60,7 +59,10 @@ def run(ctx: RunContext) -> RunResult:
 def _run_stages(ctx: RunContext) -> tuple[str, str]:
     """Run the stages; return status word and message of a run that does not fail."""
     plan, options = ctx.plan, ctx.options
-    check_signer(ctx)
+    if plan.passport.signs:
+        from aml_train.pipeline.passport import check_signer
+
+        check_signer(ctx)
     for text in plan.notices:
         ctx.notice(text)
     with ctx.stage("target", plan.names.description) as summary:
@@ -93,7 +95,9 @@ def _run_stages(ctx: RunContext) -> tuple[str, str]:
         return "passed", f"The job {completed.view.name} completed."
     gate = decide(ctx, target, completed, baseline)
     model = register_model(ctx, target, completed, gate)
-    if model is not None:
+    if model is not None and plan.passport.signs:
+        from aml_train.pipeline.passport import sign_model
+
         sign_model(ctx, target, completed.view, gate, model)
     record_gate(ctx, target, completed, gate.decision.word)
     return "passed", f"The job completed{gate.decision.clause}."

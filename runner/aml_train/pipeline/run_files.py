@@ -59,7 +59,8 @@ def mentioned(config: Config) -> str:
     document = config.job.document
     literals = [value for value in (document.get("inputs") or {}).values() if not isinstance(value, dict)]
     setup = [item.command for item in config.setup]
-    found = [document.get("command"), document.get("environment_variables"), literals, setup]
+    of_nodes = [document.get("jobs"), document.get("trial")]
+    found = [document.get("command"), document.get("environment_variables"), literals, setup, of_nodes]
     return json.dumps(found, default=str, ensure_ascii=False)
 
 

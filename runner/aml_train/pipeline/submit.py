@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from aml_train.core.errors import CancelledError, ServiceError
-from aml_train.core.events import ImageReady, JobSubmitted
+from aml_train.core.events import GraphPlanned, ImageReady, JobSubmitted
 from aml_train.core.tags import TAG_ADDRESS, TAG_DIGEST, TAG_GROUP, TAG_IMAGE, TAG_SEQUENCE
 from aml_train.core.text import size
 from aml_train.gate import FoundBaseline
@@ -15,6 +15,7 @@ from aml_train.jobs import JobSpec, JobStatus, JobTemplate, JobView, number_of, 
 from aml_train.pipeline.baselines import baseline_tags
 from aml_train.pipeline.choose import choose_attempt, latest_attempt, named_job, why_submitted
 from aml_train.pipeline.context import RunContext
+from aml_train.pipeline.plan_graph import graph_nodes
 from aml_train.pipeline.result import Group, SubmittedJob
 from aml_train.pipeline.target import Target
 
@@ -90,6 +91,8 @@ def report_job(ctx: RunContext, job: SubmittedJob) -> None:
     ctx.emit(
         JobSubmitted(job=view.name, attached=job.attached, studio_url=view.studio_url, attempt=number_of(view.name))
     )
+    if ctx.options.job is None and (planned := graph_nodes(ctx.plan.job.nodes, ctx.plan.nodes_in_image)):
+        ctx.emit(GraphPlanned(job=view.name, nodes=planned))
 
 
 def interrupt(ctx: RunContext) -> CancelledError:

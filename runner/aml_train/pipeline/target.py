@@ -11,20 +11,20 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from aml_train.core.clock import Clock
-from aml_train.core.events import Listener
+from aml_train.core.threads import in_background
 from aml_train.core.values import dataclass
-from aml_train.image import ImageSpec, Tested, TestSpec
-from aml_train.jobs import Pace, Workspace
-from aml_train.pipeline.plan import Plan
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
     from aml_train.azure import Assertion, AzureV2, DataWorkspace, Fetched
     from aml_train.config import BuilderConfig, ClusterConfig, Config, TargetConfig, Targets
-    from aml_train.image import BuildPlace, Registry, RegistryLocation
+    from aml_train.core.clock import Clock
+    from aml_train.core.events import Listener
+    from aml_train.image import BuildPlace, ImageSpec, Registry, RegistryLocation, Tested, TestSpec
+    from aml_train.jobs import Pace, Workspace
     from aml_train.local import EmulatorInfo, EmulatorSettings
+    from aml_train.pipeline.plan import Plan
 
 
 def _ignore(_token: str) -> None:
@@ -120,7 +120,7 @@ def open_target(host: Host, config: Config, plan: Plan, emit: Listener) -> Targe
 
     Start the local AzureML, or sign in to Azure and check workspace and compute.
 
-    Remains of killed runs on this machine are removed first.
+    Meanwhile, remains of killed runs on this machine are removed.
 
     Raises:
         InvalidError: there is no such compute, or the target's workspace or the registry's password is missing.
@@ -131,11 +131,18 @@ def open_target(host: Host, config: Config, plan: Plan, emit: Listener) -> Targe
 
     sweep_folders(emit)
     place = host.place(config.builder, reclaim=config.image is not None and config.image.reclaim_disk)
-    if plan.image is not None:
-        from aml_train.image import sweep_leftovers
+    engine = place.engine() if plan.image is not None else None
+    if engine is None:
+        return _open_target(host, config, plan, place, emit)
+    from aml_train.image import sweep_leftovers
 
-        if (engine := place.engine()) is not None:
-            sweep_leftovers(engine, emit)
+    swept = in_background(lambda: sweep_leftovers(engine, emit), "sweep")
+    target = _open_target(host, config, plan, place, emit)
+    swept.result()
+    return target
+
+
+def _open_target(host: Host, config: Config, plan: Plan, place: BuildPlace, emit: Listener) -> Target:
     if config.target.kind == "azure":
         from aml_train.azure import find_workspace, open_azure
 

@@ -20,7 +20,8 @@ from aml_train.config.load import load_config
 from aml_train.core.docker import connect_engine
 from aml_train.core.events import Event, JobStatusChanged, JobSubmitted, LogLines, ModelRegistered, Notice
 from aml_train.jobs.workspace import JobView
-from aml_train.pipeline.prepare import prepare_run, run_prepared
+from aml_train.pipeline.execute import run_prepared
+from aml_train.pipeline.prepare import prepare_run
 from aml_train.pipeline.result import RunOptions, RunResult
 from aml_train.pipeline.target import Host
 from aml_train_action.github.oidc import github_assertion

@@ -127,7 +127,8 @@ def by_sdk(given: dict[str, str]) -> dict[str, Any]:
 def by_aml_train(given: dict[str, str]) -> dict[str, Any]:
     """Submit by the pipeline of aml-train, as ``aml-train run --no-wait`` does, and follow some as ``attach`` does."""
     from aml_train.config.load import load_config
-    from aml_train.pipeline.prepare import prepare_run, run_prepared
+    from aml_train.pipeline.execute import run_prepared
+    from aml_train.pipeline.prepare import prepare_run
     from aml_train.pipeline.result import RunOptions
     from aml_train.pipeline.target import Host
 
@@ -163,8 +164,7 @@ def by_aml_train(given: dict[str, str]) -> dict[str, Any]:
 
 def others(given: dict[str, str]) -> dict[str, Any]:
     """What cannot be said in a command job's YAML: a mount for writing, and jobs of other types."""
-    from azure.ai.ml import Input, command, dsl
-    from azure.ai.ml.sweep import Choice
+    from azure.ai.ml import Input, automl, command, spark
 
     folder = Path(given["folder"], "table")
     (folder / "shared").mkdir()
@@ -191,25 +191,30 @@ def others(given: dict[str, str]) -> dict[str, Any]:
         )
     )
     ended(given, ["reads"])
-    searching = command(command="echo ${{inputs.x}}", inputs={"x": 1}, **common)(x=Choice([1, 2])).sweep(
-        sampling_algorithm="random", primary_metric="m", goal="minimize", compute=given["compute"]
+    training = Input(type="mltable", path="azureml:table-table:1")
+    learning = automl.classification(
+        training_data=training, target_column_name="y", primary_metric="accuracy", compute=given["compute"]
     )
-    searching.set_limits(max_total_trials=1)
-
-    @dsl.pipeline(default_compute=given["compute"])  # type: ignore[untyped-decorator]
-    def steps() -> None:
-        command(command="true", **common)()
-
+    counting = spark(
+        code=str(folder),
+        entry={"file": "first.txt"},
+        resources={"instance_type": "standard_e4s_v3", "runtime_version": "3.4"},
+        driver_cores=1,
+        driver_memory="2g",
+        executor_cores=1,
+        executor_memory="2g",
+        executor_instances=1,
+    )
     refusals = {
         what: attempt(lambda _row, made: str(ml.jobs.create_or_update(made["job"]).name), None, {"job": made})
-        for what, made in (("sweep", searching), ("pipeline", steps()))
+        for what, made in (("automl", learning), ("spark", counting))
     }
     return {
         "writes": shown(ml, given, "writes"),
         "reads": shown(ml, given, "reads"),
         **refusals,
         "listed": sorted(job.name for job in ml.jobs.list()),
-        "of_type": [arm(given, f"jobs?jobType={kind}").json()["value"] for kind in ("Sweep", "Pipeline")],
+        "of_type": [arm(given, f"jobs?jobType={kind}").json()["value"] for kind in ("AutoML", "Spark")],
     }
 
 

@@ -152,8 +152,9 @@ def test_what_jobs_leave_and_register_can_be_fetched(results: dict[str, dict[str
 
 def test_jobs_of_other_types_are_refused_by_name_and_lists_go_on(results: dict[str, dict[str, Any]]) -> None:
     seen = results["others"]
-    assert "does not support jobs of type 'Sweep' (only 'Command')" in seen["sweep"]["refused"]
-    assert "which jobs of type 'Pipeline' consist of" in seen["pipeline"]["refused"]
+    for kind in ("AutoML", "Spark"):
+        said = f"does not support jobs of type '{kind}' (only 'Command', 'Pipeline' and 'Sweep')"
+        assert said in seen[kind.lower()]["refused"]
     assert {"writes", "reads"} < set(seen["listed"])
     assert seen["of_type"] == [[], []]
 

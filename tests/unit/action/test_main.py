@@ -123,7 +123,7 @@ def pipeline(
         return RunResult()
 
     monkeypatch.setattr("aml_train.pipeline.prepare.prepare_run", prepare)
-    monkeypatch.setattr("aml_train.pipeline.prepare.run_prepared", execute)
+    monkeypatch.setattr("aml_train.pipeline.execute.run_prepared", execute)
     return environments
 
 

@@ -15,6 +15,8 @@ from aml_train.core.events import (
     AttemptEnded,
     BaselineCompared,
     CostCounted,
+    GraphNode,
+    GraphPlanned,
     ImageChecked,
     ImageReady,
     JobSubmitted,
@@ -22,6 +24,7 @@ from aml_train.core.events import (
     LogTail,
     MetricsSettled,
     ModelRegistered,
+    NodeChanged,
     Notice,
     RuleDecided,
     RunFinished,
@@ -32,7 +35,7 @@ from aml_train.core.events import (
     Traceback,
 )
 from aml_train.core.tables import Table
-from aml_train_action.report.markdown import block, chart, escape, label, link
+from aml_train_action.report.markdown import block, chart, escape, flowchart, label, link
 from aml_train_action.report.outputs import OUTPUTS, metrics_table, outputs_of
 from aml_train_action.report.record import Record
 from aml_train_action.report.summary import LIMIT, render_summary
@@ -90,6 +93,50 @@ def test_the_summary_tells_everything() -> None:
     ):  # fmt: skip
         assert part in plain, part
     assert "@here" not in text
+
+
+def test_a_pipeline_is_drawn_with_the_results_of_its_nodes() -> None:
+    record = Record()
+    planned = (
+        GraphNode(name="prep"),
+        GraphNode(name="sub/fit", needs=("prep",)),
+        GraphNode(name="score", needs=("sub",), environment="given: azureml:score:3"),
+        GraphNode(name="last", needs=("score",)),
+    )
+    for event in (
+        GraphPlanned(job="j", nodes=planned),
+        NodeChanged(job="j", node="prep", run="1", status="Running"),
+        NodeChanged(job="j", node="prep", run="1", status="Completed", reused=True),
+        NodeChanged(job="j", node="sub/fit", run="2", status="Running"),
+        NodeChanged(job="j", node="score", run="3", status="Failed"),
+    ):
+        record(event)
+    text = render_summary(record, title="t", reproduce="x")
+    drawn = text.partition("```mermaid")[2].partition("```")[0]
+    assert drawn.splitlines()[1:9] == [
+        "flowchart LR",
+        '  n0["prep"]:::Completed',
+        '  n1["sub/fit"]:::Running',
+        '  n2(["score"]):::Failed',
+        '  n3["last"]:::notrun',
+        "  n0 --> n1",
+        "  n1 --> n2",
+        "  n2 --> n3",
+    ]
+    rows = [html.unescape(line) for line in text.splitlines() if line.startswith("| <code>")]
+    assert rows == [
+        "| <code>prep</code> | Completed, reused | the tested image |",
+        "| <code>sub/fit</code> | Running | the tested image |",
+        "| <code>score</code> | Failed | given: azureml:score:3 |",
+        "| <code>last</code> | not run | the tested image |",
+    ]
+
+
+@given(st.text(max_size=60))
+def test_a_nodes_name_adds_nothing_to_the_drawing(name: str) -> None:
+    drawn = flowchart((GraphNode(name=name),), {})
+    assert len(drawn.splitlines()) == 4 + 5
+    assert drawn.splitlines()[2].count('"') == 2
 
 
 def test_the_baseline_stands_beside_the_job() -> None:

@@ -106,7 +106,7 @@ def asked(
     host: str = HOST,
     compute: str | None = "azureml:cpu",
 ) -> Notice | None:
-    def read(_self: AzureRest, url: str, _what: str, *, params: Mapping[str, str] | None = None) -> Any:
+    def read(_self: AzureRest, url: str, _what: str, *, params: Mapping[str, str] | None = None, **_more: Any) -> Any:
         if url.endswith("/roleAssignments"):
             url += "?" + (params or {})["$filter"]
         answer = answers.get(url)

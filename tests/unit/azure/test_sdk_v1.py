@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from aml_train.azure import sdk_v1
 from aml_train.azure.sdk_v1 import run_configuration
 from aml_train.core.errors import InvalidError
 from aml_train.core.references import ImageRef
+from aml_train.core.threads import CancelToken
 from aml_train.image.spec import Given, Tested
-from aml_train.jobs.spec import JobTemplate, job_name, make_job
+from aml_train.jobs.spec import JobSpec, JobTemplate, job_name, make_job
+from aml_train.jobs.states import JobStatus
+from aml_train.jobs.workspace import JobView
 
 DIGEST = "sha256:" + "a" * 64
 TESTED = Tested(
@@ -22,6 +29,42 @@ TESTED = Tested(
     compressed_bytes=0,
     record=None,
 )
+
+
+class Rest:
+    """A workspace in which each run is there once it was submitted."""
+
+    def __init__(self) -> None:
+        self.runs: dict[str, JobView] = {}
+
+    def find(self, name: str) -> JobView | None:
+        return self.runs.get(name)
+
+
+def test_two_submissions_at_once_leave_the_working_directory_as_it_was(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """azureml-core changes to the folder of the code, and back to the one before."""
+    rest = Rest()
+    inside, left = threading.Event(), threading.Event()
+
+    def pack(_rest: Any, job: JobSpec, _file: Path, folder: Path) -> None:
+        before = Path.cwd()
+        os.chdir(folder)
+        # Without a lock the second one begins in the folder of the first, and goes back to it when that is gone.
+        (left if inside.is_set() else inside).wait(0.3)
+        inside.set()
+        os.chdir(before)
+        left.set()
+        rest.runs[job.name] = JobView(name=job.name, status=JobStatus.QUEUED, tags=job.document["tags"])
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sdk_v1, "prepare", lambda: None)
+    monkeypatch.setattr(sdk_v1, "_submit", pack)
+    jobs = [make_job(template({"script": "train.py", "seed": number}), TESTED, 1) for number in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda job: sdk_v1.submit(cast("Any", rest), job, CancelToken()), jobs))
+    assert Path.cwd() == tmp_path
 
 
 def template(runconfig: dict[str, Any] | None, **document: Any) -> JobTemplate:

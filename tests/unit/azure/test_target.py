@@ -42,7 +42,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, Any]) -> li
     """Let every workspace answer reads from *answers*, by address; None where an address is missing."""
     asked: list[str] = []
 
-    def read(_self: AzureRest, url: str, _what: str, *, params: Mapping[str, str] | None = None) -> Any:
+    def read(_self: AzureRest, url: str, _what: str, *, params: Mapping[str, str] | None = None, **_more: Any) -> Any:
         asked.append(url)
         assert params is None or "api-version" in params
         answer = answers.get(url)

@@ -25,11 +25,7 @@ def test_secret_paths_are_added_to_those_of_the_environment(tmp_path: Path, monk
 
 def run(monkeypatch: pytest.MonkeyPatch, *args: str) -> int:
     monkeypatch.setattr("sys.argv", ["aml-train", *args])
-    try:
-        __main__.main()
-    except SystemExit as stop:
-        return -1 if stop.code is None else int(stop.code)
-    return 0
+    return __main__.run_command_line()
 
 
 @pytest.fixture
@@ -171,7 +167,7 @@ def test_a_dry_run_shows_what_would_be_submitted(
 ) -> None:
     monkeypatch.setattr("aml_train.pipeline.prepare.read_commit", lambda _directory, **_more: None)
     monkeypatch.setattr(
-        "aml_train.pipeline.prepare.read_project", lambda directory, _environment: folder_project(directory)
+        "aml_train.pipeline.prepare.read_project", lambda directory, _environment, **_more: folder_project(directory)
     )
     (project / "aml-train.yml").write_text("job: job.yml\nsetup: [pip list]\n")
     options = ("--dry-run", "-c", "gpu", "--env", "A=1", "--name", "mine")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import os
 import re
 from datetime import UTC, datetime, timedelta
 
@@ -13,6 +14,7 @@ from rich.console import Console
 
 from aml_train.cli.console import ConsoleListener, Verbosity
 from aml_train.cli.live import LiveStages
+from aml_train.cli.printer import PlainPrinter, RichPrinter, printer_for
 from aml_train.cli.text import printable, printable_lines
 from aml_train.core.checks import Finding
 from aml_train.core.comparison import Comparison, Side
@@ -136,11 +138,40 @@ def test_an_escape_sequence_without_an_end_hides_no_other_line() -> None:
 def test_on_a_terminal_lines_are_plain_behind_a_dim_head() -> None:
     file = io.StringIO()
     console = ConsoleListener(file)
-    console._console = Console(
-        file=file, force_terminal=True, color_system="standard", highlight=False, soft_wrap=True
+    console._printer = RichPrinter(
+        Console(file=file, force_terminal=True, color_system="standard", highlight=False, soft_wrap=True)
     )
     console(LogLines(text="a [red]b\x1b[31mc\nd", origin="std_log.txt"))
     assert file.getvalue() == "\x1b[2m│ job      \x1b[0ma [red]bc\n\x1b[2m│ job      \x1b[0md\n"
+
+
+@given(
+    st.lists(st.tuples(st.text(st.sampled_from("ab \t\n\r\x07\x0c宽é[/]:😀")), st.sampled_from(["", "bold", "red"])))
+)
+def test_without_a_terminal_lines_are_as_rich_prints_them(parts: list[tuple[str, str]]) -> None:
+    plain, rich = io.StringIO(), io.StringIO()
+    PlainPrinter(plain).print(*parts)
+    RichPrinter(Console(file=rich, highlight=False, soft_wrap=True, emoji=False)).print(*parts)
+    assert plain.getvalue() == rich.getvalue()
+    assert PlainPrinter(plain).render(*parts) == RichPrinter(Console(file=rich, soft_wrap=True)).render(*parts)
+
+
+def test_a_reader_that_is_gone_ends_the_command() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with open(write, "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
+        with pytest.raises(SystemExit, match="1"):
+            PlainPrinter(file).print(("text", ""))
+        file.write("nothing fails any more")
+
+
+@pytest.mark.parametrize("name", ["FORCE_COLOR", "TTY_COMPATIBLE"])
+def test_variables_may_call_a_file_a_terminal(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    for other in ("FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(other, raising=False)
+    assert isinstance(printer_for(io.StringIO(), color=None), PlainPrinter)
+    monkeypatch.setenv(name, "1")
+    assert printer_for(io.StringIO(), color=None).terminal is not None
 
 
 def test_each_line_of_a_log_is_a_line_of_json() -> None:
@@ -252,7 +283,9 @@ def on_a_terminal(*events: Event, verbosity: Verbosity = "normal") -> str:
     """Return what is left on a terminal of 80 columns, its escape sequences removed."""
     file = _Terminal()
     console = ConsoleListener(file, verbosity=verbosity)
-    console._console = Console(file=file, force_terminal=True, width=80, color_system=None, soft_wrap=True)
+    console._printer = RichPrinter(
+        Console(file=file, force_terminal=True, width=80, color_system=None, soft_wrap=True)
+    )
     for event in events:
         console(event)
     console.close()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import logging
 
 import pytest
@@ -78,3 +79,23 @@ def test_requests_leave_no_handler_behind() -> None:
             with attempt:
                 pass
     assert len(logging.getLogger("stamina").handlers) == before
+
+
+def _attempt(error: BaseException) -> int:
+    """Fail each attempt with *error*; return how many there were."""
+    begun = 0
+    with contextlib.suppress(type(error)):
+        for attempt in retries.attempts_while(lambda _error: True, attempts=3, timeout=300.0, longest=5.0):
+            with attempt:
+                begun += 1
+                raise error
+    return begun
+
+
+def test_the_first_attempt_counts() -> None:
+    with stamina.set_testing(True, attempts=3):
+        assert _attempt(ServiceError("busy")) == 3
+
+
+def test_an_interruption_is_no_attempt_that_failed() -> None:
+    assert _attempt(KeyboardInterrupt()) == 1

@@ -19,7 +19,7 @@ from aml_train.core.errors import DiskError
 from aml_train.core.events import LogLines, Notice, RunFinished, StageFinished, StageStarted
 from aml_train.core.machine import expected, machine_errors
 from aml_train.core.streams import lasting_output, prepare_streams
-from aml_train.pipeline.prepare import json_listener
+from aml_train.pipeline.execute import json_listener
 
 
 def _as(encoding: str) -> tuple[io.TextIOWrapper, io.BytesIO]:
@@ -169,7 +169,5 @@ def test_the_command_line_names_them(
 
     monkeypatch.setattr(cli, "cli", fail)
     monkeypatch.setattr(machine, "_is_gone", lambda: True)
-    with pytest.raises(SystemExit) as ended:
-        __main__.main()
-    assert ended.value.code == code
+    assert __main__.run_command_line() == code
     assert capsys.readouterr().err.startswith(said)

@@ -13,6 +13,7 @@ from aml_train.core.threads import (
     cleanup,
     cleanup_on_interrupt,
     drain,
+    map_parallel,
     run_parallel,
     temporary,
 )
@@ -319,3 +320,25 @@ def test_after_an_interruption_what_the_other_work_made_is_ended_as_well() -> No
     with pytest.raises(KeyboardInterrupt), drain():
         run_parallel(tests, checks, name="checks", ended="")
     assert done == ["it"]
+
+
+def test_functions_that_run_in_parallel_keep_their_order() -> None:
+    together = threading.Barrier(3)
+
+    def work(number: int) -> int:
+        together.wait(300)
+        return -number
+
+    assert map_parallel(work, [1, 2, 3], "work") == [-1, -2, -3]
+    assert map_parallel(str, range(20), "work") == [str(number) for number in range(20)]
+    assert map_parallel(str, [], "work") == []
+
+
+def test_the_first_failure_in_their_order_is_raised() -> None:
+    def work(number: int) -> int:
+        if number:
+            raise ImageError(f"number {number}")
+        return number
+
+    with pytest.raises(ImageError, match=r"^number 1$"):
+        map_parallel(work, [0, 1, 2], "work")

@@ -1,4 +1,4 @@
-"""Frozen dataclasses with shared methods behave as those of the standard library."""
+"""Dataclasses with shared methods behave as those of the standard library."""
 
 from __future__ import annotations
 
@@ -115,16 +115,38 @@ def test_a_class_keeps_methods_of_its_own() -> None:
     assert hash(one) == 7
 
 
-def test_other_kinds_are_those_of_the_library() -> None:
-    @dataclass(kw_only=True)
-    class Changing:
-        name: str
+@dataclass(kw_only=True)
+class OursChanging:
+    """A value that changes."""
 
+    name: str
+    parts: list[str] = field(default_factory=list)
+
+
+@dataclasses.dataclass(kw_only=True)
+class TheirsChanging:
+    """The same by the standard library."""
+
+    name: str
+    parts: list[str] = field(default_factory=list)
+
+
+@pytest.mark.parametrize("kind", [OursChanging, TheirsChanging])
+def test_values_that_change_have_no_hash(kind: type[OursChanging]) -> None:
+    one = kind(name="a")
+    one.name = "b"
+    one.parts.append("c")
+    assert one == kind(name="b", parts=["c"])
+    assert repr(one) == f"{kind.__name__}(name='b', parts=['c'])"
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(one)
+    with pytest.raises(TypeError, match="name"):
+        kind()  # type: ignore[call-arg]
+
+
+def test_other_kinds_are_those_of_the_library() -> None:
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Slotted:
         name: str
 
-    one = Changing(name="a")
-    one.name = "b"
-    assert one == Changing(name="b")
     assert not hasattr(Slotted(name="a"), "__dict__")

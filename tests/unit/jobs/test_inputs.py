@@ -104,3 +104,19 @@ def test_data_in_short(path: str, short: str) -> None:
 def test_tags_say_more_than_the_places_that_the_service_shows() -> None:
     inputs = {"train": "azureml://datastores/s/paths/LocalUpload/1", "test": f"azureml:/{_SCOPE}/data/t/versions/2"}
     assert data_of({"aml-train.data.train": "sha256:1", "other": "x"}, inputs) == {"test": "t:2", "train": "sha256:1"}
+
+
+def test_labels_in_the_inputs_of_nodes_become_versions() -> None:
+    service = FakeService(latest={("data", "digits"): "7"})
+    inner = {"jobs": {"fit": {"inputs": {"data": {"type": "uri_folder", "path": "azureml:digits@latest"}}}}}
+    jobs: dict[str, Any] = {
+        "prep": {"inputs": {"raw": {"path": "azureml:digits@latest"}, "rate": 1, "other": "${{parent.inputs.x}}"}},
+        "sub": {"type": "pipeline", "component": inner},
+    }
+    given = JobTemplate(
+        document={"type": "pipeline", "jobs": jobs}, directory=Path(), code_digest=None, scope="", stem=""
+    )
+    found = pin_data(given, service).document["jobs"]
+    assert found["prep"]["inputs"]["raw"]["path"] == "azureml:digits:7"
+    assert found["sub"]["component"]["jobs"]["fit"]["inputs"]["data"]["path"] == "azureml:digits:7"
+    assert jobs["prep"]["inputs"]["raw"]["path"] == "azureml:digits@latest", "the template is not changed"

@@ -130,3 +130,21 @@ def test_certificates_are_checked_with_the_given_ca_alone(monkeypatch: pytest.Mo
         made.mount("https://", Checked([200]))
         made.get("https://management.azure.com/x")
     assert checked == [str(tmp_path / "all.pem"), str(tmp_path / "one.pem")]
+
+
+def test_the_proxy_is_that_of_the_local_azureml_whatever_the_environment_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("HTTPS_PROXY", "https_proxy"):
+        monkeypatch.setenv(name, "http://elsewhere.invalid:3128")
+    seen: list[Any] = []
+
+    class Keeps(Adapter):
+        def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:  # type: ignore[override]
+            seen.append(options["proxies"])
+            return super().send(request, **options)
+
+    made = Presence(lambda: None, proxy="http://127.0.0.1:7380")
+    made.mount("https://", Keeps([200]))
+    made.get("https://management.azure.com/")
+    assert seen == [{"https": "http://127.0.0.1:7380"}]

@@ -23,7 +23,7 @@ def test_a_job_is_looked_at_on_the_page_and_not_in_the_studio(monkeypatch: pytes
     monkeypatch.setattr(AzureRest, "find_job", find_job)
     nobody: Any = None
     place = WorkspaceId(subscription_id="s", resource_group="g", name="w")
-    workspace = LocalAzureML(place, nobody, page="http://127.0.0.1:7380", name="aml-emulator")
+    workspace = LocalAzureML(place, nobody, page="http://127.0.0.1:7380")
     found = workspace.find("digits-1")
     assert found is not None
     assert (found.name, found.studio_url) == ("digits-1", "http://127.0.0.1:7380/ui/runs/digits-1")

@@ -101,7 +101,7 @@ def azureml_core(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: py
     monkeypatch.syspath_prepend(package.parent)
     monkeypatch.setattr("aml_train.pipeline.prepare.read_commit", lambda *_, **__: None)  # it asks git
     monkeypatch.setattr(
-        "aml_train.pipeline.prepare.read_project", lambda directory, _environment: folder_project(directory)
+        "aml_train.pipeline.prepare.read_project", lambda directory, _environment, **_more: folder_project(directory)
     )
     yield bool(request.param)
     # Looking for azureml.core imports azureml, this test's one: it is removed, and the former one restored.

@@ -185,6 +185,8 @@ class DataWorkspace:
         found = self._rest.find_job(address.job)
         if found is None:
             raise ServiceError(f"There is no job {address.job} in the workspace {self._rest.workspace.name}.")
+        if not found.has("properties"):
+            return self._node_output(address)
         outputs = dict(found.members("properties.outputs"))
         name = "default" if address.output in _ARTIFACTS else address.output
         if name not in outputs:
@@ -199,6 +201,29 @@ class DataWorkspace:
         base = self._follow(uri, f"The output {address.output} of the job {address.job}")
         path = f"{base.path.rstrip('/')}/{address.path}" if address.path or base.path else ""
         return DatastorePath(datastore=base.datastore, path=path.lstrip("/"))
+
+    def _node_output(self, address: JobOutput) -> DatastorePath:
+        """Return the place of an output of a pipeline's node.
+
+        Azure Resource Manager does not show it. It is a data asset that run history names, and that azure-ai-ml resolves in the same way (1.35.1,
+        ``operations/_job_ops_helper.py``, ``get_job_output_uris_from_dataplane``).
+        """
+        what = f"Looking for the output {address.output} of {address.job}"
+        run = self._rest.read(self._rest.history(f"/runs/{quote(address.job)}"), what)
+        outputs = {} if run is None else dict(run.members("outputs"))
+        if address.output not in outputs:
+            known = ", ".join(sorted(outputs)) or "none"
+            raise ServiceError(
+                f"The node {address.job} has no output {address.output!r}.", hint=f"Its outputs are: {known}."
+            )
+        asset = outputs[address.output].text("assetId")
+        url = self._rest.data_assets("/dataversion/batchGetResolvedUris")
+        answer = self._rest.ask("POST", url, what, body={"values": [asset]})
+        uris = {} if answer is None else {key: value.text("uri") for key, value in answer.members("values")}
+        if asset not in uris:
+            raise ServiceError(f"{what}: AzureML does not say where {asset} is.")
+        base = self._follow(uris[asset], f"The output {address.output} of {address.job}")
+        return DatastorePath(datastore=base.datastore, path=f"{base.path.rstrip('/')}/{address.path}".strip("/"))
 
     def _follow(self, uri: str, what: str) -> DatastorePath:
         if uri.startswith("https://"):

@@ -12,6 +12,7 @@ from typing import Literal
 from aml_train.cli.scaffold.code_reader import Submission
 from aml_train.cli.scaffold.draft import Item
 from aml_train.cli.scaffold.entry_points import entry_points
+from aml_train.cli.scaffold.graphs import Step, steps_of
 from aml_train.cli.scaffold.job_environment import Environment, environment_of, joined
 from aml_train.cli.scaffold.project import Document, Project
 from aml_train.cli.scaffold.scripts import Read, Script, rank, script_of, training_scripts
@@ -31,10 +32,11 @@ class Candidate:
         items: the job's keys, if no YAML has them.
         reads: files that its script reads.
         notes: findings that the user should know.
+        steps: the nodes of a pipeline, or the trial of a sweep.
     """
 
     path: str
-    kind: Literal["command", "runconfig", "script", "submission"]
+    kind: Literal["command", "graph", "runconfig", "script", "submission"]
     mark: Mark
     what: str
     code: str
@@ -43,6 +45,7 @@ class Candidate:
     items: Sequence[Item] = ()
     reads: tuple[Read, ...] = ()
     notes: tuple[str, ...] = ()
+    steps: tuple[Step, ...] = ()
 
 
 def candidates(project: Project) -> list[Candidate]:
@@ -50,6 +53,9 @@ def candidates(project: Project) -> list[Candidate]:
     jobs = [_command(project, document) for document in project.of("command")]
     if jobs:
         return jobs
+    graphs = [_graph(project, document) for document in project.of("pipeline", "sweep")]
+    if graphs:
+        return graphs
     configurations = [_runconfig(document) for document in project.of("runconfig")]
     if configurations:
         return configurations
@@ -60,6 +66,7 @@ def others_than(project: Project, chosen: Candidate) -> list[Candidate]:
     """Return the jobs of any kind other than one, the most certain first."""
     found = [
         *(_command(project, document) for document in project.of("command")),
+        *(_graph(project, document) for document in project.of("pipeline", "sweep")),
         *(_runconfig(document) for document in project.of("runconfig")),
         *(_submission(one) for one in submissions(project)),
         *(_script(script_of(project, file)) for file in sorted(training_scripts(project), key=rank)),
@@ -70,9 +77,9 @@ def others_than(project: Project, chosen: Candidate) -> list[Candidate]:
 def named(project: Project, path: str) -> list[Candidate]:
     """Return the jobs of a file, of any kind."""
     wanted = posixpath.normpath(path)
-    for document in project.of("command", "runconfig"):
+    for document in project.of("command", "pipeline", "sweep", "runconfig"):
         if document.path == wanted:
-            return [_command(project, document) if document.kind == "command" else _runconfig(document)]
+            return [_of_document(project, document)]
     notebook = next((one for one in project.notebook_code if one.path == wanted), None)
     if notebook is not None:
         return [_submission(one) for one in submissions_of(project, notebook)]
@@ -82,10 +89,20 @@ def named(project: Project, path: str) -> list[Candidate]:
     return [_submission(one) for one in submissions_of(project, file)] or [_script(script_of(project, file))]
 
 
+def _of_document(project: Project, document: Document) -> Candidate:
+    if document.kind == "command":
+        return _command(project, document)
+    return _runconfig(document) if document.kind == "runconfig" else _graph(project, document)
+
+
 def job_item(candidate: Candidate, *, asked: bool) -> Item:
     """Return the key ``job`` or ``runconfig`` for a candidate."""
     if candidate.kind == "command":
         why = "the job that --job names" if asked else "the only command job here"
+        return Item(key="job", value=candidate.path, why=why, origin=candidate.mark)
+    if candidate.kind == "graph":
+        noun = "pipeline" if candidate.steps and candidate.steps[0].name else "sweep"
+        why = "the job that --job names" if asked else f"the only {noun} job here"
         return Item(key="job", value=candidate.path, why=why, origin=candidate.mark)
     if candidate.kind == "runconfig":
         why = "the run configuration that --job names" if asked else "the only run configuration of SDK v1 here"
@@ -112,6 +129,30 @@ def _command(project: Project, document: Document) -> Candidate:
         code=joined(document.folder, code) if local else document.folder or ".",
         environment=environment_of(project, document),
         document=document,
+    )
+
+
+# Pipelines and sweeps
+
+
+def _graph(project: Project, document: Document) -> Candidate:
+    """Return a pipeline or sweep, with the code and environment of one of its steps."""
+    steps = steps_of(project, document)
+    with_code = [step for step in steps if step.job.said("code")]
+    chosen = next((step.job for step in with_code), steps[0].job if steps else document)
+    named = next((step for step in steps if step.has_environment), None)
+    code = chosen.said("code")
+    where = named.job if named is not None and named.job.node("environment") is not None else None
+    names = ", ".join(step.name for step in steps if step.name)
+    return Candidate(
+        path=document.path,
+        kind="graph",
+        mark=document.mark("jobs" if document.kind == "pipeline" else "trial"),
+        what=(f"{len(steps)} nodes: {names}" if names else " ".join(chosen.said("command").split()))[:80],
+        code=joined(chosen.folder, code) if code and ":" not in code else chosen.folder or ".",
+        environment=environment_of(project, where or (named.node if named is not None else chosen)),
+        document=chosen,
+        steps=steps,
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from aml_train.cli.scaffold.candidates import Candidate, job_item
 from aml_train.cli.scaffold.draft import Draft, Item
+from aml_train.cli.scaffold.graphs import nodes_to_move
 from aml_train.cli.scaffold.guess_image import Image, code_of_job, guess_image
 from aml_train.cli.scaffold.project import Project, TextFile, nearness
 from aml_train.cli.scaffold.submitted import pipelines
@@ -39,7 +40,7 @@ def propose(project: Project, job: Candidate, *, asked: bool, test_path: Sequenc
     image = guess_image(project, job, needs_pytest=bool(folders) and not unittest)
     if image.item is not None:
         draft.items[0] = _without_environment(draft.items[0])
-        draft.items.append(image.item)
+        draft.items.append(_with_nodes(image.item, job))
     draft.notes += image.notes
     _tests(project, image, folders, draft, unittest=unittest, path=test_path)
     _data(job, draft)
@@ -54,6 +55,15 @@ def _without_environment(job: Item) -> Item:
     if not isinstance(job.value, list):
         return job
     return replace(job, value=[one for one in job.value if not isinstance(one, Item) or one.key != "environment"])
+
+
+def _with_nodes(image: Item, job: Candidate) -> Item:
+    """Return the image with the nodes that it replaces the environments of."""
+    nodes = nodes_to_move(job.steps)
+    if nodes is None or not isinstance(image.value, list):
+        return image
+    why = "the nodes name environments, which the image replaces"
+    return replace(image, value=[*image.value, Item(key="nodes", value=nodes, why=why)])
 
 
 def _near_tests(project: Project, job: Candidate) -> list[str]:
@@ -158,11 +168,12 @@ def _data(job: Candidate, draft: Draft) -> None:
 def _gate(project: Project, job: Candidate, draft: Draft) -> None:
     found: dict[str, Mark] = {}
     for file in code_of_job(project, job):
+        prefix = _node_of(file, job)
         for mark, match in file.all(_METRIC):
-            found.setdefault(match[1] or match[2], mark)
+            found.setdefault(prefix + (match[1] or match[2]), mark)
         for mark, match in file.all(_METRICS):
             for name in re.findall(r"""["']([^"'{}]+)["']\s*:""", match[1]):
-                found.setdefault(name, mark)
+                found.setdefault(prefix + name, mark)
     if not found:
         draft.notes.append(
             "no metric was found in the code (mlflow.log_metric): with `gate`, metrics decide on the model"
@@ -176,8 +187,36 @@ def _gate(project: Project, job: Candidate, draft: Draft) -> None:
     draft.items.append(Item(key="gate", value=rules, why=why, proposed=True))
 
 
+def _node_of(file: TextFile, job: Candidate) -> str:
+    """Return ``NODE/`` for a script that only one node runs; else nothing."""
+    name = posixpath.basename(file.path)
+    running = [step.name for step in job.steps if step.name and name in step.job.said("command")]
+    return f"{running[0]}/" if len(running) == 1 else ""
+
+
+def _model_of_graph(name: str, job: Candidate) -> Item | None:
+    """Return the model of a node or trial, by the type or name of its output."""
+    found = [(step, *output) for step in job.steps for output in step.outputs()]
+    typed = [one for one in found if one[2] in _MODEL_TYPES]
+    for step, output, kind, mark in typed or [one for one in found if "model" in one[1] and "info" not in one[1]]:
+        node = [Item(key="node", value=step.name)] if step.name else []
+        of_type = [Item(key="type", value=kind)] if kind in _MODEL_TYPES else []
+        value = [Item(key="name", value=name), *node, Item(key="output", value=output, origin=mark), *of_type]
+        why = (
+            "a model, as its type says"
+            if of_type
+            else "a model, as its name says: registered after the gate, if you want"
+        )
+        return Item(key="model", value=value, why=why, proposed=not of_type)
+    return None
+
+
 def _model(project: Project, job: Candidate, draft: Draft) -> None:
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", project.name).strip("-._") or "model"
+    if job.kind == "graph":
+        model = _model_of_graph(name, job)
+        draft.items += [] if model is None else [model]
+        return
     if job.document is not None and job.kind == "command":
         outputs = job.document.node("outputs")
         for output in outputs.entries if isinstance(outputs, MapNode) else ():
@@ -207,9 +246,9 @@ def _model(project: Project, job: Candidate, draft: Draft) -> None:
 def _look_around(project: Project, job: Candidate, draft: Draft) -> None:
     for document in project.of("other job"):
         what = document.said("type") or "another"
-        draft.notes.append(f"{document.path}:1: a job of the type {what}: aml-train runs command jobs alone")
+        draft.notes.append(f"{document.path}:1: a job of the type {what}, which aml-train does not run")
     for mark, sdk in pipelines(project):
-        draft.notes.append(f"{mark.where}: a pipeline job of {sdk}: aml-train runs command jobs alone")
+        draft.notes.append(f"{mark.where}: a pipeline job of {sdk}: aml-train runs pipeline jobs of YAML files")
     if job.kind == "command":
         for document in project.of("runconfig"):
             draft.notes.append(f"{document.path}:1: a run configuration of SDK v1 was left aside")

@@ -28,9 +28,12 @@ from aml_train.config import (
 from aml_train.core.errors import Fault
 from aml_train.core.values import dataclass
 
-Kind = Literal["command", "other job", "component", "environment", "runconfig", "conda", "workflow"]
+Kind = Literal[
+    "command", "pipeline", "sweep", "other job", "component", "environment", "runconfig", "conda", "workflow"
+]
 
-_OTHER_JOBS = ("pipeline", "sweep", "spark", "automl", "parallel", "import", "finetuning")
+_GRAPHS: Final[tuple[Kind, ...]] = ("pipeline", "sweep")
+_OTHER_JOBS = ("spark", "automl", "parallel", "import", "finetuning")
 
 MAX_DEPTH: Final = 6
 MAX_FILES: Final = 20_000
@@ -356,6 +359,9 @@ def kind_of(path: str, tree: MapNode) -> Kind | None:
     ):
         # Version 1 has `command`, too, next to `framework` or `target`.
         return "runconfig" if _is_runconfig(path, keys) else "command"
+    for kind in _GRAPHS:
+        if schema.startswith(f"{kind}job") or (type_ == kind and keys & {"jobs", "trial"}):
+            return kind
     if type_ in _OTHER_JOBS or (schema.endswith("job.schema.json") and schema):
         return "other job"
     if _is_runconfig(path, keys):

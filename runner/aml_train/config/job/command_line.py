@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from aml_train.config.job.load import JobSource
+from aml_train.config.job.source import JobSource
 from aml_train.config.yaml.nodes import Entry, Faults, MapNode, Mark, Node, ScalarNode, shown
 from aml_train.core.values import dataclass
 

@@ -325,7 +325,8 @@ SERVICE: Final = Variants(
 _NAMES: Final = Text(
     noun="letters, digits and `_`", pattern=NAME, remedy="start with a letter and use letters, digits and `_` only"
 )
-_NOT_A_COMMAND: Final = "aml-train runs command jobs only"
+_NOT_A_COMMAND: Final = "aml-train runs jobs of type `command`, `pipeline` and `sweep`"
+_OF_OTHERS: Final = "it belongs to jobs of another type: write `type: {}`"
 
 JOB: Final = Record(
     noun="a command job",
@@ -339,9 +340,9 @@ JOB: Final = Record(
         "shm_size": "write it as `resources.shm_size`",
         "env": "did you mean `environment_variables`?",
         "image": "write it as `environment: {image: …}`, or as `image.base` in aml-train.yml",
-        "jobs": _NOT_A_COMMAND,
-        "trial": _NOT_A_COMMAND,
-        "search_space": _NOT_A_COMMAND,
+        "jobs": _OF_OTHERS.format("pipeline"),
+        "trial": _OF_OTHERS.format("sweep"),
+        "search_space": _OF_OTHERS.format("sweep"),
     },
     keys={
         "$schema": Key(Text(noun="an address"), "Address of Azure's JSON Schema, for editors."),

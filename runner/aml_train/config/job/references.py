@@ -10,25 +10,36 @@ from aml_train.config.yaml.nodes import Faults, MapNode, Mark, Node, ScalarNode,
 from aml_train.config.yaml.shapes import nearest
 
 _BRACKETS: Final = re.compile(r"\$\[\[.*?\]\]", re.DOTALL)
+_NOUNS: Final = {"inputs": "input", "outputs": "output", "search_space": "hyperparameter"}
 _OPTIONAL: Final = re.compile(r"\$\[\[|\]\]")
 
 
-def check_command(tree: MapNode, prefix: str, faults: Faults) -> None:
+def check_command(
+    tree: MapNode, prefix: str, faults: Faults, *, declared: MapNode | None = None, search: bool = False
+) -> None:
     """Check that the inputs and outputs in a job's command are declared.
 
-    A fault has the line inside the command. *prefix* is the dotted name of the job in its file.
+    A fault has the line inside the command.
+
+    Args:
+        tree: the mapping with the command.
+        prefix: its dotted name in its file.
+        faults: takes the faults.
+        declared: the mapping with the inputs and outputs, if it is another one.
+        search: the command may refer to hyperparameters, which *declared* has as well.
     """
     command = find(tree, "command")
     if not isinstance(command, ScalarNode) or command.kind != "text":
         return
-    declared = {root: _names(find(tree, root)) for root in ("inputs", "outputs")}
+    roots = ("inputs", "outputs", "search_space") if search else ("inputs", "outputs")
+    names = {root: _names(find(declared or tree, root)) for root in roots}
     marks = _marks(command, "${{")
     known: dict[tuple[str | None, bool], tuple[str, str, str] | None] = {}
     for number, found in enumerate(_references(command.text)):
         if faults.full:
             return
         if found not in known:
-            known[found] = _problem(*found, declared, prefix)
+            known[found] = _problem(*found, names, prefix)
         problem = known[found]
         if problem is not None:
             what, why, remedy = problem
@@ -88,7 +99,7 @@ def _problem(
     if root not in declared or not dot:
         what = f"the command refers to `${{{{{shown(inner)}}}}}`"
         why = "it belongs to sweep jobs" if root == "search_space" else ""
-        return what, why, "known are `${{inputs.NAME}}` and `${{outputs.NAME}}`"
+        return what, why, f"known are {' and '.join(f'`${{{{{known}.NAME}}}}`' for known in declared)}"
     name = rest.removesuffix(".path")
     if name in declared[root] and name != rest:
         what = f"the command refers to `${{{{{shown(inner.strip())}}}}}`"
@@ -99,7 +110,8 @@ def _problem(
     if optional and root == "inputs" and near is None and name == rest:
         return None
     remedy = f"did you mean `{near}`?" if near else f"declare it under `{join(prefix, root)}`"
-    return f"the command refers to the {root.removesuffix('s')} `{shown(name)}`, which is not declared", "", remedy
+    noun = _NOUNS[root]
+    return f"the command refers to the {noun} `{shown(name)}`, which is not declared", "", remedy
 
 
 def _marks(command: ScalarNode, token: str) -> Callable[[int], Mark]:

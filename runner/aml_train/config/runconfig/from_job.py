@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from aml_train.config.job.grammar import snake
-from aml_train.config.job.load import RunConfiguration
+from aml_train.config.job.model import RunConfiguration
 from aml_train.config.yaml.nodes import Faults, MapNode, dotted, shown, value_mark
 from aml_train.core.values import dataclass
 

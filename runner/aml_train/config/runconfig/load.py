@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from aml_train.config.job.grammar import JOB
-from aml_train.config.job.load import CommandJob, RunConfiguration, name_of, read_tree
+from aml_train.config.job.model import Job, RunConfiguration
+from aml_train.config.job.source import name_of, read_tree
 from aml_train.config.overrides import Override, apply
 from aml_train.config.runconfig.grammar import ENVIRONMENT, OF_THE_JOB, RUNCONFIG, camel, modernised, normalised
 from aml_train.config.runconfig.to_job import ToJob
@@ -71,7 +72,7 @@ def find_file(directory: Path, text: str) -> Path:
 
 def check_runconfig(
     source: RunConfigSource, overrides: Sequence[Override], *, has_image: bool, project: Path, faults: Faults
-) -> CommandJob | None:
+) -> Job | None:
     """Check a run configuration, and translate it to a command job.
 
     Args:
@@ -102,7 +103,7 @@ def check_runconfig(
     for key, entry in more.entries.items():
         document[key] = JOB.keys[key].shape.check(entry.node, key, faults)
     runconfig = RunConfiguration(values=values, command=translation.command() if not faults else "")
-    return CommandJob(
+    return Job(
         document=document, directory=source.directory, file=source.file, code=source.directory, runconfig=runconfig
     )
 

@@ -274,6 +274,15 @@ class ImageConfig:
         "Builder of the image, which also runs its tests: `local` by default, `acr`, `azureml`, or a mapping.",
         default=BuilderConfig(),
     )
+    nodes: tuple[str, ...] | Literal["all"] | None = key(
+        Either(
+            noun="`all`, or a list of nodes",
+            scalar=Choice(words=("all",)),
+            items=Items(item=Text(noun="a node's name"), noun="a list of nodes", least=1),
+        ),
+        "Nodes of a pipeline job that run in the image: names, or `all`; by default those without an environment.",
+        default=None,
+    )
     reclaim_disk: bool = key(
         Flag(),
         "Whether a hosted runner of GitHub loses toolchains that the build does not need; false by default.",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from aml_train.config.job.grammar import ASSET_NAME
+from aml_train.config.job.model import Job
 from aml_train.config.section import CheckedTree, key, make, record, section
 from aml_train.config.sections.gate import GATE, GateRule, check_gate, gate_rules
 from aml_train.config.sections.passport import REQUIRE, Requirement
@@ -62,6 +63,11 @@ class ModelConfig:
     output: str | None = key(
         Text(noun="the name of an output of the job"),
         "Name of one of the job's outputs, instead of `path`.",
+        default=None,
+    )
+    node: str | None = key(
+        Text(noun="a node's name"),
+        "Node of a pipeline job whose path or output it is; by default `output` is one of the pipeline's own.",
         default=None,
     )
     type: Literal["custom_model", "mlflow_model", "triton_model"] = key(
@@ -148,8 +154,8 @@ def model_config(checked: CheckedTree) -> ModelConfig | None:
     return make(ModelConfig, found)
 
 
-def check_output(checked: CheckedTree, job: Mapping[str, Any] | None) -> None:
-    """Check that ``model.output`` is an output of the job; None is an unknown job."""
+def check_output(checked: CheckedTree, job: Job | None) -> None:
+    """Check that ``model.output`` is an output of the job or node, if known."""
     output = checked.section("model").get("output")
     if output is None:
         return
@@ -161,11 +167,13 @@ def check_output(checked: CheckedTree, job: Mapping[str, Any] | None) -> None:
             why="runs of the SDK v1 have no outputs with names",
             remedy="write it into `./outputs` and name it by `model.path`, or write `sdk: v2`",
         )
-    declared = tuple((job or {}).get("outputs") or ())
-    if job is not None and output not in declared:
+    node = checked.section("model").get("node")
+    declared = None if job is None else job.outputs_of(node)
+    if declared is not None and output not in declared:
         near = nearest(output, declared)
-        remedy = f"did you mean `{near}`?" if near else "declare it under `outputs` of the job"
-        what, why = f"`model.output` names `{shown(output)}`", "the job has no such output"
+        owner = "job" if node is None else f"node {node}"
+        remedy = f"did you mean `{near}`?" if near else f"declare it under `outputs` of the {owner}"
+        what, why = f"`model.output` names `{shown(output)}`", f"the {owner} has no such output"
         checked.faults.add(checked.mark("model", "output"), what, why=why, remedy=remedy)
 
 

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from aml_train.config.section import CheckedTree, key, make, record, section
 from aml_train.config.yaml.shapes import Choice, Duration, Number, Text
-from aml_train.config.yaml.structures import Either, Table
+from aml_train.config.yaml.structures import Either, Items, Table
 
 _MOST: Final = 1e9
 _PRICE: Final = Number(noun="a price for an hour of a node", whole=False, minimum=0, maximum=_MOST)
@@ -36,6 +36,11 @@ class WatchConfig:
         Choice(words=("cancel", "detach")),
         "Effect of an interruption on the job: `cancel` (the default), or `detach`: it continues.",
         default="cancel",
+    )
+    allow_failed: tuple[str, ...] = key(
+        Items(item=Text(noun="a node's name"), noun="a list of nodes"),
+        "Nodes of a pipeline job that may fail; none by default.",
+        default=(),
     )
 
 

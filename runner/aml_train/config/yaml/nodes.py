@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from aml_train.core.errors import Fault, InvalidError
+from aml_train.core.values import dataclass
 
 Kind = Literal["text", "null", "bool", "int", "float", "date", "broken"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Mark:
     """A place in the user's input: a file with a line, or an option.
 
@@ -32,7 +33,7 @@ class Mark:
         return self.file if self.line is None else f"{self.file}:{self.line}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class ScalarNode:
     """A value without parts.
 
@@ -51,7 +52,7 @@ class ScalarNode:
     raw: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class ListNode:
     """A list."""
 
@@ -59,7 +60,7 @@ class ListNode:
     items: tuple[Node, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Entry:
     """One key of a mapping with its value. *mark* is the key's place."""
 
@@ -67,7 +68,7 @@ class Entry:
     node: Node
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class MapNode:
     """A mapping with text keys, in the order of the file."""
 
@@ -80,9 +81,15 @@ Node = ScalarNode | ListNode | MapNode
 
 @dataclass(kw_only=True)
 class Faults:
-    """Collects faults, so that the user sees all of them, at most *most*, at once."""
+    """Collects faults, so that the user sees all of them, at most *most*, at once.
+
+    Attributes:
+        most: how many are kept.
+        remarks: what the user should know of values that are no faults, with ``file:line``.
+    """
 
     most: int = 200
+    remarks: list[str] = field(default_factory=list)
     _found: dict[tuple[str, int, int], Fault] = field(default_factory=dict)
     _seen: set[Fault] = field(default_factory=set)
     _more: bool = False
@@ -102,6 +109,11 @@ class Faults:
         else:
             self._seen.add(fault)
             self._found[(mark.file, mark.line or 0, len(self._seen))] = fault
+
+    def remark(self, mark: Mark, text: str) -> None:
+        """Add a remark, once."""
+        if len(self.remarks) < self.most and (full := f"{mark.where}: {text}") not in self.remarks:
+            self.remarks.append(full)
 
     def __len__(self) -> int:
         return len(self._seen) + self._more

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any, Final
 
-from aml_train.config.yaml.nodes import Faults, ListNode, MapNode, Mark, Node, ScalarNode, join
+from aml_train.config.yaml.nodes import Faults, ListNode, MapNode, Mark, Node, ScalarNode, join, plain
 from aml_train.config.yaml.shapes import BAD, Choice, Shape, Text, mismatch, nearest
 from aml_train.core.values import dataclass
 
@@ -98,6 +98,7 @@ class Record:
         hints: what to say of keys that people look for here.
         ignored: keys that the service writes and azure-ai-ml ignores.
         one_of: exactly one of these keys must be there.
+        lenient: azure-ai-ml passes unknown keys on, and so do we, with a remark.
     """
 
     keys: Mapping[str, Key]
@@ -106,6 +107,7 @@ class Record:
     hints: Mapping[str, str] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
     one_of: tuple[str, ...] = ()
+    lenient: bool = False
 
     def check(self, node: Node, name: str, faults: Faults) -> Any:
         if not isinstance(node, MapNode):
@@ -113,7 +115,12 @@ class Record:
         values: dict[str, Any] = {}
         for key, entry in node.entries.items():
             full = join(name, key)
-            if key in self.keys:
+            if self.lenient and key not in self.keys:
+                near = nearest(key, tuple(self.keys))
+                meant = f" Did you mean `{near}`?" if near else ""
+                faults.remark(entry.mark, f"`{full}` is not known, and is passed on as it is.{meant}")
+                values[key] = plain(entry.node)
+            elif key in self.keys:
                 value = self.keys[key].shape.check(_at(entry.node, entry.mark), full, faults)
                 if value is not BAD:
                     values[key] = value
@@ -151,7 +158,7 @@ class Record:
         properties = {key: {"description": spec.text, **spec.shape.schema()} for key, spec in self.keys.items()}
         schema: dict[str, Any] = {
             "type": "object",
-            "additionalProperties": False,
+            "additionalProperties": self.lenient,
             "properties": {**properties, **{key: {} for key in self.ignored}},
         }
         required = [key for key, spec in self.keys.items() if spec.required]

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
 from aml_train.config import BuilderConfig
 from aml_train.core.docker import BuildCli, buildkit_cli, connect_engine, engine_platform
 from aml_train.core.docker_endpoint import context_environ, engine_environ
 from aml_train.core.errors import ImageError
-from aml_train.image.builder import Builder
-from aml_train.image.context import ImageContext
+from aml_train.core.values import dataclass
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
+    from aml_train.image.builder import Builder
     from aml_train.image.builders.service import BuildService
+    from aml_train.image.context import ImageContext
     from aml_train.image.registry.auth import RegistryAuth
 
 SERVICE_PLATFORM: Final = "linux/amd64"
@@ -70,21 +71,29 @@ class BuildPlace:
         """
         return buildkit_cli(self._environ)
 
-    def builder(self, service: Callable[[BuilderConfig], BuildService]) -> Builder:
-        """Return the builder.
+    def builder(self, service: Callable[[BuilderConfig], BuildService]) -> Callable[[], Builder]:
+        """Return what gives the builder; a service is looked up at once.
 
         Args:
             service: gives the target's service, for a builder that is one.
+
+        Raises:
+            AmlTrainError: the service cannot build for the target.
         """
-        from aml_train.image.builders.buildx import BuildxBuilder
+        if not self.config.is_service:
+            return self._on_engine
+        from aml_train.image.builders.service import ServiceBuilder
+
+        found = ServiceBuilder(service(self.config), login=self._docker_login, timeout=self.config.timeout)
+        return lambda: found
+
+    def _on_engine(self) -> Builder:
+        if self.config.buildx is not None:
+            from aml_train.image.builders.buildx import BuildxBuilder
+
+            return BuildxBuilder(self.config.buildx, where=self.config.where)
         from aml_train.image.builders.engine import EngineBuilder
 
-        if self.config.is_service:
-            from aml_train.image.builders.service import ServiceBuilder
-
-            return ServiceBuilder(service(self.config), login=self._docker_login, timeout=self.config.timeout)
-        if self.config.buildx is not None:
-            return BuildxBuilder(self.config.buildx, where=self.config.where)
         return EngineBuilder(self._reclaim if self.reclaim and self.config.kind == "local" else None)
 
     def _reclaim(self, ctx: ImageContext) -> None:

@@ -14,10 +14,10 @@ from typing import Any, Final, Literal
 
 from aml_train.core.errors import ImageError
 from aml_train.core.values import dataclass
+from aml_train.image.completeness import CONNECTIONS
 from aml_train.image.leases import lease_tags, mark_end, mark_tag
 from aml_train.image.prune.inventory import Use
 from aml_train.image.prune.plan import Deletion, Graph, PrunePlan, TagRemoval
-from aml_train.image.push import CONNECTIONS
 from aml_train.image.registry.administration import (
     delete_manifest,
     describe_manifest,

@@ -17,9 +17,9 @@ from aml_train.core.answers import Answer, UndecodableError, decode
 from aml_train.core.errors import ImageError
 from aml_train.core.references import is_digest
 from aml_train.core.values import dataclass
+from aml_train.image.completeness import CONNECTIONS
 from aml_train.image.leases import lease_end, mark_end
 from aml_train.image.prune.inventory import Entry
-from aml_train.image.push import CONNECTIONS
 from aml_train.image.registry import administration
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.manifest import DOCKER_MANIFEST, Manifest

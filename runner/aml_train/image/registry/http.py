@@ -9,12 +9,11 @@ from urllib.parse import urljoin, urlsplit
 
 import requests
 import requests.adapters
-import stamina
 
 from aml_train.core.answers import MOST_PAGES, Answer, Pages, UndecodableError, clean, decode, is_within
 from aml_train.core.errors import DamagedError, ImageError
 from aml_train.core.http_client import TooLargeError, answer_of, exchange, host_of, new_session
-from aml_train.core.retry import retry_after
+from aml_train.core.retry import attempts_while, retry_after
 from aml_train.image.registry.auth import Authenticator, BusyError, Login, RegistryAuth, is_loopback, sign_in_hint
 
 _CONNECT_TIMEOUT, _READ_TIMEOUT = 10.0, 120.0
@@ -78,9 +77,7 @@ class RegistryHttp:
         A wait that the registry asks for (``Retry-After``) is kept, within two minutes.
         """
         try:
-            for attempt in stamina.retry_context(
-                on=_backoff, attempts=self._attempts, timeout=_PATIENCE, wait_initial=0.2, wait_max=20.0
-            ):
+            for attempt in attempts_while(_backoff, attempts=self._attempts, timeout=_PATIENCE, longest=20.0):
                 with attempt:
                     return work()
         except BusyError as error:

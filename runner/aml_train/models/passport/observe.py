@@ -24,6 +24,7 @@ from aml_train.core.tags import (
     TAG_DIGEST,
     TAG_FINGERPRINT,
     TAG_IMAGE,
+    TAG_NODE,
     TAG_PASSPORT,
     TAG_REPOSITORY,
     TAG_RUN_URL,
@@ -123,7 +124,7 @@ def observe(desk: Desk, model: ModelView, job: JobView) -> Observation:
         "workflow": {"run": job.tags.get(TAG_RUN_URL)},
         "tags": fixed_tags(model),
     }
-    facts |= _of_image(desk, job)
+    facts |= _of_image(desk, job, model.tags.get(TAG_NODE, ""))
     return Observation(manifest=manifest, facts=facts)
 
 
@@ -175,7 +176,7 @@ def _code(desk: Desk, job: JobView) -> Fact:
     return _sums(manifest, manifest.listing)
 
 
-def _of_image(desk: Desk, job: JobView) -> dict[str, Fact]:
+def _of_image(desk: Desk, job: JobView, node: str) -> dict[str, Fact]:
     """Return the facts of the image that the job ran in, of its tests and its papers.
 
     The workspace's part of these facts does not depend on the registry's answer.
@@ -184,7 +185,7 @@ def _of_image(desk: Desk, job: JobView) -> dict[str, Fact]:
     if image is None or digest is None:
         return dict.fromkeys(("image", "tests", *PAPERS))
     try:
-        environment = desk.catalogue.environment_image(job.name)
+        environment = desk.catalogue.environment_image(job.name, node)
     except ServiceError as error:
         return dict.fromkeys(("image", "tests", *PAPERS), Unknown(reason=error.message))
     tags = {"address": job.tags.get(TAG_ADDRESS), "base": job.tags.get(TAG_BASE)}

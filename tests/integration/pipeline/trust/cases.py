@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 BASE = "python:3.11-slim-bookworm"
 LIMIT = 0.8
+GRAPH_GATE = f"gate: {{evaluate/accuracy: ['>= {LIMIT}', finite]}}\n"
 GATE = f"gate: {{accuracy: ['>= {LIMIT}', finite]}}\n"
 
 
@@ -23,6 +24,8 @@ class Case:
         code, status: the exit code and status word that the run must end with.
         job: the status that its one job must end with.
         models: how many versions of its model must be its own.
+        nodes: what the nodes of a pipeline do, each after the one before; none for a command job.
+        states: the status that each node's one run must end with.
     """
 
     number: int
@@ -31,6 +34,8 @@ class Case:
     status: str
     job: str
     models: int
+    nodes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    states: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -68,6 +73,78 @@ def case(number: int) -> Case:
     return Case(number=number, script=script, code=code, status=status, job=job, models=int(code == 0))
 
 
+def graph_case(number: int) -> Case:
+    """Return the pipeline of that number: prep → train → evaluate. Of ten, six pass."""
+    good = LIMIT + (number % 20) / 100
+    bad = LIMIT - (1 + number % 70) / 100
+    prep = (f"say preparing {number}", f"output clean rows {number}")
+    train = (f"metric loss 1 0.{1 + number % 9}", f"output model weights {number}")
+    evaluate = (f"metric accuracy 1 0.1\nmetric accuracy 2 {good:.2f}",)
+    completed = {"prep": "Completed", "train": "Completed", "evaluate": "Completed"}
+    passes = ({"prep": prep, "train": train, "evaluate": evaluate}, 0, "passed", "Completed", completed)
+    ends: Mapping[int, tuple[dict[str, tuple[str, ...]], int, str, str, dict[str, str]]] = {
+        5: (
+            {"prep": prep, "train": train, "evaluate": (f"metric accuracy 1 {bad:.2f}",)},
+            6,
+            "gate-failed",
+            "Completed",
+            completed,
+        ),
+        6: (
+            {"prep": prep, "train": (*train, f"exit {1 + number % 100}"), "evaluate": evaluate},
+            5,
+            "job-failed",
+            "Failed",
+            {"prep": "Completed", "train": "Failed"},
+        ),
+        7: (
+            {"prep": prep, "train": train, "evaluate": (f"metric accuracy 1 {good:.2f}", "cancelled")},
+            5,
+            "job-failed",
+            "Failed",
+            {**completed, "evaluate": "Canceled"},
+        ),
+        8: (
+            {"prep": prep, "train": (*train, f"metric accuracy 1 {good:.2f}"), "evaluate": ("say nothing",)},
+            6,
+            "gate-failed",
+            "Completed",
+            completed,
+        ),
+    }
+    nodes, code, status, job, states = ends.get(number % 10, passes)
+    return Case(
+        number=number,
+        script=(),
+        code=code,
+        status=status,
+        job=job,
+        models=int(code == 0),
+        nodes=nodes,
+        states=states,
+    )
+
+
+def _graph(one: Case) -> dict[str, Any]:
+    """Return the pipeline job of a case: each node reads what the one before has written."""
+    reads = {"train": "${{parent.jobs.prep.outputs.clean}}", "evaluate": "${{parent.jobs.train.outputs.model}}"}
+    writes = {"prep": {"clean": {"type": "uri_folder"}}, "train": {"model": {"type": "uri_folder"}}}
+    return {
+        "type": "pipeline",
+        "experiment_name": one.name,
+        "jobs": {
+            name: {
+                "code": "./src",
+                "command": "\n".join(script),
+                "environment": {"image": BASE},
+                "inputs": {"data": reads[name]} if name in reads else {},
+                "outputs": writes.get(name, {}),
+            }
+            for name, script in one.nodes.items()
+        },
+    }
+
+
 def write_project(folder: Path, one: Case, info: Mapping[str, Any], *, push_registry: str | None = None) -> None:
     """Write the project of a run whose target is the emulator's workspace.
 
@@ -88,6 +165,8 @@ def write_project(folder: Path, one: Case, info: Mapping[str, Any], *, push_regi
     if push_registry is None:
         (code / "train.py").write_text(f"BATCH = {one.number // 10}\n")
         job |= {"command": "\n".join(one.script), "environment": {"image": BASE}}
+        if one.nodes:
+            job = _graph(one)
     else:
         (code / "script.txt").write_text("\n".join(one.script))
         shutil.copy(Path(__file__).with_name("container_job.py"), code / "train.py")
@@ -101,5 +180,6 @@ def write_project(folder: Path, one: Case, info: Mapping[str, Any], *, push_regi
     (folder / "job.yml").write_text(json.dumps(job))
     (folder / "aml-train.yml").write_text(
         f"job: job.yml\ntarget: azure\ntargets: {json.dumps({'azure': target})}\n{extra}"
-        f"{GATE}model: {{name: {one.model}, path: outputs/model}}\n"
+        f"{GRAPH_GATE if one.nodes else GATE}"
+        f"model: {{name: {one.model}, {'node: train, output: model' if one.nodes else 'path: outputs/model'}}}\n"
     )

@@ -110,7 +110,8 @@ def wrong(emulator: Emulator, cases: Sequence[Case], ended: dict[str, dict[str, 
         for one in cases:
             told = ended.get(one.name, {"code": None, "status": "no answer", "message": ""})
             jobs = database.execute(
-                "SELECT runs.id, runs.status FROM runs JOIN experiments ON experiments.id = experiment_id WHERE name = ?",
+                "SELECT runs.id, runs.status FROM runs JOIN experiments ON experiments.id = experiment_id"
+                " WHERE name = ? AND parent_id IS NULL",
                 (one.name,),
             ).fetchall()
             job = jobs[0][0] if jobs else ""
@@ -124,6 +125,13 @@ def wrong(emulator: Emulator, cases: Sequence[Case], ended: dict[str, dict[str, 
                 continue
             if told["job"] != job:
                 problems.append(f"{one.name}: told of the job {told['job']}, and there is {job}")
+            if one.nodes:
+                nodes = database.execute(
+                    "SELECT json_extract(properties, ?), status FROM runs WHERE parent_id = ?",
+                    ('$."azureml.nodeid"', job),
+                ).fetchall()
+                if sorted(nodes) != sorted(one.states.items()):
+                    problems.append(f"{one.name}: the nodes are {nodes}, wanted {one.states}")
             said = [line.removeprefix("say ") for line in one.script if line.startswith("say ")]
             if said and told["log"] != said:
                 problems.append(f"{one.name}: the log was {told['log']}")

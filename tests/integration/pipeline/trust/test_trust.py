@@ -17,12 +17,13 @@ from urllib.parse import urlencode
 import pytest
 
 from aml_train.core.docker import connect_engine
-from tests.integration.pipeline.trust.cases import Case, case
+from tests.integration.pipeline.trust.cases import Case, case, graph_case
 from tests.integration.pipeline.trust.suite import add_faults, count_faults, execute, wrong
 from tests.support.emulator_process import Emulator, executing_by, running
 from tests.support.engine_images import forget
 
 RUNS = int(os.environ.get("AML_TRAIN_TRUST_RUNS", "30"))
+GRAPHS = int(os.environ.get("AML_TRAIN_TRUST_GRAPHS", "10"))
 CONTAINER_RUNS = int(os.environ.get("AML_TRAIN_TRUST_CONTAINER_RUNS", "4"))
 SEED = int(os.environ.get("AML_TRAIN_TRUST_SEED", "1"))
 WORKERS = int(os.environ.get("AML_TRAIN_TRUST_WORKERS", "6"))
@@ -78,6 +79,16 @@ def test_every_run_ends_as_it_must(instant: Emulator, tmp_path: Path) -> None:
     counts = count_faults(instant)
     instant.admin("DELETE", "faults")
     judge("on the instant executor", instant, cases, ended, counts, began)
+
+
+def test_every_pipeline_ends_as_it_must(instant: Emulator, tmp_path: Path) -> None:
+    cases = [graph_case(number) for number in range(2000, 2000 + GRAPHS)]
+    add_faults(instant, SEED + 1)
+    began = time.monotonic()
+    ended = execute(instant, tmp_path, cases, workers=WORKERS)
+    counts = count_faults(instant)
+    instant.admin("DELETE", "faults")
+    judge("of pipelines", instant, cases, ended, counts, began)
 
 
 #: As often as azure-ai-ml sends a request by itself.

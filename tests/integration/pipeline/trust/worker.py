@@ -17,7 +17,8 @@ from typing import Any
 from aml_train.config.load import load_config
 from aml_train.core.events import Event, LogLines
 from aml_train.image.spec import Tested
-from aml_train.pipeline.prepare import prepare_run, run_prepared
+from aml_train.pipeline.execute import run_prepared
+from aml_train.pipeline.prepare import prepare_run
 from aml_train.pipeline.result import RunOptions
 from aml_train.pipeline.target import Host
 

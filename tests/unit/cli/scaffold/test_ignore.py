@@ -37,10 +37,9 @@ Init = Callable[..., tuple[int, str, str]]
 def init(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Init:
     def run(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr("sys.argv", ["aml-train", "init", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            __main__.main()
+        code = __main__.run_command_line()
         said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out, said.err
+        return code, said.out, said.err
 
     return run
 

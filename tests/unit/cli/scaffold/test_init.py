@@ -42,11 +42,7 @@ Init = Callable[..., Ran]
 def init(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Init:
     def run(*arguments: str) -> Ran:
         monkeypatch.setattr("sys.argv", ["aml-train", "init", *arguments])
-        code = 0
-        try:
-            __main__.main()
-        except SystemExit as stop:
-            code = -1 if stop.code is None else int(stop.code)
+        code = __main__.run_command_line()
         said = capsys.readouterr()
         return Ran(code, said.out, said.err)
 
@@ -278,6 +274,30 @@ VALID: Sequence[tuple[str, Sequence[str], dict[str, object], Sequence[str]]] = [
         },
         ["replaces the job's environment azureml:AzureML-sklearn-1.5@latest"],
     ),
+    ("pipeline_only", (), {"job": "pipeline.yml"}, ["the only pipeline job here"]),
+    (
+        "mlops_pipeline",
+        (),
+        {
+            "job": "azureml/pipeline.yml",
+            "image": {
+                "base": "mcr.microsoft.com/azureml/openmpi4.1.0-ubuntu22.04",
+                "conda": "environment/conda.yml",
+                "nodes": "all",
+            },
+        },
+        ["the nodes name environments", "gate.train_model/r2 = '>= 0.9'", "model.output = model_output"],
+    ),
+    (
+        "sweep_only",
+        (),
+        {
+            "job": "sweep.yml",
+            "image": {"base": "python:3.11-slim-bookworm", "pip": "requirements.txt"},
+            "model": {"name": "sweep_only", "output": "best", "type": "mlflow_model"},
+        },
+        ["the only sweep job here", "gate.score = '>= 0.9'"],
+    ),
 ]
 
 MISSING: Sequence[tuple[str, Sequence[str], Sequence[str]]] = [
@@ -289,7 +309,7 @@ MISSING: Sequence[tuple[str, Sequence[str], Sequence[str]]] = [
     ("monorepo", (), ["packages/speech/job.yml:3", "packages/vision/job.yml:3"]),
     ("broken_yaml", (), ["job.yml:5: the indentation", "look like jobs and cannot be read"]),
     ("broken_yaml", ("--job", "job.yml"), ["job.yml:5: the indentation"]),
-    ("pipeline_only", (), ["pipeline.yml:1: a job of the type pipeline", "train.yml:1: a component", "--example"]),
+    ("spark_only", (), ["job.yml:1: a job of the type spark", "train.yml:1: a component", "--example"]),
     (
         "sdk_pipeline",
         (),

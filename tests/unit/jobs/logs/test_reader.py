@@ -305,6 +305,7 @@ def test_a_file_that_the_gate_reads_comes_by_way_of_azureml_where_storage_cannot
         service, session = rest(unreachable, Answer(200, b'{"f1": 0.9}'))
         service._artifacts = lambda name: f"https://history/{name}"  # type: ignore[method-assign]
         service.read = lambda *_, **__: found  # type: ignore[method-assign]
+        service.find = lambda name: None  # type: ignore[method-assign]
         assert service.read_artifact("j", "outputs/report.json", most=100) == b'{"f1": 0.9}'
         assert session.urls[1].endswith("/artifacts/content/ExperimentRun/dcid.j/outputs/report.json")
 

@@ -1,0 +1,110 @@
+"""Keys of aml-train.yml that concern a pipeline's nodes or a sweep's trial."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from aml_train.config.job.model import Job, JobNode
+from aml_train.config.section import CheckedTree
+from aml_train.config.yaml.nodes import shown
+from aml_train.config.yaml.shapes import nearest
+
+#: Sections that change a command job's own command.
+_OF_COMMANDS: Final = {
+    "setup": "write the commands into the nodes' own, or into `image.run`",
+    "data": "declare the data as inputs of the job",
+}
+
+
+def check_graph(checked: CheckedTree, job: Job) -> None:
+    """Check the keys that name nodes, and those that a pipeline or sweep cannot have."""
+    if job.kind == "command":
+        _check_command(checked)
+        return
+    for key, remedy in _OF_COMMANDS.items():
+        if checked.has(key):
+            checked.fault(f"`{key}` belongs to command jobs, and this is a {job.kind} job", key, remedy=remedy)
+    for bound in ("max-node-hours", "max-cost"):
+        if checked.has("cost", bound):
+            remedy = "bound the nodes by `limits.timeout`, or the whole by `watch.timeout`"
+            checked.fault(f"`cost.{bound}` belongs to command jobs", "cost", bound, remedy=remedy)
+    if checked.values.get("sdk") == "v1":
+        checked.fault(f"the SDK v1 submits no {job.kind} jobs of YAML", "sdk", remedy="delete the key")
+    names = [node.name for node in job.nodes]
+    _check_image(checked, job)
+    for index, name in enumerate(_names(checked, "watch", "allow-failed")):
+        if name not in names:
+            _unknown(checked, name, names, "watch", "allow-failed", label=f"watch.allow-failed.{index}")
+    node = checked.section("model").get("node")
+    if isinstance(node, str) and node not in names:
+        _unknown(checked, node, names, "model", "node", label="model.node")
+    if job.kind == "pipeline" and checked.section("model").get("path") and node is None:
+        remedy = "name the node that writes it: `model.node`"
+        checked.fault("`model.path` is a path of a node's run, and no node is named", "model", "path", remedy=remedy)
+
+
+def _check_command(checked: CheckedTree) -> None:
+    for keys in (("image", "nodes"), ("watch", "allow-failed"), ("model", "node")):
+        if checked.has(*keys):
+            checked.fault(f"`{'.'.join(keys)}` belongs to pipeline jobs", *keys, remedy="delete the key")
+
+
+def _check_image(checked: CheckedTree, job: Job) -> None:
+    """Check which nodes run in the image: one at least, and none that has no other."""
+    if not checked.has("image"):
+        return
+    given = checked.section("image").get("nodes")
+    names = [node.name for node in job.nodes]
+    if job.kind == "sweep":
+        if given is not None:
+            checked.fault("`image.nodes` belongs to pipeline jobs", "image", "nodes", remedy="delete the key")
+        return
+    for index, name in enumerate(given if isinstance(given, list) else ()):
+        found = next((node for node in job.nodes if node.name == name), None)
+        if found is None:
+            _unknown(checked, name, names, "image", "nodes", label=f"image.nodes.{index}")
+        elif not found.place:
+            why = (
+                f"it is {found.component}, which has its own environment" if found.component else "it is not checked"
+            )
+            checked.fault(f"the node `{name}` cannot run in the image", "image", "nodes", why=why)
+    chosen = nodes_in_image(job.nodes, given)
+    if job.nodes and not chosen:
+        remedy = "name the nodes that run in it, such as `image: {nodes: [train]}`, or `nodes: all`"
+        checked.fault(
+            "no node of the pipeline runs in the image", "image", why="each names its environment", remedy=remedy
+        )
+    names_in_image = {node.name for node in chosen}
+    for node in job.nodes:
+        if node.place and node.environment is None and node.name not in names_in_image:
+            what = f"the node `{node.name}` has no environment, and `image.nodes` does not name it"
+            checked.fault(what, "image", "nodes", remedy="name it there, or give it an environment")
+
+
+def nodes_in_image(nodes: Sequence[JobNode], given: object) -> tuple[JobNode, ...]:
+    """Return the nodes that run in the image.
+
+    Args:
+        nodes: those of the job.
+        given: ``image.nodes``: names, ``all``, or None for those without an environment.
+    """
+    able = tuple(node for node in nodes if node.place)
+    if given == "all":
+        return able
+    if given is None:
+        # A sweep job has one trial, whose environment is replaced as a command job's is.
+        return tuple(node for node in able if node.environment is None or not node.name)
+    names = given if isinstance(given, list | tuple) else ()
+    return tuple(node for node in able if node.name in names)
+
+
+def _names(checked: CheckedTree, *keys: str) -> list[str]:
+    found = checked.section(keys[0]).get(keys[1])
+    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
+
+
+def _unknown(checked: CheckedTree, name: str, names: Sequence[str], *keys: str, label: str) -> None:
+    near = nearest(name, tuple(names))
+    remedy = f"did you mean `{near}`?" if near else f"known are {', '.join(f'`{one}`' for one in names[:20])}"
+    checked.fault(f"`{label}` names `{shown(name)}`, which is no node of the pipeline", *keys, remedy=remedy)

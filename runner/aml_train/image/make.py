@@ -1,0 +1,118 @@
+"""Make an image: build it, verify it, and release it.
+
+One digest throughout: the image that the tests ran in is, byte for byte, the one that is released. A builder pushes to a
+*candidate* repository; after the tests the same manifest bytes are put under the release tags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from aml_train.core.docker import BuildCli
+from aml_train.core.events import Listener
+from aml_train.core.threads import cleanup_on_interrupt
+from aml_train.image.build.build import build_image
+from aml_train.image.build.cache import CACHE_TAG
+from aml_train.image.builder import Builder
+from aml_train.image.candidate import CANDIDATE_LEASE, Candidate
+from aml_train.image.context import ImageContext
+from aml_train.image.disk import check_disk
+from aml_train.image.leases import hold_image
+from aml_train.image.leftovers import CANDIDATE_SUFFIX, candidate_tag
+from aml_train.image.papers import Papers, keep_papers, prepare_papers
+from aml_train.image.push import release
+from aml_train.image.readiness.check import probe_image, store_facts
+from aml_train.image.readiness.facts import Facts
+from aml_train.image.records import store_record
+from aml_train.image.registry.manifest import Manifest
+from aml_train.image.spec import ImageSpec, TestRecord
+from aml_train.image.tags import digest_tag, lock
+from aml_train.image.verify import make_record
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+
+def build_and_probe(
+    spec: ImageSpec, *, engine: DockerClient, cli: BuildCli, environ: Mapping[str, str], listener: Listener
+) -> Facts:
+    """Build *spec* in the engine only, which caches the build; return the facts.
+
+    Raises:
+        ImageError: if it cannot be built, or the probe has no result.
+        TimedOutError: if the build takes too long.
+    """
+    # Tagged as a candidate, so that a sweep removes what a killed command leaves.
+    name = f"{spec.repository}{CANDIDATE_SUFFIX}:{candidate_tag(engine, CANDIDATE_LEASE)}"
+    check_disk(spec.base, spec.platform, engine=engine, environ=environ, listener=listener)
+    image_id = build_image(spec, cli=cli, engine=engine, tag=name, listener=listener)
+    try:
+        return probe_image(engine, image_id)
+    finally:
+        engine.images.remove(name, noprune=True)
+
+
+def make_image(
+    ctx: ImageContext, builder: Builder, started: float, *, force: bool
+) -> tuple[Manifest, TestRecord | None, bool]:
+    """Have the image built, pushed as a candidate and verified, and release it.
+
+    Returns:
+        the image, the record of its tests, and whether this run released it: if another run has been quicker, its image is returned, which is
+        not verified yet.
+    """
+    candidate = Candidate(ctx)
+
+    def remove() -> None:
+        builder.discard(ctx, candidate)
+        candidate.untag()
+
+    try:
+        built = builder.build(ctx, candidate, started, force=force)
+        manifest = built.manifest
+        record = make_record(ctx, manifest.digest, built.results, built.facts)
+        other = None if force else _released_meanwhile(ctx, manifest)
+        if other is None:
+            papers = prepare_papers(ctx, manifest, started, builder=builder.identity(ctx))
+            _release(ctx, manifest, record, built.facts, papers)
+    except Exception:
+        remove()
+        raise
+    except BaseException:
+        cleanup_on_interrupt(remove, last=True)
+        raise
+    remove()
+    return (manifest, record, True) if other is None else (other, None, False)
+
+
+def _released_meanwhile(ctx: ImageContext, ours: Manifest) -> Manifest | None:
+    """Return the same image, if another run has released it since this one began.
+
+    The first one stays: two runs of one commit train in one digest, and so submit one job.
+    """
+    found = ctx.registry.get_manifest(ctx.repository, ctx.spec.address_tag)
+    if found is None or found.digest in (ours.digest, ctx.damaged):
+        return None
+    ctx.note(f"Another run has released this image meanwhile: {found.digest[:19]} is used.")
+    return found
+
+
+def _release(ctx: ImageContext, manifest: Manifest, record: TestRecord | None, facts: Facts, papers: Papers) -> None:
+    """Put the image under its tags; the address, by which readers find all, is last."""
+    tags = (digest_tag(manifest.digest), *ctx.release_tags)
+    release(ctx.registry, manifest, source=ctx.candidates, repository=ctx.repository, tags=tags)
+    if not hold_image(ctx, manifest):  # A clean-up has deleted the same digest, an old release that was built again.
+        release(ctx.registry, manifest, source=ctx.candidates, repository=ctx.repository, tags=tags)
+        hold_image(ctx, manifest)
+    lock(ctx, manifest)
+    if record is not None:
+        store_record(ctx.registry, ctx.repository, record)
+    store_facts(ctx.registry, ctx.repository, manifest.digest, facts)
+    keep_papers(ctx, manifest, papers)
+    # The next build's cache is no part of the release.
+    for tag in (ctx.spec.address_tag, CACHE_TAG):
+        ctx.registry.put_tag(ctx.repository, tag, manifest)
+    if ctx.location.engine_runs_jobs:
+        # All layers are there: this only names the image by its digest, so that the job finds it in the engine.
+        ctx.keep_for_jobs(manifest)

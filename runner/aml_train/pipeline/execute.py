@@ -1,0 +1,98 @@
+"""Execute a plan, and show it to listeners."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from aml_train.core.clock import Clock, elapsed
+from aml_train.core.errors import InvalidError
+from aml_train.core.events import Broadcast, Event, Listener, to_json
+from aml_train.core.masking import Masker
+from aml_train.core.secrets import known_secrets
+from aml_train.core.streams import lasting_output
+from aml_train.pipeline.context import RunContext
+from aml_train.pipeline.prepare import PreparedRun
+from aml_train.pipeline.result import RunOptions, RunResult
+from aml_train.pipeline.run import run
+from aml_train.pipeline.sdk import SdkLoader
+from aml_train.pipeline.target import Host, open_target
+
+if TYPE_CHECKING:
+    from aml_train.models import Signer
+
+
+@contextlib.contextmanager
+def json_listener(path: Path | None) -> Iterator[list[Listener]]:
+    """Give a listener that writes each event as a line of JSON to *path*, or none.
+
+    Raises:
+        InvalidError: if the file cannot be written.
+    """
+    if path is None:
+        yield []
+        return
+    try:
+        file: TextIO = path.open("w", encoding="utf-8")
+    except OSError as error:
+        raise InvalidError(f"--events {path}: cannot be written: {error.strerror}") from error
+    lasting = lasting_output(file, sys.stderr, name=f"--events {path}")
+
+    def write(event: Event) -> None:
+        lasting.write(to_json(event) + "\n")
+        lasting.flush()
+
+    try:
+        yield [write]
+    finally:
+        lasting.close()
+
+
+def run_prepared(
+    prepared: PreparedRun, options: RunOptions, *, listeners: Sequence[Listener], masker: Masker | None = None
+) -> RunResult:
+    """Execute the plan; each of *listeners* receives every event, in their order.
+
+    *masker* knows the secrets that the job's logs must not show: by default those of the environment and the configuration.
+    """
+    host, config = prepared.host, prepared.config
+    if masker is None:
+        masker = Masker({*known_secrets(host.environ, identifiers=False), *config.secrets()})
+
+    def signer() -> Signer | None:
+        from aml_train.pipeline.passport import make_signer
+
+        return make_signer(config.passport, host.environ, host.assertion)
+
+    sdk = SdkLoader()
+    emit = Broadcast(*listeners, sdk)
+    return run(
+        RunContext(
+            plan=prepared.plan,
+            options=options,
+            open_target=lambda: open_target(host, config, prepared.plan, emit),
+            emit=emit,
+            clock=Clock(now=elapsed, sleep=time.sleep),
+            secrets=masker,
+            sdk=sdk,
+            signer=functools.cache(signer),
+        )
+    )
+
+
+def sweep_engine(host: Host, emit: Listener) -> None:
+    """Remove what killed runs left on this machine and its engine.
+
+    Raises:
+        ImageError: the engine does not answer.
+    """
+    from aml_train.core.temporary import sweep_folders
+    from aml_train.image import sweep_leftovers
+
+    sweep_folders(emit)
+    sweep_leftovers(host.engine(), emit)

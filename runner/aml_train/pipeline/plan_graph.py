@@ -1,0 +1,109 @@
+"""The plan of a pipeline's nodes or a sweep's trial: compute and image. Pure."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+from aml_train.config import Config, JobNode, inner_mappings, mapping_at
+from aml_train.core.events import GraphNode
+from aml_train.jobs import SERVERLESS, TargetNames
+
+_NAMED = 5
+"""How many nodes a remark names."""
+
+
+def graph_document(config: Config, names: TargetNames) -> tuple[dict[str, Any], list[str]]:
+    """Return the document of a pipeline or sweep for a target, and remarks."""
+    document = copy.deepcopy(dict(config.job.document))
+    notices: list[str] = []
+    compute = config.target.compute or names.compute
+    if compute:
+        replaced = sorted({name for name in _set_compute(document, compute) if name != compute})
+        if replaced:
+            notices.append(
+                f"The target {names.target} runs the {config.job.kind} on {compute} instead of {', '.join(replaced)}."
+            )
+    ours = [node for node in config.nodes_in_image if _drop_environment(document, node)]
+    if ours:
+        notices.append(f"The image replaces the environment of {_listed(ours)}.")
+    inside = {node.name for node in config.nodes_in_image}
+    others = [node for node in config.job.nodes if node.name and node.name not in inside]
+    if config.image is not None and others:
+        notices.append(f"Not in the image, and not tested: {_listed(others)}.")
+    notices += [
+        f"{node.where}: the node {node.name} is passed on unchecked: its faults, its image and its cost are "
+        "known to AzureML only, and the local AzureML does not run it."
+        for node in config.job.nodes
+        if node.kind == "other"
+    ]
+    return document, notices
+
+
+def _listed(nodes: Sequence[JobNode]) -> str:
+    named = ", ".join(node.name or "the trial" for node in nodes[:_NAMED])
+    return named + (f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else "")
+
+
+def _set_compute(document: dict[str, Any], compute: str) -> Iterator[str]:
+    """Let a pipeline or sweep run on *compute*; yield what it named before."""
+    reference = SERVERLESS if compute == SERVERLESS else f"azureml:{compute}"
+    if document.get("type", "").lower() != "pipeline":
+        yield from _named(document.pop("compute", None))
+        if compute != SERVERLESS:
+            document["compute"] = reference
+        return
+    for mapping in (document, *(inner for _, inner in inner_mappings(document))):
+        yield from _named(mapping.pop("compute", None))
+        if isinstance(settings := mapping.get("settings"), dict):
+            yield from _named(settings.pop("default_compute", None))
+    document.setdefault("settings", {})["default_compute"] = reference
+
+
+def _named(compute: object) -> Iterator[str]:
+    if isinstance(compute, str) and not compute.startswith("${{"):
+        yield compute.removeprefix("azureml:")
+
+
+def _drop_environment(document: dict[str, Any], node: JobNode) -> bool:
+    """Drop the environment of a node and its component; return if there was one."""
+    found = mapping_at(document, node.place).pop("environment", None)
+    around = None if node.around is None else mapping_at(document, node.around).pop("environment", None)
+    return found is not None or around is not None
+
+
+def graph_lines(nodes: Sequence[JobNode], ours: Sequence[JobNode], image: str) -> list[str]:
+    """Return a graph as lines for people: each node, its needs and its image.
+
+    Args:
+        nodes: all nodes.
+        ours: those in the image.
+        image: the image, as people read it.
+    """
+    names = {node.name for node in ours}
+    width = max((len(node.name or "trial") for node in nodes), default=0)
+    lines = []
+    for node in nodes:
+        needs = f"after {', '.join(node.needs)}" if node.needs else ""
+        lines.append(f"{(node.name or 'trial').ljust(width)}  {_runs_in(node, names, image)}  {needs}".rstrip())
+    return lines
+
+
+def graph_nodes(nodes: Sequence[JobNode], ours: Sequence[JobNode]) -> tuple[GraphNode, ...]:
+    """Return the nodes of a pipeline for listeners; none for another job."""
+    names = {node.name for node in ours}
+    return tuple(
+        GraphNode(name=node.name, needs=node.needs, environment=_runs_in(node, names, "image"))
+        for node in nodes
+        if node.name
+    )
+
+
+def _runs_in(node: JobNode, ours: Collection[str], image: str) -> str:
+    if node.name in ours:
+        return image
+    if node.kind == "other":
+        return "unchecked"
+    given = node.component or node.environment
+    return f"given: {given}" if isinstance(given, str) else "given: (inline)"

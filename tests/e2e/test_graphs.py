@@ -1,0 +1,118 @@
+"""A pipeline and a sweep by `aml-train run` on the local AzureML: followed, gated, registered."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+from pathlib import Path
+
+import pytest
+
+from scripts.act_demo import run_act
+from tests.e2e.conftest import ROOT, Ended, Local, edit
+
+
+def example(name: str, job: str, tmp_path: Path) -> Path:
+    """Copy an example, with a separate experiment: no test attaches to another's job."""
+    project = tmp_path / name
+    ignored = shutil.ignore_patterns("__pycache__", "mlruns*", "outputs", ".pytest_cache")
+    shutil.copytree(ROOT / "examples" / name, project, ignore=ignored)
+    edit(project / job, f"experiment_name: digits-{name}", f"experiment_name: graph-{secrets.token_hex(3)}")
+    return project
+
+
+def nodes(ended: Ended) -> dict[str, tuple[str, bool]]:
+    """Return the last status of each node, and whether it was reused."""
+    return {event["node"]: (event["status"], event["reused"]) for event in ended.of("node-changed")}
+
+
+def test_a_pipeline_is_gated_and_registered_and_its_nodes_are_reused(local: Local, tmp_path: Path) -> None:
+    project = example("pipeline", "pipeline.yml", tmp_path)
+    ended = local.run(project)
+    assert ended.code == 0, ended.output
+    assert nodes(ended) == dict.fromkeys(("prep", "train", "evaluate"), ("Completed", False))
+    (planned,) = ended.of("graph-planned")
+    assert {node["name"]: node["needs"] for node in planned["nodes"]} == {
+        "prep": [],
+        "train": ["prep"],
+        "evaluate": ["prep", "train"],
+    }
+    metrics = ended.only("metrics-settled")["metrics"]
+    assert metrics["evaluate/accuracy"] == metrics["accuracy"] >= 0.95
+    model = ended.only("model-registered")
+    job, image = ended.only("job-submitted")["job"], ended.only("image-ready")["digest"]
+    shown = json.loads(local.command("model", "lineage", f"{model['model']}:{model['version']}", "--json"))
+    assert job in json.dumps(shown)
+    assert image in json.dumps(shown)
+
+    again = local.run(project)
+    assert again.code == 0, again.output
+    assert again.only("job-submitted") | {"attached": True} == again.only("job-submitted")
+    assert again.only("job-submitted")["job"] == job
+
+    other = local.run(project, "--set", "job.inputs.epochs=12", "--no-register")
+    assert other.code == 0, other.output
+    assert nodes(other)["prep"] == ("Completed", True)
+    assert nodes(other)["train"] == ("Completed", False)
+
+
+@pytest.mark.full
+def test_a_node_that_fails_is_named_with_its_log(local: Local, tmp_path: Path) -> None:
+    project = example("pipeline", "pipeline.yml", tmp_path)
+    edit(
+        project / "src" / "evaluate.py",
+        '    print(f"accuracy',
+        '    raise ValueError("no such image")\n    print(f"accuracy',
+    )
+    ended = local.run(project)
+    assert ended.code == 5, ended.output
+    assert "node evaluate" in ended.output
+    assert "ValueError: no such image" in ended.output
+    assert nodes(ended)["train"] == ("Completed", False)
+    allowed = local.run(project, "--set", "watch.allow-failed=[evaluate]", "--set", "gate={train/loss: ['< 0.1']}")
+    assert allowed.code == 0, allowed.output
+    assert "`watch.allow-failed` names them: evaluate" in allowed.output
+
+
+@pytest.mark.full
+def test_the_best_trial_of_a_sweep_is_gated_and_registered(local: Local, tmp_path: Path) -> None:
+    project = example("sweep", "sweep.yml", tmp_path)
+    ended = local.run(project)
+    assert ended.code == 0, ended.output
+    metrics = ended.only("metrics-settled")["metrics"]
+    assert (metrics["trials"] >= 2, metrics["failed-trials"]) == (True, 0)
+    assert metrics["val/accuracy"] >= 0.9
+    model = ended.only("model-registered")
+    shown = local.command("model", "lineage", f"{model['model']}:{model['version']}")
+    assert ended.only("job-submitted")["job"] in shown
+
+
+@pytest.mark.full
+@pytest.mark.usefixtures("action_image")
+def test_the_examples_workflow_is_gated_against_production_and_its_model_promoted(
+    local: Local, tmp_path: Path
+) -> None:
+    project = example("pipeline", "pipeline.yml", tmp_path)
+    name = f"digits-{secrets.token_hex(3)}"
+    text = (project / "aml-train.yml").read_text()
+    (project / "aml-train.yml").write_text(text.replace("digits-pipeline", name))
+    first = run_act(project, local.which, capture=True)
+    assert first.returncode == 0, first.stdout
+    assert f"{name} version 1" in first.stdout
+    assert "flowchart LR" in first.stdout
+    local.command("promote", f"{name}:1", "--to", "production", "--yes", "-C", str(project))
+
+    edit(project / "pipeline.yml", "epochs: 20", "epochs: 24")
+    second = run_act(project, local.which, capture=True)
+    assert second.returncode == 0, second.stdout
+    assert f"{name} version 2" in second.stdout
+    gated = [line for line in second.stdout.splitlines() if "evaluate/accuracy" in line and "baseline" in line]
+    assert gated, second.stdout
+    shown = json.loads(local.command("model", "show", f"{name}:1", "--json", "-C", str(project)))
+    assert shown["stage"] == "production"
+
+    edit(project / "pipeline.yml", "epochs: 24", "epochs: 1")
+    third = run_act(project, local.which, capture=True)
+    assert third.returncode != 0
+    assert "The gate is not met" in third.stdout

@@ -1,0 +1,256 @@
+"""An image that the registry has: what is read of it, and when it is built all the same."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from aml_train.core.checks import CHECKS
+from aml_train.core.errors import DamagedError, ImageError
+from aml_train.core.events import Event, ImageChecked, ImageReady, Notice, StageFinished, StageStarted, TestsFinished
+from aml_train.core.files import FileSet
+from aml_train.image.builder import Builder, Verified
+from aml_train.image.context import ImageContext
+from aml_train.image.ensure import ensure_image
+from aml_train.image.readiness.check import store_facts
+from aml_train.image.readiness.judge import probe_key
+from aml_train.image.records import record_tag, store_record
+from aml_train.image.registry.client import Registry, RegistryLocation
+from aml_train.image.registry.manifest import OCI_MANIFEST, Manifest, sha256_digest
+from aml_train.image.spec import ImageSpec, Tested, TestRecord, TestSpec
+from tests.support.image_configs import plan
+from tests.unit.image.registry.fake_registry import FakeRegistry
+
+FACTS = {"format": 1, "bash": None, "python": None, "image": {"size": 1, "entrypoint": [], "user": ""}}
+LAYERS = (b"one", b"two", b"three")
+
+
+class Location(RegistryLocation):
+    """A location of a registry in memory."""
+
+    transport: FakeRegistry
+
+    def client(self) -> Registry:
+        return Registry(self.url, transport=self.transport, attempts=1)
+
+
+class World:
+    """A registry with the image, its facts and the record of its tests; a builder that only counts."""
+
+    def __init__(self, folder: Path) -> None:
+        spec = plan()
+        checks = dataclasses.replace(spec.checks, ignore=tuple(CHECKS))
+        self.spec: ImageSpec = dataclasses.replace(spec, checks=checks, sbom=None, scan=None)
+        self.tests = TestSpec(files=FileSet.collect(folder), command="pytest")
+        self.registry = FakeRegistry()
+        self.location = Location(push_name="localhost:1", job_name="r.test", url="https://r.test")
+        object.__setattr__(self.location, "transport", self.registry)
+        listed = [{"digest": sha256_digest(one), "size": len(one)} for one in LAYERS]
+        content = json.dumps({"config": listed[0], "layers": listed[1:]}).encode()
+        self.image = Manifest(digest=sha256_digest(content), media_type=OCI_MANIFEST, content=content)
+        self.registry.blobs.update({(spec.repository, sha256_digest(one)): one for one in LAYERS})
+        client, repository, digest = self.location.client(), spec.repository, self.image.digest
+        client.put_tag(repository, spec.address_tag, self.image)
+        store_facts(client, repository, digest, FACTS)
+        record = TestRecord(
+            digest=digest,
+            key=self.tests.key(digest),
+            command="pytest",
+            passed=1,
+            failed=0,
+            skipped=0,
+            seconds=1.0,
+            at="2026-11-23T00:00:00+00:00",
+            commit=None,
+            facts=FACTS,
+            probe=probe_key(),
+        )
+        store_record(client, repository, record)
+        self.registry.log.clear()
+        self.events: list[Event] = []
+
+    def ensure(self, builder: Callable[[], Builder] | None = None, **options: Any) -> Tested:
+        def unused() -> Any:
+            raise AssertionError("nothing is built or tested")
+
+        return ensure_image(
+            self.spec,
+            self.tests,
+            engine=None,
+            cli=unused,
+            location=self.location,
+            listener=self.events.append,
+            builder=builder or unused,
+            **options,
+        )
+
+    def of(self, kind: type[Event]) -> list[Any]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+class BuildingError(Exception):
+    """The image is being built."""
+
+
+class Builds:
+    """A builder that pushes the image as a candidate, and says that the tests passed."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def build(self, ctx: ImageContext, *_args: object, **_options: object) -> Verified:
+        world = self._world
+        world.registry.blobs.update({(ctx.candidates, sha256_digest(one)): one for one in LAYERS})
+        ctx.registry.put_manifest(ctx.candidates, world.image.digest, world.image.content, world.image.media_type)
+        results = TestsFinished(passed=2, failed=0, skipped=0, seconds=1.0, cached=False)
+        return Verified(manifest=world.image, results=results, facts=FACTS)
+
+    def identity(self, _ctx: ImageContext) -> str:
+        return "nothing 1"
+
+    def discard(self, *_args: object) -> None:
+        return
+
+
+class Quicker:
+    """A builder that has another run release the same image meanwhile."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def build(self, *_args: object, **_options: object) -> Verified:
+        world = self._world
+        client, repository = world.location.client(), world.spec.repository
+        client.put_tag(repository, world.spec.address_tag, world.image)
+        ours = Manifest(digest=sha256_digest(b"{}"), media_type=OCI_MANIFEST, content=b"{}")
+        return Verified(manifest=ours, results=None, facts=FACTS)
+
+    def discard(self, *_args: object) -> None:
+        return
+
+
+class Never:
+    """A builder that says that it was called."""
+
+    def build(self, *_args: object, **_options: object) -> Any:
+        raise BuildingError
+
+    def discard(self, *_args: object) -> None:
+        return
+
+    def verify(self, *_args: object, check: bool, test: bool) -> Any:
+        raise BuildingError(f"check={check} test={test}")
+
+
+def never() -> Builder:
+    return cast("Builder", Never())
+
+
+def test_an_image_with_its_record_is_found(world: World) -> None:
+    found = world.ensure(release_tags=["git-1"])
+    assert (found.how, found.digest) == ("found", world.image.digest)
+    assert found.record is not None
+    assert [type(event) for event in world.events] == [
+        StageStarted,
+        StageFinished,
+        StageStarted,
+        ImageChecked,
+        StageFinished,
+        StageStarted,
+        TestsFinished,
+        StageFinished,
+        ImageReady,
+    ]
+    repository = world.spec.repository
+    assert world.registry.manifests[repository, "git-1"][0] == world.image.content
+
+
+def test_it_is_leased_and_every_part_is_looked_up(world: World) -> None:
+    world.ensure()
+    repository, log = world.spec.repository, world.registry.log
+    assert {f"HEAD /v2/{repository}/blobs/{sha256_digest(one)}" for one in LAYERS} <= set(log)
+    leased = next(
+        number for number, line in enumerate(log) if line.startswith(f"PUT /v2/{repository}/manifests/lease-")
+    )
+    parts = [number for number, line in enumerate(log) if line.startswith("HEAD") and "/blobs/" in line]
+    assert leased < min(parts)
+    marks = [number for number, line in enumerate(log) if "/manifests/prune-" in line]
+    assert leased < min(marks) <= max(marks) < min(parts)
+
+
+def test_a_lost_part_is_built_again(world: World) -> None:
+    del world.registry.blobs[world.spec.repository, sha256_digest(b"two")]
+    with pytest.raises(BuildingError):
+        world.ensure(never)
+    assert [event.level for event in world.of(Notice)] == ["warning"]
+    assert not world.of(ImageReady)
+
+
+def test_an_image_without_a_record_is_tested(world: World) -> None:
+    tag = record_tag(world.image.digest, world.tests.key(world.image.digest))
+    del world.registry.manifests[world.spec.repository, tag]
+    with pytest.raises(BuildingError, match="check=False test=True"):
+        world.ensure(never)
+    assert not world.of(ImageReady)
+
+
+def test_a_damaged_record_is_none(world: World) -> None:
+    tag = record_tag(world.image.digest, world.tests.key(world.image.digest))
+    content = world.registry.manifests[world.spec.repository, tag][0]
+    blob = json.loads(content)["config"]["digest"]
+    world.registry.blobs[world.spec.repository, blob] = b"{}"
+    with pytest.raises(DamagedError):
+        world.ensure(never)
+    assert not world.of(ImageReady)
+
+
+def test_a_missing_image_is_built(world: World) -> None:
+    del world.registry.manifests[world.spec.repository, world.spec.address_tag]
+    with pytest.raises(BuildingError):
+        world.ensure(never)
+
+
+def test_a_built_image_is_released_and_found_by_the_next_run(world: World) -> None:
+    world.registry.manifests.clear()
+    world.registry.blobs.clear()
+    built = world.ensure(lambda: cast("Builder", Builds(world)), release_tags=["git-1"])
+    assert (built.how, built.digest) == ("built", world.image.digest)
+    assert built.record is not None
+    assert built.record.passed == 2
+    repository = world.spec.repository
+    puts = [
+        line.rpartition("/")[2] for line in world.registry.log if line.startswith(f"PUT /v2/{repository}/manifests/")
+    ]
+    assert {f"dig-{world.image.digest[7:]}", "git-1", world.spec.address_tag} <= set(puts)
+    assert puts[-2:] == [world.spec.address_tag, "cache"], "the address, by which readers find all, is last"
+    assert world.ensure().record == built.record
+
+
+def test_if_another_run_is_quicker_its_image_is_verified_and_used(world: World) -> None:
+    del world.registry.manifests[world.spec.repository, world.spec.address_tag]
+    found = world.ensure(lambda: cast("Builder", Quicker(world)))
+    assert (found.how, found.digest) == ("found", world.image.digest)
+    assert found.record is not None
+    assert [event.cached for event in world.of(TestsFinished)] == [True]
+
+
+def test_force_asks_for_nothing(world: World) -> None:
+    with pytest.raises(BuildingError):
+        world.ensure(never, force=True)
+    assert world.registry.log == []
+
+
+def test_a_registry_that_does_not_answer_ends_it(world: World) -> None:
+    world.registry.fail_first = [500]
+    with pytest.raises(ImageError, match="HTTP 500"):
+        world.ensure(never)
