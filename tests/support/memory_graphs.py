@@ -27,6 +27,7 @@ class GraphService(FakeService):
         objective: what sweeps are about.
         reported_best: what the service says of a sweep.
         listed: how often children were listed.
+        read: the runs whose metrics were read, in order.
     """
 
     kind: JobKind = "pipeline"
@@ -36,6 +37,7 @@ class GraphService(FakeService):
     objective: Objective | None = None
     reported_best: str | None = None
     listed: int = 0
+    read: list[str] = field(default_factory=list)
 
     @cached_property
     def composed(self) -> ComposedJobs:
@@ -54,7 +56,7 @@ class GraphService(FakeService):
         return view
 
     def submit(self, job: JobSpec, submission: CancelToken) -> JobView:
-        # A pipeline has no command of its own.
+        # The service in memory asks each job for a command.
         return self._shown(super().submit(replace(job, document={**job.document, "command": "x"}), submission))
 
     def find(self, name: str) -> JobView | None:
@@ -87,6 +89,7 @@ class GraphService(FakeService):
         return self.composed.parts(name) if name in self.jobs or name in self.parts else None
 
     def own_metrics(self, name: str) -> Mapping[str, float]:
+        self.read.append(name)
         if name in self.history_of:
             return super().last_metrics(name)
         return {metric: values[-1] for metric, values in self.logged_to.get(name, {}).items() if values}
@@ -95,6 +98,7 @@ class GraphService(FakeService):
         return {}
 
     def own_history(self, name: str, metric: str) -> Sequence[MetricPoint]:
+        self.read.append(name)
         if name in self.history_of:
             return super().metric_history(name, metric)
         values = self.logged_to.get(name, {}).get(metric, ())

@@ -266,15 +266,18 @@ class _Pipeline:
         self._rest = rest
         completed = (child for child in rest.children(name) if child.status is JobStatus.COMPLETED)
         self._nodes = {child.node: child for child in completed}
+        self._owners: Mapping[str, tuple[str, str]] | None = None
 
     def last_metrics(self) -> Mapping[str, float]:
-        return of_nodes(self._rest.own_metrics(self.run), self._of_nodes())
-
-    def _of_nodes(self) -> dict[str, Mapping[str, float]]:
-        return {node: self._rest.last_metrics(child.source) for node, child in self._nodes.items()}
+        own = self._rest.own_metrics(self.run)
+        nodes = {node: self._rest.last_metrics(child.source) for node, child in self._nodes.items()}
+        self._owners = owners(own, nodes)
+        return of_nodes(own, nodes)
 
     def metric_history(self, metric: str) -> Sequence[MetricPoint]:
-        owner = owners(self._rest.own_metrics(self.run), self._of_nodes()).get(metric)
+        if self._owners is None or metric not in self._owners:
+            self.last_metrics()  # A metric may arrive after the last reading.
+        owner = (self._owners or {}).get(metric)
         if owner is None:
             return ()
         node, name = owner
@@ -306,6 +309,7 @@ class _Sweep:
         self._name, self._objective, self._reported = name, objective, reported
         self._trials = rest.children(name)
         self._choose()
+        self._new = True
 
     def _choose(self) -> None:
         """Find the best trial, and compare it with the one that AzureML reports."""
@@ -323,7 +327,9 @@ class _Sweep:
         self.run = self._name if best is None else best[0].name
 
     def last_metrics(self) -> Mapping[str, float]:
-        self._choose()  # Values may arrive after the end of a trial.
+        if not self._new:
+            self._choose()  # Values may arrive after the end of a trial.
+        self._new = False
         of_best = {} if self.best is None else self._rest.own_metrics(self.run)
         return {**of_best, **counted(self._trials)}
 

@@ -108,6 +108,22 @@ def test_metrics_of_nodes_have_their_names_and_bare_ones_where_one_node_logs_the
     assert found.metric_history("job", "loss") == ()
 
 
+def test_the_metrics_of_all_nodes_are_read_once_for_many_rules() -> None:
+    logged = {f"run-n{number}": {"loss": [0.5]} for number in range(5)}
+    found = service([node(f"n{number}") for number in range(5)], logged)
+    found.last_metrics("job")
+    read = len(found.read)
+    assert [len(found.metric_history("job", f"n{number}/loss")) for number in range(5)] == [1] * 5
+    assert len(found.read) == read + 5
+
+
+def test_a_metric_that_arrives_late_is_found() -> None:
+    found = service([node("a")], {})
+    assert found.last_metrics("job") == {}
+    found.logged_to = {"run-a": {"x": [1.0]}}
+    assert [point.value for point in found.metric_history("job", "x")] == [1.0]
+
+
 def test_a_name_that_the_pipeline_and_a_node_log_is_neithers() -> None:
     found = service([node("a")], {"job": {"x": [1.0]}, "run-a": {"x": [2.0]}})
     assert found.last_metrics("job") == {"a/x": 2.0}
@@ -138,6 +154,18 @@ def test_a_disagreement_about_the_best_trial_is_refused() -> None:
     agreed = service(trials, logged, kind="sweep", objective=objective, reported_best="run-t0")
     assert agreed.last_metrics("job") == {"acc": 0.9, "trials": 2.0, "failed-trials": 0.0}
     assert agreed.results_run("job") == "run-t0"
+
+
+def test_the_values_of_trials_are_read_once_for_each_reading() -> None:
+    objective = Objective(metric="acc", maximize=True)
+    logged: dict[str, dict[str, list[float]]] = {"run-t0": {"acc": [0.9]}, "run-t1": {"acc": [0.8]}}
+    found = service([node("t0"), node("t1")], logged, kind="sweep", objective=objective)
+    found.last_metrics("job")
+    assert sorted(found.read) == ["run-t0", "run-t0", "run-t1"]
+    # Another reading sees what arrived meanwhile.
+    found.logged_to = {**logged, "run-t1": {"acc": [0.8, 0.95]}}
+    assert found.last_metrics("job")["acc"] == 0.95
+    assert found.results_run("job") == "run-t1"
 
 
 def test_a_sweep_without_an_objective_is_an_error() -> None:
