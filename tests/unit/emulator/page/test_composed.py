@@ -4,33 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from aml_emulator.domain.jobs.pipelines.runs import node_run_id
 from aml_emulator.page.view import link
-from tests.unit.emulator.memory_service import StoredBlobs
 from tests.unit.emulator.page.test_page import HOSTILE, Browser
 from tests.unit.emulator.played_pipelines import FOLDER, NODE, Pipelines, end_trial, literal, sweep_node, train
 from tests.unit.emulator.played_sweeps import Sweeps
-
-
-@pytest.fixture
-def sweeps() -> Iterator[Sweeps]:
-    service = Sweeps(blobs=StoredBlobs())
-    yield service
-    service.jobs.close()
-    service.close()
-
-
-@pytest.fixture
-def pipelines() -> Iterator[Pipelines]:
-    service = Pipelines(blobs=StoredBlobs())
-    yield service
-    service.jobs.close()
-    service.close()
 
 
 def graph(pipelines: Pipelines) -> dict[str, Any]:

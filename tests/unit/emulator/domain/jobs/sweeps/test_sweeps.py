@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,17 +13,8 @@ from hypothesis import strategies as st
 from aml_emulator.domain.jobs.sweeps.runs import FAILED_TRIALS
 from aml_emulator.domain.jobs.sweeps.search import read_search
 from aml_emulator.domain.jobs.sweeps.termination import Policy
-from tests.unit.emulator.memory_service import StoredBlobs
 from tests.unit.emulator.parts import WS
 from tests.unit.emulator.played_sweeps import Sweeps
-
-
-@pytest.fixture
-def sweeps() -> Iterator[Sweeps]:
-    service = Sweeps(blobs=StoredBlobs())
-    yield service
-    service.jobs.close()
-    service.close()
 
 
 def test_trials_begin_as_others_end_and_the_best_is_recorded(sweeps: Sweeps) -> None:
