@@ -258,7 +258,7 @@ def local_digests(job: Job, project: Path) -> dict[str, str]:
     def add(place: str, value: object, start: Path) -> Path | None:
         if not is_local(value):
             return None
-        path = (start / str(value)).resolve()
+        path = (start / str(value).removeprefix("file:")).resolve()
         if path.exists():
             found[place] = _digest_of(path, project)
             return path

@@ -9,7 +9,7 @@ from aml_train.config.load import load_config
 from aml_train.core.references import ImageRef
 from aml_train.image.inputs import BaseImage
 from aml_train.image.spec import Release
-from aml_train.jobs.spec import TargetNames
+from aml_train.jobs.spec import TargetNames, fingerprint
 from aml_train.pipeline.plan import Plan, make_plan, render_plan
 from aml_train.pipeline.resolve import Commit, resolve
 
@@ -188,3 +188,17 @@ def test_code_that_logs_by_the_sdk_v1_and_never_flushes_is_told_in_the_plan(tmp_
     assert "note      src/train.py:3 logs by azureml-core's `Run`, and nothing calls `run.flush()`" in text
     (tmp_path / "src" / "train.py").write_text(script + "run.flush()\n")
     assert "flush" not in render_plan(plan_of(tmp_path))
+
+
+@pytest.mark.parametrize("path", ["rows.csv", "file:rows.csv", "file:{folder}/rows.csv", "file://{folder}/rows.csv"])
+def test_other_local_data_are_another_job(path: str, tmp_path: Path) -> None:
+    (tmp_path / "job.yml").write_text(
+        "command: train ${{inputs.rows}}\nenvironment: azureml:sklearn:1\n"
+        f"inputs: {{rows: {{type: uri_file, path: '{path.format(folder=tmp_path)}'}}}}\n"
+    )
+    (tmp_path / "rows.csv").write_text("1")
+    before = plan_of(tmp_path).job
+    (tmp_path / "rows.csv").write_text("2")
+    after = plan_of(tmp_path).job
+    assert before.document == after.document
+    assert fingerprint(before, None) != fingerprint(after, None)

@@ -28,9 +28,11 @@ def _resolve(directory: Path, text: str) -> Path:
 
 def is_local(value: object) -> bool:
     """Return whether a value is a local path, not an address, asset or reference."""
-    if not isinstance(value, str) or not value or "://" in value:
+    if not isinstance(value, str) or not value:
         return False
-    return not value.startswith(("azureml:", "git+", "${{"))
+    if value.startswith("file:"):
+        return True
+    return "://" not in value and not value.startswith(("azureml:", "git+", "${{"))
 
 
 def change_paths(document: dict[str, Any], change: Callable[[str], str]) -> None:
