@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from aml_train.jobs.composed import unfinished as unfinished
     from aml_train.jobs.cost import Cost as Cost
     from aml_train.jobs.cost import Spending as Spending
-    from aml_train.jobs.cost import cost_of_nodes as cost_of_nodes
     from aml_train.jobs.cost import placement_of as placement_of
+    from aml_train.jobs.graph_cost import GraphSpending as GraphSpending
     from aml_train.jobs.inputs import data_of as data_of
     from aml_train.jobs.inputs import data_to_be as data_to_be
     from aml_train.jobs.inputs import pin_data as pin_data
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from aml_train.jobs.metrics import tables_of_job as tables_of_job
     from aml_train.jobs.nodes import descendants as descendants
     from aml_train.jobs.nodes import wrote as wrote
+    from aml_train.jobs.pace import Exceeded as Exceeded
     from aml_train.jobs.pace import Limits as Limits
     from aml_train.jobs.pace import Pace as Pace
     from aml_train.jobs.setup import add_setup as add_setup
@@ -111,7 +112,7 @@ _MODULES = {
     "unsent_metrics": "code",
     "Cost": "cost",
     "Spending": "cost",
-    "cost_of_nodes": "cost",
+    "GraphSpending": "graph_cost",
     "placement_of": "cost",
     "data_of": "inputs",
     "data_to_be": "inputs",
@@ -134,6 +135,7 @@ _MODULES = {
     "settle_logged": "metrics",
     "settle_metrics": "metrics",
     "tables_of_job": "metrics",
+    "Exceeded": "pace",
     "Limits": "pace",
     "Pace": "pace",
     "check_links": "setup",

@@ -13,7 +13,6 @@ from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.tags import TAG_RESUBMITTED
 from aml_train.core.values import dataclass
 from aml_train.jobs.attempts import retries_of
-from aml_train.jobs.composed import ChildView
 from aml_train.jobs.pace import Cap
 from aml_train.jobs.workspace import JobView, NodeKind, Placement, Workspace
 
@@ -94,21 +93,37 @@ def cap_of(config: CostConfig, kind: NodeKind, placement: Placement, used: Itera
     caps: list[Cap] = []
     if config.max_node_hours is not None:
         left = config.max_node_hours - spent
-        text = f"{config.max_node_hours:g} node hours (cost.max-node-hours)"
-        caps.append(Cap(seconds=left * _HOUR / placement.nodes, text=text))
-    if config.max_cost is not None:
-        price = price_of(config, kind)
-        if price is None:
-            why = kind.problem or f"`cost.prices` has no {_tier(kind)} price of {kind.size or 'its nodes'}."
-            raise InvalidError(
-                f"{config.where}: `cost.max-cost` cannot be kept: {why}",
-                hint=f"Write it: cost: {{prices: {{{kind.size or 'Standard_…'}: {{{_tier(kind)}: …}}}}}}; or use max-node-hours.",
-            )
-        if price > 0:
-            left = config.max_cost / price - spent
-            text = f"{config.max_cost:g} {config.currency} (cost.max-cost)"
-            caps.append(Cap(seconds=left * _HOUR / placement.nodes, text=text))
+        caps.append(Cap(seconds=left * _HOUR / placement.nodes, text=text_of_hours(config)))
+    if config.max_cost is not None and (price := known_price(config, kind)) > 0:
+        left = config.max_cost / price - spent
+        caps.append(Cap(seconds=left * _HOUR / placement.nodes, text=text_of_cost(config)))
     return min(caps, key=lambda cap: cap.seconds, default=None)
+
+
+def known_price(config: CostConfig, kind: NodeKind) -> float:
+    """Return what a node costs for an hour, which `cost.max-cost` needs.
+
+    Raises:
+        InvalidError: the size or its price is not known.
+    """
+    price = price_of(config, kind)
+    if price is None:
+        why = kind.problem or f"`cost.prices` has no {_tier(kind)} price of {kind.size or 'its nodes'}."
+        raise InvalidError(
+            f"{config.where}: `cost.max-cost` cannot be kept: {why}",
+            hint=f"Write it: cost: {{prices: {{{kind.size or 'Standard_…'}: {{{_tier(kind)}: …}}}}}}; or use max-node-hours.",
+        )
+    return price
+
+
+def text_of_hours(config: CostConfig) -> str:
+    """Return the bound on node hours as a message names it."""
+    return f"{config.max_node_hours:g} node hours (cost.max-node-hours)"
+
+
+def text_of_cost(config: CostConfig) -> str:
+    """Return the bound on the cost as a message names it."""
+    return f"{config.max_cost:g} {config.currency} (cost.max-cost)"
 
 
 def _tier(kind: NodeKind) -> str:
@@ -129,36 +144,6 @@ def placement_of(document: Mapping[str, Any]) -> Placement:
         size=resources.get("instance_type"),
         spot=str((document.get("queue_settings") or {}).get("job_tier") or "").lower() == "spot",
     )
-
-
-def cost_of_nodes(config: CostConfig, service: Workspace, children: Iterable[ChildView]) -> Cost | None:
-    """Return the cost of a pipeline's nodes or a sweep's trials; None if none ran.
-
-    Reused nodes cost nothing. A node that has not ended does not count yet.
-    """
-    used: dict[str | None, list[Usage]] = {}
-    for child in children:
-        if child.kind == "command" and child.reused_from is None and child.started and child.ended:
-            seconds = max(0.0, (child.ended - child.started).total_seconds())
-            used.setdefault(child.compute, []).append(Usage(job=child.name, nodes=child.nodes, seconds=seconds))
-    costs = [total(config, _kind_of(service, compute), usages) for compute, usages in used.items()]
-    if not costs:
-        return None
-    gpus, amounts = [cost.gpu_hours for cost in costs], [cost.amount for cost in costs]
-    return Cost(
-        node_hours=sum(cost.node_hours for cost in costs),
-        gpu_hours=None if None in gpus else sum(hours or 0.0 for hours in gpus),
-        amount=None if None in amounts else sum(amount or 0.0 for amount in amounts),
-        currency=config.currency,
-        unknown=" ".join(dict.fromkeys(cost.unknown for cost in costs if cost.unknown)),
-    )
-
-
-def _kind_of(service: Workspace, compute: str | None) -> NodeKind:
-    try:
-        return service.node_kind(Placement(compute=compute))
-    except ServiceError as error:
-        return NodeKind(problem=f"The kind of the nodes is not known: {error.message}")
 
 
 class Spending:

@@ -31,7 +31,7 @@ class Watch:
     Args:
         listener: receives the job's statuses, and what the user should know.
         logs: reads the job's logs, and reports their lines.
-        looked: is called after each look at a job that has begun.
+        looked: is called after each look at a job that has begun; returns a bound that the job has exceeded, or None.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Watch:
         limits: Limits,
         listener: Listener,
         logs: JobLogs,
-        looked: Callable[[], None] = lambda: None,
+        looked: Callable[[JobView], Exceeded | None] = lambda _: None,
     ) -> None:
         self._looked = looked
         self._service = service
@@ -62,6 +62,7 @@ class Watch:
         self._outage: float | None = None
         self._failed_at = 0.0
         self._reading: float | None = None
+        self._over: Exceeded | None = None
 
     def run(self) -> tuple[JobView, AmlTrainError | None]:
         """Follow the job to its end.
@@ -85,7 +86,7 @@ class Watch:
                 self._reported_wait = True
                 if reason := self._why_waiting():
                     self._listener(Notice(text=f"The job {self._name} still waits. {reason}"))
-            over = self.timing.exceeded(now, self._limits, self._name)
+            over = self.timing.exceeded(now, self._limits, self._name) or self._over
             if over is not None:
                 self._end(over)
             if self.timing.silent_seconds(now) > self._limits.outage and view is not None:
@@ -125,7 +126,7 @@ class Watch:
             self._listener(Notice(text="AzureML answers again."))
             self._outage = None
         if not (view.status.waiting or view.status.terminal):
-            self._looked()
+            self._over = self._looked(view)
         self._read_logs(view)
         return view
 

@@ -16,17 +16,35 @@ from aml_train.jobs import (
     may_follow,
     next_name,
     number_of,
+    placement_of,
     resubmit,
     retries_of,
 )
 from aml_train.pipeline.context import RunContext
+from aml_train.pipeline.plan import Plan
 from aml_train.pipeline.result import CompletedJob, SubmittedJob, counted_cost
 from aml_train.pipeline.submit import report_job
 from aml_train.pipeline.target import Target
 
 if TYPE_CHECKING:
-    from aml_train.jobs import Watch
+    from aml_train.jobs import GraphSpending, Watch, Workspace
     from aml_train.pipeline.graph import GraphFollower
+
+
+def check_cost(plan: Plan, service: Workspace) -> None:
+    """Return if a job that is not submitted yet can be kept within its bounds.
+
+    Raises:
+        InvalidError: they cannot be computed.
+        ServiceError: the service stays away.
+    """
+    document = plan.job.document
+    if not plan.job.nodes:
+        Spending(plan.cost, service, plan.cluster).check(placement_of(document))
+        return
+    from aml_train.jobs import GraphSpending
+
+    GraphSpending(plan.cost, service).check(document, plan.cluster)
 
 
 def follow_job(ctx: RunContext, target: Target, job: SubmittedJob) -> CompletedJob:
@@ -37,32 +55,33 @@ def follow_job(ctx: RunContext, target: Target, job: SubmittedJob) -> CompletedJ
     """
     with ctx.stage("watch", "Follow the job") as summary:
         view = job.view
+        spending = _spending(ctx, target, view)
         # A job of this run that completed at once is followed all the same: its log is not read yet, nor its metrics settled.
         settled = view.status is JobStatus.COMPLETED and job.attached
         if settled:
             ctx.progress.job_ended(view.status.value)
             ctx.emit(JobStatusChanged(job=view.name, status=view.status.value))
-            graph = _graph(ctx, target, view)
+            graph = _graph(ctx, target, view, spending)
             if graph is not None and (failure := graph.judge(view, None)) is not None:
                 raise failure
         else:
-            spending = Spending(ctx.plan.cost, target.service)
             try:
                 view = _follow_attempts(ctx, target, job, spending)
             finally:
-                if view.kind not in COMPOSED:
-                    _report_cost(ctx, spending)
+                _report_cost(ctx, spending)
         ctx.progress.live = None
         summary.append("completed" if number_of(view.name) == 1 else f"completed as {view.name}")
     return CompletedJob(view=view, settled=settled)
 
 
-def _follow_attempts(ctx: RunContext, target: Target, job: SubmittedJob, spending: Spending) -> JobView:
+def _follow_attempts(
+    ctx: RunContext, target: Target, job: SubmittedJob, spending: Spending | GraphSpending
+) -> JobView:
     """Follow one attempt after another; return the one that completed."""
     began, most = ctx.clock.now(), ctx.plan.retry.preempted
     while True:
         view = job.view
-        graph = _graph(ctx, target, view)
+        graph = _graph(ctx, target, view, spending)
         watch = _watch(ctx, target, view, spending, spent=ctx.clock.now() - began, graph=graph)
         try:
             ended, failure = watch.run()
@@ -87,20 +106,30 @@ def _follow_attempts(ctx: RunContext, target: Target, job: SubmittedJob, spendin
         job = _resubmit(ctx, target, job)
 
 
-def _graph(ctx: RunContext, target: Target, view: JobView) -> GraphFollower | None:
-    """Return the follower of a job's nodes or trials; None for a command job."""
+def _spending(ctx: RunContext, target: Target, view: JobView) -> Spending | GraphSpending:
     if view.kind not in COMPOSED:
+        return Spending(ctx.plan.cost, target.service)
+    from aml_train.jobs import GraphSpending
+
+    return GraphSpending(ctx.plan.cost, target.service)
+
+
+def _graph(
+    ctx: RunContext, target: Target, view: JobView, spending: Spending | GraphSpending
+) -> GraphFollower | None:
+    """Return the follower of a job's nodes or trials; None for a command job."""
+    if isinstance(spending, Spending):
         return None
     from aml_train.pipeline.graph import GraphFollower
 
-    return GraphFollower(ctx, target.service, view.name)
+    return GraphFollower(ctx, target.service, view.name, spending)
 
 
 def _watch(
     ctx: RunContext,
     target: Target,
     view: JobView,
-    spending: Spending,
+    spending: Spending | GraphSpending,
     *,
     spent: float,
     graph: GraphFollower | None,
@@ -134,7 +163,7 @@ def _watch(
         limits=limits,
         listener=emit,
         logs=logs,
-        looked=(lambda: None) if graph is None else graph.look,
+        looked=(lambda _: None) if graph is None else graph.look,
     )
 
 
@@ -164,7 +193,7 @@ def _report_attempt(ctx: RunContext, view: JobView, *, next_attempt: str | None 
     )
 
 
-def _report_cost(ctx: RunContext, spending: Spending) -> None:
+def _report_cost(ctx: RunContext, spending: Spending | GraphSpending) -> None:
     cost = spending.cost()
     ctx.progress.add(cost=cost)
     if cost is not None:

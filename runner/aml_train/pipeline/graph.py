@@ -12,11 +12,12 @@ from aml_train.core.tags import TAG_DIGEST
 from aml_train.image import Tested
 from aml_train.jobs import (
     ChildView,
+    Exceeded,
+    GraphSpending,
     JobLogs,
     JobStatus,
     JobView,
     Workspace,
-    cost_of_nodes,
     descendants,
     failure_of,
     pages_of,
@@ -24,7 +25,6 @@ from aml_train.jobs import (
     unfinished,
 )
 from aml_train.pipeline.context import RunContext
-from aml_train.pipeline.result import counted_cost
 
 _NAMED: Final = 10
 """How many nodes a message names."""
@@ -39,21 +39,27 @@ class GraphFollower:
         ctx: the run.
         service: the workspace.
         job: the job's name.
+        spending: counts the nodes.
     """
 
-    def __init__(self, ctx: RunContext, service: Workspace, job: str) -> None:
+    def __init__(self, ctx: RunContext, service: Workspace, job: str, spending: GraphSpending) -> None:
         self._ctx = ctx
         self._service = service
         self._job = job
+        self._spending = spending
         self._seen: dict[str, JobStatus] = {}
 
-    def look(self) -> None:
-        """List the nodes; after a failure the next look, or the end, lists them again."""
+    def look(self, view: JobView) -> Exceeded | None:
+        """List the nodes; return the bound on the cost that they have exceeded, or None.
+
+        After a failure the next look, or the end, lists them again.
+        """
         try:
             children = self._service.children(self._job)
+            self._report(children)
+            return self._spending.exceeded(self._job, children, view.observed)
         except ServiceError:
-            return
-        self._report(children)
+            return None
 
     def judge(self, view: JobView, failure: AmlTrainError | None) -> AmlTrainError | None:
         """Judge the ended job by its nodes or trials.
@@ -73,7 +79,6 @@ class GraphFollower:
         nodes = [child for child in children if child.kind != "pipeline"]
         if reused := sum(child.reused_from is not None for child in nodes):
             self._ctx.notice(f"{reused} of {len(nodes)} nodes were reused.")
-        _report_cost(self._ctx, self._service, children)
         return _judge(self._ctx, self._service, view, failure, children)
 
     def _report(self, children: Sequence[ChildView]) -> None:
@@ -114,15 +119,6 @@ def _judge(
             ctx.warn(f"These nodes did not complete, and `watch.allow-failed` names them: {', '.join(spared)}.")
         return _not_ours(ctx, service, view, children)
     return _failed(ctx, service, view, failure, problems, children)
-
-
-def _report_cost(ctx: RunContext, service: Workspace, children: Sequence[ChildView]) -> None:
-    """Report the cost of all nodes, and of the trials of sweeps among them."""
-    trials = [trial for child in children if child.kind == "sweep" for trial in service.children(child.source)]
-    cost = cost_of_nodes(ctx.plan.cost, service, (*children, *trials))
-    ctx.progress.add(cost=cost)
-    if cost is not None:
-        ctx.emit(counted_cost(cost))
 
 
 def _leaves(children: Sequence[ChildView], planned: set[str]) -> list[ChildView]:

@@ -12,11 +12,11 @@ from aml_train.core.events import RunFinished
 from aml_train.core.interrupts import unexpected_as_interrupt
 from aml_train.core.machine import expected
 from aml_train.image import Given, JobImage
-from aml_train.jobs import Spending, data_to_be, pin_data, placement_of
+from aml_train.jobs import data_to_be, pin_data
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.decide import decide, record_gate
 from aml_train.pipeline.evaluate import check_baseline, look_up_baseline
-from aml_train.pipeline.follow import follow_job
+from aml_train.pipeline.follow import check_cost, follow_job
 from aml_train.pipeline.register import register_model
 from aml_train.pipeline.result import RunResult
 from aml_train.pipeline.submit import find_job, interrupt, submit_job
@@ -84,7 +84,7 @@ def _run_stages(ctx: RunContext) -> tuple[str, str]:
         if options.decide:
             data = data_to_be(template)
             baseline = check_baseline(service, plan.gate, plan.baseline, origin=plan.origin, data=data)
-        Spending(plan.cost, service, plan.cluster).check(placement_of(plan.job.document))
+        check_cost(plan, service)
         image = build_and_test(ctx, target)
         job = submit_job(ctx, target, template, image, baseline)
     if not (options.wait or job.view.status.terminal):

@@ -12,6 +12,7 @@ from aml_train.image.spec import Release
 from aml_train.jobs.spec import TargetNames, fingerprint
 from aml_train.pipeline.plan import Plan, make_plan, render_plan
 from aml_train.pipeline.resolve import Commit, resolve
+from tests.unit.pipeline.test_run import TESTED
 
 DIGEST = "sha256:" + "b" * 64
 NAMES = TargetNames(
@@ -201,4 +202,4 @@ def test_other_local_data_are_another_job(path: str, tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("2")
     after = plan_of(tmp_path).job
     assert before.document == after.document
-    assert fingerprint(before, None) != fingerprint(after, None)
+    assert fingerprint(before, TESTED) != fingerprint(after, TESTED)

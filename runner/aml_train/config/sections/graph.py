@@ -25,10 +25,6 @@ def check_graph(checked: CheckedTree, job: Job) -> None:
     for key, remedy in _OF_COMMANDS.items():
         if checked.has(key):
             checked.fault(f"`{key}` belongs to command jobs, and this is a {job.kind} job", key, remedy=remedy)
-    for bound in ("max-node-hours", "max-cost"):
-        if checked.has("cost", bound):
-            remedy = "bound the nodes by `limits.timeout`, or the whole by `watch.timeout`"
-            checked.fault(f"`cost.{bound}` belongs to command jobs", "cost", bound, remedy=remedy)
     if checked.values.get("sdk") == "v1":
         checked.fault(f"the SDK v1 submits no {job.kind} jobs of YAML", "sdk", remedy="delete the key")
     names = [node.name for node in job.nodes]
