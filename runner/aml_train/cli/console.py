@@ -14,6 +14,7 @@ from aml_train.core.events import (
     BaselineCompared,
     CostCounted,
     Event,
+    GraphPlanned,
     ImageChecked,
     ImageReady,
     JobStatusChanged,
@@ -35,10 +36,10 @@ from aml_train.core.events import (
     TestsFinished,
 )
 from aml_train.core.text import duration, size, slowest
-from aml_train.jobs import headline
+from aml_train.jobs import JobStatus, headline
 
 if TYPE_CHECKING:
-    from aml_train.cli.live import LiveStages
+    from aml_train.cli.live import LiveNodes, LiveStages
     from aml_train.core.comparison import Comparison
     from aml_train.core.tables import Table
 
@@ -55,6 +56,7 @@ _RULES: Final = {
     "warned": ("!", "yellow"),
     "skipped": ("·", "yellow"),
 }
+_NODES: Final = {JobStatus.COMPLETED: ("✓", "green"), JobStatus.FAILED: ("✗", "red")}
 _VERDICTS: Final = {0: "green", 6: "yellow", 7: "yellow"}
 
 Verbosity = Literal["quiet", "normal", "verbose"]
@@ -74,6 +76,8 @@ class ConsoleListener:
         self._printer = printer_for(file, color=color)
         self._verbosity = verbosity
         self._live: LiveStages | None = None
+        self._nodes: LiveNodes | None = None
+        self._planned = 0
         self._folded: deque[str] = deque(maxlen=_FOLDED)
         self._shown: dict[str, datetime.datetime] = {}
         self._rows: list[tuple[str, float]] = []
@@ -99,6 +103,8 @@ class ConsoleListener:
             case StageFinished():
                 if self._live is not None:
                     self._live.end(event.stage)
+                if event.stage == "watch":
+                    self._end_nodes()
                 if event.stage == "image":
                     self._folded.clear()
                 self._rows.append((event.stage, event.seconds))
@@ -114,7 +120,7 @@ class ConsoleListener:
             case JobStatusChanged():
                 self._say("·", "job", event.status, "cyan")
             case NodeChanged():
-                self._say("·", "node", f"{event.node}: {event.status}{', reused' if event.reused else ''}", "cyan")
+                self._node(event)
             case RuleDecided():
                 sign, color = _RULES[event.verdict]
                 self._say(sign, "gate", event.reason, color)
@@ -136,6 +142,25 @@ class ConsoleListener:
 
             self._live = LiveStages(terminal, _NAME_WIDTH)
         self._live.start(event.stage, printable_line(event.title))
+
+    def _node(self, event: NodeChanged) -> None:
+        """Show a node's status: on a terminal below the stages until the node has ended."""
+        status = JobStatus(event.status)
+        text = f"{event.node}: {event.status}{', reused' if event.reused else ''}"
+        if self._live is not None:
+            if self._nodes is None:
+                from aml_train.cli.live import LiveNodes
+
+                self._nodes = LiveNodes(self._live, self._planned)
+            self._nodes.change(event.run, printable_line(text), ended=status.final)
+        if self._live is None or status.final:
+            mark, style = _NODES.get(status, ("·", "cyan"))
+            self._say(mark, "node", text, style)
+
+    def _end_nodes(self) -> None:
+        if self._nodes is not None:
+            self._nodes.close()
+            self._nodes = None
 
     def _line(self, event: LogLine) -> None:
         if event.source == "build" and self._live is not None and self._verbosity == "normal":
@@ -185,6 +210,8 @@ class ConsoleListener:
                     self._say("✗", "tests", str(failure), "red")
                 if slow := slowest(event.slowest):
                     self._say("·", "tests", f"slowest: {slow}", "cyan")
+            case GraphPlanned():
+                self._planned = len(event.nodes)
             case JobSubmitted():
                 self._facts["job"] = event.job + (" (attached)" if event.attached else "")
                 if event.studio_url:

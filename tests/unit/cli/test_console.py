@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from aml_train.cli.console import ConsoleListener, Verbosity
-from aml_train.cli.live import LiveStages
+from aml_train.cli.live import LiveNodes, LiveStages
 from aml_train.cli.printer import PlainPrinter, RichPrinter, printer_for
 from aml_train.cli.text import printable, printable_lines
 from aml_train.core.checks import Finding
@@ -22,6 +22,8 @@ from aml_train.core.events import (
     BaselineCompared,
     Broadcast,
     Event,
+    GraphNode,
+    GraphPlanned,
     ImageChecked,
     ImageReady,
     LogLine,
@@ -30,6 +32,7 @@ from aml_train.core.events import (
     LogTail,
     MetricsSettled,
     ModelRegistered,
+    NodeChanged,
     Notice,
     Progress,
     RunFinished,
@@ -335,6 +338,77 @@ def test_a_running_stage_has_one_line_that_fits_the_terminal() -> None:
     assert all(len(row.rstrip()) <= 80 for row in rows)
     assert re.fullmatch(r"▸ push {6}push \[bold\]a-long-.*… ━+.* 25\.0 MB of 50\.0 MB 0:00", rows[0].rstrip())
     assert re.fullmatch(r"▸ tests {5}pytest -q +0:00", rows[1].rstrip())
+
+
+def changed(node: str, status: str, *, reused: bool = False) -> NodeChanged:
+    return NodeChanged(job="graph-1", node=node, run=f"run-{node}", status=status, reused=reused)
+
+
+GRAPH = (
+    GraphPlanned(job="graph-1", nodes=tuple(GraphNode(name=name) for name in ("prep", "[red]train", "score"))),
+    StageStarted(stage="watch", title="Follow the job"),
+    changed("prep", "Queued"),
+    changed("prep", "Running"),
+    changed("[red]train", "Running"),
+    changed("prep", "Completed", reused=True),
+)
+
+
+def test_running_nodes_have_a_line_each_below_the_stage() -> None:
+    file, paper = _Terminal(), io.StringIO()
+    console = ConsoleListener(file)
+    console._printer = RichPrinter(Console(file=file, force_terminal=True, width=80, color_system=None))
+
+    def rows() -> list[str]:
+        assert console._live is not None
+        Console(file=paper, width=80, color_system=None).print(console._live._progress.get_renderable())
+        shown = [row.split("0:00")[0].rstrip() for row in paper.getvalue().splitlines() if "▸" in row]
+        return [re.sub(r"[ ━╸╺]{2,}", "  ", row) for row in shown]
+
+    for event in GRAPH[:4]:
+        console(event)
+    assert rows()[-2:] == ["▸ watch  Follow the job  0 of 3 nodes", "▸ node  prep: Running"]
+    for event in GRAPH[4:]:
+        console(event)
+    assert rows()[-2:] == ["▸ watch  Follow the job  1 of 3 nodes", "▸ node  [red]train: Running"]
+    console(StageFinished(stage="watch", summary="completed", seconds=1.0))
+    assert console._live is not None
+    assert not console._live._tasks
+
+
+def test_nodes_that_ended_stay_on_the_terminal() -> None:
+    text = on_a_terminal(*GRAPH, changed("[red]train", "Failed"), changed("score", "Canceled"))
+    assert re.findall("[✓✗·] node     .*", text) == [
+        "✓ node     prep: Completed, reused",
+        "✗ node     [red]train: Failed",
+        "· node     score: Canceled",
+    ]
+
+
+def test_a_sweep_of_many_trials_leaves_room_on_the_terminal() -> None:
+    file = _Terminal()
+    live = LiveStages(Console(file=file, force_terminal=True, width=80, color_system=None), 9)
+    live.start("watch", "Follow the job")
+    nodes = LiveNodes(live, 0)
+    for number in range(50):
+        nodes.change(f"t{number}", f"t{number}: Running", ended=False)
+    assert len(live._tasks) == 11
+    for number in range(25):
+        nodes.change(f"t{number}", f"t{number}: Completed", ended=True)
+    nodes.change("t49", "t49: Finalizing", ended=False)
+    assert list(live._tasks) == ["watch", "node t49"]
+    nodes.close()
+    assert list(live._tasks) == ["watch"]
+
+
+def test_without_a_terminal_each_change_of_a_node_is_a_line() -> None:
+    lines = [line for line in shown(*GRAPH).splitlines() if " node  " in line]
+    assert lines == [
+        "· node     prep: Queued",
+        "· node     prep: Running",
+        "· node     [red]train: Running",
+        "✓ node     prep: Completed, reused",
+    ]
 
 
 def test_quiet_shows_warnings_and_the_result() -> None:
