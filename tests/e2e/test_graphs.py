@@ -57,6 +57,52 @@ def test_a_pipeline_is_gated_and_registered_and_its_nodes_are_reused(local: Loca
     assert nodes(other)["train"] == ("Completed", False)
 
 
+IMAGES = """
+images:
+  prep:
+    base: python:3.11-slim-bookworm
+    pip: requirements.txt
+    env: {PREPARED_IN: "1"}
+    nodes: [prep]
+    tests: {command: pytest -q tests -k split}
+"""
+
+
+@pytest.mark.full
+def test_each_node_runs_in_the_digest_of_its_image(local: Local, tmp_path: Path) -> None:
+    project = example("pipeline", "pipeline.yml", tmp_path)
+    with (project / "aml-train.yml").open("a") as file:
+        file.write(IMAGES)
+    edit(
+        project / "src" / "prep.py",
+        "def main() -> None:",
+        'PREPARED_IN = __import__("os").environ["PREPARED_IN"]\n\n\ndef main() -> None:',
+    )
+    edit(
+        project / "src" / "train.py",
+        "def main() -> None:",
+        'assert "PREPARED_IN" not in __import__("os").environ\n\n\ndef main() -> None:',
+    )
+    ended = local.run(project)
+    assert ended.code == 0, ended.output
+    images = {event["image_name"]: event["digest"] for event in ended.of("image-ready")}
+    assert images.keys() == {"", "prep"}
+    assert len(set(images.values())) == 2
+    assert [event["image_name"] for event in ended.of("tests-finished")] == ["", "prep"]
+    assert ended.only("run-finished")["facts"]["images"]["prep"]["digest"] == images["prep"]
+    model = ended.only("model-registered")
+    shown = local.command("model", "lineage", f"{model['model']}:{model['version']}", "--json")
+    assert images[""] in shown
+
+    # prep ran in the same image before: it counts. In another one it runs again.
+    other = local.run(project, "--set", "job.inputs.epochs=13", "--no-register")
+    assert other.code == 0, other.output
+    assert nodes(other)["prep"] == ("Completed", True)
+    changed = local.run(project, "--set", "images.prep.env.PREPARED_IN=2", "--no-register")
+    assert changed.code == 0, changed.output
+    assert nodes(changed)["prep"] == ("Completed", False)
+
+
 @pytest.mark.full
 def test_a_node_that_fails_is_named_with_its_log(local: Local, tmp_path: Path) -> None:
     project = example("pipeline", "pipeline.yml", tmp_path)

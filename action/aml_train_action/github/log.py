@@ -275,14 +275,20 @@ class GitHubLog:
         match event:
             case ImageReady():
                 extra = f", {size(event.compressed_bytes)} compressed" if event.compressed_bytes else ""
-                self._say("·", f"image {event.reference} ({event.how}{extra})")
+                self._say(
+                    "·",
+                    f"image {f'{event.image_name}: ' if event.image_name else ''}{event.reference} ({event.how}{extra})",
+                )
             case ImageChecked():
                 for finding in event.findings:
                     if finding.counts_as != "info" or not event.cached:
                         self._say(_SIGNS[finding.counts_as], f"check: {finding}")
             case TestsFinished():
                 if event.passed is not None:
-                    self._say("·", f"tests: {event.passed} passed, {event.failed} failed, {event.skipped} skipped")
+                    self._say(
+                        "·",
+                        f"tests{f' in {event.image_name}' if event.image_name else ''}: {event.passed} passed, {event.failed} failed, {event.skipped} skipped",
+                    )
                 for failure in event.failures:
                     self._say("✗", f"tests: {failure}")
                 if slow := slowest(event.slowest):

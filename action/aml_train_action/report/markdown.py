@@ -68,7 +68,9 @@ def flowchart(graph: Sequence[GraphNode], seen: Mapping[str, NodeChanged]) -> st
     lines = ["```mermaid", "flowchart LR"]
     for node in graph:
         status = seen[node.name].status if node.name in seen else "not run"
-        shape = f'["{label(node.name)}"]' if node.environment == "image" else f'(["{label(node.name)}"])'
+        shape = (
+            f'["{label(node.name)}"]' if node.environment.split(" ")[0] == "image" else f'(["{label(node.name)}"])'
+        )
         kind = status if status in _COLOURS else "Running"
         lines.append(f"  {ids[node.name]}{shape}:::{kind.replace(' ', '')}")
     for node in graph:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -95,6 +95,8 @@ class Record:
     image: ImageReady | None = None
     checks: ImageChecked | None = None
     tests: TestsFinished | None = None
+    images: dict[str, ImageReady] = field(default_factory=dict)
+    tests_of_images: dict[str, TestsFinished] = field(default_factory=dict)
     job: JobSubmitted | None = None
     job_status: str | None = None
     graph: tuple[GraphNode, ...] = ()
@@ -146,10 +148,16 @@ class Record:
                 self.started[event.stage] = event.title
             case StageFinished():
                 self.finished[event.stage] = event
+            case ImageReady() if event.image_name:
+                self.images[event.image_name] = event
             case ImageReady():
                 self.image = event
+            case ImageChecked() if self.checks is not None:
+                self.checks = replace(self.checks, findings=(*self.checks.findings, *event.findings))
             case ImageChecked():
                 self.checks = event
+            case TestsFinished() if event.image_name:
+                self.tests_of_images[event.image_name] = event
             case TestsFinished():
                 self.tests = event
             case JobSubmitted():

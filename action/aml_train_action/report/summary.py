@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from aml_train.core.events import rank_label
+from aml_train.core.events import TestsFinished, rank_label
 from aml_train.core.text import duration, size, slowest
 from aml_train.jobs import headline
 from aml_train_action.report.markdown import block, chart, code, escape, flowchart, link, logged_tables
@@ -186,8 +186,13 @@ def _code_or_nothing(text: str) -> str:
     return code(text, most=200) if text else ""
 
 
+def _tests_of(record: Record) -> list[tuple[str, TestsFinished]]:
+    """Return the tests of each image with its name; that of ``image`` is empty."""
+    return [*([("", record.tests)] if record.tests else []), *record.tests_of_images.items()]
+
+
 def _failures(record: Record) -> Section:
-    failures = record.tests.failures if record.tests else ()
+    failures = [failure for _, tests in _tests_of(record) for failure in tests.failures]
     rows = []
     for failure in failures:
         place = f"{failure.file}:{failure.line}" if failure.file and failure.line else failure.file or ""
@@ -201,7 +206,7 @@ def _failures(record: Record) -> Section:
 
 def _outputs(record: Record) -> Section:
     """The output of the failed tests, folded."""
-    failures = record.tests.failures if record.tests else ()
+    failures = [failure for _, tests in _tests_of(record) for failure in tests.failures]
     rows = [
         f"<details><summary>{code(failure.name, most=200)}</summary>{block(failure.output, most=_OUTPUT)}</details>"
         for failure in failures
@@ -260,13 +265,15 @@ def _facts(record: Record) -> Section:
         rows.append(f"| digest | {code(image.digest)} ({image.how}{extra}) |")
     elif record.job:
         rows.append("| image | the job's own environment: given, not tested |")
-    if record.tests:
-        tests = record.tests
+    for name, image in record.images.items():
+        rows.append(f"| image {code(name)} | {code(image.reference)} ({image.how}) |")
+    for name, tests in _tests_of(record):
         counts = "no counts: they wrote no JUnit report"
         if tests.passed is not None:
             counts = f"{tests.passed} passed, {tests.failed} failed, {tests.skipped} skipped"
         earlier = ", recorded earlier in this very image" if tests.cached else ""
-        rows.append(f"| tests | {counts} in {duration(tests.seconds)}{earlier} |")
+        label = f"tests in {code(name)}" if name else "tests"
+        rows.append(f"| {label} | {counts} in {duration(tests.seconds)}{earlier} |")
         if slow := slowest(tests.slowest):
             rows.append(f"| slowest tests | {escape(slow)} |")
     if record.job:
@@ -301,7 +308,10 @@ def _graph(record: Record) -> Section:
         seen = record.nodes.get(name)
         status = "not run" if seen is None else f"{seen.status}{', reused' if seen.reused else ''}"
         environment = planned[name].environment if name in planned else ""
-        shown = "the tested image" if environment == "image" else escape(environment, most=200)
+        word, _, image = environment.partition(" ")
+        shown = f"the tested image {code(image)}" if image else "the tested image"
+        if word != "image":
+            shown = escape(environment, most=200)
         rows.append(f"| {code(name, most=200)} | {escape(status, most=100)} | {shown} |")
     return Section(name="the nodes", importance=7, head="### Nodes\n", rows=rows)
 

@@ -198,14 +198,16 @@ class ConsoleListener:
         match event:
             case ImageReady():
                 extra = f", {size(event.compressed_bytes)} compressed" if event.compressed_bytes else ""
-                self._facts["image"] = f"{event.reference} ({event.how}{extra})"
+                self._facts[f"image {event.image_name}".rstrip()] = f"{event.reference} ({event.how}{extra})"
             case ImageChecked():
                 self._checks(event)
             case TestsFinished():
                 counts = "no counts: they wrote no JUnit report"
                 if event.passed is not None:
                     counts = f"{event.passed} passed, {event.failed} failed, {event.skipped} skipped"
-                self._facts["tests"] = counts + (" (recorded earlier in this image)" if event.cached else "")
+                self._facts[f"tests {event.image_name}".rstrip()] = counts + (
+                    " (recorded earlier in this image)" if event.cached else ""
+                )
                 for failure in event.failures:
                     self._say("✗", "tests", str(failure), "red")
                 if slow := slowest(event.slowest):
@@ -327,4 +329,4 @@ class ConsoleListener:
             self._printer.print((f"  {line}", ""))
 
     def _row(self, name: str, text: str) -> None:
-        self._printer.print((f"{name:<{_NAME_WIDTH + 2}}", "bold"), (printable(text), ""))
+        self._printer.print((f"{name:<{_NAME_WIDTH + 1}} ", "bold"), (printable(text), ""))

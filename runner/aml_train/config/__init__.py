@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from aml_train.config.sections.image_packages import ProtectConfig as ProtectConfig
     from aml_train.config.sections.image_papers import SbomConfig as SbomConfig
     from aml_train.config.sections.image_papers import ScanConfig as ScanConfig
+    from aml_train.config.sections.images import NodeImage as NodeImage
     from aml_train.config.sections.model import StagePolicy as StagePolicy
     from aml_train.config.sections.passport import PassportConfig as PassportConfig
     from aml_train.config.sections.passport import Requirement as Requirement
@@ -100,6 +101,7 @@ _MODULES = {
     "CopyConfig": "sections.image",
     "DockerfileConfig": "sections.image",
     "ImageConfig": "sections.image",
+    "NodeImage": "sections.images",
     "PullPolicy": "sections.image",
     "RunStep": "sections.image",
     "SecretConfig": "sections.image",

@@ -12,6 +12,7 @@ from aml_train.config.runconfig.grammar import OF_THE_JOB
 from aml_train.config.sections.code import CODE, DATA, SETUP
 from aml_train.config.sections.gate import BASELINE, GATE
 from aml_train.config.sections.image import IMAGE
+from aml_train.config.sections.images import IMAGES
 from aml_train.config.sections.model import MODEL, PROMOTE
 from aml_train.config.sections.passport import PASSPORT
 from aml_train.config.sections.targets import TARGET, TARGETS
@@ -79,6 +80,9 @@ DOCUMENT: Final = Record(
         ),
         "image": Key(IMAGE, "Image that is built, tested, and replaces the job's environment."),
         "tests": Key(TESTS, "Tests that run inside the image before anything is submitted."),
+        "images": Key(
+            IMAGES, "Further images of a pipeline, by names: each is built, tested, and runs the nodes that it names."
+        ),
         "gate": Key(GATE, "Rules that the metrics must meet: a rule, or a list of them, for each metric."),
         "baseline": Key(BASELINE, "Values that rules with `baseline` compare with."),
         "model": Key(MODEL, "Model that is registered after the gate."),

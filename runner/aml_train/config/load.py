@@ -21,6 +21,8 @@ from aml_train.config.sections.code import CodeConfig, data_links, setup_command
 from aml_train.config.sections.gate import baseline_config, check_gate, gate_rules
 from aml_train.config.sections.graph import check_graph
 from aml_train.config.sections.image import image_config
+from aml_train.config.sections.image_builder import BuilderConfig
+from aml_train.config.sections.images import node_images
 from aml_train.config.sections.model import (
     StagePolicy,
     check_output,
@@ -305,7 +307,7 @@ class _Loader(Reader):
                 configured = found if isinstance(found, JobSource) else None
         put_aside = {"job", "runconfig", "model"} | (set() if given.gate else {"gate"})
         if given.image or given.environment:
-            put_aside |= {"image", "tests"}
+            put_aside |= {"image", "images", "tests"}
         source = command_source(given, configured, self.base, self.faults)
         if "image" not in tree.entries and "environment" not in source.tree.entries:
             remedy = "give --image IMAGE or --environment NAME, or write `image` into aml-train.yml"
@@ -368,6 +370,7 @@ class _Loader(Reader):
         """Make the sections; None after a fault."""
         faults, values = self.faults, checked.values
         image, tests, data = image_config(checked), tests_config(checked), data_links(checked)
+        images = node_images(checked, BuilderConfig() if image is None else image.builder)
         check_builder(checked, image, tests)
         check_output(checked, job)
         if job is not None:
@@ -390,6 +393,7 @@ class _Loader(Reader):
             job=job,
             image=image,
             tests=tests,
+            images=images,
             gate=rules,
             baseline=baseline,
             model=model_config(checked),

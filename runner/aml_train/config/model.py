@@ -13,6 +13,7 @@ from aml_train.config.sections.gate import BaselineConfig, GateRule
 from aml_train.config.sections.graph import nodes_in_image
 from aml_train.config.sections.image import ImageConfig
 from aml_train.config.sections.image_builder import BuilderConfig
+from aml_train.config.sections.images import NodeImage
 from aml_train.config.sections.model import ModelConfig, StagePolicy
 from aml_train.config.sections.passport import PassportConfig
 from aml_train.config.sections.targets import TargetConfig
@@ -30,6 +31,7 @@ class Config:
         file: the aml-train.yml, or None for a bare job YAML.
         directory: the project folder, absolute: that of aml-train.yml or of the job's YAML.
         sdk: the AzureML SDK that submits the job; None for :func:`aml_train.pipeline.sdk.with_sdk` to decide.
+        images: further images of a pipeline, each for some nodes.
         overrides: the changes of ``--set``, dotted key → value, for the report.
         notices: remarks that are no faults.
     """
@@ -39,6 +41,7 @@ class Config:
     job: Job
     image: ImageConfig | None
     tests: TestsConfig | None
+    images: tuple[NodeImage, ...] = ()
     gate: tuple[GateRule, ...]
     baseline: BaselineConfig | None = None
     model: ModelConfig | None
@@ -63,7 +66,14 @@ class Config:
     @property
     def nodes_in_image(self) -> tuple[JobNode, ...]:
         """The nodes of a pipeline, or the trial of a sweep, that run in the image."""
-        return () if self.image is None else nodes_in_image(self.job.nodes, self.image.nodes)
+        if self.image is None:
+            return ()
+        elsewhere = {name for one in self.images for name in one.nodes}
+        return nodes_in_image(self.job.nodes, self.image.nodes, elsewhere)
+
+    def nodes_in(self, image: NodeImage) -> tuple[JobNode, ...]:
+        """Return the nodes of a pipeline that run in one of *images*."""
+        return nodes_in_image(self.job.nodes, image.nodes)
 
     def describe(self) -> str:
         """Return the parts of a run in one line."""
@@ -83,6 +93,7 @@ class Config:
             *self.job.variables(),
             self.image.env if self.image else {},
             self.tests.env if self.tests else {},
+            *(variables for one in self.images for variables in (one.image.env, one.tests.env if one.tests else {})),
         )
         for variables in written:
             for name, value in variables.items():

@@ -186,13 +186,17 @@ class Notice(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ImageReady(Event):
-    """The image exists in the registry. *how* says whether it was built or found."""
+    """The image exists in the registry. *how* says whether it was built or found.
+
+    *image_name* is its key below ``images``; empty for ``image``.
+    """
 
     reference: str
     digest: str
     address: str
     how: Literal["built", "found", "given"]
     compressed_bytes: int | None = None
+    image_name: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,12 +205,14 @@ class ImageChecked(Event):
 
     *findings* has the worst first; *cached* says that the facts were known already.
 
-    *where* is ``file:line`` of the image in the configuration; empty where there is none.
+    *where* is ``file:line`` of the image in the configuration; empty where there is none. *image_name* is its key
+    below ``images``; empty for ``image``.
     """
 
     findings: tuple[Finding, ...]
     cached: bool
     where: str = ""
+    image_name: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,7 +240,8 @@ class TestFailure:
 class TestsFinished(Event):
     """The tests in the image ended. Counts are None where no JUnit report was written.
 
-    *slowest* holds names and seconds of the slowest few.
+    *slowest* holds names and seconds of the slowest few. *image_name* is the image's key below ``images``; empty for
+    ``image``.
     """
 
     __test__ = False
@@ -245,6 +252,7 @@ class TestsFinished(Event):
     cached: bool
     failures: tuple[TestFailure, ...] = ()
     slowest: tuple[tuple[str, float], ...] = ()
+    image_name: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -293,7 +301,10 @@ class JobStatusChanged(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class GraphNode:
-    """A planned node; *environment* is ``image`` for the tested image."""
+    """A planned node.
+
+    *environment* is ``image`` for the tested image, ``image NAME`` for one of ``images``.
+    """
 
     name: str
     needs: tuple[str, ...] = ()

@@ -10,6 +10,8 @@ TAG_DIGEST: Final = "aml-train.image-digest"
 TAG_IMAGE: Final = "aml-train.image"
 TAG_ADDRESS: Final = "aml-train.image-address"
 TAG_TESTED: Final = "aml-train.tested"
+#: Followed by a name: another image of a pipeline, as JSON with `image`, `tested` and `nodes`.
+TAG_IMAGES: Final = "aml-train.image."
 TAG_FINGERPRINT: Final = "aml-train.fingerprint"
 TAG_VERSION: Final = "aml-train.version"
 #: What the job was submitted from: the branch, the repository (host and path), and the configuration's place in it.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError
-from aml_train.core.events import ImageReady, Listener, StageStarted
+from aml_train.core.events import Event, ImageChecked, ImageReady, Listener, StageStarted, TestsFinished
 from aml_train.core.references import ImageRef
 from aml_train.core.threads import drain, in_background
 from aml_train.image.completeness import lost_part
@@ -76,7 +76,7 @@ def ensure_image(
             cli=cli,
             location=location,
             registry=registry,
-            listener=listener,
+            listener=_naming(listener, spec.name) if spec.name else listener,
             commit=commit,
             release_tags=tuple(dict.fromkeys([*spec.release.tags, *release_tags])),
             job_engine=job_engine,
@@ -89,6 +89,17 @@ def ensure_image(
                 f"the Docker engine failed or went away: {error}",
                 hint="Nothing was released. See the engine's log (journalctl -u docker) and run again: what was built is cached.",
             ) from error
+
+
+def _naming(listener: Listener, name: str) -> Listener:
+    """Return a listener that says of which of several images an event is."""
+
+    def emit(event: Event) -> None:
+        if isinstance(event, ImageReady | ImageChecked | TestsFinished):
+            event = replace(event, image_name=name)
+        listener(event)
+
+    return emit
 
 
 def find_image(spec: ImageSpec, *, location: RegistryLocation) -> Tested | None:

@@ -76,6 +76,7 @@ class ImageSpec:
         repository: the repository it is released to.
         dockerfile: the Dockerfile's text: rendered, or the user's own with its images pinned.
         address: the content address, 64 hexadecimal digits.
+        name: its key below ``images``; empty for ``image``; not covered by the address.
         checks: the requirements of the readiness checks; not covered by the address.
         release: more names for it; not covered by the address.
         files: files of the build context in addition to the Dockerfile: path → contents.
@@ -95,6 +96,7 @@ class ImageSpec:
     repository: str
     dockerfile: str
     address: str
+    name: str = ""
     checks: CheckPolicy = CheckPolicy()
     release: Release = Release()
     files: Mapping[str, bytes] = field(default_factory=dict)

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from aml_train.jobs.spec import SERVERLESS as SERVERLESS
     from aml_train.jobs.spec import JobSpec as JobSpec
     from aml_train.jobs.spec import JobTemplate as JobTemplate
+    from aml_train.jobs.spec import NodesImage as NodesImage
     from aml_train.jobs.spec import TargetNames as TargetNames
     from aml_train.jobs.spec import changed_parts as changed_parts
     from aml_train.jobs.spec import job_name as job_name
@@ -143,6 +144,7 @@ _MODULES = {
     "JobSpec": "spec",
     "SERVERLESS": "spec",
     "JobTemplate": "spec",
+    "NodesImage": "spec",
     "TargetNames": "spec",
     "changed_parts": "spec",
     "job_name": "spec",

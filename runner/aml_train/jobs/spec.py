@@ -7,13 +7,21 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from aml_train.config import JobNode, Place, mapping_at
 from aml_train.core.files import FileSet
-from aml_train.core.tags import TAG_ADDRESS, TAG_DIGEST, TAG_FINGERPRINT, TAG_IMAGE, TAG_TESTED
+from aml_train.core.tags import (
+    TAG_ADDRESS,
+    TAG_DIGEST,
+    TAG_FINGERPRINT,
+    TAG_IMAGE,
+    TAG_IMAGES,
+    TAG_TESTED,
+    VALUE_LENGTH,
+)
 from aml_train.core.values import dataclass
 from aml_train.image import Given, JobImage, Tested
 from aml_train.jobs.parts import difference, in_one_line, part_tags, parts_of
@@ -49,6 +57,41 @@ _STEM_LENGTH: Final = 40
 
 
 @dataclass(frozen=True, kw_only=True)
+class NodesImage:
+    """A further image of a pipeline: its name and its nodes.
+
+    Attributes:
+        name: its key below ``images``.
+        nodes: the nodes that run in it.
+        places: the keys of their mappings in the document.
+        image: the image; None as long as it is not built or found.
+    """
+
+    name: str
+    nodes: tuple[str, ...]
+    places: tuple[Place, ...]
+    image: Tested | None = None
+
+    @property
+    def known(self) -> Tested:
+        """The image.
+
+        Raises:
+            ValueError: it is neither built nor found.
+        """
+        if self.image is None:
+            raise ValueError(f"the image {self.name} is not known yet")
+        return self.image
+
+    def tag(self) -> str:
+        """Return the value of the job's tag: JSON, without its nodes if they have no room."""
+        record = self.known.record.key if self.known.record else None
+        found = {"image": str(self.known.reference), "tested": record, "nodes": sorted(self.nodes)}
+        text = json.dumps(found, separators=(",", ":"))
+        return text if len(text) <= VALUE_LENGTH else json.dumps({**found, "nodes": None}, separators=(",", ":"))
+
+
+@dataclass(frozen=True, kw_only=True)
 class JobTemplate:
     """A job that lacks only its image and its attempt.
 
@@ -66,6 +109,7 @@ class JobTemplate:
             command job, else mappings of nodes or of the trial.
         folders: the keys of a node's mapping with ``code`` → the files of that code.
         nodes: the nodes of a pipeline or the trial of a sweep; none for a command job.
+        images: further images of a pipeline.
     """
 
     document: Mapping[str, Any]
@@ -80,6 +124,11 @@ class JobTemplate:
     places: tuple[Place, ...] = ((),)
     folders: Mapping[Place, FileSet] = field(default_factory=dict)
     nodes: tuple[JobNode, ...] = ()
+    images: tuple[NodesImage, ...] = ()
+
+    def with_images(self, found: Mapping[str, Tested]) -> JobTemplate:
+        """Return the template with its further images, which are all in *found*."""
+        return replace(self, images=tuple(replace(one, image=found[one.name]) for one in self.images))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +176,8 @@ def fingerprint(template: JobTemplate, image: JobImage) -> str:
         content["runconfig"] = dict(template.runconfig)
     if template.places != ((),):
         content["places"] = [".".join(place) for place in template.places]
+    if template.images:
+        content["images"] = [[one.known.digest, [".".join(place) for place in one.places]] for one in template.images]
     text = json.dumps(content, sort_keys=True, default=str, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -146,7 +197,7 @@ def job_parts(template: JobTemplate, image: JobImage) -> dict[str, str]:
         _counted(template),
         code=template.code_digest,
         local=template.local_digests,
-        image=_identity(image),
+        image=" ".join([_identity(image), *(one.known.digest for one in template.images)]),
         scope=template.scope,
         runconfig=template.runconfig,
     )
@@ -182,6 +233,10 @@ def make_job(template: JobTemplate, image: JobImage, attempt: int) -> JobSpec:
                 mapping_at(document, place)["environment"] = {"image": str(image.reference)}
             tags |= {TAG_IMAGE: str(image.reference), TAG_DIGEST: image.digest, TAG_ADDRESS: image.address}
             tags[TAG_TESTED] = image.record.key if image.record else "no tests configured"
+            for one in template.images:
+                for place in one.places:
+                    mapping_at(document, place)["environment"] = {"image": str(one.known.reference)}
+                tags[TAG_IMAGES + one.name] = one.tag()
         case Given():
             tags[TAG_TESTED] = "given, not tested"
     name = job_name(template, image, attempt)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from aml_train.core.errors import AmlTrainError, JobFailedError, ServiceError
 from aml_train.core.events import NodeChanged
-from aml_train.core.tags import TAG_DIGEST
+from aml_train.core.tags import TAG_DIGEST, TAG_IMAGES
+from aml_train.core.values import dataclass
 from aml_train.image import Tested
 from aml_train.jobs import (
     ChildView,
@@ -200,27 +203,76 @@ def _not_ours(
     ctx: RunContext, service: Workspace, view: JobView, children: Sequence[ChildView]
 ) -> AmlTrainError | None:
     """Return why a reused node does not count: it ran in another image."""
-    image = ctx.progress.result.image
-    digest = image.digest if isinstance(image, Tested) else view.tags.get(TAG_DIGEST)
-    if digest is None:
+    images = _images(ctx, view)
+    if images is None:
         return None
-    given = {node.name for node in ctx.plan.job.nodes} - {node.name for node in ctx.plan.nodes_in_image}
-    known: dict[str, str | None] = {}
+    given = {node.name for node in ctx.plan.job.nodes} - images.of_nodes.keys() if ctx.options.job is None else set()
+    known: dict[str, _Images | None] = {}
     for child in children:
-        if child.reused_from is None or child.kind == "pipeline" or (ctx.options.job is None and child.node in given):
+        if child.reused_from is None or child.kind == "pipeline" or child.node in given:
             continue
         root = service.root_of(child.reused_from)
         if root is not None and root not in known:
             found = service.find(root)
-            known[root] = None if found is None else found.tags.get(TAG_DIGEST)
-        ran_in = None if root is None else known[root]
-        if ran_in != digest:
+            known[root] = None if found is None else images_of(found.tags)
+        before = None if root is None else known[root]
+        name = images.of_nodes.get(child.node, "")
+        ran_in = None if before is None else before.of(child.node)
+        if ran_in is None or ran_in != images.digests[name]:
             where = f"in {ran_in}" if ran_in else "in an image that is not recorded"
             return JobFailedError(
                 f"The node {child.node} of {view.name} was reused from {child.reused_from}, which ran {where}. {_CHECKED}.",
                 hint="Run the nodes again: --set job.settings.force_rerun=true",
             )
     return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Images:
+    """The images of a pipeline, and which nodes ran in each.
+
+    Attributes:
+        digests: the digest of each, by its key below ``images``; that of ``image`` is empty.
+        of_nodes: the name of the image of each node.
+        complete: other nodes ran in ``image``; False if it is not known where they ran.
+    """
+
+    digests: Mapping[str, str]
+    of_nodes: Mapping[str, str]
+    complete: bool = True
+
+    def of(self, node: str) -> str | None:
+        """Return the digest of the image that a node ran in; None if unknown."""
+        name = self.of_nodes.get(node, "" if self.complete else None)
+        return None if name is None else self.digests.get(name)
+
+
+def _images(ctx: RunContext, view: JobView) -> _Images | None:
+    """Return the images of this run's job; None if it has none of ours."""
+    result = ctx.progress.result
+    if not isinstance(result.image, Tested):
+        found = images_of(view.tags)
+        planned = ctx.plan.image_of_nodes if ctx.options.job is None else {}
+        return None if found is None else replace(found, of_nodes={**found.of_nodes, **planned})
+    others = {name: image.digest for name, image in result.images.items()}
+    return _Images(digests={"": result.image.digest, **others}, of_nodes=ctx.plan.image_of_nodes)
+
+
+def images_of(tags: Mapping[str, str]) -> _Images | None:
+    """Return the images that a job's tags name; None if they name none."""
+    if TAG_DIGEST not in tags:
+        return None
+    digests, of_nodes, complete = {"": tags[TAG_DIGEST]}, dict[str, str](), True
+    for tag, text in tags.items():
+        if tag.startswith(TAG_IMAGES):
+            name = tag.removeprefix(TAG_IMAGES)
+            try:
+                found = json.loads(text)
+                digests[name] = str(found["image"]).rpartition("@")[2]
+                of_nodes |= dict.fromkeys(map(str, found["nodes"]), name)
+            except (ValueError, TypeError, KeyError):
+                complete = False  # damaged, or too many nodes for a tag
+    return _Images(digests=digests, of_nodes=of_nodes, complete=complete)
 
 
 def run_with_model(service: Workspace, job: str, node: str | None) -> str:

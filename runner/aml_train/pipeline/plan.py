@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
@@ -18,21 +18,26 @@ from aml_train.config import (
     GateRule,
     ImageConfig,
     JobNode,
+    NodeImage,
     PassportConfig,
+    Place,
     RetryConfig,
+    TestsConfig,
     WatchConfig,
     mapping_at,
 )
+from aml_train.core.files import FileSet
 from aml_train.core.git import Origin
 from aml_train.core.release_tags import release_tags
 from aml_train.core.tags import TAG_BASE, TAG_RUN_URL, TAG_VERSION
 from aml_train.core.text import yaml_text
 from aml_train.core.values import dataclass
 from aml_train.core.version import __version__
-from aml_train.image import BaseImage, Given, ImageSpec, Release, TestSpec, plan_image
+from aml_train.image import BaseImage, CheckPolicy, Given, ImageSpec, Release, TestSpec, plan_image
 from aml_train.jobs import (
     SERVERLESS,
     JobTemplate,
+    NodesImage,
     TargetNames,
     add_setup,
     job_name,
@@ -47,6 +52,15 @@ from aml_train.pipeline.resolve import Commit, Resolved
 _DIGEST_LATER = "@sha256:(known when the image is built)"
 _NAMED = 5
 """How many of several files a remark names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedImage:
+    """A further image of a pipeline, and what is tested in it."""
+
+    spec: ImageSpec
+    tests: TestSpec | None
+    nodes: tuple[JobNode, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,10 +80,12 @@ class Plan:
         origin: what the job's tags say of where it comes from; None outside a git repository.
         passport: who signs the passport of the model.
         project: what the project is called, where the configuration names neither image nor job.
+        images: further images of a pipeline.
     """
 
     image: ImageSpec | None
     tests: TestSpec | None
+    images: tuple[PlannedImage, ...] = ()
     job: JobTemplate
     gate: tuple[GateRule, ...]
     model: ModelSpec | None
@@ -91,6 +107,17 @@ class Plan:
         return self.job.document.get("environment")
 
     @property
+    def specs(self) -> tuple[ImageSpec, ...]:
+        """The images that are built: ``image``, and further ones."""
+        return (*((self.image,) if self.image is not None else ()), *(one.spec for one in self.images))
+
+    @property
+    def image_of_nodes(self) -> dict[str, str]:
+        """The name of the image of each node that runs in one; ``image`` has none."""
+        found = dict.fromkeys((node.name for node in self.nodes_in_image), "")
+        return found | {node.name: one.spec.name for one in self.images for node in one.nodes}
+
+    @property
     def nodes_in_image(self) -> tuple[JobNode, ...]:
         """The nodes of a pipeline, or the trial of a sweep, that run in the image."""
         places = set(self.job.places) if self.image is not None else set()
@@ -110,23 +137,11 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url
             raise ValueError("an image needs a resolved base")
         image = plan_image(config.image.named(project.repository), resolved.base, resolved.inputs, resolved.platform)
         image = replace(for_job(image, config), release=_release(config.image, resolved.commit, image.address))
-    tests = None
-    if config.tests is not None:
-        if resolved.test_files is None:
-            raise ValueError("tests need their files")
-        tests = TestSpec(
-            command=config.tests.command,
-            files=resolved.test_files,
-            env=config.tests.env,
-            timeout=config.tests.timeout,
-            network=config.tests.network,
-            workdir=config.tests.workdir,
-            limits=config.tests.limits,
-            junit=config.tests.junit,
-            allow_empty=config.tests.allow_empty,
-        )
+    tests = _tests(config.tests, resolved.test_files)
+    images = tuple(_planned(one, config, resolved, project) for one in config.images)
     document, notices = _document(config, names, image)
     notices += _kept_out(tests)
+    notices += [f"The image {one.spec.name} has no tests." for one in images if one.tests is None]
     code, code_digest = resolved.code, resolved.code_digest
     if code is not None and not code.entries:
         notices.append(f"There is nothing to send in {code.root}: the job gets no code.")
@@ -141,12 +156,21 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url
         project=project,
         image=image,
         tests=tests,
+        images=images,
         job=JobTemplate(
             document=document,
             directory=config.job.directory,
             places=((),) if config.job.kind == "command" else tuple(node.place for node in config.nodes_in_image),
             folders=resolved.folders,
             nodes=config.job.nodes,
+            images=tuple(
+                NodesImage(
+                    name=one.spec.name,
+                    nodes=tuple(node.name for node in one.nodes),
+                    places=tuple(node.place for node in one.nodes),
+                )
+                for one in images
+            ),
             code=code,
             code_digest=code_digest,
             local_digests=resolved.local_digests,
@@ -182,6 +206,38 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url
         cluster=config.target.cluster,
         notices=(*config.notices, *notices),
     )
+
+
+def _tests(tests: TestsConfig | None, files: FileSet | None) -> TestSpec | None:
+    if tests is None:
+        return None
+    if files is None:
+        raise ValueError("tests need their files")
+    return TestSpec(
+        command=tests.command,
+        files=files,
+        env=tests.env,
+        timeout=tests.timeout,
+        network=tests.network,
+        workdir=tests.workdir,
+        limits=tests.limits,
+        junit=tests.junit,
+        allow_empty=tests.allow_empty,
+    )
+
+
+def _planned(one: NodeImage, config: Config, resolved: Resolved, project: ProjectName) -> PlannedImage:
+    """Plan one of ``images``; its repository is that of ``image`` with its name."""
+    found, nodes = resolved.images[one.name], config.nodes_in(one)
+    named = one.image.named(f"{(config.image or one.image).named(project.repository).repository}-{one.name}")
+    spec = plan_image(named, found.base, found.inputs, found.platform)
+    spec = replace(
+        spec,
+        name=one.name,
+        checks=_checks(spec, config, nodes),
+        release=_release(one.image, resolved.commit, spec.address),
+    )
+    return PlannedImage(spec=spec, tests=_tests(one.tests, found.test_files), nodes=nodes)
 
 
 def _base(base: BaseImage) -> str:
@@ -229,11 +285,14 @@ def _release(config: ImageConfig, commit: Commit | None, address: str) -> Releas
 
 def for_job(image: ImageSpec, config: Config) -> ImageSpec:
     """Return *image* with what its checks must know of the job. Pure."""
+    return replace(image, checks=_checks(image, config, config.nodes_in_image))
+
+
+def _checks(image: ImageSpec, config: Config, nodes: Sequence[JobNode]) -> CheckPolicy:
     document = config.job.document
-    parts = [mapping_at(document, node.place) for node in config.nodes_in_image] or [dict(document)]
+    parts = [mapping_at(document, node.place) for node in nodes] or [dict(document)]
     several, mpi = any(_nodes(part) > 1 for part in parts), any(_launcher(part) == "mpi" for part in parts)
-    checks = replace(image.checks, several_nodes=several, mpi=mpi)
-    return replace(image, checks=checks)
+    return replace(image.checks, several_nodes=several, mpi=mpi)
 
 
 def _nodes(document: Mapping[str, Any]) -> int:
@@ -306,20 +365,12 @@ def render_plan(plan: Plan) -> str:
         parts.append(f"project   {plan.project}  (named after {plan.project.source})")
     document = copy.deepcopy(dict(plan.job.document))
     if plan.image is not None:
-        spec = plan.image
-        repository = f"{plan.names.registry_for_jobs}/{spec.repository}"
-        parts.append(f"image     {repository}:{spec.address_tag}  ({spec.platform})")
-        parts.append(f"  base    {spec.base.reference.familiar}  {spec.base.identity}")
-        parts.append(_indent(spec.dockerfile))
-        for place in plan.job.places:
-            mapping_at(document, place)["environment"] = {"image": f"{repository}{_DIGEST_LATER}"}
+        parts += _render_image(plan, plan.image, plan.tests, plan.job.places, document)
     else:
         parts.append(f"image     given by the job, not tested: {_short(plan.environment)}")
-    if plan.tests is not None:
-        files = len(plan.tests.files.entries)
-        parts.append(f"tests     {plan.tests.command}  ({files} files, at most {plan.tests.timeout:g} s)")
-    else:
         parts.append("tests     none")
+    for one in plan.images:
+        parts += _render_image(plan, one.spec, one.tests, [node.place for node in one.nodes], document)
     if plan.cluster is not None:
         cluster = plan.cluster
         parts.append(
@@ -327,9 +378,9 @@ def render_plan(plan: Plan) -> str:
             f" made where it is missing, {'changed' if cluster.update else 'not changed'} where it is there"
         )
     if plan.job.nodes:
-        image = f"{plan.image.repository}{_DIGEST_LATER}" if plan.image is not None else ""
         parts.append(f"graph     {len(plan.job.nodes)} node{'s' * (len(plan.job.nodes) != 1)}")
-        parts.append(_indent("\n".join(graph_lines(plan.job.nodes, plan.nodes_in_image, image))))
+        titles = {spec.name: f"{spec.repository}{_DIGEST_LATER}" for spec in plan.specs}
+        parts.append(_indent("\n".join(graph_lines(plan.job.nodes, plan.image_of_nodes, lambda name: titles[name]))))
     processes = _processes(document)
     if processes is not None:
         parts.append(f"nodes     {processes}")
@@ -349,6 +400,24 @@ def render_plan(plan: Plan) -> str:
         parts.append("model     none is registered")
     parts += [f"note      {notice}" for notice in plan.notices]
     return "\n".join(parts)
+
+
+def _render_image(
+    plan: Plan, spec: ImageSpec, tests: TestSpec | None, places: Iterable[Place], document: dict[str, Any]
+) -> list[str]:
+    """Return the lines of an image and its tests; put it into the job's *document*."""
+    repository = f"{plan.names.registry_for_jobs}/{spec.repository}"
+    for place in places:
+        mapping_at(document, place)["environment"] = {"image": f"{repository}{_DIGEST_LATER}"}
+    name, shown = (f"  {spec.name}" if spec.name else ""), "none"
+    if tests is not None:
+        shown = f"{tests.command}  ({len(tests.files.entries)} files, at most {tests.timeout:g} s)"
+    return [
+        f"image     {repository}:{spec.address_tag}  ({spec.platform}){name}",
+        f"  base    {spec.base.reference.familiar}  {spec.base.identity}",
+        _indent(spec.dockerfile),
+        f"tests     {shown}",
+    ]
 
 
 def _indent(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from aml_train.config import Config, JobNode, inner_mappings, mapping_at
@@ -25,11 +25,12 @@ def graph_document(config: Config, names: TargetNames) -> tuple[dict[str, Any], 
             notices.append(
                 f"The target {names.target} runs the {config.job.kind} on {compute} instead of {', '.join(replaced)}."
             )
-    ours = [node for node in config.nodes_in_image if _drop_environment(document, node)]
+    inside = (*config.nodes_in_image, *(node for one in config.images for node in config.nodes_in(one)))
+    ours = [node for node in inside if _drop_environment(document, node)]
     if ours:
         notices.append(f"The image replaces the environment of {_listed(ours)}.")
-    inside = {node.name for node in config.nodes_in_image}
-    others = [node for node in config.job.nodes if node.name and node.name not in inside]
+    names_inside = {node.name for node in inside}
+    others = [node for node in config.job.nodes if node.name and node.name not in names_inside]
     if config.image is not None and others:
         notices.append(f"Not in the image, and not tested: {_listed(others)}.")
     notices += [
@@ -73,36 +74,43 @@ def _drop_environment(document: dict[str, Any], node: JobNode) -> bool:
     return found is not None or around is not None
 
 
-def graph_lines(nodes: Sequence[JobNode], ours: Sequence[JobNode], image: str) -> list[str]:
+def graph_lines(nodes: Sequence[JobNode], images: Mapping[str, str], title: Callable[[str], str]) -> list[str]:
     """Return a graph as lines for people: each node, its needs and its image.
 
     Args:
         nodes: all nodes.
-        ours: those in the image.
-        image: the image, as people read it.
+        images: the image of each node that runs in one, by its name.
+        title: returns an image as people read it.
     """
-    names = {node.name for node in ours}
     width = max((len(node.name or "trial") for node in nodes), default=0)
     lines = []
     for node in nodes:
         needs = f"after {', '.join(node.needs)}" if node.needs else ""
-        lines.append(f"{(node.name or 'trial').ljust(width)}  {_runs_in(node, names, image)}  {needs}".rstrip())
+        lines.append(f"{(node.name or 'trial').ljust(width)}  {_runs_in(node, images, title)}  {needs}".rstrip())
     return lines
 
 
-def graph_nodes(nodes: Sequence[JobNode], ours: Sequence[JobNode]) -> tuple[GraphNode, ...]:
-    """Return the nodes of a pipeline for listeners; none for another job."""
-    names = {node.name for node in ours}
+def graph_nodes(nodes: Sequence[JobNode], images: Mapping[str, str]) -> tuple[GraphNode, ...]:
+    """Return the nodes of a pipeline for listeners; none for another job.
+
+    Args:
+        nodes: all nodes.
+        images: as of :func:`graph_lines`.
+    """
     return tuple(
-        GraphNode(name=node.name, needs=node.needs, environment=_runs_in(node, names, "image"))
+        GraphNode(name=node.name, needs=node.needs, environment=_runs_in(node, images, _named_image))
         for node in nodes
         if node.name
     )
 
 
-def _runs_in(node: JobNode, ours: Collection[str], image: str) -> str:
-    if node.name in ours:
-        return image
+def _named_image(name: str) -> str:
+    return f"image {name}".rstrip()
+
+
+def _runs_in(node: JobNode, images: Mapping[str, str], title: Callable[[str], str]) -> str:
+    if node.name in images:
+        return title(images[node.name])
     if node.kind == "other":
         return "unchecked"
     given = node.component or node.environment

@@ -6,7 +6,7 @@ import copy
 from dataclasses import asdict
 from typing import Any
 
-from aml_train.image import Given
+from aml_train.image import Given, ImageSpec, TestSpec
 from aml_train.jobs import job_name
 from aml_train.pipeline.plan import Plan
 from aml_train.pipeline.plan_graph import graph_nodes
@@ -20,8 +20,16 @@ def plan_facts(plan: Plan) -> dict[str, Any]:
     return {
         "target": {"name": plan.names.target, "description": plan.names.description},
         "commit": None if plan.commit is None else str(plan.commit),
-        "image": _image(plan),
-        "tests": _tests(plan),
+        "image": None if plan.image is None else _image(plan, plan.image),
+        "tests": _tests(plan.tests),
+        "images": {
+            one.spec.name: {
+                **_image(plan, one.spec),
+                "tests": _tests(one.tests),
+                "nodes": [node.name for node in one.nodes],
+            }
+            for one in plan.images
+        },
         "compute": None if plan.cluster is None else asdict(plan.cluster),
         "job": _job(plan),
         "gate": [{"metric": rule.metric, "rule": rule.rule.text, "where": rule.where} for rule in plan.gate],
@@ -31,11 +39,8 @@ def plan_facts(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _image(plan: Plan) -> dict[str, Any] | None:
-    """Return the image that is built; None if the job brings its own environment."""
-    spec = plan.image
-    if spec is None:
-        return None
+def _image(plan: Plan, spec: ImageSpec) -> dict[str, Any]:
+    """Return an image that is built."""
     return {
         "reference": f"{plan.names.registry_for_jobs}/{spec.repository}:{spec.address_tag}",
         "platform": spec.platform,
@@ -45,11 +50,10 @@ def _image(plan: Plan) -> dict[str, Any] | None:
     }
 
 
-def _tests(plan: Plan) -> dict[str, Any] | None:
-    if plan.tests is None:
+def _tests(tests: TestSpec | None) -> dict[str, Any] | None:
+    if tests is None:
         return None
-    files = len(plan.tests.files.entries)
-    return {"command": plan.tests.command, "files": files, "timeout_seconds": plan.tests.timeout}
+    return {"command": tests.command, "files": len(tests.files.entries), "timeout_seconds": tests.timeout}
 
 
 def _job(plan: Plan) -> dict[str, Any]:
@@ -76,5 +80,5 @@ def _nodes(plan: Plan) -> list[dict[str, Any]]:
             "environment": node.environment,
             "code": None if (code := codes[node.name]) is None else {"files": len(code.entries), "bytes": code.size},
         }
-        for node in graph_nodes(plan.job.nodes, plan.nodes_in_image)
+        for node in graph_nodes(plan.job.nodes, plan.image_of_nodes)
     ]

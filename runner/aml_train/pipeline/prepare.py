@@ -60,7 +60,7 @@ def prepare_run(
         ImageError: the engine does not answer, or the base image is not found.
     """
     if not image:
-        config = dataclasses.replace(config, image=None, tests=None)
+        config = dataclasses.replace(config, image=None, tests=None, images=())
     if image:  # else nothing is submitted
         config = with_sdk(config)
     environ = host.environ
@@ -81,12 +81,20 @@ def prepare_run(
         read_drivers=lookup.drivers,
         commit=lambda _directory: read_before.result(),
         own=own,
+        lookup_for=lambda image: dataclasses.replace(lookup, where=image.where, pull=image.pull),
     )
     resolved = dataclasses.replace(resolved, project=project.result())
     plan = make_plan(config, resolved, names, run_url=environ.get(RUN_URL_VARIABLE) or None)
     if plan.image is not None:
         access = secret_access(environ, config.directory)
-        plan = dataclasses.replace(plan, image=dataclasses.replace(plan.image, secret_access=access))
+        plan = dataclasses.replace(
+            plan,
+            image=dataclasses.replace(plan.image, secret_access=access),
+            images=tuple(
+                dataclasses.replace(one, spec=dataclasses.replace(one.spec, secret_access=access))
+                for one in plan.images
+            ),
+        )
     plan = dataclasses.replace(plan, notices=(*plan.notices, *remarks))
     return PreparedRun(plan=plan, config=config, host=host)
 

@@ -10,13 +10,24 @@ import hashlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from aml_train.config import Config, Job, Place, TestsConfig, inner_mappings, is_local, mapping_at
+from aml_train.config import (
+    Config,
+    ImageConfig,
+    Job,
+    NodeImage,
+    Place,
+    TestsConfig,
+    inner_mappings,
+    is_local,
+    mapping_at,
+)
 from aml_train.core import git
 from aml_train.core.file_selection import CACHES, GIT_IGNORE_FILES, IGNORE_FILES, SECRETS, FileId
 from aml_train.core.files import FileSet
 from aml_train.core.git import DIRTY
+from aml_train.core.references import ImageRef
 from aml_train.core.values import dataclass
 from aml_train.image import BaseImage, BaseResolver, DriversReader, ImageInputs, OsReader, collect_inputs, read_file
 from aml_train.jobs import check_code, check_links, unsent_metrics
@@ -52,6 +63,29 @@ class Commit:
         return f"{self.sha}{DIRTY}" if self.dirty else self.sha
 
 
+class ImageLookup(Protocol):
+    """Looks up base images (:class:`aml_train.image.base.BaseImages`)."""
+
+    def resolve(self, reference: ImageRef, platform: str) -> BaseImage:
+        """Find a base image's digest."""
+
+    def distribution(self, base: BaseImage, platform: str) -> str:
+        """Find a base image's distribution."""
+
+    def drivers(self, base: BaseImage, platform: str) -> str | None:
+        """Find the drivers that a base image brings."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResolvedImage:
+    """The base, contents, platform and test files of one of ``images``."""
+
+    base: BaseImage
+    inputs: ImageInputs
+    platform: str
+    test_files: FileSet | None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Resolved:
     """The values that a plan is made from.
@@ -68,6 +102,7 @@ class Resolved:
         folders: the code of a pipeline's nodes, or of a sweep's trial: place of the mapping with ``code`` → files.
         unsent: where the code logs by azureml-core's ``Run`` and never sends what is held, ``file:line``; None for nowhere.
         project: what the project is called; None leaves it to its folder.
+        images: further images of a pipeline, by their names.
     """
 
     commit: Commit | None
@@ -81,6 +116,7 @@ class Resolved:
     folders: Mapping[Place, FileSet] = field(default_factory=dict)
     unsent: str | None = None
     project: ProjectName | None = None
+    images: Mapping[str, ResolvedImage] = field(default_factory=dict)
 
 
 def read_commit(directory: Path, *, branch: str | None = None, checkout: git.Checkout | None = None) -> Commit | None:
@@ -136,6 +172,7 @@ def resolve(
     read_drivers: DriversReader | None = None,
     now: datetime.datetime | None = None,
     own: Collection[FileId] = (),
+    lookup_for: Callable[[ImageConfig], ImageLookup] | None = None,
 ) -> Resolved:
     """Ask what *config* needs to know.
 
@@ -147,6 +184,7 @@ def resolve(
         read_drivers: finds the drivers that a base image brings, for ``ofed: auto``.
         now: the time, for ``image.refresh``; that of the clock by default.
         own: files that this process writes to: they are no part of code, tests and image.
+        lookup_for: what looks up the bases of one of ``images``; not needed without them.
 
     Raises:
         ImageError: if the base image is nowhere to be found.
@@ -155,6 +193,7 @@ def resolve(
     image = config.image
     base: BaseImage | None = None
     inputs: ImageInputs | None = None
+    engine_platform, now = platform, now or datetime.datetime.now(datetime.UTC)
     if image is not None:
         if resolve_base is None:
             raise ValueError("a configuration with an image needs a resolver of bases")
@@ -166,9 +205,14 @@ def resolve(
             resolve_base=resolve_base,
             read_os=read_os,
             read_drivers=read_drivers,
-            now=now or datetime.datetime.now(datetime.UTC),
+            now=now,
             own=own,
         )
+    images: dict[str, ResolvedImage] = {}
+    for one in config.images:
+        if lookup_for is None:
+            raise ValueError("a configuration with several images needs a lookup for each")
+        images[one.name] = _resolve_image(one, config.directory, lookup_for(one.image), engine_platform, now, own)
     path = config.job.code
     code = _code(path, config, own) if path is not None and path.is_dir() else None
     code_digest = None
@@ -187,8 +231,32 @@ def resolve(
         local_digests=local_digests(config.job, config.directory)
         | {".".join((*place, "code")): files.digest() for place, files in folders.items()},
         folders=folders,
+        images=images,
         unsent=next((where for one in sent if one is not None and (where := _unsent(one, config.directory))), None),
     )
+
+
+def _resolve_image(
+    one: NodeImage,
+    project: Path,
+    lookup: ImageLookup,
+    platform: str,
+    now: datetime.datetime,
+    own: Collection[FileId],
+) -> ResolvedImage:
+    platform = one.image.platform or platform
+    base, inputs = collect_inputs(
+        one.image,
+        project=project,
+        platform=platform,
+        resolve_base=lookup.resolve,
+        read_os=lookup.distribution,
+        read_drivers=lookup.drivers,
+        now=now,
+        own=own,
+    )
+    files = _test_files(project, one.tests, own) if one.tests else None
+    return ResolvedImage(base=base, inputs=inputs, platform=platform, test_files=files)
 
 
 def _test_files(folder: Path, tests: TestsConfig, own: Collection[FileId]) -> FileSet:

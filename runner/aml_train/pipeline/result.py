@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 from aml_train.core.events import CostCounted, LogsEnded
 from aml_train.core.values import dataclass
@@ -115,6 +116,7 @@ class RunResult:
     Attributes:
         status, exit_code, message, hint: the ending; see the table of endings in docs/architecture.md.
         image: what the job runs in.
+        images: further images of a pipeline, by their names.
         job: the last attempt.
         attempts: the attempts that have ended, also those that failed.
         logs: what was read of the last attempt's logs.
@@ -128,6 +130,7 @@ class RunResult:
     message: str = ""
     hint: str | None = None
     image: JobImage | None = None
+    images: Mapping[str, Tested] = dataclasses.field(default_factory=dict)
     job: SubmittedJob | None = None
     attempts: tuple[Attempt, ...] = ()
     logs: LogsEnded | None = None
@@ -149,6 +152,11 @@ class RunResult:
         }
         if isinstance(self.image, Tested):
             facts |= {"image": str(self.image.reference), "digest": self.image.digest, "address": self.image.address}
+        if self.images:
+            facts["images"] = {
+                name: {"image": str(one.reference), "digest": one.digest, "address": one.address}
+                for name, one in self.images.items()
+            }
         if job:
             facts |= {"job": job.name, "experiment": job.view.experiment, "run_url": job.view.studio_url}
         if self.attempts:

@@ -11,7 +11,7 @@ from aml_train.core.errors import AmlTrainError
 from aml_train.core.events import RunFinished
 from aml_train.core.interrupts import unexpected_as_interrupt
 from aml_train.core.machine import expected
-from aml_train.image import Given, JobImage
+from aml_train.image import Given, ImageSpec, JobImage, Tested, TestSpec
 from aml_train.jobs import data_to_be, pin_data
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.decide import decide, record_gate
@@ -86,6 +86,7 @@ def _run_stages(ctx: RunContext) -> tuple[str, str]:
             baseline = check_baseline(service, plan.gate, plan.baseline, origin=plan.origin, data=data)
         check_cost(plan, service)
         image = build_and_test(ctx, target)
+        template = template.with_images(ctx.progress.result.images)
         job = submit_job(ctx, target, template, image, baseline)
     if not (options.wait or job.view.status.terminal):
         later = "attach` follows and gates it" if options.decide else f"jobs logs -f {job.name}` follows it"
@@ -104,22 +105,30 @@ def _run_stages(ctx: RunContext) -> tuple[str, str]:
 
 
 def build_and_test(ctx: RunContext, target: Target) -> JobImage:
-    """Build and test the image, or find it in the registry.
+    """Build and test the images, or find them in the registry; return that of the job.
 
     A job's own environment is used as it is.
     """
-    plan, options = ctx.plan, ctx.options
-    image: JobImage
+    plan = ctx.plan
     if plan.image is None:
-        image = Given(environment=plan.environment)
         ctx.notice("The job's own environment is used as it is given, not tested.")
-    else:
-        tests = plan.tests
-        if tests is not None and options.keep_tests:
-            tests = dataclasses.replace(tests, keep=True)
-        # A proposed commit registers nothing, and its configuration names no secret of the runner.
-        spec = plan.image if options.register else plan.image.proposed()
-        commit = str(plan.commit) if plan.commit else None
-        image = target.ensure_image(spec, tests, force=options.force_build, commit=commit)
+        image: JobImage = Given(environment=plan.environment)
+        ctx.progress.add(image=image)
+        return image
+    image = _ensure(ctx, target, plan.image, plan.tests)
     ctx.progress.add(image=image)
+    images: dict[str, Tested] = {}
+    for one in plan.images:
+        images[one.spec.name] = _ensure(ctx, target, one.spec, one.tests)
+        ctx.progress.add(images=dict(images))
     return image
+
+
+def _ensure(ctx: RunContext, target: Target, spec: ImageSpec, tests: TestSpec | None) -> Tested:
+    plan, options = ctx.plan, ctx.options
+    if tests is not None and options.keep_tests:
+        tests = dataclasses.replace(tests, keep=True)
+    # A proposed commit registers nothing, and its configuration names no secret of the runner.
+    spec = spec if options.register else spec.proposed()
+    commit = str(plan.commit) if plan.commit else None
+    return target.ensure_image(spec, tests, force=options.force_build, commit=commit)

@@ -91,7 +91,7 @@ def report_job(ctx: RunContext, job: SubmittedJob) -> None:
     ctx.emit(
         JobSubmitted(job=view.name, attached=job.attached, studio_url=view.studio_url, attempt=number_of(view.name))
     )
-    if ctx.options.job is None and (planned := graph_nodes(ctx.plan.job.nodes, ctx.plan.nodes_in_image)):
+    if ctx.options.job is None and (planned := graph_nodes(ctx.plan.job.nodes, ctx.plan.image_of_nodes)):
         ctx.emit(GraphPlanned(job=view.name, nodes=planned))
 
 
@@ -166,7 +166,11 @@ def _with_tags(job: JobSpec, tags: Mapping[str, str]) -> JobSpec:
 def _latest(ctx: RunContext, target: Target, template: JobTemplate) -> JobView | None:
     plan = ctx.plan
     image = Given(environment=plan.environment) if plan.image is None else target.find_image(plan.image)
-    return None if image is None else latest_attempt(template, target.service, image)
+    others = {one.spec.name: target.find_image(one.spec) for one in plan.images}
+    found = {name: other for name, other in others.items() if other is not None}
+    if image is None or len(found) < len(others):
+        return None
+    return latest_attempt(template.with_images(found), target.service, image)
 
 
 def _report_image(ctx: RunContext, view: JobView) -> None:

@@ -132,6 +132,38 @@ def test_a_pipeline_is_drawn_with_the_results_of_its_nodes() -> None:
     ]
 
 
+def test_each_of_several_images_is_told_with_its_tests() -> None:
+    record = Record()
+    finding = Finding(check="memlock", level="warning", what="little")
+    failure = TestFailure(name="test_prep", file=None, line=None, message="no", output="wrong rows")
+    for event in (
+        ImageReady(reference="r/x@sha256:1", digest="sha256:1", address="a", how="built"),
+        ImageChecked(findings=(finding,), cached=False),
+        TestsFinished(passed=7, failed=0, skipped=0, seconds=2.0, cached=False),
+        ImageReady(reference="r/x-prep@sha256:2", digest="sha256:2", address="b", how="found", image_name="prep"),
+        ImageChecked(findings=(finding,), cached=False, image_name="prep"),
+        TestsFinished(
+            passed=1, failed=1, skipped=0, seconds=1.0, cached=False, failures=(failure,), image_name="prep"
+        ),
+        GraphPlanned(job="j", nodes=(GraphNode(name="a"), GraphNode(name="b", environment="image prep"))),
+    ):
+        record(event)
+    assert record.image is not None
+    assert record.image.digest == "sha256:1"
+    text = html.unescape(render_summary(record, title="t", reproduce="x"))
+    for part in (
+        "| image | <code>r/x@sha256:1</code> |",
+        "| image <code>prep</code> | <code>r/x-prep@sha256:2</code> (found) |",
+        "| tests | 7 passed, 0 failed, 0 skipped in 2.0 s |",
+        "| tests in <code>prep</code> | 1 passed, 1 failed, 0 skipped in 1.0 s |",
+        "wrong rows",
+        "| <code>b</code> | not run | the tested image <code>prep</code> |",
+        'n1["b"]:::notrun',
+    ):
+        assert part in text, part
+    assert text.count("| memlock |") + text.count("<code>memlock</code>") == 2
+
+
 @given(st.text(max_size=60))
 def test_a_nodes_name_adds_nothing_to_the_drawing(name: str) -> None:
     drawn = flowchart((GraphNode(name=name),), {})

@@ -340,6 +340,23 @@ def test_a_running_stage_has_one_line_that_fits_the_terminal() -> None:
     assert re.fullmatch(r"▸ tests {5}pytest -q +0:00", rows[1].rstrip())
 
 
+def test_each_of_several_images_has_a_row() -> None:
+    tests = TestsFinished(passed=1, failed=0, skipped=0, seconds=1.0, cached=False)
+    text = shown(
+        ImageReady(reference="r/x@sha256:1", digest="sha256:1", address="a", how="built"),
+        tests,
+        ImageReady(reference="r/x-prep@sha256:2", digest="sha256:2", address="b", how="found", image_name="prep"),
+        dataclasses.replace(tests, passed=2, image_name="prep"),
+        RunFinished(status="passed", exit_code=0, message="It passed."),
+    )
+    assert [line for line in text.splitlines() if line.startswith(("image", "tests"))] == [
+        "image      r/x@sha256:1 (built)",
+        "tests      1 passed, 0 failed, 0 skipped",
+        "image prep r/x-prep@sha256:2 (found)",
+        "tests prep 2 passed, 0 failed, 0 skipped",
+    ]
+
+
 def changed(node: str, status: str, *, reused: bool = False) -> NodeChanged:
     return NodeChanged(job="graph-1", node=node, run=f"run-{node}", status=status, reused=reused)
 

@@ -14,7 +14,10 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from aml_train.config.document import DOCUMENT, json_schema
 from aml_train.config.job.grammar import JOB
 from aml_train.config.load import load_config
+from aml_train.config.section import keys_of
 from aml_train.config.sections.gate import GATE
+from aml_train.config.sections.image import ImageConfig
+from aml_train.config.sections.images import IMAGES
 from aml_train.config.yaml.shapes import Shape
 from aml_train.config.yaml.structures import Either, Items, Record, Table, Variants
 from aml_train.core.errors import InvalidError
@@ -118,6 +121,12 @@ def rows(shape: Shape, prefix: str = "") -> Iterator[tuple[str, str]]:
                 yield from rows(spec.shape, name)
         case Table() if shape is GATE and prefix != "gate":
             return  # the same rules again
+        case Table() if shape is IMAGES and isinstance(shape.value, Record):
+            # The other keys are those of `image`, and below `tests` those of `tests`.
+            for key in ("nodes", "tests"):
+                spec = shape.value.keys[key]
+                yield f"{prefix}.NAME.{key}", spec.text + (" **Required.**" if spec.required else "")
+            assert shape.value.keys.keys() - {"tests"} == keys_of(ImageConfig).keys() - {"builder", "reclaim-disk"}
         case Table():
             for key, special in shape.special.items():
                 yield from rows(special, f"{prefix}.{key}")

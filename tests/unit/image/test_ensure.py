@@ -156,6 +156,18 @@ def never() -> Builder:
     return cast("Builder", Never())
 
 
+def test_events_name_the_image_that_they_are_of(world: World) -> None:
+    world.ensure()
+    assert {
+        event.image_name for event in (*world.of(ImageReady), *world.of(ImageChecked), *world.of(TestsFinished))
+    } == {""}
+    world.events.clear()
+    world.spec = dataclasses.replace(world.spec, name="prep")
+    world.ensure()
+    named = [*world.of(ImageReady), *world.of(ImageChecked), *world.of(TestsFinished)]
+    assert [event.image_name for event in named] == ["prep"] * 3
+
+
 def test_an_image_with_its_record_is_found(world: World) -> None:
     found = world.ensure(release_tags=["git-1"])
     assert (found.how, found.digest) == ("found", world.image.digest)

@@ -6,42 +6,59 @@ for the verdict: :func:`verdict` says in plain Python what a person means. ``AML
 
 from __future__ import annotations
 
+import json
 import os
 import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from aml_train.config.job.model import JobNode
 from aml_train.config.sections.gate import GateRule
 from aml_train.config.sections.watch import WatchConfig
-from aml_train.core.tags import TAG_DIGEST
+from aml_train.core.tags import TAG_DIGEST, TAG_IMAGES
 from aml_train.gate.rules import parse_rule
 from aml_train.jobs.composed import ChildView, Objective
-from aml_train.jobs.spec import JobTemplate
+from aml_train.jobs.spec import JobTemplate, NodesImage
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
 from aml_train.models.spec import ModelSpec
+from aml_train.pipeline.plan import PlannedImage
 from tests.support.memory_graphs import GraphService
-from tests.unit.pipeline.test_run import DIGEST, make_plan, run
+from tests.unit.pipeline.test_run import DIGEST, SPEC, image_named, make_plan, run
 
 S = JobStatus
 CASES: Final = int(os.environ.get("AML_TRAIN_GRAPHS", "600"))
 OTHER: Final = f"sha256:{'e' * 64}"
+SIDE: Final = image_named("side").digest
+#: Which digest `image` and the image `side` had in an earlier pipeline, and in which of them the node ran there.
+EARLIER: Final = (
+    (DIGEST, SIDE, ""),
+    (DIGEST, SIDE, "side"),
+    (DIGEST, None, ""),
+    (OTHER, SIDE, ""),
+    (OTHER, SIDE, "side"),
+    (DIGEST, OTHER, "side"),
+    (SIDE, DIGEST, ""),
+    (SIDE, DIGEST, "side"),
+)
 STATES: Final = (S.COMPLETED,) * 12 + (S.FAILED, S.CANCELED, S.NOT_RESPONDING, S.RUNNING, None)
 
 
 @dataclass(frozen=True)
 class Part:
-    """One node: its state (None: no run), what it was reused in, and what it logged of ``acc``."""
+    """One node: its state (None: no run), its image, what it was reused from, and what it logged of ``acc``.
+
+    The image is ``""`` for `image`, ``side``, or None for an environment that is given.
+    """
 
     name: str
     state: JobStatus | None
-    ours: bool
+    image: str | None
     allowed: bool
-    reused: str | None
+    reused: tuple[str, str | None, str] | Literal["unknown"] | None
     values: tuple[float, ...]
 
 
@@ -62,9 +79,9 @@ def make_case(seed: int) -> Case:
             Part(
                 name=f"n{number}",
                 state=state,
-                ours=number == 0 or pick.random() < 0.7,
+                image="" if number == 0 else pick.choice(("", "", "side", "side", None)),
                 allowed=pick.random() < 0.2,
-                reused=pick.choice((None, None, None, DIGEST, OTHER, "unknown")) if state is S.COMPLETED else None,
+                reused=pick.choice((None,) * 12 + EARLIER + ("unknown",)) if state is S.COMPLETED else None,
                 values=pick.choice(((), (0.95,), (0.95,), (0.5, 0.95), (0.95, 0.5))),
             )
         )
@@ -83,8 +100,14 @@ def verdict(case: Case) -> int:
         return 5
     if case.status is S.FAILED and not any(part.state is not None for part in bad):
         return 5  # AzureML says that it failed, and no node explains why
-    if any(part.ours and part.reused in (OTHER, "unknown") for part in case.parts):
-        return 5
+    for part in case.parts:
+        if part.image is None or part.reused is None:
+            continue
+        if part.reused == "unknown":
+            return 5
+        primary, side, where = part.reused
+        if {"": primary, "side": side}[where] != {"": DIGEST, "side": SIDE}[part.image]:
+            return 5
     logged = {part.name: part.values[-1] for part in case.parts if part.state is S.COMPLETED and part.values}
     node, _, _ = case.rule.rpartition("/")
     alone = next(iter(logged.values())) if len(logged) == 1 else None
@@ -103,9 +126,13 @@ def service_of(case: Case) -> GraphService:
         reused = None if part.reused is None else f"before-{part.name}"
         children.append(ChildView(name=run_of, node=part.name, status=part.state, reused_from=reused))
         logged[reused or run_of] = {"acc": part.values}
-        if reused is not None and part.reused != "unknown":
+        if reused is not None and part.reused is not None and part.reused != "unknown":
             roots[reused] = f"root-{part.name}"
-            tags = {TAG_DIGEST: str(part.reused)}
+            primary, side, where = part.reused
+            tags = {TAG_DIGEST: primary}
+            if side is not None:
+                nodes = [part.name] if where == "side" else []
+                tags[f"{TAG_IMAGES}side"] = json.dumps({"image": f"r.io/x@{side}", "tested": None, "nodes": nodes})
             earlier[f"root-{part.name}"] = JobView(name=f"root-{part.name}", status=S.COMPLETED, tags=tags)
     return GraphService(
         script=(S.QUEUED, S.RUNNING, case.status),
@@ -122,7 +149,7 @@ def plan_of(case: Case):  # type: ignore[no-untyped-def]
             name=part.name,
             kind="command",
             place=("jobs", part.name),
-            environment=None if part.ours else "azureml:given:1",
+            environment="azureml:given:1" if part.image is None else None,
             where="p:1",
         )
         for part in case.parts
@@ -133,12 +160,18 @@ def plan_of(case: Case):  # type: ignore[no-untyped-def]
         code_digest=None,
         scope="local",
         stem="graph",
-        places=tuple(node.place for node, part in zip(nodes, case.parts, strict=True) if part.ours),
+        places=tuple(node.place for node, part in zip(nodes, case.parts, strict=True) if part.image == ""),
         nodes=nodes,
     )
+    aside = tuple(node for node, part in zip(nodes, case.parts, strict=True) if part.image == "side")
+    images = (PlannedImage(spec=replace(SPEC, name="side"), tests=None, nodes=aside),) if aside else ()
+    names, places = tuple(node.name for node in aside), tuple(node.place for node in aside)
+    if aside:
+        template = replace(template, images=(NodesImage(name="side", nodes=names, places=places),))
     rule = GateRule(metric=case.rule, rule=parse_rule(">= 0.9"), where="aml-train.yml:9")
     return make_plan(
         job=template,
+        images=images,
         gate=(rule,),
         model=ModelSpec(name="m", artifact="outputs/m", output=None, type="custom_model", node=case.model),
         watch=WatchConfig(allow_failed=tuple(part.name for part in case.parts if part.allowed)),

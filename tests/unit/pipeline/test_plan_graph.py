@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -6,10 +7,15 @@ import yaml
 
 from aml_train.azure.components import component_files
 from aml_train.config import Config, load_config
-from aml_train.jobs.spec import JobTemplate, TargetNames, fingerprint, make_job
+from aml_train.core.references import ImageRef
+from aml_train.jobs.composed import ChildView
+from aml_train.jobs.spec import JobTemplate, NodesImage, TargetNames, fingerprint, make_job
+from aml_train.jobs.states import JobStatus
+from aml_train.pipeline.plan import PlannedImage
 from aml_train.pipeline.plan_graph import graph_document, graph_lines, graph_nodes
 from aml_train.pipeline.resolve import local_digests
-from tests.unit.pipeline.test_run import NAMES, TESTED
+from tests.support.memory_graphs import GraphService
+from tests.unit.pipeline.test_run import NAMES, SPEC, TESTED, image_named, make_plan, run
 
 PIPELINE = """\
 type: pipeline
@@ -89,8 +95,8 @@ def test_the_compute_of_the_target_replaces_that_of_the_nodes(tmp_path: Path) ->
 
 def test_each_node_is_drawn_with_its_image_and_needs(tmp_path: Path) -> None:
     config = configured(tmp_path, "")
-    ours = config.nodes_in_image
-    assert graph_lines(config.job.nodes, ours, "digits@sha256:1") == [
+    ours = {node.name: "" for node in config.nodes_in_image}
+    assert graph_lines(config.job.nodes, ours, lambda _: "digits@sha256:1") == [
         "prep    digits@sha256:1",
         "train   given: (inline)  after prep",
         "score   given: azureml:score:3",
@@ -166,3 +172,90 @@ def test_paths_of_inner_nodes_start_from_the_jobs_folder_and_count(tmp_path: Pat
         node = yaml.safe_load(Path(written["jobs"]["sub"]["component"]).read_text())["jobs"]["fit"]
     assert node["inputs"]["data"]["path"] == str(tmp_path / "rows.csv")
     assert node["environment"]["conda_file"] == str(tmp_path / "parts/conda.yml")
+
+
+IMAGES = """\
+image: {base: 'python:3.11'}
+images:
+  train: {base: 'python:3.12', nodes: [train], tests: {command: pytest}}
+"""
+
+
+def with_images(folder: Path) -> Config:
+    configured(folder, "")
+    (folder / "aml-train.yml").write_text(f"job: pipeline.yml\n{IMAGES}")
+    return load_config(None, directory=folder)
+
+
+def test_a_node_of_another_image_loses_its_environment(tmp_path: Path) -> None:
+    config = with_images(tmp_path)
+    assert [node.name for node in config.nodes_in_image] == ["prep"]
+    assert [node.name for node in config.nodes_in(config.images[0])] == ["train"]
+    document, notices = graph_document(config, named(None))
+    assert "environment" not in document["jobs"]["train"]["component"]
+    assert notices == [
+        "The image replaces the environment of train.",
+        "Not in the image, and not tested: score, report.",
+    ]
+
+
+def test_each_node_gets_the_digest_of_its_image(tmp_path: Path) -> None:
+    config = with_images(tmp_path)
+    document, _ = graph_document(config, NAMES)
+    (node,) = config.nodes_in(config.images[0])
+    template = JobTemplate(
+        document=document,
+        directory=tmp_path,
+        code_digest=None,
+        scope="local",
+        stem="graph",
+        places=tuple(one.place for one in config.nodes_in_image),
+        images=(NodesImage(name="train", nodes=(node.name,), places=(node.place,)),),
+    )
+    other = replace(TESTED, digest="sha256:" + "e" * 64, reference=ImageRef.parse("r.io/train@sha256:" + "e" * 64))
+    whole = template.with_images({"train": other})
+    job = make_job(whole, TESTED, 1)
+    assert job.document["jobs"]["prep"]["environment"] == {"image": str(TESTED.reference)}
+    assert job.document["jobs"]["train"]["component"]["environment"] == {"image": str(other.reference)}
+    tag = json.loads(job.document["tags"]["aml-train.image.train"])
+    assert (tag["image"], tag["nodes"]) == (str(other.reference), ["train"])
+    assert job.document["tags"]["aml-train.image-digest"] == TESTED.digest
+    again = template.with_images({"train": replace(other, digest="sha256:" + "f" * 64)})
+    assert fingerprint(whole, TESTED) != fingerprint(again, TESTED)
+    with pytest.raises(ValueError, match="the image train is not known yet"):
+        make_job(template, TESTED, 1)
+
+
+def test_an_image_of_very_many_nodes_leaves_them_out_of_its_tag() -> None:
+    names = tuple(f"a-rather-long-name-of-a-node-{number}" for number in range(99))
+    one = NodesImage(name="train", nodes=names, places=(), image=TESTED)
+    assert json.loads(one.tag())["nodes"] is None
+    assert len(one.tag()) < 1000
+
+
+def test_each_image_is_built_and_tested_and_the_run_says_so(tmp_path: Path) -> None:
+    config = with_images(tmp_path)
+    nodes = config.nodes_in(config.images[0])
+    other = PlannedImage(spec=replace(SPEC, name="train"), tests=None, nodes=nodes)
+    template = make_plan().job
+    template = replace(
+        template,
+        document={**config.job.document, "type": "pipeline"},
+        nodes=config.job.nodes,
+        places=tuple(one.place for one in config.nodes_in_image),
+        images=(NodesImage(name="train", nodes=("train",), places=(nodes[0].place,)),),
+    )
+    ran = [ChildView(name=f"run-{one.name}", node=one.name, status=JobStatus.COMPLETED) for one in config.job.nodes]
+    service = GraphService(parts={"": ran})
+    plan = make_plan(job=template, images=(other,), model=None)
+    outcome, _ = run(plan, service)
+    assert outcome.status == "passed", outcome.message
+    assert outcome.facts()["image"] == str(TESTED.reference)
+    images = outcome.facts()["images"]
+    assert isinstance(images, dict)
+    assert images["train"]["digest"] == image_named("train").digest
+    (job,) = service.submitted
+    assert job.document["jobs"]["train"]["component"]["environment"] == {"image": images["train"]["image"]}
+    for attach in (False, True):
+        assert run(plan, service, attach=attach)[0].attached
+    assert len(service.submitted) == 1

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -73,6 +74,14 @@ TESTED = Tested(
 )
 
 
+def image_named(name: str, image: Tested = TESTED) -> Tested:
+    """Return *image* for the name "", and another one for each other name."""
+    if not name:
+        return image
+    digest = f"sha256:{hashlib.sha256(name.encode()).hexdigest()}"
+    return replace(image, digest=digest, reference=ImageRef.parse(f"r.azurecr.io/digits-{name}@{digest}"))
+
+
 @dataclass
 class FakeTarget:
     """A registry that has the image, or fails with an error, and a workspace of the tests."""
@@ -86,7 +95,7 @@ class FakeTarget:
     def ensure_image(self, spec: ImageSpec, tests: TestSpec | None, *, force: bool, commit: str | None) -> Tested:
         if isinstance(self.image, AmlTrainError):
             raise self.image
-        return self.image
+        return image_named(spec.name, self.image)
 
     def ensure_compute(self, cluster: ClusterConfig, clock: Clock) -> None:
         if isinstance(self.compute, AmlTrainError):
@@ -97,7 +106,7 @@ class FakeTarget:
         return None
 
     def find_image(self, spec: ImageSpec) -> Tested | None:
-        return None if isinstance(self.image, AmlTrainError) else self.image
+        return None if isinstance(self.image, AmlTrainError) else image_named(spec.name, self.image)
 
     def image_registry(self) -> RegistryLocation:
         raise AssertionError("a run goes through ensure_image")
