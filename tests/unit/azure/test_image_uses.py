@@ -12,7 +12,10 @@ import pytest
 from aml_train.azure.image_uses import read_image_uses, reference_in, texts_in
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.errors import ServiceError
-from aml_train.core.tags import TAG_DIGEST
+from aml_train.core.references import ImageRef
+from aml_train.core.tags import TAG_DIGEST, TAG_IMAGES
+from aml_train.image.spec import Tested
+from aml_train.jobs.spec import NodesImage
 from tests.support.plain_answers import answered
 
 HOST = "r.azurecr.io"
@@ -99,6 +102,27 @@ def test_a_model_keeps_the_image_of_the_job_that_made_it(listed: bool) -> None:
         }
     )
     assert found == {(digest("a"), "the model digits:7")}
+
+
+def test_all_images_of_a_pipeline_are_used() -> None:
+    other = NodesImage(
+        name="prep",
+        nodes=("prep",),
+        places=(),
+        image=Tested(
+            reference=ImageRef.parse(image("b")),
+            digest=digest("b"),
+            address="a",
+            how="found",
+            record=None,
+            compressed_bytes=1,
+        ),
+    )
+    tags = {TAG_DIGEST: digest("a"), f"{TAG_IMAGES}prep": other.tag()}
+    assert uses({"/jobs": [job("j", "Completed", AFTER, tags=tags)]}) == {
+        (digest("a"), "the recent job j"),
+        (digest("b"), "the recent job j"),
+    }
 
 
 def test_models_environments_deployments_and_schedules() -> None:
