@@ -22,6 +22,7 @@ NAMES: Final = (
     "workspaces",
     "submit",
     "graph_plan",
+    "graph_run",
     "log_follow",
     "prune",
 )

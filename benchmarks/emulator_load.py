@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.measuring import resident_megabytes
 from tests.support.emulator_client import TERMINAL, VERSION, Client
 from tests.support.emulator_process import Emulator
 
@@ -54,14 +55,14 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         emulator = Emulator(Path(folder))
         emulator.start()
-        before = _memory(emulator)
+        before = resident_megabytes(emulator.process)
         client = Client(emulator.environment(), emulator.info)
         took = _store_jobs(emulator, client, given.jobs)
-        stored = _memory(emulator)
+        stored = resident_megabytes(emulator.process)
         spent = _cpu(emulator)
         seen = asyncio.run(_watch(emulator, client, given))
         spent = _cpu(emulator) - spent
-        after = _memory(emulator)
+        after = resident_megabytes(emulator.process)
         client.close()
         emulator.stop()
     print(f"jobs stored                {given.jobs}, {took * 1000 / given.jobs:.1f} ms each")
@@ -158,15 +159,6 @@ def _cpu(emulator: Emulator) -> float:
         raise RuntimeError("the emulator does not run")
     fields = Path(f"/proc/{emulator.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _memory(emulator: Emulator) -> float:
-    """Return the resident memory of the emulator's process, megabytes."""
-    if emulator.process is None:
-        raise RuntimeError("the emulator does not run")
-    status = Path(f"/proc/{emulator.process.pid}/status").read_text(encoding="ascii")
-    line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
-    return int(line.split()[1]) / 1000
 
 
 if __name__ == "__main__":

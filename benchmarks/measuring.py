@@ -53,6 +53,15 @@ def time_command(argv: Sequence[str], *, environment: Mapping[str, str] | None =
     return time.perf_counter() - begin
 
 
+def resident_megabytes(process: subprocess.Popen[str] | None) -> float:
+    """Return the resident memory of a process, megabytes."""
+    if process is None:
+        raise RuntimeError("the process does not run")
+    status = Path(f"/proc/{process.pid}/status").read_text(encoding="ascii")
+    line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
+    return int(line.split()[1]) / 1000
+
+
 def time_in_turns(commands: Mapping[str, Sequence[str]], *, rounds: int) -> dict[str, list[float]]:
     """Run each command once per round, in turns; one round warms up.
 

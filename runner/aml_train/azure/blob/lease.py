@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aml_train.azure.blob.datastores import Access
-from aml_train.azure.blob.storage import error_code
+from aml_train.azure.blob.storage import error_code, retries
 from aml_train.azure.http import HttpWay
 from aml_train.core.answers import MISREAD, REACH, traced
 from aml_train.core.clock import Clock
@@ -73,7 +73,7 @@ class AzureLeases:
             access.account_url,
             access.container,
             credential=secret,
-            retry_total=4,
+            **retries(4),
             connection_timeout=10,
             read_timeout=20,
             user_agent=PRODUCT,

@@ -90,6 +90,30 @@ _FOLDER_MARK: Final = "hdi_isfolder"
 """Metadata of the blobs that stand for folders where the account has a hierarchical namespace."""
 
 
+def retries(total: int) -> dict[str, Any]:
+    """Return options of azure-storage-blob's clients that decide what is repeated.
+
+    The first pause is about three seconds instead of 18, and the last ones are as long as the SDK's. 429 is repeated too: the SDK
+    does not expect it from the storage, which throttles with 503
+    (https://learn.microsoft.com/rest/api/storageservices/common-rest-api-error-codes), but gateways before it answer so.
+
+    Args:
+        total: the most repetitions of a request.
+    """
+    from azure.storage.blob import ExponentialRetry
+
+    def throttled(response: Any) -> None:
+        if response.http_response.status_code == 429:
+            response.http_response.status_code = 503  # which the SDK repeats
+
+    return {
+        "retry_policy": ExponentialRetry(
+            initial_backoff=0, increment_base=3, random_jitter_range=1, retry_total=total
+        ),
+        "raw_response_hook": throttled,
+    }
+
+
 class AzureBlobs:
     """See :class:`aml_train.azure.blob.storage.Storage`.
 
@@ -130,7 +154,7 @@ class AzureBlobs:
             transport=transport,
             max_single_get_size=64 * 1024 * 1024,
             max_single_put_size=64 * 1024 * 1024,
-            retry_total=6,
+            **retries(6),
             user_agent=PRODUCT,
             **({"proxies": options["proxies"]} if options else {}),
         )
