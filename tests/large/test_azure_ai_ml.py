@@ -28,9 +28,9 @@ TOOLS: Final = Path(__file__).parent / "azure_sdk_tools"
 SECONDS: Final = 3000
 PARTS: Final = ("command_job", "environment", "model", "dataset", "datastore", "compute", "code_asset")
 #: The clusters that the tests' jobs name.
-CLUSTERS: Final = ("cpu-cluster", "testCompute")
+CLUSTERS: Final = ("cpu-cluster", "gpu-cluster", "testCompute")
 #: The registries that the tests' clients name.
-REGISTRIES: Final = ("testFeed", "UnsecureTest-testFeed")
+REGISTRIES: Final = ("testFeed", "UnsecureTest-testFeed", "sdk-test")
 #: Tests that do not count, each with what it needs of another subscription.
 ELSEWHERE: Final = {
     "test_command_job_with_singularity": "a Singularity virtual cluster in a subscription of Microsoft's",
@@ -39,7 +39,7 @@ WANTED: Final = 0.95
 GRAPH_PARTS: Final = ("pipeline_job", "component", "sweep_job")
 #: Tests of graphs that do not count: nodes of other types, and other services.
 GRAPHS_ELSEWHERE: Final = re.compile(
-    r"spark|parallel|automl|auto_ml|import|data_transfer|datatransfer|flow|singularity|virtual_cluster|batch|do_while|if_else"
+    r"spark|parallel|automl|auto_ml|import|data_transfer|datatransfer|flow|singularity|virtual_cluster|batch|do_while|if_else|foreach|_in_items"
     r"|finetun|distillation|internal",
     re.IGNORECASE,
 )

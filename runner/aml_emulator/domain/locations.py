@@ -17,7 +17,7 @@ _DATASTORE = re.compile(rf"azureml://{_SCOPE}?datastores/([^/]+)(?:/paths)?(?:/(
 _JOB = re.compile(rf"azureml://{_SCOPE}?jobs/([^/]+)/outputs/([^/]+)(?:/paths(?:/(.*))?|/(.*))?", re.IGNORECASE)
 _ASSET = re.compile(
     rf"(?:azureml:)?(?:/{_SCOPE}|azureml://{_SCOPE}|//{_SCOPE}|azureml://locations/[^/]+/workspaces/[^/]+/|"
-    r"//locations/[^/]+/workspaces/[^/]+/)(data|models|codes|environments|components)/([^/]+)/versions/([^/]+)",
+    r"//locations/[^/]+/workspaces/[^/]+/)(data|models|codes|environments|components)/([^/]+)/(?:versions|labels)/([^/]+)",
     re.IGNORECASE,
 )
 _SHARED = re.compile(

@@ -28,6 +28,9 @@ MOST_HOPS = 10
 LATEST = "latest"
 """The label of the newest version of an asset."""
 
+_DEFAULTS = (LATEST, "default", "azureml_default")
+"""Words for the newest version of a component (azure-ai-ml 1.35, ``constants/_common.py``)."""
+
 REGISTRIES = "registries"
 """The kind under which registries are stored."""
 
@@ -237,9 +240,15 @@ class Workspace:
             names = (one.name for one in registries if one.name.lower() == asset.registry.lower())
             place = shelf(kind, next(names, asset.registry))
         if asset.version.lower() == LATEST and asset.registry is not None:
-            versions = self.store.assets.versions(place, asset.name)
-            return next((one for one in versions if not one.properties.get("isArchived")), None)
-        return self.store.assets.version(place, asset.name, asset.version)
+            return self._newest(place, asset.name)
+        found = self.store.assets.version(place, asset.name, asset.version)
+        if found is None and kind == "components" and asset.version.lower() in _DEFAULTS:
+            return self._newest(place, asset.name)
+        return found
+
+    def _newest(self, place: str, name: str) -> AssetVersion | None:
+        versions = self.store.assets.versions(place, name)
+        return next((one for one in versions if not one.properties.get("isArchived")), None)
 
     def address(self, folder: Folder) -> str:
         """Return the address of a place: in its datastore, if there is one, else its URL."""

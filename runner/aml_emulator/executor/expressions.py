@@ -15,7 +15,7 @@ from typing import Literal
 
 REFERENCE = re.compile(r"\$\{\{\s*(.*?)\s*\}\}", re.DOTALL)
 OPTIONAL = re.compile(r"\$\[\[(.*?)\]\]", re.DOTALL)
-NAME = re.compile(r"(inputs|outputs)\.([A-Za-z_][A-Za-z0-9_]*)")
+NAME = re.compile(r"(inputs|outputs)\.([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*)")
 
 
 class ExpressionError(ValueError):

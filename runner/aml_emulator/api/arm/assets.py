@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from aml_emulator.api.arm.component_view import shown_component
 from aml_emulator.api.routing import Call, Reply, Route
 from aml_emulator.api.shapes import Item, archived_of, created, cut, page, resource
 from aml_emulator.context import Context
@@ -192,6 +193,9 @@ class Assets:
     def _view(self, call: Call, version: AssetVersion) -> dict[str, Any]:
         place, _, type_ = self._place(call)
         own: dict[str, Any] = {}
+        properties = dict(version.properties)
+        if self._kind == "components" and isinstance(spec := properties.get("componentSpec"), dict):
+            properties["componentSpec"] = shown_component(spec, version.name, version.version)
         if self._kind == "models":
             own = {"flavors": {}, "jobName": None}
         elif self._kind == "environments":
@@ -208,7 +212,7 @@ class Assets:
                 "isAnonymous": False,
                 "isArchived": False,
                 **own,
-                **{key: value for key, value in version.properties.items() if value is not None},
+                **{key: value for key, value in properties.items() if value is not None},
                 # Data alone has no such state.
                 **({} if self._kind == "data" else {"provisioningState": "Succeeded"}),
             },

@@ -230,6 +230,8 @@ INPUT_MODES = frozenset({"ReadOnlyMount", "ReadWriteMount", "Download", "Direct"
 OUTPUT_MODES = frozenset({"ReadWriteMount", "Upload", "Direct"})
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_INPUT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
+"""With a point for each group that the input is in."""
 _ASSET_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}")
 _MODES_OF_TABLES = ("EvalMount", "EvalDownload")
 
@@ -237,7 +239,7 @@ _MODES_OF_TABLES = ("EvalMount", "EvalDownload")
 def check_inputs(inputs: Mapping[str, Any]) -> None:
     """Return if the emulator can give a job these inputs; raise DomainError otherwise."""
     for name, value in inputs.items():
-        if not _NAME.fullmatch(name):
+        if not _INPUT_NAME.fullmatch(name):
             raise InvalidError(f"The name of the input '{name}' consists of letters, digits and '_' only.")
         kind = str((value or {}).get("jobInputType", "")).lower()
         if value is None or (not kind and not value.get("uri") and value.get("value") is None):

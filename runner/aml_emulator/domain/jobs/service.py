@@ -13,6 +13,7 @@ from aml_emulator.domain.jobs.check import changed, check_job
 from aml_emulator.domain.jobs.composed import PIPELINE, SWEEP, Composed, composed_kind
 from aml_emulator.domain.jobs.compute import check_compute, compute_of
 from aml_emulator.domain.jobs.output_assets import put_output_asset, register_outputs
+from aml_emulator.domain.jobs.pipelines.nodes import whole_pipeline
 from aml_emulator.domain.jobs.pipelines.runs import PipelineRuns, changed_graph
 from aml_emulator.domain.jobs.places import check_reachable, place_outputs
 from aml_emulator.domain.jobs.sweeps.runs import SweepRuns, changed_sweep, sweep_properties
@@ -80,6 +81,8 @@ class JobService:
         if variables := job.get("environmentVariables"):
             # azure-ai-ml 1.35 sends numbers and flags as they are; its models, and those of 1.34, declare text.
             job = {**job, "environmentVariables": {key: str(value) for key, value in variables.items()}}
+        if composed_kind(job) == PIPELINE:
+            job = whole_pipeline(self._workspace, job)
         if self._workspace.store.runs.get(name) is None:
             _check_sizes(job)
             if composed_kind(job) is not None:

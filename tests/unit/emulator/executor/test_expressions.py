@@ -39,7 +39,8 @@ def test_expressions_are_replaced_by_text_as_it_is(command: str, expected: str) 
         ("${{outputs.b}}", r"the job has no output 'b' \(it has: none\)"),
         ("$[[${{outputs.b}}]]", "the job has no output 'b'"),
         ("${{search_space.lr}}", r"search_space\.lr\}\}: only"),
-        ("${{inputs.a.b}}", "only"),
+        ("${{inputs.a.b}}", r"the job has no input 'a\.b' \(it has: a\)"),
+        ("${{inputs.a..b}}", "only"),
     ],
 )
 def test_what_cannot_be_resolved_is_named(command: str, message: str) -> None:

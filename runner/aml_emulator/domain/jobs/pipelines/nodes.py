@@ -72,7 +72,7 @@ class Component:
     @property
     def is_deterministic(self) -> bool:
         """Whether an earlier run with the same inputs may take the place of a new one."""
-        return bool(self.spec.get("is_deterministic", True))
+        return str(self.spec.get("is_deterministic", True)).lower() == "true"
 
     @property
     def inputs(self) -> Mapping[str, Mapping[str, Any]]:
@@ -119,6 +119,48 @@ def component_of(workspace: Workspace, node: Node) -> Component:
     except BodyError as error:
         raise InvalidError(f"The component of the node '{node.name}': {error}") from error
     return Component(spec=spec)
+
+
+def whole_pipeline(workspace: Workspace, job: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a pipeline job with what its component gives, if it is made of one.
+
+    azure-ai-ml 1.35 sends ``componentId``, and nodes only if it has them (``entities/_job/pipeline/pipeline_job.py``).
+
+    Raises:
+        NotFoundError: there is no such component.
+        NotSupportedError: it is no pipeline.
+        InvalidError: its form is wrong.
+    """
+    if not job.get("componentId"):
+        return dict(job)
+    node = Node(
+        name=str(job.get("displayName") or "the job itself"),
+        kind=PIPELINE,
+        component_id=str(job["componentId"]),
+        fields={},
+        inputs={},
+        outputs={},
+        promoted={},
+    )
+    component = component_of(workspace, node)
+    defaults = {
+        name: {"jobInputType": "literal", "value": str(declared["default"])}
+        for name, declared in component.inputs.items()
+        if declared.get("default") is not None
+    }
+    unset = {name: None for name, declared in component.inputs.items() if _is_optional(declared)}
+    places = {name: {"jobOutputType": declared.get("type")} for name, declared in component.outputs.items()}
+    return {
+        **job,
+        "jobs": job.get("jobs") or component.spec.get("jobs") or {},
+        "inputs": {**unset, **defaults, **(job.get("inputs") or {})},
+        "outputs": {**places, **{name: one for name, one in (job.get("outputs") or {}).items() if one}},
+        "settings": {**(component.spec.get("settings") or {}), **(job.get("settings") or {})},
+    }
+
+
+def _is_optional(declared: Mapping[str, Any]) -> bool:
+    return str(declared.get("optional")).lower() == "true"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -271,7 +313,7 @@ def _inputs(scope: Scope, node: Node, component: Component) -> dict[str, Any]:
             value = {"jobInputType": "literal", "value": str(declaration["default"])}
         if value is not None:
             found[name] = value
-        elif not declaration.get("optional"):
+        elif not _is_optional(declaration):
             raise InvalidError(f"The node '{node.name}': its required input '{name}' has no value.")
     return found
 

@@ -1,0 +1,126 @@
+"""Components in the form in which AzureML shows them, and pipeline jobs that are made of one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.emulator.parts import WS, Service
+from tests.unit.emulator.played_pipelines import FOLDER, Pipelines, literal
+
+NAME = f"{WS}/components/step"
+
+
+def put(service: Service, version: str = "1", **spec: Any) -> Any:
+    answer = service.call("PUT", f"{NAME}/versions/{version}", {"properties": {"componentSpec": spec}})
+    assert answer.status in (200, 201), answer.json
+    return answer.json["properties"]["componentSpec"]
+
+
+def test_a_component_is_shown_completed_with_text_for_numbers_and_flags(service: Service) -> None:
+    # Recorded: component/e2etests, test_pytorch_component.
+    shown = put(
+        service,
+        command="echo ${{inputs.number}}",
+        environment="azureml:AzureML-sklearn-1.0:33",
+        resources={"instance_count": 2},
+        distribution={"type": "pytorch", "process_count_per_instance": 4},
+        is_deterministic=True,
+        inputs={"number": {"type": "number", "optional": True, "default": 10.99}, "path": FOLDER},
+        outputs={"out": {"type": "uri_folder"}},
+        type="command",
+        _source="YAML.COMPONENT",
+    )
+    assert shown == {
+        "name": "step",
+        "version": "1",
+        "is_deterministic": "True",
+        "type": "command",
+        "inputs": {
+            "number": {"type": "number", "optional": "True", "default": "10.99"},
+            "path": {"type": "uri_folder", "optional": "False"},
+        },
+        "outputs": {"out": {"type": "uri_folder"}},
+        "command": "echo ${{inputs.number}}",
+        "environment": "azureml://registries/azureml/environments/AzureML-sklearn-1.0/versions/33",
+        "resources": {"instance_count": "2"},
+        "distribution": {"type": "Pytorch", "process_count_per_instance": "4"},
+    }
+
+
+@pytest.mark.parametrize(("kind", "flag"), [("command", "True"), ("pipeline", "False")])
+def test_a_component_that_does_not_say_is_deterministic_by_its_type(service: Service, kind: str, flag: str) -> None:
+    shown = put(service, type=kind)
+    assert shown["is_deterministic"] == flag
+    assert ("resources" in shown) == (kind == "command")
+
+
+def test_inputs_of_groups_stay_as_they_are(service: Service) -> None:
+    group = {"type": "group", "values": {"rate": {"type": "number"}}}
+    assert put(service, inputs={"group": group})["inputs"] == {"group": group}
+
+
+def test_texts_about_a_component_may_change_and_its_content_may_not(service: Service) -> None:
+    put(service, command="a", display_name="one", description="x")
+    assert put(service, command="a", display_name="two", description="y", tags={"t": "1"})["display_name"] == "two"
+    answer = service.call("PUT", f"{NAME}/versions/1", {"properties": {"componentSpec": {"command": "b"}}})
+    assert answer.status == 409
+
+
+@pytest.mark.parametrize("word", ["azureml_default", "default", "latest"])
+def test_the_newest_version_is_the_default_one(service: Service, word: str) -> None:
+    for version in ("1", "2"):
+        put(service, version, command=version)
+    answer = service.call("GET", f"{NAME}/versions/{word}")
+    assert answer.json["properties"]["componentSpec"]["command"] == "2"
+    assert service.call("GET", f"{WS}/components/other/versions/{word}").status == 404
+
+
+def test_a_node_may_name_a_label_of_a_component(pipelines: Pipelines) -> None:
+    pipelines.component("prep")
+    node = {"type": "command", "componentId": f"{WS}/components/prep/labels/default"}
+    assert pipelines.put("p", jobs={"prep": node}).status == 201
+    assert pipelines.begun() == ["prep"]
+
+
+def graph_component(pipelines: Pipelines) -> str:
+    prep = pipelines.component("prep", inputs={"group.rate": {"type": "number"}}, outputs={"clean": FOLDER})
+    node = {
+        "type": "command",
+        "componentId": prep,
+        "inputs": {"group.rate": literal("${{parent.inputs.group.rate}}")},
+        "outputs": {"clean": literal("${{parent.outputs.out}}", type="uri_folder")},
+    }
+    return pipelines.component(
+        "whole",
+        type="pipeline",
+        inputs={"group.rate": {"type": "number", "default": 3}, "more": {"type": "string", "optional": True}},
+        outputs={"out": FOLDER},
+        jobs={"prep": node},
+    )
+
+
+def test_a_pipeline_job_may_be_a_component(pipelines: Pipelines) -> None:
+    component = graph_component(pipelines)
+    answer = pipelines.put("p", componentId=component, settings={})
+    assert answer.status == 201, answer.json
+    assert answer.json["properties"]["inputs"]["group.rate"]["value"] == "3"
+    pipelines.end("p", "prep")
+    assert pipelines.status("p") == "Completed"
+    # Sent again, it is the same job.
+    assert pipelines.put("p", componentId=component, settings={}).status == 200
+
+
+def test_a_pipeline_job_of_a_component_has_its_own_inputs(pipelines: Pipelines) -> None:
+    inputs = {"group.rate": {"jobInputType": "literal", "value": "5"}}
+    answer = pipelines.put("p", componentId=graph_component(pipelines), inputs=inputs)
+    assert answer.status == 201, answer.json
+    assert pipelines.input_of("p", "prep", "group.rate")["value"] == "5"
+
+
+def test_a_pipeline_job_of_another_component_is_refused(pipelines: Pipelines) -> None:
+    assert pipelines.put("p", componentId=pipelines.component("prep")).status == 501
+    answer = pipelines.put("p", componentId=f"{WS}/components/gone/versions/1")
+    assert answer.status == 404
+    assert "gone" in str(answer.json)
