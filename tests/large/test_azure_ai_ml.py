@@ -54,7 +54,7 @@ client = MLClient(
     os.environ["ML_SUBSCRIPTION_ID"], os.environ["ML_RESOURCE_GROUP"], os.environ["ML_WORKSPACE_NAME"]
 )
 for name in os.environ["CLUSTERS"].split():
-    client.compute.begin_create_or_update(AmlCompute(name=name, size="STANDARD_DS3_V2", max_instances=1)).result()
+    client.compute.begin_create_or_update(AmlCompute(name=name, size="STANDARD_DS3_V2", max_instances=3)).result()
 """
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from aml_emulator.domain.clusters import create_default_cluster as create_default_cluster
     from aml_emulator.domain.clusters import family_title as family_title
     from aml_emulator.domain.clusters import stored_cluster as stored_cluster
+    from aml_emulator.domain.components import shown_component as shown_component
     from aml_emulator.domain.compute_instances import COMPUTE_INSTANCE as COMPUTE_INSTANCE
     from aml_emulator.domain.compute_instances import NOT_MADE_YET as NOT_MADE_YET
     from aml_emulator.domain.compute_instances import created_instance as created_instance
@@ -216,6 +217,7 @@ _MODULES = {
     "curated_containers": "curated",
     "curated_image": "curated",
     "curated_versions": "curated",
+    "shown_component": "components",
     "is_curated": "curated",
     "CuratedImages": "curated_images",
     "DataMap": "data_map",

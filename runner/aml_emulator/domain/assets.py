@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from aml_emulator.domain.components import same_content, with_changes
 from aml_emulator.domain.curated import (
     curated_container,
     curated_containers,
@@ -36,9 +37,6 @@ _NO_COMPONENT: Final = ("NotFound", "ComponentNotFound")
 DATA_TYPES: Final = ("uri_file", "uri_folder", "mltable")
 _IMAGE: Final = re.compile(r"[A-Za-z0-9][\w.:/@+-]*")
 """The form of an image's reference, roughly: neither empty nor with spaces, and no option of a command."""
-
-_CHANGING: Final = ("_source", "id", "name", "version", "description", "display_name", "tags")
-"""Fields of a component that are no content of it."""
 
 IMMUTABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "environments": ("image", "build", "condaFile"),
@@ -217,6 +215,10 @@ def put_version(
         known = workspace.store.assets.version(place, name, version)
         if known is not None:
             _refuse_changes(workspace, kind, known, properties)
+            if kind == "components":
+                properties["componentSpec"] = with_changes(
+                    known.properties["componentSpec"], properties["componentSpec"]
+                )
             properties = {**known.properties, **properties}
         hash_ = (properties.get("properties") or {}).get("hash_sha256")
         stored = workspace.store.assets.put(
@@ -265,17 +267,8 @@ def _same(key: str, before: Any, now: Any) -> bool:
     if key == "condaFile" and before and now:
         return bool(conda_of(str(before)) == conda_of(str(now)))
     if key == "componentSpec":
-        return _content_of(before) == _content_of(now)
+        return same_content(before, now)
     return bool(before == now)
-
-
-def _content_of(spec: Any) -> dict[str, Any]:
-    """Return the content of a component: an anonymous version is its hash.
-
-    azure-ai-ml 1.35, ``Component._get_anonymous_hash``; ``_source`` says whether YAML or Python declared it. Description, display
-    name and tags may change (recorded: component/e2etests, test_component_update).
-    """
-    return {key: value for key, value in (spec or {}).items() if key not in _CHANGING}
 
 
 def data_uri(workspace: Workspace, uri: str, data_type: str) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from aml_emulator.api.arm.component_view import shown_component
 from aml_emulator.api.routing import Call, Reply, Route
 from aml_emulator.api.shapes import Item, archived_of, created, cut, page, resource
 from aml_emulator.context import Context
@@ -21,6 +21,7 @@ from aml_emulator.domain import (
     known_version,
     no_container,
     put_version,
+    shown_component,
     start_upload,
     versions_of,
 )
@@ -28,6 +29,8 @@ from aml_emulator.schema import WORD, Fields
 from aml_emulator.store import AssetContainer, AssetVersion, next_number
 
 MAX_PAGE = 100
+DEFAULT_VERSION = "azureml_default"
+"""The version of a component that clients ask for if they name none (azure-ai-ml 1.35, ``constants/_component.py``)."""
 _UNSET = {"autoDeleteSetting": None, "intellectualProperty": None, "stage": None}
 
 
@@ -108,7 +111,10 @@ class Assets:
 
     def version(self, call: Call) -> dict[str, Any]:
         """Return one version."""
-        return self._view(call, self._known(call))
+        found = self._view(call, self._known(call))
+        if self._kind == "components" and call.params["version"].lower() == DEFAULT_VERSION:
+            found["id"] = f"{found['id'].rpartition('/versions/')[0]}/labels/default"
+        return found
 
     def put(self, call: Call) -> Reply:
         """Create a version, or change its tags and description."""
@@ -183,12 +189,22 @@ class Assets:
                 "isArchived": False,
                 **container.properties,
                 "latestVersion": latest.version if latest else None,
-                "nextVersion": next_number(versions),
+                "nextVersion": self._next(versions),
                 **({"dataType": versions[0].properties.get("dataType")} if self._kind == "data" and versions else {}),
             },
             created=container.created,
             modified=container.modified,
         )
+
+    def _next(self, versions: Sequence[AssetVersion]) -> str:
+        """Return the version that comes next: a number; of a component the time.
+
+        Recorded: component/e2etests, test_command_component_create_autoincrement.
+        """
+        if self._kind != "components":
+            return next_number(versions)
+        now = datetime.datetime.fromtimestamp(self._context.clock(), datetime.UTC)
+        return f"{now:%Y-%m-%d-%H-%M-%S-%f}0"
 
     def _view(self, call: Call, version: AssetVersion) -> dict[str, Any]:
         place, _, type_ = self._place(call)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -12,8 +13,8 @@ from tests.unit.emulator.played_pipelines import FOLDER, Pipelines, literal
 NAME = f"{WS}/components/step"
 
 
-def put(service: Service, version: str = "1", **spec: Any) -> Any:
-    answer = service.call("PUT", f"{NAME}/versions/{version}", {"properties": {"componentSpec": spec}})
+def put(service: Service, at: str = "1", /, **spec: Any) -> Any:
+    answer = service.call("PUT", f"{NAME}/versions/{at}", {"properties": {"componentSpec": spec}})
     assert answer.status in (200, 201), answer.json
     return answer.json["properties"]["componentSpec"]
 
@@ -68,12 +69,42 @@ def test_texts_about_a_component_may_change_and_its_content_may_not(service: Ser
     assert answer.status == 409
 
 
+def test_a_component_that_is_sent_as_it_was_shown_is_the_same(service: Service) -> None:
+    sent: dict[str, Any] = {
+        "command": "echo ${{inputs.n}}",
+        "environment": "azureml:AzureML-sklearn-1.0:33",
+        "inputs": {"n": {"type": "integer", "default": 3, "optional": None}},
+        "resources": {"instance_count": 2},
+        "is_deterministic": True,
+    }
+    shown = put(service, **sent)
+    body = {"properties": {"componentSpec": shown, "isArchived": True}}
+    answer = service.call("PUT", f"{NAME}/versions/1", body)
+    assert answer.status == 200, answer.json
+    assert answer.json["properties"]["isArchived"] is True
+    stored = service.store.assets.version("components", "step", "1")
+    assert stored is not None
+    assert stored.properties["componentSpec"] == sent
+
+
+def test_the_next_version_of_a_component_is_the_time(service: Service) -> None:
+    # Recorded: component/e2etests, test_command_component_create_autoincrement.
+    put(service, command="x")
+    following = service.call("GET", NAME).json["properties"]["nextVersion"]
+    assert re.fullmatch(r"\d{4}(-\d\d){5}-\d{7}", following)
+
+
+def test_an_anonymous_component_is_shown_with_its_own_version(service: Service) -> None:
+    assert put(service, "8f3a", command="x", version="0.0.1")["version"] == "0.0.1"
+
+
 @pytest.mark.parametrize("word", ["azureml_default", "default", "latest"])
 def test_the_newest_version_is_the_default_one(service: Service, word: str) -> None:
     for version in ("1", "2"):
         put(service, version, command=version)
     answer = service.call("GET", f"{NAME}/versions/{word}")
     assert answer.json["properties"]["componentSpec"]["command"] == "2"
+    assert answer.json["id"].endswith("/step/labels/default") == (word == "azureml_default")
     assert service.call("GET", f"{WS}/components/other/versions/{word}").status == 404
 
 
