@@ -5,6 +5,7 @@ Each is a data asset; those with a name are registered under it.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from aml_emulator.domain.jobs.places import asset_kind
@@ -36,10 +37,14 @@ RUN, OUTPUT = "azureml.outputOfRun", "azureml.outputName"
 """Properties of an asset that name its output: a resumed job does not register twice."""
 
 
-def register_outputs(workspace: Workspace, run: Run) -> tuple[str, ...]:
+def register_outputs(workspace: Workspace, run: Run, only: Collection[str] | None = None) -> tuple[str, ...]:
     """Register the outputs of a completed job that have a name to be registered under.
 
     A version that is not given is one more than the highest that is a number.
+
+    Args:
+        run: the job's.
+        only: the outputs to register; None for all.
 
     Returns:
         what could not be registered, and why, as sentences.
@@ -47,7 +52,7 @@ def register_outputs(workspace: Workspace, run: Run) -> tuple[str, ...]:
     problems = []
     for name, value in ((run.job or {}).get("outputs") or {}).items():
         asset = (value or {}).get("assetName")
-        if not asset or name not in run.outputs:
+        if not asset or name not in run.outputs or (only is not None and name not in only):
             continue
         if not run.outputs[name]["stored"]:
             problems.append(f"The output '{name}' was not written, and cannot be registered as '{asset}'.")

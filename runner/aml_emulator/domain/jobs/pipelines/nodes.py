@@ -363,11 +363,21 @@ def _outputs(scope: Scope, node: Node, component: Component) -> dict[str, Any]:
             "jobOutputType": declaration.get("type") or "uri_folder",
             "mode": _mode(own.get("mode"), promoted.get("mode"), declaration.get("mode")),
             "uri": own.get("uri") or promoted.get("uri"),
-            "assetName": own.get("asset_name") or promoted.get("assetName"),
-            "assetVersion": own.get("asset_version") or promoted.get("assetVersion"),
+            **_registered(own, promoted),
         }
         found[name] = {key: value for key, value in output.items() if value is not None}
     return found
+
+
+def _registered(own: Mapping[str, Any], promoted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the asset of an output: the node's, else that of the pipeline's output.
+
+    azure-ai-ml 1.35 sends ``name`` and ``version`` for a node's (``entities/_builders/base_node.py``, ``_to_rest_outputs``).
+    """
+    for name, version in (("name", "version"), ("asset_name", "asset_version")):
+        if own.get(name):
+            return {"assetName": own[name], "assetVersion": own.get(version)}
+    return {"assetName": promoted.get("assetName"), "assetVersion": promoted.get("assetVersion")}
 
 
 def reuse_key(component: Component, job: Mapping[str, Any]) -> str | None:

@@ -16,7 +16,7 @@ from aml_emulator.domain.errors import DomainError, InvalidError
 from aml_emulator.domain.jobs.check import check_inputs, check_job, check_outputs
 from aml_emulator.domain.jobs.composed import NODE_ID, SubmitChild, end_composed, write_line
 from aml_emulator.domain.jobs.compute import check_compute
-from aml_emulator.domain.jobs.output_assets import put_output_asset
+from aml_emulator.domain.jobs.output_assets import put_output_asset, register_outputs
 from aml_emulator.domain.jobs.pipelines.graph import PIPELINE, SWEEP, Graph, Node, read_graph
 from aml_emulator.domain.jobs.pipelines.nodes import Component, Scope, component_of, node_job, reuse_key
 from aml_emulator.domain.jobs.sweeps.runs import BEST, OBJECTIVE, SCORE
@@ -232,11 +232,24 @@ class PipelineRuns:
             self._workspace.store.runs.set_outputs(run.id, outputs)
             for name in outputs:
                 put_output_asset(self._workspace, run.id, name)
+            self._register(run, graph, children)
             self._end(run, "Completed")
         elif run.status == "CancelRequested":
             self._end(run, "Canceled")
         else:
             self._end(run, "Failed", FAILED_STEPS)
+
+    def _register(self, run: Run, graph: Graph, children: Mapping[str, Run]) -> None:
+        """Register the pipeline's named outputs, but for those that a node has registered."""
+        named = (run.job or {}).get("outputs") or {}
+        left = []
+        for node in graph.nodes.values():
+            made = (children[node.name].job or {}).get("outputs") or {}
+            for name, promoted in node.promoted.items():
+                if (made.get(name) or {}).get("assetName") != (named.get(promoted) or {}).get("assetName"):
+                    left.append(promoted)
+        for problem in register_outputs(self._workspace, self._workspace.store.runs.require(run.id), left):
+            self._log(run, problem)
 
     def _end(self, run: Run, status: str, message: str | None = None) -> None:
         said = "Finishing experiment"

@@ -9,7 +9,7 @@ import pytest
 from aml_emulator.domain.jobs.pipelines.nodes import _id
 from aml_emulator.domain.jobs.pipelines.runs import FAILED_STEPS, node_run_id
 from tests.unit.emulator.parts import IDENTITY, WS
-from tests.unit.emulator.played_pipelines import NODE, Pipelines, literal
+from tests.unit.emulator.played_pipelines import FOLDER, NODE, Pipelines, literal
 
 
 def chain(pipelines: Pipelines) -> dict[str, Any]:
@@ -319,3 +319,27 @@ def test_an_anonymous_component_may_be_sent_under_another_name(pipelines: Pipeli
     for status, change in ((200, {"name": "train", "version": "1", "_source": "CLASS"}), (409, {"command": "two"})):
         answer = pipelines.call("PUT", path, {"properties": {"componentSpec": {**spec, **change}}})
         assert answer.status == status, answer.json
+
+
+def test_named_outputs_of_nodes_and_of_the_pipeline_are_registered(pipelines: Pipelines) -> None:
+    # As azure-ai-ml 1.35 sends them: `name` and `version` of a node's output, `assetName` of the pipeline's.
+    prep = pipelines.component("prep", outputs={"clean": FOLDER, "rest": FOLDER})
+    outputs = {
+        "clean": literal("${{parent.outputs.out}}", name="of-node", version="7"),
+        "rest": {"job_output_type": "uri_folder", "name": "rest-of-node", "version": "8"},
+    }
+    answer = pipelines.put(
+        "p",
+        jobs={"prep": {**NODE, "componentId": prep, "outputs": outputs}},
+        outputs={"out": {"jobOutputType": "uri_folder", "assetName": "of-pipeline", "assetVersion": "9"}},
+    )
+    assert answer.status == 201, answer.json
+    pipelines.end("p", "prep")
+    assert pipelines.status("p") == "Completed"
+    assert pipelines.call("GET", f"{WS}/data/of-pipeline/versions/9").status == 200
+    job = pipelines.store.runs.require(node_run_id("p", "prep")).job
+    assert job is not None
+    assert {name: (one["assetName"], one["assetVersion"]) for name, one in job["outputs"].items()} == {
+        "clean": ("of-node", "7"),
+        "rest": ("rest-of-node", "8"),
+    }
