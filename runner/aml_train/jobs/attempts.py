@@ -7,7 +7,7 @@ only when the one before has failed for good by a preemption: a cancelled job, o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -23,6 +23,7 @@ _COMPUTED: Final = re.compile(r"(.*-[0-9a-f]{12})-([1-9]\d{0,5})")
 _RETRIED: Final = re.compile(r"(.*)-retry([1-9]\d{0,5})", re.DOTALL)
 #: AzureML's bound of a name is 255 characters (azure-ai-ml, ``_schema/core/fields.py``).
 _LONGEST: Final = 240
+_MOST_EARLIER: Final = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +62,21 @@ def retries_of(tags: Mapping[str, str]) -> int:
     """Return how often the job was submitted again before the one with these tags."""
     text = tags.get(TAG_RETRIES, "")
     return int(text) if text.isascii() and text.isdecimal() else 0
+
+
+def earlier_attempts(service: Workspace, view: JobView) -> Iterator[JobView]:
+    """Yield the attempts before *view*, the latest first; at most 100.
+
+    Raises:
+        ServiceError: the service does not answer.
+    """
+    tags = view.tags
+    for _ in range(_MOST_EARLIER):
+        if not (retries_of(tags) and tags.get(TAG_RESUBMITTED)):
+            return
+        before = service.details(tags[TAG_RESUBMITTED])
+        yield before
+        tags = before.tags
 
 
 def may_follow(

@@ -10,9 +10,8 @@ from typing import Any, Final
 
 from aml_train.config import ClusterConfig, CostConfig
 from aml_train.core.errors import InvalidError, ServiceError
-from aml_train.core.tags import TAG_RESUBMITTED
 from aml_train.core.values import dataclass
-from aml_train.jobs.attempts import retries_of
+from aml_train.jobs.attempts import earlier_attempts
 from aml_train.jobs.pace import Cap
 from aml_train.jobs.workspace import JobView, NodeKind, Placement, Workspace
 
@@ -130,9 +129,6 @@ def _tier(kind: NodeKind) -> str:
     return "low-priority" if kind.spot else "dedicated"
 
 
-_MOST_EARLIER: Final = 100
-
-
 def placement_of(document: Mapping[str, Any]) -> Placement:
     """Return what a job's document asks to run on."""
     resources = document.get("resources") or {}
@@ -170,7 +166,7 @@ class Spending:
             InvalidError: they cannot be computed.
             ServiceError: the service stays away.
         """
-        if not self._bounded:
+        if not self._config.bounded:
             return
         kind = self._service.node_kind(placement)
         cluster = self._cluster
@@ -195,12 +191,8 @@ class Spending:
         cap = self._cap(self._placement) if self._placement is not None else None
         return cap is None or cap.seconds > 0
 
-    @property
-    def _bounded(self) -> bool:
-        return self._config.max_node_hours is not None or self._config.max_cost is not None
-
     def _cap(self, placement: Placement) -> Cap | None:
-        return cap_of(self._config, self._nodes(), placement, self._used) if self._bounded else None
+        return cap_of(self._config, self._nodes(), placement, self._used) if self._config.bounded else None
 
     def ended(self, view: JobView, seconds: float) -> None:
         """Add an attempt; *seconds* counts if the service gives no start or end."""
@@ -223,13 +215,8 @@ class Spending:
 
     def _earlier(self, view: JobView) -> list[Usage]:
         """Return what the attempts before *view* used, which an earlier run followed."""
-        used: list[Usage] = []
-        tags = view.tags
-        while retries_of(tags) and tags.get(TAG_RESUBMITTED) and len(used) < _MOST_EARLIER:
-            before = self._service.details(tags[TAG_RESUBMITTED])
-            used.append(_usage(before, self._placement or Placement(), 0.0))
-            tags = before.tags
-        return used
+        placement = self._placement or Placement()
+        return [_usage(before, placement, 0.0) for before in earlier_attempts(self._service, view)]
 
 
 def _usage(view: JobView, placement: Placement, seconds: float) -> Usage:

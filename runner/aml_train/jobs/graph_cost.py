@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 from aml_train.config import ClusterConfig, CostConfig
 from aml_train.core.errors import CancelledError, InvalidError, ServiceError
-from aml_train.core.tags import TAG_RESUBMITTED
-from aml_train.jobs.attempts import retries_of
+from aml_train.jobs.attempts import earlier_attempts
 from aml_train.jobs.composed import ChildView
 from aml_train.jobs.cost import Cost, Spending, Usage, known_price, placement_of, text_of_cost, text_of_hours, total
 from aml_train.jobs.nodes import descendants
 from aml_train.jobs.pace import Cap, Exceeded
 from aml_train.jobs.workspace import JobView, NodeKind, Placement, Workspace
-
-_MOST_EARLIER: Final = 100
 
 
 def placements_of(document: Mapping[str, Any], default: object = None) -> Iterator[Placement]:
@@ -58,11 +55,6 @@ class GraphSpending:
         self._now: datetime.datetime | None = None
         self._begun = False
 
-    @property
-    def bounded(self) -> bool:
-        """Whether there is a bound, for which nodes within nodes are listed."""
-        return self._config.max_node_hours is not None or self._config.max_cost is not None
-
     def check(self, document: Mapping[str, Any], cluster: ClusterConfig | None) -> None:
         """Return if the bounds can be kept for a job that is not submitted yet.
 
@@ -83,11 +75,9 @@ class GraphSpending:
         Raises:
             ServiceError: the service stays away.
         """
-        tags, count = view.tags, 0
-        while not self._begun and retries_of(tags) and tags.get(TAG_RESUBMITTED) and count < _MOST_EARLIER:
-            before = self._service.details(tags[TAG_RESUBMITTED])
-            self._add(self._listed(before.name))
-            tags, count = before.tags, count + 1
+        if not self._begun:
+            for before in earlier_attempts(self._service, view):
+                self._add(self._listed(before.name))
         self._begun = True
         return None
 
@@ -104,7 +94,7 @@ class GraphSpending:
         Raises:
             ServiceError: the service does not answer.
         """
-        if not self.bounded:
+        if not self._config.bounded:
             return None
         self._now = now or self._now
         self._add(self._with_inner(children))

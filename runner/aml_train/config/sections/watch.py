@@ -101,6 +101,11 @@ class CostConfig:
     )
     where: str = "cost"
 
+    @property
+    def bounded(self) -> bool:
+        """Whether there is a bound."""
+        return self.max_node_hours is not None or self.max_cost is not None
+
 
 WATCH: Final = record(WatchConfig, noun="a mapping")
 RETRY: Final = record(RetryConfig, noun="a mapping")
