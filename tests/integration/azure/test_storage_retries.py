@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import pytest
 from azure.core.exceptions import HttpResponseError
-from azure.core.pipeline.transport import HttpTransport
 from azure.storage.blob import ContainerClient
 
 from aml_train.azure.blob.storage import retries
+from tests.support.memory_transport import MemoryTransport
 
 
-class Busy(HttpTransport):  # type: ignore[misc]  # azure-core is not typed here
+class Busy(MemoryTransport):
     """Answers with these statuses, one after the other; notes how long the client waits between them."""
 
     def __init__(self, *statuses: int) -> None:
@@ -24,18 +24,6 @@ class Busy(HttpTransport):  # type: ignore[misc]  # azure-core is not typed here
 
     def sleep(self, duration: float) -> None:
         self.waits.append(duration)
-
-    def open(self) -> None:
-        return
-
-    def close(self) -> None:
-        return
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_exc: object) -> None:
-        return
 
 
 class Answer:

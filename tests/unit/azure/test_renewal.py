@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 import time
 from functools import partial
-from typing import Any, Self
+from typing import Any
 from urllib.parse import parse_qs
 
 import azure.identity
 import pytest
-from azure.core.pipeline.transport import HttpTransport
 
 from aml_train.azure.sign_in import sign_in_to_azure
+from tests.support.memory_transport import MemoryTransport
 
 HOUR = 3600
 LIFETIME = 3599
 
 
-class EntraId(HttpTransport):  # type: ignore[misc]  # azure-core is not typed here
+class EntraId(MemoryTransport):
     """Issues tokens for assertions that were not used before and are at most five seconds old."""
 
     def __init__(self, now: list[float]) -> None:
@@ -32,18 +32,6 @@ class EntraId(HttpTransport):  # type: ignore[misc]  # azure-core is not typed h
         assert self.now[0] - float(assertion) <= 5
         self.used.append(assertion)
         return Answer(request, {"access_token": f"token {len(self.used)}", "expires_in": LIFETIME})
-
-    def open(self) -> None:
-        return
-
-    def close(self) -> None:
-        return
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_exc: object) -> None:
-        return
 
 
 class Answer:
