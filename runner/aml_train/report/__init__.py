@@ -1,0 +1,78 @@
+"""The report of a run, which people read: its values, and their JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aml_train.core.lazy import lazily
+
+if TYPE_CHECKING:
+    from aml_train.report.values import MOST_BYTES as MOST_BYTES
+    from aml_train.report.values import Attempt as Attempt
+    from aml_train.report.values import Baseline as Baseline
+    from aml_train.report.values import Check as Check
+    from aml_train.report.values import Cost as Cost
+    from aml_train.report.values import Curve as Curve
+    from aml_train.report.values import Difference as Difference
+    from aml_train.report.values import Failure as Failure
+    from aml_train.report.values import Image as Image
+    from aml_train.report.values import Job as Job
+    from aml_train.report.values import Log as Log
+    from aml_train.report.values import Model as Model
+    from aml_train.report.values import Node as Node
+    from aml_train.report.values import Package as Package
+    from aml_train.report.values import PackageChange as PackageChange
+    from aml_train.report.values import Picture as Picture
+    from aml_train.report.values import Report as Report
+    from aml_train.report.values import Rule as Rule
+    from aml_train.report.values import Series as Series
+    from aml_train.report.values import Source as Source
+    from aml_train.report.values import Stage as Stage
+    from aml_train.report.values import Step as Step
+    from aml_train.report.values import Table as Table
+    from aml_train.report.values import Tests as Tests
+    from aml_train.report.values import Trial as Trial
+    from aml_train.report.values import as_name as as_name
+    from aml_train.report.values import as_text as as_text
+    from aml_train.report.values import decode as decode
+    from aml_train.report.values import encode as encode
+    from aml_train.report.values import number as number
+    from aml_train.report.values import schema as schema
+    from aml_train.report.values import thin as thin
+
+_MODULES = {
+    "Attempt": "values",
+    "Baseline": "values",
+    "Check": "values",
+    "Cost": "values",
+    "Curve": "values",
+    "Difference": "values",
+    "Failure": "values",
+    "Image": "values",
+    "Job": "values",
+    "Log": "values",
+    "MOST_BYTES": "values",
+    "Model": "values",
+    "Node": "values",
+    "Package": "values",
+    "PackageChange": "values",
+    "Picture": "values",
+    "Report": "values",
+    "Rule": "values",
+    "Series": "values",
+    "Source": "values",
+    "Stage": "values",
+    "Step": "values",
+    "Table": "values",
+    "Tests": "values",
+    "Trial": "values",
+    "as_name": "values",
+    "as_text": "values",
+    "decode": "values",
+    "encode": "values",
+    "number": "values",
+    "schema": "values",
+    "thin": "values",
+}
+__all__ = list(_MODULES)
+__getattr__ = lazily(__name__, _MODULES)
