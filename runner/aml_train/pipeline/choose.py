@@ -10,11 +10,14 @@ from typing import Final
 
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.tags import TAG_FINGERPRINT
+from aml_train.core.threads import AT_ONCE, map_parallel
 from aml_train.core.values import dataclass
 from aml_train.image import JobImage
 from aml_train.jobs import JobSpec, JobStatus, JobTemplate, JobView, Workspace, changed_parts, make_job
 
 _MOST_ATTEMPTS: Final = 1000
+#: The first attempt of each batch that is looked up in parallel: most jobs have one attempt or none.
+_BATCHES: Final = (1, *range(3, _MOST_ATTEMPTS, AT_ONCE), _MOST_ATTEMPTS)
 #: So many jobs of the workspace are looked at for one that this run could be compared with.
 _MOST_LOOKED_AT: Final = 200
 
@@ -40,17 +43,18 @@ def attempts(template: JobTemplate, service: Workspace, image: JobImage) -> Iter
     Raises:
         ServiceError: if a job of that name exists which is not ours.
     """
-    for attempt in range(1, _MOST_ATTEMPTS):
-        job = make_job(template, image, attempt)
-        found = service.find(job.name)
-        if found is not None and found.tags.get(TAG_FINGERPRINT) != job.fingerprint:
-            raise ServiceError(
-                f"A job named {job.name} exists, but was not submitted from this configuration.",
-                hint="Give the job another name or experiment_name.",
-            )
-        yield job, found
-        if found is None:
-            return
+    for first, after in itertools.pairwise(_BATCHES):
+        jobs = [make_job(template, image, attempt) for attempt in range(first, after)]
+        views = map_parallel(service.find, [job.name for job in jobs], "find-attempt")
+        for job, found in zip(jobs, views, strict=True):
+            if found is not None and found.tags.get(TAG_FINGERPRINT) != job.fingerprint:
+                raise ServiceError(
+                    f"A job named {job.name} exists, but was not submitted from this configuration.",
+                    hint="Give the job another name or experiment_name.",
+                )
+            yield job, found
+            if found is None:
+                return
     raise ServiceError(
         f"There are {_MOST_ATTEMPTS - 1} attempts of this job already.", hint="Change its experiment_name."
     )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -225,6 +226,33 @@ def test_a_second_run_attaches_and_registers_nothing_twice() -> None:
     assert len(service.submitted) == len(service.registered) == 1
     assert outcome.model is not None
     assert [event.attached for event in events if isinstance(event, JobSubmitted)] == [True]
+
+
+def test_the_latest_of_many_attempts_is_found() -> None:
+    service = good_service()
+    for number in range(1, 12):
+        service.looks = 0
+        outcome, _ = run(make_plan(), service, fresh=True)
+        assert outcome.job is not None
+        assert outcome.job.name.endswith(f"-{number}")
+    attached, _ = run(make_plan(), service)
+    assert attached.job is not None
+    assert attached.job.name == service.submitted[-1].name
+
+
+def test_the_first_two_attempts_are_looked_up_in_parallel() -> None:
+    @dataclass(kw_only=True)
+    class Meeting(FakeService):
+        both: threading.Barrier = field(default_factory=lambda: threading.Barrier(2))
+
+        def find(self, name: str) -> JobView | None:
+            if not self.submitted:
+                self.both.wait(timeout=60)
+            return super().find(name)
+
+    service = Meeting(metrics={"acc": [0.96]}, artifacts=["outputs/model/model.joblib"])
+    outcome, _ = run(make_plan(), service)
+    assert outcome.status == "passed"
 
 
 def test_fresh_trains_again_as_the_next_attempt() -> None:
