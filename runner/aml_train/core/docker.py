@@ -39,6 +39,15 @@ _CALL_TIMEOUT: Final = 600
 _VERSION = re.compile(r"Docker version (\d+)\.(\d+)")
 
 
+def import_docker() -> None:
+    """Import docker-py whole, before threads import parts of it in parallel.
+
+    Its modules import each other: a thread that imports ``docker.auth`` while another one imports ``docker`` gets half a module, because
+    Python resolves the deadlock of both in that way (``importlib._bootstrap``, ``_ModuleLock``).
+    """
+    import docker  # noqa: F401
+
+
 def connect_engine(environ: Mapping[str, str]) -> DockerClient:
     """Return a client of the engine that ``DOCKER_HOST`` names, after it has answered.
 

@@ -64,6 +64,24 @@ def test_a_workspace_has_the_checks_of_azure(tmp_path: Path, checks: dict[str, A
     assert (wanted.workspace.name, wanted.compute, wanted.nodes, wanted.repository) == ("ws", "cpu", 1, "mine")
 
 
+def test_the_modules_of_docker_are_whole_before_checks_import_them_in_parallel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+
+    def machine(*_args: Any) -> tuple[Check, ...]:
+        def run() -> Outcome:
+            order.append("checked")
+            return ok("e")
+
+        return (Check(name="engine", run=run),)
+
+    monkeypatch.setattr(module, "machine_checks", machine)
+    monkeypatch.setattr(module, "import_docker", lambda: order.append("imported"))
+    results(tmp_path, JOB)
+    assert order == ["imported", "checked"]
+
+
 def test_the_local_target_has_none_of_them(tmp_path: Path) -> None:
     assert [one.name for one in results(tmp_path, JOB).results] == ["configuration", "engine"]
 

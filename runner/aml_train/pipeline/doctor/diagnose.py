@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from aml_train.core.diagnosis import Check, CheckResult, Diagnosis, Outcome, misconfigured, ok, run_checks
+from aml_train.core.docker import import_docker
 from aml_train.core.errors import AmlTrainError, InvalidError
 from aml_train.core.masking import Masker
 from aml_train.core.secrets import known_secrets
@@ -53,6 +54,7 @@ def diagnose(
     checks += machine_checks(config, host, _logins(config, host))
     if target is not None and directory is not None and target.kind == "azure":
         checks += _azure(config, target, directory, host)
+    import_docker()
     results = run_checks(checks, lambda result: report(_masked(result, hide)))
     name = target.name if target is not None else project.target or "unknown"
     return Diagnosis(target=name, results=tuple(_masked(result, hide) for result in results))
