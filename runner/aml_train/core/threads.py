@@ -184,16 +184,22 @@ def drain() -> Iterator[None]:
 
 @contextlib.contextmanager
 def cleanup(end: Callable[[], object]) -> Iterator[None]:
-    """Call *end* after the block; after an interruption, in the background."""
+    """Call *end* after the block; after an interruption, in the background.
+
+    An interruption of *end* itself, such as before its request is sent, calls it again: it may have been called before.
+    """
     try:
-        yield
-    except Exception:
+        try:
+            yield
+        except Exception:
+            end()
+            raise
         end()
+    except Exception:
         raise
     except BaseException:
         cleanup_on_interrupt(end)
         raise
-    end()
 
 
 @contextlib.contextmanager

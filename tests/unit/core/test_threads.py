@@ -299,6 +299,26 @@ def test_an_interruption_while_something_is_made_ends_what_comes_of_it() -> None
     assert done == ["it"]
 
 
+@pytest.mark.parametrize("failure", [None, ImageError("broken")])
+def test_an_interruption_while_something_is_ended_ends_it_all_the_same(failure: Exception | None) -> None:
+    ends: list[str] = []
+
+    def end(thing: str) -> None:
+        ends.append(thing)
+        if len(ends) == 1:  # before its request has left
+            signal.raise_signal(signal.SIGINT)
+        ends.append("done")
+
+    def use() -> None:
+        with temporary(lambda: "it", end):
+            if failure is not None:
+                raise failure
+
+    with pytest.raises(KeyboardInterrupt), drain():
+        use()
+    assert ends == ["it", "it", "done"]
+
+
 def test_after_an_interruption_what_the_other_work_made_is_ended_as_well() -> None:
     done: list[str] = []
     begun, interrupted = threading.Event(), threading.Event()
