@@ -7,6 +7,14 @@ from typing import TYPE_CHECKING
 from aml_train.core.lazy import lazily
 
 if TYPE_CHECKING:
+    from aml_train.report.pieces import block as block
+    from aml_train.report.pieces import chart as chart
+    from aml_train.report.pieces import code as code
+    from aml_train.report.pieces import escape as escape
+    from aml_train.report.pieces import flowchart as flowchart
+    from aml_train.report.pieces import label as label
+    from aml_train.report.pieces import link as link
+    from aml_train.report.pieces import logged_tables as logged_tables
     from aml_train.report.values import MOST_BYTES as MOST_BYTES
     from aml_train.report.values import Attempt as Attempt
     from aml_train.report.values import Baseline as Baseline
@@ -68,8 +76,16 @@ _MODULES = {
     "Trial": "values",
     "as_name": "values",
     "as_text": "values",
+    "block": "pieces",
+    "chart": "pieces",
+    "code": "pieces",
     "decode": "values",
     "encode": "values",
+    "escape": "pieces",
+    "flowchart": "pieces",
+    "label": "pieces",
+    "link": "pieces",
+    "logged_tables": "pieces",
     "number": "values",
     "schema": "values",
     "thin": "values",

@@ -1,4 +1,4 @@
-"""Pieces of Markdown: foreign text without markup, tables, charts. Pure."""
+"""Pieces of GitHub's Markdown: foreign text without markup, tables, charts. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Final
 from aml_train.core.events import GraphNode, NodeChanged
 from aml_train.core.series import GREATEST, by_step
 from aml_train.core.tables import Table, grouped
-from aml_train_action.github import harmless, lines_of
+from aml_train.core.text import harmless, lines_of
 
 #: Every sign of ASCII that Markdown, HTML or GitHub (links, mentions, issue numbers) may give a meaning.
 _SIGNS: Final = re.compile(r"[!-/:-@\[-`{-~]")
