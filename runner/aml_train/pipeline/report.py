@@ -226,7 +226,7 @@ class _Collector:
         )
 
     def _configuration(self, view: JobView) -> tuple[Config | None, Origin | None]:
-        """Return the configuration if it is the job's; a job that names none has any."""
+        """Return the configuration if it is the job's: by its tags, else its experiment."""
         try:
             project = self.project()
         except AmlTrainError as error:
@@ -238,6 +238,13 @@ class _Collector:
             here = origin.configuration if origin is not None else "outside of git"
             self._gaps.note(
                 f"The rules of the gate were not decided again: the job is of {named}, and the configuration here is {here}."
+            )
+            return None, None
+        expected = project.config.job.document.get("experiment_name")
+        if named is None and expected and view.experiment not in (None, expected):
+            self._gaps.note(
+                f"The rules of the gate were not decided again: the job is of the experiment {view.experiment}, and the configuration's"
+                f" is {expected}."
             )
             return None, None
         return project.config, origin

@@ -191,6 +191,18 @@ def test_the_configuration_of_another_job_decides_nothing(tmp_path: Path) -> Non
     assert "the job is of other/aml-train.yml, and the configuration here is aml-train.yml" in found.notices[0]
 
 
+def test_a_configuration_of_another_experiment_decides_nothing(tmp_path: Path) -> None:
+    made = world()
+    tags = {name: value for name, value in made.job.tags.items() if name != "aml-train.configuration"}
+    made.job = replace(made.job, tags=tags)
+    config = configuration(tmp_path)
+    assert len(collected(made, config=config).rules) == 2
+    (tmp_path / "job.yml").write_text((tmp_path / "job.yml").read_text() + "experiment_name: cats\n")
+    found = collected(made, config=load_config(tmp_path / "aml-train.yml", directory=tmp_path))
+    assert found.rules == ()
+    assert "the job is of the experiment digits, and the configuration's is cats" in found.notices[0]
+
+
 def test_a_job_that_has_not_completed_is_not_gated(tmp_path: Path) -> None:
     made = world()
     made.job = replace(made.job, status=JobStatus.FAILED, error="ValueError: boom")
