@@ -18,6 +18,7 @@ from aml_train.core.machine import expected
 from aml_train.core.masking import Masker, MaskingStream
 from aml_train.core.secrets import known_secrets
 from aml_train.core.values import dataclass
+from aml_train.report import escape
 from aml_train_action.github import (
     Annotations,
     Channel,
@@ -30,7 +31,7 @@ from aml_train_action.github import (
     read_step,
 )
 from aml_train_action.inputs import Inputs
-from aml_train_action.report import Record, escape
+from aml_train_action.report import Record
 
 if TYPE_CHECKING:
     from aml_train.config import Config

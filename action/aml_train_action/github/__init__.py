@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from aml_train_action.github.commands import Level as Level
     from aml_train_action.github.commands import annotation as annotation
     from aml_train_action.github.commands import command as command
-    from aml_train_action.github.commands import harmless as harmless
-    from aml_train_action.github.commands import lines_of as lines_of
     from aml_train_action.github.files import State as State
     from aml_train_action.github.files import abandoned_job as abandoned_job
     from aml_train_action.github.files import append as append
@@ -38,8 +36,6 @@ _MODULES = {
     "Level": "commands",
     "annotation": "commands",
     "command": "commands",
-    "harmless": "commands",
-    "lines_of": "commands",
     "State": "files",
     "abandoned_job": "files",
     "append": "files",

@@ -20,9 +20,10 @@ from aml_train.core.events import (
     rank_label,
 )
 from aml_train.core.masking import Masker
+from aml_train.core.text import harmless, lines_of
 from aml_train.core.values import dataclass
 from aml_train.jobs import headline, innermost
-from aml_train_action.github.commands import ANNOTATIONS_SHOWN, annotation, harmless, lines_of
+from aml_train_action.github.commands import ANNOTATIONS_SHOWN, annotation
 from aml_train_action.github.log import Channel
 
 #: One is kept for the verdict.

@@ -7,24 +7,15 @@ older ``##[command]`` syntax is obeyed anywhere in a line, ``::command::`` only 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal
 
-from aml_train.core.text import is_plain
+from aml_train.core.text import is_plain, lines_of
 
 Level = Literal["error", "warning", "notice"]
 
 #: The runner shows this many annotations of each level for one step.
 ANNOTATIONS_SHOWN: Final = 10
-#: Colours and other styles (ECMA-48 "select graphic rendition"): they carry no text.
-_STYLE: Final = re.compile(r"\x1b\[[0-9;:]*m")
-#: Control characters but the tab, line separators of Unicode, characters that turn or hide text, lone surrogates.
-_UNSAFE: Final = re.compile(
-    r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
-)
-#: The line ends of the runner: .NET's StreamReader.ReadLine knows \r, \n and \r\n.
-_LINE_END: Final = re.compile(r"\r\n|\n|\r")
 
 
 def escape_data(text: str) -> str:
@@ -63,23 +54,6 @@ def annotation(
     """
     properties = {"file": file or "", "line": str(line) if file and line else "", "title": title or ""}
     return command(level, message, properties)
-
-
-def _visible(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    if code < 0x20:
-        return chr(0x2400 + code)  # the block "Control Pictures" has one for each
-    return "␡" if code == 0x7F else f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
-
-
-def harmless(text: str) -> str:
-    """Return *text* as one line, control characters visible, styles removed."""
-    return _UNSAFE.sub(_visible, _STYLE.sub("", text))
-
-
-def lines_of(text: str) -> list[str]:
-    """Return the harmless lines of *text*, split wherever the runner would split it."""
-    return [harmless(line) for line in _LINE_END.split(text)]
 
 
 def harmless_lines(lines: Sequence[str]) -> list[str]:

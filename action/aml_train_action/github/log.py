@@ -32,8 +32,8 @@ from aml_train.core.events import (
     TestsFinished,
 )
 from aml_train.core.masking import Masker, Scrubber
-from aml_train.core.text import duration, size, slowest
-from aml_train_action.github.commands import annotation, command, harmless, harmless_lines, lines_of, pieces
+from aml_train.core.text import duration, harmless, lines_of, size, slowest
+from aml_train_action.github.commands import annotation, command, harmless_lines, pieces
 
 LogLevel = Literal["debug", "info", "warning"]
 

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 from aml_train.core.lazy import lazily
 
 if TYPE_CHECKING:
-    from aml_train_action.report.markdown import escape as escape
     from aml_train_action.report.outputs import COMPUTED as COMPUTED
     from aml_train_action.report.outputs import outputs_of as outputs_of
     from aml_train_action.report.record import Record as Record
     from aml_train_action.report.summary import render_summary as render_summary
 
 _MODULES = {
-    "escape": "markdown",
     "COMPUTED": "outputs",
     "outputs_of": "outputs",
     "Record": "record",

@@ -14,6 +14,14 @@ from typing import Final, NamedTuple
 LONGEST_LINE: Final = 64 * 1024
 _CONTROL: Final = bytes([*range(0x09), *range(0x0B, 0x20), 0x7F])
 _NO_LETTERS: Final = re.compile(r"[\W\d_]+")
+#: Colours and other styles (ECMA-48 "select graphic rendition"): they carry no text.
+_STYLE: Final = re.compile(r"\x1b\[[0-9;:]*m")
+#: Control characters but the tab, line separators of Unicode, characters that turn or hide text, lone surrogates.
+_UNSAFE: Final = re.compile(
+    r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+)
+#: The line ends of GitHub's runner: .NET's StreamReader.ReadLine knows \r, \n and \r\n.
+_LINE_END: Final = re.compile(r"\r\n|\n|\r")
 
 
 class Piece(NamedTuple):
@@ -144,6 +152,23 @@ def states(text: str) -> list[str]:
         if state and not (after.startswith(here) if here else not after)
     ]
     return [*kept, found[-1]]
+
+
+def harmless(text: str) -> str:
+    """Return *text* as one line, control characters visible, styles removed."""
+    return _UNSAFE.sub(_visible, _STYLE.sub("", text))
+
+
+def _visible(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if code < 0x20:
+        return chr(0x2400 + code)  # the block "Control Pictures" has one for each
+    return "␡" if code == 0x7F else f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the harmless lines of *text*, split where GitHub's runner would."""
+    return [harmless(line) for line in _LINE_END.split(text)]
 
 
 _SLOW: Final = 0.5

@@ -7,13 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aml_train.core.errors import InvalidError
+from aml_train.core.text import harmless, lines_of
 from aml_train_action.github.commands import (
     annotation,
     command,
     escape_data,
     escape_property,
-    harmless,
-    lines_of,
     pieces,
 )
 from aml_train_action.github.files import append, entry, write_outputs

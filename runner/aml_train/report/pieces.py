@@ -1,4 +1,4 @@
-"""Pieces of Markdown: foreign text without markup, tables, charts. Pure."""
+"""Pieces of GitHub's Markdown: foreign text without markup, tables, charts. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Final
 from aml_train.core.events import GraphNode, NodeChanged
 from aml_train.core.series import GREATEST, by_step
 from aml_train.core.tables import Table, grouped
-from aml_train_action.github import harmless, lines_of
+from aml_train.core.text import harmless, lines_of
 
 #: Every sign of ASCII that Markdown, HTML or GitHub (links, mentions, issue numbers) may give a meaning.
 _SIGNS: Final = re.compile(r"[!-/:-@\[-`{-~]")
@@ -103,7 +103,7 @@ def logged_tables(tables: Sequence[Table]) -> list[str]:
 def _logged_table(table: Table) -> str:
     """Return a table with its name; the first column of a matrix holds the labels."""
     rows = [
-        [f"**{escape(row[0])}**", *map(escape, row[1:])] if table.kind == "matrix" else list(map(escape, row))
+        [f"<b>{escape(row[0])}</b>", *map(escape, row[1:])] if table.kind == "matrix" else list(map(escape, row))
         for row in table.rows
     ]
     more = f"\n{escape(table.more)}\n" if table.more else ""
