@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from aml_train.config import PolicyConfig, PromotionConfig, TargetConfig
     from aml_train.models import Confirm, ModelRow, Promoter, Promotion, PromotionRequest
 
-#: Who promotes: the action and workflows set it.
-ACTOR_VARIABLE: Final = "AML_TRAIN_ACTOR"
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -222,12 +220,13 @@ class ChangeOptions:
 
     def request(self, model: str, **more: Any) -> PromotionRequest:
         """Return the request for a change of the model's stage."""
+        from aml_train.api import actor_of
         from aml_train.models import PromotionRequest
 
         return PromotionRequest(
             model=model,
             stage=self.stage,
-            actor=self.actor or _actor(),
+            actor=self.actor or actor_of(os.environ),
             expect=self.expect,
             reason=self.reason,
             run_url=os.environ.get("AML_TRAIN_RUN_URL") or None,
@@ -274,7 +273,7 @@ def _change_options(command: _Command) -> _Command:
         "actor": click.option(
             "--actor",
             metavar="NAME",
-            help=f"Who promotes.  [default: {ACTOR_VARIABLE}, else the user of this process]",
+            help="Who promotes.  [default: AML_TRAIN_ACTOR, else the user of this process]",
         ),
         "dry_run": click.option("--dry-run", is_flag=True, help="Decide everything, and change nothing."),
         "yes": click.option(
@@ -369,18 +368,6 @@ def _ask(question: str) -> bool:
         return click.confirm(question, err=True)
     except click.Abort:
         return False
-
-
-def _actor() -> str:
-    """Return who promotes: the environment's actor, else the user of this process."""
-    import getpass
-
-    if named := os.environ.get(ACTOR_VARIABLE):
-        return named
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a user id without a name, as in containers
-        return f"user {os.getuid()}"
 
 
 def _policy(found: PromotionConfig) -> PolicyConfig | None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from aml_train.core.clock import Clock, elapsed
 from aml_train.core.errors import InvalidError
 from aml_train.core.events import Broadcast, Event, Listener, to_json
+from aml_train.core.interrupts import sleep_in_slices
 from aml_train.core.masking import Masker
 from aml_train.core.secrets import known_secrets
 from aml_train.core.streams import lasting_output
@@ -77,12 +79,17 @@ def run_prepared(
             options=options,
             open_target=lambda: open_target(host, config, prepared.plan, emit),
             emit=emit,
-            clock=Clock(now=elapsed, sleep=time.sleep),
+            clock=Clock(now=elapsed, sleep=_sleep()),
             secrets=masker,
             sdk=sdk,
             signer=functools.cache(signer),
         )
     )
+
+
+def _sleep() -> Callable[[float], None]:
+    """Return a sleep that an interruption of this thread ends."""
+    return time.sleep if threading.current_thread() is threading.main_thread() else sleep_in_slices
 
 
 def sweep_engine(host: Host, emit: Listener) -> None:

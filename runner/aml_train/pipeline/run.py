@@ -9,7 +9,7 @@ import dataclasses
 
 from aml_train.core.errors import AmlTrainError
 from aml_train.core.events import RunFinished
-from aml_train.core.interrupts import unexpected_as_interrupt
+from aml_train.core.interrupts import acknowledge, unexpected_as_interrupt
 from aml_train.core.machine import expected
 from aml_train.image import Given, ImageSpec, JobImage, Tested, TestSpec
 from aml_train.jobs import data_to_be, pin_data
@@ -42,6 +42,7 @@ def run(ctx: RunContext) -> RunResult:
             raise
         progress.fail(limit)
     except KeyboardInterrupt:
+        acknowledge()
         progress.fail(interrupt(ctx))
     result = progress.result
     ctx.emit(
