@@ -27,14 +27,14 @@ from aml_train.core.values import dataclass
 
 if TYPE_CHECKING:
     from aml_train.config import PolicyConfig, PromotionConfig, TargetConfig
-    from aml_train.models import Confirm, ModelRow, Promoter, Promotion, PromotionRequest
+    from aml_train.models import Confirm, DownloadedModel, ModelRow, Promoter, Promotion, PromotionRequest
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 @click.group()
 def model() -> None:
-    """List and show registered models, and trace their lineage.
+    """List, show and download registered models, and trace their lineage.
 
     `aml-train promote` changes their stages.
 
@@ -43,6 +43,7 @@ def model() -> None:
     aml-train model list digits --versions
     aml-train model show digits@production
     aml-train model lineage digits:7
+    aml-train model download digits@production
     """
 
 
@@ -175,6 +176,60 @@ def show(address: str, project: ProjectOptions, *, as_json: bool) -> None:
         click.echo(f"note: its promotions cannot be read: {error.message}", err=True)
         record = None
     print_facts(describe_model(found, record), as_json=as_json)
+
+
+@model.command("download")
+@click.argument("address", metavar="MODEL@STAGE|MODEL:VERSION")
+@target_options
+@click.option(
+    "-o",
+    "--to",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The folder that gets exactly these files.  [default: MODEL-VERSION]",
+)
+@click.option("--force", is_flag=True, help="Replace a folder that is not empty.")
+@json_option()
+def download(address: str, project: ProjectOptions, *, to: Path | None, force: bool, as_json: bool) -> None:
+    """Download the files of a model version, whole or not at all.
+
+    The folder gets its name when every file is complete. If the version has a passport, each file's digest is compared with it; `aml-train
+    verify` checks the signatures, too. After an interruption the same command continues.
+
+    \b
+    aml-train model download digits@production
+    aml-train model download digits:7 -o model
+
+    Exit codes: 0, 2 the folder is not empty, 8 the service, 9 the files are not those that were signed.
+    """
+    from aml_train.azure import AzurePapers, HttpWay, fetch_place, model_place, workspace_of
+    from aml_train.cli.data import moved
+    from aml_train.models import check_target, download_model, find_model
+
+    service = project.open_workspace()
+    found = find_model(service, address)
+    folder = to or Path(f"{found.name}-{found.version}")
+    check_target(folder, force=force)
+    data = workspace_of(service, service.credential, HttpWay(), service.workspace.name)
+    place = model_place(data, found.path, f"{found.name}:{found.version}")
+
+    def work(tally: Any) -> DownloadedModel:
+        return download_model(
+            found,
+            folder,
+            store=AzurePapers(service, data),
+            fetch=lambda _model, path: fetch_place(place, path, tally),
+            force=force,
+        )
+
+    done = moved("received", work, quiet=as_json)
+    files = done.files.digests
+    if as_json:
+        facts = {"name": found.name, "version": found.version, "folder": str(done.folder), "checked": done.checked}
+        print_result({**facts, "size": done.size, "files": dict(files)})
+        return
+    noun = "file" if len(files) == 1 else "files"
+    checked = "their digests are those of its passport" if done.checked else "it has no passport to check them by"
+    click.echo(f"{folder}: {found.name} version {found.version}, {len(files)} {noun}; {checked}")
 
 
 @model.command("lineage")

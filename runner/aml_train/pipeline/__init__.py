@@ -8,6 +8,7 @@ from aml_train.core.lazy import lazily
 
 if TYPE_CHECKING:
     from aml_train.pipeline.ahead import import_ahead as import_ahead
+    from aml_train.pipeline.badge import find_badge as find_badge
     from aml_train.pipeline.compare import Project as Project
     from aml_train.pipeline.compare import Reference as Reference
     from aml_train.pipeline.compare import find_side as find_side
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from aml_train.pipeline.execute import json_listener as json_listener
     from aml_train.pipeline.execute import run_prepared as run_prepared
     from aml_train.pipeline.execute import sweep_engine as sweep_engine
+    from aml_train.pipeline.gate_junit import gate_junit_listener as gate_junit_listener
     from aml_train.pipeline.passport import open_desk as open_desk
     from aml_train.pipeline.passport import open_verifier as open_verifier
     from aml_train.pipeline.passport import policy_of as policy_of
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "comparison_grid": "verdict",
+    "find_badge": "badge",
     "DeskImage": "desk",
     "find_desk_image": "desk",
     "DoctorProject": "doctor.diagnose",
@@ -82,6 +85,7 @@ _MODULES = {
     "run_prepared": "execute",
     "sweep_engine": "execute",
     "repository_of": "project_name",
+    "gate_junit_listener": "gate_junit",
     "open_desk": "passport",
     "open_verifier": "passport",
     "policy_of": "passport",

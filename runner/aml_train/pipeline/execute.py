@@ -20,6 +20,7 @@ from aml_train.core.secrets import known_secrets
 from aml_train.core.streams import lasting_output
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.prepare import PreparedRun
+from aml_train.pipeline.resolve import RUN_URL_VARIABLE
 from aml_train.pipeline.result import RunOptions, RunResult
 from aml_train.pipeline.run import run
 from aml_train.pipeline.sdk import SdkLoader
@@ -65,11 +66,22 @@ def run_prepared(
     host, config = prepared.host, prepared.config
     if masker is None:
         masker = Masker({*known_secrets(host.environ, identifiers=False), *config.secrets()})
+    for one in config.notify:
+        if address := host.environ.get(one.url_env):
+            masker.add(address)
 
     def signer() -> Signer | None:
         from aml_train.pipeline.passport import make_signer
 
         return make_signer(config.passport, host.environ, host.assertion)
+
+    def announce(result: RunResult) -> list[str]:
+        if not config.notify or result.status == "submitted":
+            return []
+        from aml_train.pipeline.notify import payload, send_notifications
+
+        document = payload(result, prepared.plan, host.environ.get(RUN_URL_VARIABLE) or None, masker)
+        return send_notifications(config.notify, document, host.environ)
 
     sdk = SdkLoader()
     emit = Broadcast(*listeners, sdk)
@@ -83,6 +95,7 @@ def run_prepared(
             secrets=masker,
             sdk=sdk,
             signer=functools.cache(signer),
+            announce=announce,
         )
     )
 
