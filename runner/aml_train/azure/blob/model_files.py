@@ -27,7 +27,7 @@ def model_place(workspace: DataWorkspace, path: str, title: str) -> Place:
     if isinstance(address, LocalPath):
         raise ServiceError(f"The files of {title} are at {path}, no datastore.")
     where = workspace.locate(address)
-    return Place(storage=workspace.storage(where.datastore), path=where.path, address=title)
+    return Place(storage=workspace.storage(where.datastore), path=where.path, address=title, literal=True)
 
 
 def fetch_place(place: Place, folder: Path, tally: Tally) -> None:

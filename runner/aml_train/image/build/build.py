@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from docker.models.images import Image
 
 _CHUNK: Final = 64 * 1024
-#: Seconds of one wait for output.
-_SLICE: Final = 0.2
+#: Milliseconds of one wait for output.
+_SLICE: Final = 200
 BUILD_TIMEOUT: Final = 7200.0
 """Seconds that a build may take; large bases are pulled in it."""
 
@@ -343,8 +343,10 @@ def _run(argv: Sequence[str], environ: Mapping[str, str], masker: Masker, listen
 def _follow(output: IO[bytes], progress: PlainProgress, masker: Masker, listener: Listener) -> None:
     """Pass the command's output to *listener* as it comes, without secrets."""
     reader, ended, held = LinePieces(), False, ""
+    poller = select.poll()
+    poller.register(output, select.POLLIN | select.POLLHUP)
     while not ended:
-        while not select.select([output], (), (), _SLICE)[0]:
+        while not poller.poll(_SLICE):
             check_interrupt()
         data = os.read(output.fileno(), _CHUNK)
         ended = not data
