@@ -66,7 +66,8 @@ def _signature(function: Any) -> str:
             shown.append("*")
         keyword = keyword or one.kind in (one.KEYWORD_ONLY, one.VAR_POSITIONAL)
         annotation = f": {one.annotation}" if one.annotation is not one.empty else ""
-        default = f" = {one.default!r}" if one.default is not one.empty else ""
+        shown_default = getattr(one.default, "__name__", None) or repr(one.default)
+        default = f" = {shown_default}" if one.default is not one.empty else ""
         shown.append(f"{'*' * (one.kind is one.VAR_POSITIONAL)}{one.name}{annotation}{default}")
     end = "" if signature.return_annotation is signature.empty else f" -> {signature.return_annotation}"
     short = f"({', '.join(shown)}){end}"

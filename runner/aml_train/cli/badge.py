@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from aml_train.cli.options import ProjectOptions, target_options
-from aml_train.cli.result import result_text
+from aml_train.cli.result import json_option, print_result, result_text
 
 if TYPE_CHECKING:
     from aml_train.pipeline import Project
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 )
 @click.option("--metric", metavar="NAME", help="Show this metric's value.")
 @click.option("--label", metavar="TEXT", help="The left part.  [default: the metric's, branch's or model's name]")
-@click.option("--json", "as_json", is_flag=True, help="JSON for shields.io, in place of SVG.")
+@json_option()
 def badge(
     reference: str,
     project: ProjectOptions,
@@ -50,17 +50,19 @@ def badge(
 
     named = parse_reference(reference)
     made = find_badge(project.open_workspace(), named, lambda: _project(project), metric=metric, label=label)
-    as_json = as_json or (output is not None and output.suffix == ".json")
-    text = result_text(made.endpoint()) + "\n" if as_json else made.svg()
-    if output is None:
-        click.echo(text, nl=False)
-        return
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InvalidError(f"--output {output}: cannot be written: {error.strerror}") from error
-    click.echo(f"{output}: {made.label}: {made.message}")
+    if output is not None:
+        text = result_text(made.endpoint()) + "\n" if output.suffix == ".json" else made.svg()
+        try:
+            output.parent.mkdir(parents=True, exist_ok=True)
+            output.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise InvalidError(f"--output {output}: cannot be written: {error.strerror}") from error
+    if as_json:
+        print_result(made.endpoint())
+    elif output is None:
+        click.echo(made.svg(), nl=False)
+    else:
+        click.echo(f"{output}: {made.label}: {made.message}")
 
 
 def _project(project: ProjectOptions) -> Project:

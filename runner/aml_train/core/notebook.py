@@ -107,8 +107,9 @@ class Sheet:
             lines += _columns([grid.head, *grid.rows] if any(grid.head) else grid.rows)
         for curve in self.curves:
             if drawn := plot(curve.points, curve.other):
-                marks = f"   ● {curve.labels[0]}   ○ {curve.labels[1]}" if curve.other else ""
-                lines += ["", printable_line(f"{curve.name} over steps{marks}"), *drawn]
+                left, right = map(printable_line, curve.labels)
+                marks = f"   ● {left}   ○ {right}" if curve.other else ""
+                lines += ["", f"{printable_line(curve.name)} over steps{marks}", *drawn]
         return "\n".join(lines)
 
 

@@ -262,9 +262,16 @@ class MemoryService:
                 if found.tags.get(TAG_FINGERPRINT) != job.fingerprint:
                     raise RefusedError(f"Submitting the job {job.name}: there is another job of that name.")
                 return found
+            inputs = document.get("inputs") or {}
             view = JobView(
                 name=job.name,
                 status=JobStatus.QUEUED,
+                inputs={
+                    name: str(one["path"])
+                    for name, one in inputs.items()
+                    if isinstance(one, Mapping) and "path" in one
+                },
+                parameters={name: str(one) for name, one in inputs.items() if not isinstance(one, Mapping)},
                 experiment=str(document.get("experiment_name") or "Default"),
                 tags={str(key): str(value) for key, value in (document.get("tags") or {}).items()},
                 variables=dict(document.get("environment_variables") or {}),
