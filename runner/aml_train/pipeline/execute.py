@@ -76,7 +76,9 @@ def run_prepared(
         return make_signer(config.passport, host.environ, host.assertion)
 
     def announce(result: RunResult) -> list[str]:
-        if not config.notify or result.status == "submitted":
+        # The configuration of a proposed commit does not decide which addresses of the runner are written to.
+        wanted = options.submit and options.decide and options.register
+        if not (config.notify and wanted) or result.status == "submitted":
             return []
         from aml_train.pipeline.notify import payload, send_notifications
 

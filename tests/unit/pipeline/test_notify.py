@@ -309,9 +309,17 @@ def test_a_fault_of_the_configuration_is_named(text: str, message: str, tmp_path
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize(("wait", "sent"), [(False, 0), (True, 1)])
-def test_a_submitted_job_has_no_verdict_to_report(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hook: Hook, sent: int, *, wait: bool
+@pytest.mark.parametrize(
+    ("options", "sent"),
+    [
+        (RunOptions(), 1),
+        (RunOptions(wait=False), 0),
+        (RunOptions(register=False), 0),
+        (RunOptions(decide=False), 0),
+    ],
+)
+def test_only_a_run_that_may_register_and_has_a_verdict_notifies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hook: Hook, options: RunOptions, sent: int
 ) -> None:
     import aml_train
     from aml_train.testing import memory_workspace
@@ -326,6 +334,6 @@ def test_a_submitted_job_has_no_verdict_to_report(
     events: list[Event] = []
     with memory_workspace():
         planned = aml_train.plan(config, environ={"HOOK": SECRET})
-        assert aml_train.run(planned, RunOptions(wait=wait), listeners=[events.append]).result().passed
+        assert aml_train.run(planned, options, listeners=[events.append]).result().passed
     assert len(hook.requests) == sent
     assert not [event for event in events if isinstance(event, Notice) and event.level == "warning"]
