@@ -120,7 +120,8 @@ def _diagnose(session: Session, inputs: Inputs) -> None:
 def _read_configuration(session: Session, inputs: Inputs) -> Invocation:
     """Load the configuration, hide its secrets, set up the pipeline's environ."""
     config, changes = load_configuration(inputs)
-    for secret in config.secrets():
+    addresses = [session.environ.get(one.url_env, "") for one in config.notify]
+    for secret in (*config.secrets(), *filter(None, addresses)):
         session.hide(secret)
     session.reproduce = shlex.join(inputs.command_line(session.step.workspace, changes))
     if config.target.kind == "azure":
@@ -204,7 +205,7 @@ def _registers(inputs: Inputs, event: Event, checkout: Checkout) -> tuple[bool, 
 
 def _run(invocation: Invocation) -> None:
     """Run the pipeline, or attach to a job."""
-    from aml_train.pipeline import RunOptions, run_prepared
+    from aml_train.pipeline import RunOptions, gate_junit_listener, run_prepared
 
     session, inputs = invocation.session, invocation.inputs
     checkout = read_checkout(inputs.directory)
@@ -218,7 +219,7 @@ def _run(invocation: Invocation) -> None:
         session.channel.text(remark, sign="·")
         session.record.notices.append(remark)
     attach = inputs.command == "attach"
-    with _listeners(invocation) as listeners:
+    with _listeners(invocation) as listeners, gate_junit_listener(inputs.gate_junit) as reports:
         prepared = _prepare(invocation, checkout, image=inputs.job_name is None)
         options = RunOptions(
             fresh=inputs.fresh,
@@ -232,7 +233,7 @@ def _run(invocation: Invocation) -> None:
             branch=branch if attach else None,
         )
         # The post action cancels only jobs that this step has submitted.
-        recording: tuple[Listener, ...] = listeners if attach else (State(session.step.state), *listeners)
+        recording: tuple[Listener, ...] = (*(() if attach else (State(session.step.state),)), *listeners, *reports)
         run_prepared(prepared, options, listeners=recording, masker=session.masker)
 
 

@@ -22,6 +22,7 @@ from aml_train.image.dockerfile.ofed_releases import DOCA, MLNX_OFED, Known
 from scripts.docs import coverage
 from scripts.docs.commands import action, command_line
 from scripts.docs.markdown import docstring, page, paragraph, paragraphs, table
+from scripts.docs.python import python_page
 
 _FOLDER: Final = Path("docs/reference")
 #: Values inside events, each in a section of its page.
@@ -44,6 +45,7 @@ def generated(root: Path) -> dict[Path, str]:
         _FOLDER / "drivers.md": drivers_page(),
         _FOLDER / "events.md": events_page(),
         _FOLDER / "keys.md": keys_page(),
+        _FOLDER / "python.md": python_page(),
         _FOLDER / "versions.md": versions_page(root),
         coverage.PAGE: coverage.coverage(root),
     }

@@ -22,8 +22,8 @@ from aml_train.models.lineage import Tracer
 from aml_train.models.promotion.promote import Promoter
 from aml_train.pipeline import promotion
 from aml_train.pipeline.evaluate import evaluate
+from aml_train.testing.memory_models import MemoryCatalogue
 from tests.support.fake_workspace import FakeClock, FakeService
-from tests.support.memory_models import MemoryCatalogue
 
 
 class KilledError(BaseException):

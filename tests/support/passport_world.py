@@ -41,10 +41,10 @@ from aml_train.models.promotion.promote import Promoter
 from aml_train.models.promotion.request import Promotion, PromotionRequest
 from aml_train.models.register import fitting, lineage_tags
 from aml_train.pipeline.evaluate import evaluate
+from aml_train.testing.memory_models import MemoryCatalogue
 from tests.support.fake_promotion import FakeStore
 from tests.support.fake_workspace import FakeClock
 from tests.support.image_configs import BASE, plan
-from tests.support.memory_models import MemoryCatalogue
 from tests.support.memory_papers import MemoryPapers
 from tests.support.memory_workspace import MemoryJob, MemoryService
 from tests.unit.image.registry.fake_registry import FakeRegistry

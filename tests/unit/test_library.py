@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 import aml_train
-from aml_train.core.events import Listener
+import aml_train.errors
+import aml_train.events
+import aml_train.testing
+from aml_train.core.events import Event, Listener, Notice
 from aml_train.pipeline.prepare import PreparedRun
 from aml_train.pipeline.project_name import folder_project
 from aml_train.pipeline.result import RunOptions, RunResult
@@ -44,13 +48,19 @@ def test_a_plan_is_run_with_its_options(
         return RunResult(status="passed", exit_code=0)
 
     monkeypatch.setattr("aml_train.pipeline.execute.run_prepared", execute)
-    result = aml_train.run(prepared, options, listeners=[print])
+    shown: list[Event] = []
+    result = aml_train.run(prepared, options, listeners=[shown.append]).result()
     assert isinstance(result, aml_train.RunResult)
-    assert received == [(prepared, options or RunOptions(), [print])]
+    ((planned, wanted, listeners),) = received
+    assert (planned, wanted) == (prepared, options or RunOptions())
+    listeners[0](Notice(text="passed on"))
+    assert [getattr(event, "text", "") for event in shown] == ["passed on"]
 
 
 def test_every_public_name_is_available() -> None:
-    assert sorted(aml_train.__all__) == ["RunResult", "__version__", "load_config", "plan", "run"]
-    assert all(hasattr(aml_train, name) for name in aml_train.__all__)
+    written = json.loads(Path(__file__).with_name("public_surface.json").read_text())["python names"]
+    for module in (aml_train, aml_train.testing, aml_train.events, aml_train.errors):
+        assert sorted(module.__all__) == written[module.__name__]
+        assert all(hasattr(module, name) for name in module.__all__)
     with pytest.raises(AttributeError, match="module 'aml_train' has no attribute 'nothing'"):
         _ = aml_train.nothing

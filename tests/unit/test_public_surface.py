@@ -13,11 +13,16 @@ from typing import Any
 import click
 import yaml
 
+import aml_train
+import aml_train.errors
+import aml_train.events
+import aml_train.testing
 from aml_train.cli.main import cli
 from aml_train.config.document import json_schema
 from aml_train.core.errors import AmlTrainError
 
 ROOT = Path(__file__).parents[2]
+MODULES = (aml_train, aml_train.errors, aml_train.events, aml_train.testing)
 WRITTEN = Path(__file__).with_name("public_surface.json")
 
 
@@ -64,6 +69,7 @@ def test_the_interface_is_the_one_that_is_written_down() -> None:
         "configuration keys": sorted(set(keys(json_schema()))),
         "action inputs": sorted(action["inputs"]),
         "action outputs": sorted(action["outputs"]),
+        "python names": {module.__name__: sorted(module.__all__) for module in MODULES},
         "status words and exit codes": dict(sorted({"passed": 0, "submitted": 0, **dict(endings(AmlTrainError))}.items())),
     }  # fmt: skip
     assert surface == json.loads(WRITTEN.read_text())

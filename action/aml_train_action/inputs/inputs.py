@@ -57,6 +57,7 @@ INPUTS: Final[Mapping[str, str]] = {
     "dry-run": "false",
     "fresh": "false",
     "force-build": "false",
+    "gate-junit": "",
     "working-directory": ".",
     "log-level": "info",
 }
@@ -84,6 +85,7 @@ class Inputs:
         promotion: the model and the stage; None for other commands.
         fresh: whether to train again.
         force_build: whether to build again.
+        gate_junit: the file that gets a JUnit report of the gate; absolute, inside the workspace; None for none.
         directory: the project folder; absolute, inside the workspace.
         log_level: how much is shown.
         notices: remarks about former names.
@@ -103,6 +105,7 @@ class Inputs:
     promotion: PromotionInputs | None = None
     fresh: bool
     force_build: bool
+    gate_junit: Path | None = None
     directory: Path
     log_level: LogLevel
     notices: tuple[str, ...] = ()
@@ -128,6 +131,8 @@ class Inputs:
             words += [flag for flag, given in flags if given]
         if self.command in ("run", "attach") and self.register is False:
             words.append("--no-register")
+        if self.command in ("run", "attach") and self.gate_junit is not None:
+            words += ["--gate-junit", self.gate_junit.relative_to(workspace).as_posix()]
         if self.command == "attach" and self.job_name:
             words.append(self.job_name)
         return tuple(words)
@@ -187,6 +192,7 @@ def read_inputs(environ: Mapping[str, str], workspace: Path) -> Inputs:
         promotion=promotion,
         fresh=_boolean("fresh", text("fresh"), faults),
         force_build=_boolean("force-build", text("force-build"), faults),
+        gate_junit=_output_file("gate-junit", text("gate-junit"), workspace, faults),
         directory=directory,
         log_level=cast("LogLevel", _word("log-level", log_level, get_args(LogLevel), faults)),
         notices=former.notices,
@@ -249,6 +255,22 @@ def _secret_paths(text: str, workspace: Path, faults: list[Fault]) -> tuple[Path
             what = f"{line!r} has a `{os.pathsep}` or a NUL character in it"
             faults.append(Fault(where="with.secret-path", what=what, remedy="write one path per line"))
     return tuple(Path(os.path.abspath(workspace / line)) for line in lines if "\x00" not in line)  # noqa: PTH100 - no `..`
+
+
+def _output_file(name: str, text: str, workspace: Path, faults: list[Fault]) -> Path | None:
+    """Return the absolute path of a file that is written; None for none."""
+    if not text:
+        return None
+    where = f"with.{name}"
+    if "\x00" in text:
+        faults.append(Fault(where=where, what="the path holds a NUL character"))
+        return None
+    path = (workspace / text).resolve()
+    if not path.is_relative_to(workspace.resolve()) or path.is_dir():
+        what = f"{text!r} is a folder" if path.is_dir() else f"{text!r} leads out of the workspace"
+        faults.append(Fault(where=where, what=what, remedy="give a file inside the workspace"))
+        return None
+    return workspace / path.relative_to(workspace.resolve())
 
 
 def _directory(text: str, workspace: Path, faults: list[Fault]) -> Path:

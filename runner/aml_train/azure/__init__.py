@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from aml_train.azure.blob.datastores import DataWorkspace as DataWorkspace
     from aml_train.azure.blob.datastores import asset_type as asset_type
     from aml_train.azure.blob.datastores import workspace_of as workspace_of
+    from aml_train.azure.blob.job_files import job_files as job_files
     from aml_train.azure.blob.lease import AzureLeases as AzureLeases
+    from aml_train.azure.blob.model_files import fetch_place as fetch_place
+    from aml_train.azure.blob.model_files import model_place as model_place
     from aml_train.azure.blob.operations import Place as Place
     from aml_train.azure.blob.storage import Entry as Entry
     from aml_train.azure.blob.transfer import Tally as Tally
@@ -45,7 +48,9 @@ if TYPE_CHECKING:
     from aml_train.azure.names import find_workspace as find_workspace
     from aml_train.azure.papers import AzurePapers as AzurePapers
     from aml_train.azure.results import SORT_KEYS as SORT_KEYS
+    from aml_train.azure.results import JobOrder as JobOrder
     from aml_train.azure.results import read_results as read_results
+    from aml_train.azure.results import select_rows as select_rows
     from aml_train.azure.results import sort_rows as sort_rows
     from aml_train.azure.sdk_v2 import AzureV2 as AzureV2
     from aml_train.azure.sign_in import Fetched as Fetched
@@ -71,6 +76,9 @@ _MODULES = {
     "DataWorkspace": "blob.datastores",
     "asset_type": "blob.datastores",
     "workspace_of": "blob.datastores",
+    "job_files": "blob.job_files",
+    "fetch_place": "blob.model_files",
+    "model_place": "blob.model_files",
     "AzureLeases": "blob.lease",
     "Place": "blob.operations",
     "Entry": "blob.storage",
@@ -81,6 +89,8 @@ _MODULES = {
     "list_jobs": "browse",
     "view_job": "browse",
     "SORT_KEYS": "results",
+    "JobOrder": "results",
+    "select_rows": "results",
     "read_results": "results",
     "sort_rows": "results",
     "build_service": "build_services",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final
@@ -12,6 +13,7 @@ from typing import Final
 from aml_train.azure.browse import JobRow
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.errors import InvalidError, ServiceError
+from aml_train.core.values import dataclass
 
 #: Jobs whose results are read at the same time, with two requests each.
 _AT_ONCE: Final = 8
@@ -59,6 +61,62 @@ def _with_results(rest: AzureRest, row: JobRow, now: datetime.datetime) -> JobRo
     ended = view.ended or (None if row.status.terminal else now)
     seconds = max(0.0, (ended - view.started).total_seconds()) if view.started and ended else None
     return replace(row, seconds=seconds, metrics=dict(rest.last_metrics(row.name)))
+
+
+#: Jobs that are read to be sorted by anything but their creation: metrics take a request for each.
+_MOST_SORTED: Final = 500
+Results = Callable[[Sequence[JobRow]], tuple[list[JobRow], tuple[str, int]]]
+"""Reads durations and metrics of jobs, as :func:`read_results` does."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobOrder:
+    """The order of a list of jobs, and how much of it is wanted.
+
+    Attributes:
+        key: one of :data:`SORT_KEYS`, or the name of a metric.
+        reverse: the other direction.
+        most: at most so many jobs; None for all.
+        results: whether durations and metrics are read.
+    """
+
+    key: str = "created"
+    reverse: bool = False
+    most: int | None = None
+    results: bool = True
+
+    @property
+    def by_results(self) -> bool:
+        """Whether the order depends on durations or metrics."""
+        return self.key == "duration" or self.key not in SORT_KEYS
+
+
+def select_rows(found: Iterator[JobRow], order: JobOrder, read: Results) -> tuple[list[JobRow], list[str]]:
+    """Return the first jobs in order, with their results; and remarks for people.
+
+    Args:
+        found: the wanted jobs, the newest first.
+        order: their order.
+        read: reads the results.
+
+    Raises:
+        InvalidError: the order depends on results that are not read, or on a metric that no job logged.
+        ServiceError: the service refuses or does not answer.
+    """
+    if order.by_results and not order.results:
+        raise InvalidError(f"The order by {order.key} needs the jobs' results, which are not read.")
+    notes: list[str] = []
+    newest = order.key == "created" and not order.reverse
+    rows = list(itertools.islice(found, order.most if newest else _MOST_SORTED))
+    if not newest and next(found, None) is not None:
+        notes.append(f"only the newest {_MOST_SORTED} of these jobs are sorted.")
+    if not order.by_results:
+        rows = sort_rows(rows, order.key, reverse=order.reverse)[: order.most]
+    if order.results:
+        rows, (problem, count) = read(rows)
+        if count:
+            notes.append(f"the results of {count} of the jobs could not be read: {problem}")
+    return (sort_rows(rows, order.key, reverse=order.reverse)[: order.most] if order.by_results else rows), notes
 
 
 def sort_rows(rows: Sequence[JobRow], key: str, *, reverse: bool = False) -> list[JobRow]:

@@ -308,8 +308,11 @@ def rm(address: str, project: ProjectOptions, *, recursive: bool, yes: bool) -> 
     moved("deleted", lambda tally: place.remove(tally, recursive=recursive))
 
 
-def moved(verb: str, work: Callable[[Any], _Result]) -> _Result:
-    """Do the work with its progress on stderr; print the result on stdout."""
+def moved(verb: str, work: Callable[[Any], _Result], *, quiet: bool = False) -> _Result:
+    """Do the work with its progress on stderr; print the result on stdout.
+
+    With *quiet*, the result is not printed.
+    """
     from aml_train.azure import Tally
     from aml_train.core.errors import CancelledError
 
@@ -322,7 +325,8 @@ def moved(verb: str, work: Callable[[Any], _Result]) -> _Result:
         raise CancelledError(
             f"Interrupted: {verb} {_amount(tally)}.", hint="Run the same command again: it continues from here."
         ) from None
-    click.echo(_summary(verb, tally, time.monotonic() - began))
+    if not quiet:
+        click.echo(_summary(verb, tally, time.monotonic() - began))
     return result
 
 

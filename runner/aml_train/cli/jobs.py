@@ -15,15 +15,13 @@ from aml_train.cli.result import json_option, print_result_line
 from aml_train.cli.text import print_facts, printable, printable_lines, terminal_width
 
 if TYPE_CHECKING:
-    from aml_train.azure import AzureV2, JobFilter, JobRow, Place
+    from aml_train.azure import AzureV2, JobFilter, JobRow
     from aml_train.core.clock import Clock
     from aml_train.core.events import Event
     from aml_train.jobs import LogText
 
 _FOLLOW_PAUSE: Final = 0.5
 _MOST_METRICS: Final = 6
-#: Jobs that are read to be sorted by anything but their creation: metrics take a request for each.
-_MOST_SORTED: Final = 500
 
 
 @click.group()
@@ -75,10 +73,13 @@ def _clock() -> Clock:
 @click.option(
     "--sort",
     "key",
-    metavar="KEY",
+    metavar="[KEY]",
+    is_flag=False,
+    flag_value="",
     default="created",
     shell_complete=complete_words(lambda: _sort_keys()),
-    help="Sort by created, duration, name, status, experiment, compute, or a metric; times and numbers descend.  [default: created]",
+    help="Sort by created, duration, name, status, experiment, compute, or a metric; times and numbers descend. Without KEY, by the one"
+    " of --metric.  [default: created]",
 )
 @click.option("-r", "--reverse", is_flag=True, help="Sort in the other direction.")
 @click.option(
@@ -107,11 +108,12 @@ def list_(
 
     \b
     aml-train jobs list --experiment digits --sort val/accuracy
+    aml-train jobs list --metric val/accuracy --sort
     aml-train jobs list --status completed --sort duration --reverse
     aml-train jobs list -n 0 --json | jq .name
     """
     wanted = _filter(statuses, experiment, name, tags, archived=archived)
-    rows = _rows(project.open_workspace(), wanted, lines or None, **order)
+    rows = _rows(project.open_workspace(), wanted, lines or None, metrics=metrics, **order)
     if as_json:
         for row in rows:
             print_result_line(row.facts())
@@ -121,29 +123,31 @@ def list_(
 
 
 def _rows(
-    service: AzureV2, wanted: JobFilter, most: int | None, *, key: str, reverse: bool, no_metrics: bool
+    service: AzureV2,
+    wanted: JobFilter,
+    most: int | None,
+    *,
+    key: str,
+    reverse: bool,
+    no_metrics: bool,
+    metrics: Sequence[str] = (),
 ) -> list[JobRow]:
     """Return at most so many of the wanted jobs, in order, with their results."""
     import datetime
-    import itertools
+    import functools
 
-    from aml_train.azure import SORT_KEYS, list_jobs, read_results, sort_rows
+    from aml_train.azure import JobOrder, list_jobs, read_results, select_rows
 
-    of_results = key == "duration" or key not in SORT_KEYS
-    if of_results and no_metrics:
-        raise click.UsageError(f"--sort {key} and --no-metrics exclude each other.")
-    newest = key == "created" and not reverse
-    found = list_jobs(service, wanted)
-    rows = list(itertools.islice(found, most if newest else _MOST_SORTED))
-    if not newest and next(found, None) is not None:
-        click.echo(f"note: only the newest {_MOST_SORTED} of these jobs are sorted.", err=True)
-    if not of_results:
-        rows = sort_rows(rows, key, reverse=reverse)[:most]
-    if not no_metrics:
-        rows, (problem, count) = read_results(service, rows, now=datetime.datetime.now(datetime.UTC))
-        if count:
-            click.echo(f"note: the results of {count} of the jobs could not be read: {printable(problem)}", err=True)
-    return sort_rows(rows, key, reverse=reverse)[:most] if of_results else rows
+    if not key and len(metrics) != 1:
+        raise click.UsageError("--sort without a key needs one --metric, which it sorts by.")
+    order = JobOrder(key=key or metrics[0], reverse=reverse, most=most, results=not no_metrics)
+    if order.by_results and no_metrics:
+        raise click.UsageError(f"--sort {order.key} and --no-metrics exclude each other.")
+    read = functools.partial(read_results, service, now=datetime.datetime.now(datetime.UTC))
+    rows, notes = select_rows(list_jobs(service, wanted), order, read)
+    for note in notes:
+        click.echo(f"note: {printable(note)}", err=True)
+    return rows
 
 
 def _filter(
@@ -387,32 +391,14 @@ def download(
     aml-train jobs download JOB outputs/model 'outputs/*.json'
     aml-train jobs download JOB --output model -o model
     """
-    from aml_train.azure import JobOutput, Place
+    from aml_train.azure import job_files
     from aml_train.cli.data import moved, open_targets
 
     workspace = open_targets(project).workspace(None)
-    folder = to or Path(job)
-    wanted = [(name, pattern) for name in outputs or ("default",) for pattern in patterns or ("",)]
-    places: list[tuple[Place, Path]] = []
-    for name, pattern in wanted:
-        where = workspace.locate(JobOutput(job=job, output=name, path=pattern))
-        place = Place(
-            storage=workspace.storage(where.datastore), path=where.path, address=f"{job}: {pattern or name}"
-        )
-        base = folder / name if len(outputs) > 1 else folder
-        places.append((place, base / _kept(place, pattern)))
+    places = job_files(workspace, job, to or Path(job), patterns=patterns, outputs=outputs)
 
     def work(tally: Any) -> None:
         for place, path in places:
             place.download(path, tally, folder_wanted=True)
 
     moved("received", work)
-
-
-def _kept(place: Place, pattern: str) -> str:
-    """Return the folders that downloaded files keep: those before a wildcard."""
-    from aml_train.core.globs import has_wildcards, select
-
-    if not has_wildcards(pattern) and not pattern.endswith("/") and place.storage.find(place.path) is not None:
-        return pattern.rpartition("/")[0]
-    return select(pattern).folder.strip("/")

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
@@ -27,16 +27,14 @@ from aml_train.core.values import dataclass
 
 if TYPE_CHECKING:
     from aml_train.config import PolicyConfig, PromotionConfig, TargetConfig
-    from aml_train.models import Confirm, ModelRow, Promoter, Promotion, PromotionRequest
+    from aml_train.models import Confirm, DownloadedModel, ModelRow, Promoter, Promotion, PromotionRequest
 
-#: Who promotes: the action and workflows set it.
-ACTOR_VARIABLE: Final = "AML_TRAIN_ACTOR"
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 @click.group()
 def model() -> None:
-    """List and show registered models, and trace their lineage.
+    """List, show and download registered models, and trace their lineage.
 
     `aml-train promote` changes their stages.
 
@@ -45,6 +43,7 @@ def model() -> None:
     aml-train model list digits --versions
     aml-train model show digits@production
     aml-train model lineage digits:7
+    aml-train model download digits@production
     """
 
 
@@ -179,6 +178,60 @@ def show(address: str, project: ProjectOptions, *, as_json: bool) -> None:
     print_facts(describe_model(found, record), as_json=as_json)
 
 
+@model.command("download")
+@click.argument("address", metavar="MODEL@STAGE|MODEL:VERSION")
+@target_options
+@click.option(
+    "-o",
+    "--to",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The folder that gets exactly these files.  [default: MODEL-VERSION]",
+)
+@click.option("--force", is_flag=True, help="Replace a folder that is not empty.")
+@json_option()
+def download(address: str, project: ProjectOptions, *, to: Path | None, force: bool, as_json: bool) -> None:
+    """Download the files of a model version, whole or not at all.
+
+    The folder gets its name when every file is complete. If the version has a passport, each file's digest is compared with it; `aml-train
+    verify` checks the signatures, too. After an interruption the same command continues.
+
+    \b
+    aml-train model download digits@production
+    aml-train model download digits:7 -o model
+
+    Exit codes: 0, 2 the folder is not empty, 8 the service, 9 the files are not those that were signed.
+    """
+    from aml_train.azure import AzurePapers, HttpWay, fetch_place, model_place, workspace_of
+    from aml_train.cli.data import moved
+    from aml_train.models import check_target, download_model, find_model
+
+    service = project.open_workspace()
+    found = find_model(service, address)
+    folder = to or Path(f"{found.name}-{found.version}")
+    check_target(folder, force=force)
+    data = workspace_of(service, service.credential, HttpWay(), service.workspace.name)
+    place = model_place(data, found.path, f"{found.name}:{found.version}")
+
+    def work(tally: Any) -> DownloadedModel:
+        return download_model(
+            found,
+            folder,
+            store=AzurePapers(service, data),
+            fetch=lambda _model, path: fetch_place(place, path, tally),
+            force=force,
+        )
+
+    done = moved("received", work, quiet=as_json)
+    files = done.files.digests
+    if as_json:
+        facts = {"name": found.name, "version": found.version, "folder": str(done.folder), "checked": done.checked}
+        print_result({**facts, "size": done.size, "files": dict(files)})
+        return
+    noun = "file" if len(files) == 1 else "files"
+    checked = "their digests are those of its passport" if done.checked else "it has no passport to check them by"
+    click.echo(f"{folder}: {found.name} version {found.version}, {len(files)} {noun}; {checked}")
+
+
 @model.command("lineage")
 @click.argument("address", metavar="MODEL[:VERSION|@STAGE]")
 @target_options
@@ -222,12 +275,13 @@ class ChangeOptions:
 
     def request(self, model: str, **more: Any) -> PromotionRequest:
         """Return the request for a change of the model's stage."""
+        from aml_train.api import actor_of
         from aml_train.models import PromotionRequest
 
         return PromotionRequest(
             model=model,
             stage=self.stage,
-            actor=self.actor or _actor(),
+            actor=self.actor or actor_of(os.environ),
             expect=self.expect,
             reason=self.reason,
             run_url=os.environ.get("AML_TRAIN_RUN_URL") or None,
@@ -274,7 +328,7 @@ def _change_options(command: _Command) -> _Command:
         "actor": click.option(
             "--actor",
             metavar="NAME",
-            help=f"Who promotes.  [default: {ACTOR_VARIABLE}, else the user of this process]",
+            help="Who promotes.  [default: AML_TRAIN_ACTOR, else the user of this process]",
         ),
         "dry_run": click.option("--dry-run", is_flag=True, help="Decide everything, and change nothing."),
         "yes": click.option(
@@ -369,18 +423,6 @@ def _ask(question: str) -> bool:
         return click.confirm(question, err=True)
     except click.Abort:
         return False
-
-
-def _actor() -> str:
-    """Return who promotes: the environment's actor, else the user of this process."""
-    import getpass
-
-    if named := os.environ.get(ACTOR_VARIABLE):
-        return named
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a user id without a name, as in containers
-        return f"user {os.getuid()}"
 
 
 def _policy(found: PromotionConfig) -> PolicyConfig | None:

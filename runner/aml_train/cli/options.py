@@ -195,11 +195,19 @@ class OutputOptions:
         with json_listener(self.events_file) as recorders, contextlib.closing(console):
             yield (console, *recorders, *results)
 
-    def execute(self, prepared: PreparedRun, options: RunOptions) -> int:
-        """Execute the plan and show it; return the exit code."""
+    def execute(self, prepared: PreparedRun, options: RunOptions, *, gate_junit: Path | None = None) -> int:
+        """Execute the plan and show it; return the exit code.
+
+        *gate_junit* is the file that gets a JUnit report of the gate.
+        """
         from aml_train.pipeline import run_prepared
 
-        with self.listeners() as listeners:
+        with contextlib.ExitStack() as stack:
+            listeners = stack.enter_context(self.listeners())
+            if gate_junit is not None:
+                from aml_train.pipeline import gate_junit_listener
+
+                listeners += tuple(stack.enter_context(gate_junit_listener(gate_junit)))
             return run_prepared(prepared, options, listeners=listeners).exit_code
 
 
@@ -235,6 +243,16 @@ def output_options(command: _Command) -> _Command:
         "quiet": click.option("-q", "--quiet", is_flag=True, help="Show warnings and the result only."),
     }
     return gather(command, "output", OutputOptions, options)
+
+
+def gate_junit(command: _Command) -> _Command:
+    """Add the option that writes a JUnit report of the gate."""
+    return click.option(
+        "--gate-junit",
+        metavar="FILE",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="Write a JUnit report in which each rule of the gate is a test case.",
+    )(command)
 
 
 def secret_path(command: _Command) -> _Command:

@@ -15,6 +15,7 @@ import click
 from aml_train.cli.options import (
     OutputOptions,
     ProjectOptions,
+    gate_junit,
     output_options,
     project_options,
     secret_path,
@@ -177,6 +178,7 @@ def print_plan(plan: Plan, *, as_json: bool) -> None:
 @click.option("--no-register", is_flag=True, help="Decide the gate, but register no model, as for a pull request.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and change nothing, like `aml-train plan`.")
 @secret_path
+@gate_junit
 @output_options
 def run(
     project: ProjectOptions,
@@ -191,6 +193,7 @@ def run(
     supersede: bool,
     no_register: bool,
     dry_run: bool,
+    gate_junit: Path | None,
     secret_paths: tuple[Path, ...],
 ) -> None:
     """Build and test the image, train, gate, register the model.
@@ -212,7 +215,9 @@ def run(
     with sigterm_as_interrupt():
         import_ahead(loaded)
         prepared = prepare_run(
-            loaded, Host(environ=with_secret_paths(os.environ, secret_paths)), own=own_output(output.events_file)
+            loaded,
+            Host(environ=with_secret_paths(os.environ, secret_paths)),
+            own=own_output(output.events_file, gate_junit),
         )
         if dry_run:
             print_plan(prepared.plan, as_json=output.as_json is True)
@@ -226,7 +231,7 @@ def run(
             supersede=supersede,
             register=not no_register,
         )
-        code = output.execute(prepared, options)
+        code = output.execute(prepared, options, gate_junit=gate_junit)
     sys.exit(code)
 
 
@@ -234,6 +239,7 @@ def run(
 @project_options
 @click.argument("job_name", metavar="[JOB]", required=False)
 @click.option("--no-register", is_flag=True, help="Decide the gate, but register no model, as for a pull request.")
+@gate_junit
 @output_options
 def attach(
     project: ProjectOptions,
@@ -241,6 +247,7 @@ def attach(
     *,
     job_name: str | None,
     no_register: bool,
+    gate_junit: Path | None,
 ) -> None:
     """Follow a submitted job, gate it, register its model.
 
@@ -257,8 +264,11 @@ def attach(
     loaded = project.load()
     with sigterm_as_interrupt():
         prepared = prepare_run(
-            loaded, Host(environ=dict(os.environ)), image=job_name is None, own=own_output(output.events_file)
+            loaded,
+            Host(environ=dict(os.environ)),
+            image=job_name is None,
+            own=own_output(output.events_file, gate_junit),
         )
         options = RunOptions(attach=True, job=job_name, register=not no_register)
-        code = output.execute(prepared, options)
+        code = output.execute(prepared, options, gate_junit=gate_junit)
     sys.exit(code)

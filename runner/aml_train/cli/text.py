@@ -2,40 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import click
 
-from aml_train.core.text import is_plain
-
-#: Escape sequences of foreign text could take the terminal over.
-_ESCAPES: Final = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
-)
-
-
-def printable(text: str) -> str:
-    """Return *text* without escape sequences and control characters but the tab.
-
-    Commands to GitHub's runner lose their effect, too: it obeys ``##[`` anywhere in a line (actions/runner, ``ActionCommand.cs``),
-    and the command line may run in a workflow's ``run:``.
-    """
-    shown = text if is_plain(text) else _ESCAPES.sub("", text)
-    return shown.replace("##[", "##\N{ZERO WIDTH SPACE}[")
-
-
-def printable_lines(text: str) -> str:
-    """Return *text* made printable line by line."""
-    return "\n".join(printable(line) for line in text.split("\n"))
-
-
-def printable_line(text: str) -> str:
-    """Return *text* made printable, on one line."""
-    return printable(" ".join(text.split()))
+from aml_train.core.text import printable as printable
+from aml_train.core.text import printable_line as printable_line
+from aml_train.core.text import printable_lines as printable_lines
 
 
 def terminal_width() -> int | None:

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from aml_train.config.sections.image_papers import ScanConfig as ScanConfig
     from aml_train.config.sections.images import NodeImage as NodeImage
     from aml_train.config.sections.model import StagePolicy as StagePolicy
+    from aml_train.config.sections.notify import NotifyConfig as NotifyConfig
     from aml_train.config.sections.passport import PassportConfig as PassportConfig
     from aml_train.config.sections.passport import Requirement as Requirement
     from aml_train.config.sections.targets import ClusterConfig as ClusterConfig
@@ -114,6 +115,7 @@ _MODULES = {
     "SECRET_IN_URL": "sections.image_packages",
     "StagePolicy": "sections.model",
     "IdentityConfig": "policy",
+    "NotifyConfig": "sections.notify",
     "PassportConfig": "sections.passport",
     "PolicyConfig": "policy",
     "Requirement": "sections.passport",

@@ -31,6 +31,7 @@ from aml_train.config.sections.model import (
     model_config,
     stage_policies,
 )
+from aml_train.config.sections.notify import notify_config
 from aml_train.config.sections.passport import PassportConfig, check_requirements, passport_config
 from aml_train.config.sections.targets import TargetConfig, check_nodes, choose_target
 from aml_train.config.sections.tests import tests_config
@@ -406,6 +407,7 @@ class _Loader(Reader):
             code=make(CodeConfig, checked.section("code")),
             setup=setup_commands(checked),
             data=data,
+            notify=notify_config(checked),
             sdk=values.get("sdk"),
             overrides=self.overrides.values,
             notices=(*(("The image replaces the job's `environment`.",) if replaced else ()), *faults.remarks),

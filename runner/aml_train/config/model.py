@@ -15,6 +15,7 @@ from aml_train.config.sections.image import ImageConfig
 from aml_train.config.sections.image_builder import BuilderConfig
 from aml_train.config.sections.images import NodeImage
 from aml_train.config.sections.model import ModelConfig, StagePolicy
+from aml_train.config.sections.notify import NotifyConfig
 from aml_train.config.sections.passport import PassportConfig
 from aml_train.config.sections.targets import TargetConfig
 from aml_train.config.sections.tests import TestsConfig
@@ -54,6 +55,7 @@ class Config:
     code: CodeConfig = field(default_factory=CodeConfig)
     setup: tuple[SetupCommand, ...] = ()
     data: tuple[DataLink, ...] = ()
+    notify: tuple[NotifyConfig, ...] = ()
     sdk: Literal["v1", "v2"] | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
     notices: tuple[str, ...] = ()

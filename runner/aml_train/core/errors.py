@@ -171,3 +171,14 @@ class PreemptedError(ServiceError):
     """The job was preempted more often than its retries allow."""
 
     status = "preempted"
+
+
+def error_of(status: str, message: str, hint: str | None = None) -> AmlTrainError:
+    """Return an error of the class whose status word is *status*."""
+    left: list[type[AmlTrainError]] = [AmlTrainError]
+    while left:
+        cls = left.pop(0)
+        if cls.status == status:
+            return cls(message, hint=hint)
+        left += cls.__subclasses__()
+    return AmlTrainError(message, hint=hint)

@@ -42,23 +42,23 @@ class Selection:
         return inner if inner and (self.pattern is None or self.pattern.fullmatch(inner)) else None
 
 
-def select(path: str) -> Selection:
+def select(path: str, *, literal: bool = False) -> Selection:
     """Return what *path* in a datastore means: a blob, a folder, or a pattern.
 
-    A folder has a slash at its end.
+    A folder has a slash at its end. With *literal*, nothing is a pattern.
 
     Raises:
         InvalidError: the brackets of the pattern do not make one.
     """
-    if not _WILD.search(path):
+    if literal or not _WILD.search(path):
         folder = path.strip("/")
         if path.endswith("/") or not folder:
             return Selection(folder=f"{folder}/" if folder else "", prefix=f"{folder}/" if folder else "")
         return Selection(folder=f"{folder}/", prefix=f"{folder}/", name=folder)
-    literal, wild = [], path.split("/")
+    fixed, wild = [], path.split("/")
     while wild and not _WILD.search(wild[0]):
-        literal.append(wild.pop(0))
-    folder = "".join(f"{part}/" for part in literal)
+        fixed.append(wild.pop(0))
+    folder = "".join(f"{part}/" for part in fixed)
     first = _WILD.search(wild[0])
     prefix = folder + (wild[0][: first.start()] if first else "")
     pattern = _expression("/".join(wild))

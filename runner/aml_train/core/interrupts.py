@@ -13,6 +13,7 @@ import contextlib
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Final, NoReturn
 
@@ -21,11 +22,147 @@ from aml_train.core.errors import AmlTrainError
 _AGAIN_SECONDS: Final = 0.02
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _arrived = threading.Event()
+#: Seconds after which an interruption is raised wherever a thread is, if it came to no check.
+_FORCE_SECONDS: Final = 2.0
+#: Seconds after which an interruption that a thread has not handled is raised again.
+_LOST_SECONDS: Final = 10.0
+_SLICE: Final = 0.1
+_of_thread = threading.local()
 
 
 def interrupted() -> bool:
-    """Return whether an interruption has come."""
-    return _arrived.is_set()
+    """Return whether an interruption has come, to the process or to this thread."""
+    own: ThreadInterrupt | None = getattr(_of_thread, "interrupt", None)
+    return _arrived.is_set() or (own is not None and own.sent)
+
+
+def acknowledge() -> None:
+    """Note that this thread handles its interruption, which is not sent again."""
+    own: ThreadInterrupt | None = getattr(_of_thread, "interrupt", None)
+    if own is not None:
+        own.acknowledged.set()
+
+
+class ThreadInterrupt:
+    """Interrupts work in another thread as Ctrl-C does in the main thread.
+
+    KeyboardInterrupt is raised at the thread's next check: it has one in each wait of :mod:`aml_train.core.threads` and
+    :func:`sleep_in_slices`, and with each event of a run. A thread that comes to none within two seconds gets it between two
+    instructions. No signal handler is involved.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._thread: int | None = None
+        self._free: list[Callable[[], object]] = []
+        self._raised = False
+        self.sent = False
+        self.acknowledged = threading.Event()
+
+    @contextlib.contextmanager
+    def receive(self) -> Iterator[None]:
+        """Receive the interruption in this thread, during the block only."""
+        try:
+            _of_thread.interrupt = self
+            with self._lock:
+                self._thread = threading.get_ident()
+                early = self.sent
+            if early:
+                raise KeyboardInterrupt
+            yield
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        """Receive no more; one that was sent and not raised yet is taken back."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+            if thread is not None:
+                _raise_in(thread, None)
+        self.acknowledged.set()
+        _of_thread.interrupt = None
+
+    def send(self) -> None:
+        """Interrupt the thread, once. If the block has ended, nothing happens."""
+        with self._lock:
+            if self.sent:
+                return
+            self.sent = True
+            actions, self._free = self._free, []
+        for free in actions:
+            with contextlib.suppress(Exception):  # what it frees may be gone
+                free()
+        threading.Thread(target=self._repeat, name="interrupt", daemon=True).start()
+
+    @contextlib.contextmanager
+    def freeing(self, free: Callable[[], object]) -> Iterator[None]:
+        """Call *free*, once, if the interruption is sent during the block."""
+        with self._lock:
+            self._free.append(free)
+        try:
+            yield
+        finally:
+            with self._lock:
+                if free in self._free:
+                    self._free.remove(free)
+
+    def _repeat(self) -> None:
+        """Raise it in the thread until that handles it: a finalizer may lose it."""
+        if not self.acknowledged.wait(_FORCE_SECONDS) and not self._raised:
+            self._force()
+        while not self.acknowledged.wait(_LOST_SECONDS):
+            self._force()
+
+    def _force(self) -> None:
+        with self._lock:
+            if self._thread is not None and not self.acknowledged.is_set():
+                self._raised = True
+                _raise_in(self._thread, KeyboardInterrupt)
+
+    def check(self) -> None:
+        """Raise KeyboardInterrupt, once, if this thread is interrupted."""
+        if self.sent and not self._raised and self._thread == threading.get_ident():
+            self._raised = True
+            raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def freed_by_interrupt(free: Callable[[], object]) -> Iterator[None]:
+    """Call *free* if this thread is interrupted while a call of the block waits.
+
+    In the main thread a signal ends such a call; in another one, *free* has to make it return.
+    """
+    own: ThreadInterrupt | None = getattr(_of_thread, "interrupt", None)
+    if own is None:
+        yield
+        return
+    with own.freeing(free):
+        yield
+
+
+def _raise_in(thread: int, error: type[BaseException] | None) -> None:
+    """Raise *error* in a thread at its next instruction; None takes it back."""
+    import ctypes
+
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(thread), None if error is None else ctypes.py_object(error)
+    )
+
+
+def check_interrupt() -> None:
+    """Raise KeyboardInterrupt, once, if this thread is interrupted by another one."""
+    own: ThreadInterrupt | None = getattr(_of_thread, "interrupt", None)
+    if own is not None:
+        own.check()
+
+
+def sleep_in_slices(seconds: float) -> None:
+    """Sleep, so that an interruption of this thread is raised within a moment."""
+    end = time.monotonic() + seconds
+    check_interrupt()
+    while (left := end - time.monotonic()) > 0:
+        time.sleep(min(left, _SLICE))
+        check_interrupt()
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 from aml_train.core.errors import AmlTrainError, CancelledError
+from aml_train.core.interrupts import check_interrupt
 
 if TYPE_CHECKING:
     import logging
@@ -33,7 +34,26 @@ CLEANUP_SECONDS: Final = 3.0
 """Seconds that the cleanup after an interruption is waited for, of the 7.5 that GitHub's runner gives from SIGINT to SIGTERM."""
 
 
+#: Seconds of one wait: an interruption of a thread that is not the main one is raised between two of them.
+_SLICE: Final = 0.2
+
 _cleanups: list[threading.Thread] = []
+
+
+def wait_for(future: Future[A]) -> A:
+    """Return the future's result; the waiting can be interrupted in any thread."""
+    from concurrent.futures import wait
+
+    while not wait([future], timeout=_SLICE).done:
+        check_interrupt()
+    return future.result()
+
+
+def _join(thread: threading.Thread) -> None:
+    """Wait for a thread's end; the waiting can be interrupted in any thread."""
+    while thread.is_alive():
+        thread.join(_SLICE)
+        check_interrupt()
 
 
 class WorkCancelledError(Exception):
@@ -237,7 +257,8 @@ def temporary(make: Callable[[], A], end: Callable[[A], object]) -> Iterator[A]:
 
     with cleanup(undo):
         thread.start()
-        over.wait()
+        while not over.wait(_SLICE):
+            check_interrupt()
         if failures:
             raise failures[0]
         yield made[0]
@@ -300,7 +321,7 @@ def run_parallel(
             except Exception as error:  # noqa: BLE001 - it is raised below
                 failures.append(error)
             else:
-                thread.join()
+                _join(thread)
         except BaseException:
             cleanup_on_interrupt(end_aside)
             raise

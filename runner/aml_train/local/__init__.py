@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from aml_train.local.settings import EmulatorSettings as EmulatorSettings
     from aml_train.local.target import LOCAL_PACE as LOCAL_PACE
     from aml_train.local.target import connect_local as connect_local
+    from aml_train.local.target import environment_before as environment_before
+    from aml_train.local.target import leave_local as leave_local
     from aml_train.local.target import local_names as local_names
     from aml_train.local.target import open_local as open_local
 
@@ -49,6 +51,8 @@ _MODULES = {
     "EmulatorSettings": "settings",
     "LOCAL_PACE": "target",
     "connect_local": "target",
+    "environment_before": "target",
+    "leave_local": "target",
     "local_names": "target",
     "open_local": "target",
 }

@@ -274,10 +274,49 @@ def connect_local(info: EmulatorInfo, outer: Mapping[str, str], *, page: str) ->
     *page* is the origin of its page.
     """
     variables = client_environment(info, outer)
-    os.environ.update(variables)
+    _enter(variables)
     workspace = WorkspaceId(
         subscription_id=info.subscription_id, resource_group=info.resource_group, name=info.workspace
     )
     settings = EmulatorSettings(name=info.name)
     session = Presence(lambda: how_stopped(settings), ca=write_ca(info), proxy=variables["HTTPS_PROXY"])
     return LocalAzureML(workspace, sign_in_to_local(variables, session), page=page, session=session)
+
+
+#: Each variable of this process that leads to the local AzureML, with its value before and ours.
+_changed: Final[dict[str, tuple[str | None, str]]] = {}
+
+
+def _enter(variables: Mapping[str, str]) -> None:
+    for name, value in variables.items():
+        before = _changed[name][0] if name in _changed else os.environ.get(name)
+        _changed[name] = before, value
+    os.environ.update(variables)
+
+
+def environment_before() -> dict[str, str]:
+    """Return this process's environment without the variables of a local AzureML.
+
+    A variable that was changed since is as it is.
+    """
+    found = dict(os.environ)
+    for name, (before, ours) in _changed.items():
+        if found.get(name) == ours:
+            del found[name]
+            if before is not None:
+                found[name] = before
+    return found
+
+
+def leave_local() -> None:
+    """Undo the variables of this process that lead to the local AzureML.
+
+    A program that runs with it, and afterwards in Azure, calls this in between.
+    """
+    before = environment_before()
+    for name in list(_changed):
+        if name in before:
+            os.environ[name] = before[name]
+        else:
+            os.environ.pop(name, None)
+    _changed.clear()

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from aml_train.models.browse import version_facts as version_facts
     from aml_train.models.catalogue import Catalogue as Catalogue
     from aml_train.models.catalogue import LockedRecord as LockedRecord
+    from aml_train.models.catalogue import PaperStore as PaperStore
+    from aml_train.models.catalogue import PromotionStore as PromotionStore
     from aml_train.models.catalogue import StoredFile as StoredFile
+    from aml_train.models.download import DownloadedModel as DownloadedModel
+    from aml_train.models.download import check_target as check_target
+    from aml_train.models.download import download_model as download_model
     from aml_train.models.lineage import LineageStep as LineageStep
     from aml_train.models.lineage import Tracer as Tracer
     from aml_train.models.lineage import asset_of as asset_of
@@ -56,7 +61,13 @@ _MODULES = {
     "list_models": "browse",
     "metrics_of": "browse",
     "version_facts": "browse",
+    "Catalogue": "catalogue",
+    "PaperStore": "catalogue",
+    "PromotionStore": "catalogue",
     "StoredFile": "catalogue",
+    "DownloadedModel": "download",
+    "check_target": "download",
+    "download_model": "download",
     "ml_bom": "passport.documents",
     "model_card": "passport.documents",
     "PASSPORT_FILE": "passport.issue",
@@ -76,7 +87,6 @@ _MODULES = {
     "Confirm": "promotion.request",
     "Promotion": "promotion.request",
     "PromotionRequest": "promotion.request",
-    "Catalogue": "catalogue",
     "LockedRecord": "catalogue",
     "ModelSpec": "spec",
     "check_written": "register",

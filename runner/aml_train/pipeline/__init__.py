@@ -8,7 +8,9 @@ from aml_train.core.lazy import lazily
 
 if TYPE_CHECKING:
     from aml_train.pipeline.ahead import import_ahead as import_ahead
+    from aml_train.pipeline.badge import find_badge as find_badge
     from aml_train.pipeline.compare import Project as Project
+    from aml_train.pipeline.compare import Reference as Reference
     from aml_train.pipeline.compare import find_side as find_side
     from aml_train.pipeline.compare import parse_reference as parse_reference
     from aml_train.pipeline.desk import DeskImage as DeskImage
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from aml_train.pipeline.execute import json_listener as json_listener
     from aml_train.pipeline.execute import run_prepared as run_prepared
     from aml_train.pipeline.execute import sweep_engine as sweep_engine
+    from aml_train.pipeline.gate_junit import gate_junit_listener as gate_junit_listener
+    from aml_train.pipeline.passport import open_desk as open_desk
     from aml_train.pipeline.passport import open_verifier as open_verifier
     from aml_train.pipeline.passport import policy_of as policy_of
     from aml_train.pipeline.plan import Plan as Plan
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from aml_train.pipeline.prepare import plan_image_only as plan_image_only
     from aml_train.pipeline.prepare import prepare_run as prepare_run
     from aml_train.pipeline.project_name import repository_of as repository_of
+    from aml_train.pipeline.promotion import make_promoter as make_promoter
     from aml_train.pipeline.promotion import open_promoter as open_promoter
     from aml_train.pipeline.promotion import run_promotion as run_promotion
     from aml_train.pipeline.prune import Prune as Prune
@@ -52,12 +57,20 @@ if TYPE_CHECKING:
     from aml_train.pipeline.result import RunResult as RunResult
     from aml_train.pipeline.run_files import mentioned as mentioned
     from aml_train.pipeline.run_files import own_output as own_output
+    from aml_train.pipeline.standing import StandIn as StandIn
+    from aml_train.pipeline.standing import stand_in as stand_in
+    from aml_train.pipeline.standing import standing_in as standing_in
+    from aml_train.pipeline.target import Connection as Connection
     from aml_train.pipeline.target import DataTargets as DataTargets
     from aml_train.pipeline.target import Host as Host
+    from aml_train.pipeline.target import Target as Target
     from aml_train.pipeline.target import find_open_workspace as find_open_workspace
     from aml_train.pipeline.target import open_workspace as open_workspace
+    from aml_train.pipeline.verdict import comparison_grid as comparison_grid
 
 _MODULES = {
+    "comparison_grid": "verdict",
+    "find_badge": "badge",
     "DeskImage": "desk",
     "find_desk_image": "desk",
     "DoctorProject": "doctor.diagnose",
@@ -75,8 +88,11 @@ _MODULES = {
     "run_prepared": "execute",
     "sweep_engine": "execute",
     "repository_of": "project_name",
+    "gate_junit_listener": "gate_junit",
+    "open_desk": "passport",
     "open_verifier": "passport",
     "policy_of": "passport",
+    "make_promoter": "promotion",
     "open_promoter": "promotion",
     "run_promotion": "promotion",
     "BRANCH_VARIABLE": "resolve",
@@ -89,8 +105,14 @@ _MODULES = {
     "mentioned": "run_files",
     "own_output": "run_files",
     "Project": "compare",
+    "Reference": "compare",
     "find_side": "compare",
     "parse_reference": "compare",
+    "StandIn": "standing",
+    "stand_in": "standing",
+    "standing_in": "standing",
+    "Connection": "target",
+    "Target": "target",
     "DataTargets": "target",
     "Host": "target",
     "find_open_workspace": "target",

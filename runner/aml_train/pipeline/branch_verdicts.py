@@ -132,3 +132,26 @@ def latest_passed(
     return None, f"no run of {place} on the branch {branch} has passed" + (
         f"; {others} of its jobs are of other configurations, or the candidate itself" if others else ""
     )
+
+
+def latest_verdict(service: Workspace, origin: Origin | None, branch: str) -> tuple[JobView, BranchVerdict] | None:
+    """Return the last verdict on *branch*, also one that failed, with its job.
+
+    Only runs of the same repository and configuration count.
+
+    Raises:
+        ServiceError: the service does not answer.
+    """
+    best: tuple[JobView, BranchVerdict] | None = None
+    for looked, view in enumerate(service.tagged_jobs(verdict_tag(branch)), 1):
+        found = read_verdict(view.tags, branch)
+        if (
+            found is not None
+            and origin is not None
+            and (found.repository, found.configuration) == (origin.repository, origin.configuration)
+            and (best is None or found.at > best[1].at)
+        ):
+            best = view, found
+        if best is not None and looked >= _ENOUGH:
+            break
+    return best

@@ -65,6 +65,7 @@ class RunContext:
         sdk: loads the SDK as soon as a submission is certain.
         progress: what was reached so far.
         signer: returns who signs passports; None if none are configured.
+        announce: reports the ending to webhooks; returns why some were not notified.
     """
 
     plan: Plan
@@ -76,6 +77,7 @@ class RunContext:
     sdk: SdkLoader = field(default_factory=SdkLoader)
     progress: Progress = field(default_factory=Progress)
     signer: Callable[[], Signer | None] = lambda: None
+    announce: Callable[[RunResult], list[str]] = lambda _result: []
 
     def stage(self, name: Stage, title: str) -> AbstractContextManager[list[str]]:
         """Report a stage. The block appends its summary to the list that it receives."""

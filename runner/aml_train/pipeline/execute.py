@@ -5,19 +5,22 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from aml_train.core.clock import Clock, elapsed
 from aml_train.core.errors import InvalidError
 from aml_train.core.events import Broadcast, Event, Listener, to_json
+from aml_train.core.interrupts import sleep_in_slices
 from aml_train.core.masking import Masker
 from aml_train.core.secrets import known_secrets
 from aml_train.core.streams import lasting_output
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.prepare import PreparedRun
+from aml_train.pipeline.resolve import RUN_URL_VARIABLE
 from aml_train.pipeline.result import RunOptions, RunResult
 from aml_train.pipeline.run import run
 from aml_train.pipeline.sdk import SdkLoader
@@ -63,11 +66,24 @@ def run_prepared(
     host, config = prepared.host, prepared.config
     if masker is None:
         masker = Masker({*known_secrets(host.environ, identifiers=False), *config.secrets()})
+    for one in config.notify:
+        if address := host.environ.get(one.url_env):
+            masker.add(address)
 
     def signer() -> Signer | None:
         from aml_train.pipeline.passport import make_signer
 
         return make_signer(config.passport, host.environ, host.assertion)
+
+    def announce(result: RunResult) -> list[str]:
+        # The configuration of a proposed commit does not decide which addresses of the runner are written to.
+        wanted = options.submit and options.decide and options.register
+        if not (config.notify and wanted) or result.status == "submitted":
+            return []
+        from aml_train.pipeline.notify import payload, send_notifications
+
+        document = payload(result, prepared.plan, host.environ.get(RUN_URL_VARIABLE) or None, masker)
+        return send_notifications(config.notify, document, host.environ)
 
     sdk = SdkLoader()
     emit = Broadcast(*listeners, sdk)
@@ -77,12 +93,18 @@ def run_prepared(
             options=options,
             open_target=lambda: open_target(host, config, prepared.plan, emit),
             emit=emit,
-            clock=Clock(now=elapsed, sleep=time.sleep),
+            clock=Clock(now=elapsed, sleep=_sleep()),
             secrets=masker,
             sdk=sdk,
             signer=functools.cache(signer),
+            announce=announce,
         )
     )
+
+
+def _sleep() -> Callable[[float], None]:
+    """Return a sleep that an interruption of this thread ends."""
+    return time.sleep if threading.current_thread() is threading.main_thread() else sleep_in_slices
 
 
 def sweep_engine(host: Host, emit: Listener) -> None:

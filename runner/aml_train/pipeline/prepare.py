@@ -20,6 +20,7 @@ from aml_train.jobs import TargetNames
 from aml_train.pipeline.plan import Plan, make_plan
 from aml_train.pipeline.resolve import BRANCH_VARIABLE, RUN_URL_VARIABLE, Commit, read_commit, read_project, resolve
 from aml_train.pipeline.sdk import with_sdk
+from aml_train.pipeline.standing import stand_in
 from aml_train.pipeline.target import Host
 
 if TYPE_CHECKING:
@@ -34,6 +35,11 @@ class PreparedRun:
     plan: Plan
     config: Config
     host: Host
+
+    def __str__(self) -> str:
+        from aml_train.pipeline.plan import render_plan
+
+        return render_plan(self.plan)
 
 
 def prepare_run(
@@ -59,7 +65,7 @@ def prepare_run(
         InvalidError: the target's workspace or compute is missing, or ``sdk: v1`` is configured and not installed.
         ImageError: the engine does not answer, or the base image is not found.
     """
-    if not image:
+    if not image or stand_in() is not None:
         config = dataclasses.replace(config, image=None, tests=None, images=())
     if image:  # else nothing is submitted
         config = with_sdk(config)

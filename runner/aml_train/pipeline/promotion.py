@@ -12,9 +12,20 @@ from aml_train.config import PolicyConfig, TargetConfig
 from aml_train.core.clock import SYSTEM_CLOCK, Clock
 from aml_train.core.errors import AmlTrainError, CancelledError
 from aml_train.core.events import Listener, RunFinished
-from aml_train.models import LockedRecord, Promoter, Promotion, Tracer, Verifier, load_trust
+from aml_train.jobs import Workspace
+from aml_train.models import (
+    Catalogue,
+    LockedRecord,
+    Promoter,
+    Promotion,
+    PromotionStore,
+    Tracer,
+    Verifier,
+    load_trust,
+)
 from aml_train.pipeline.evaluate import evaluate
 from aml_train.pipeline.passport import open_desk
+from aml_train.pipeline.standing import stand_in
 from aml_train.pipeline.target import Host, open_workspace
 
 if TYPE_CHECKING:
@@ -39,6 +50,8 @@ def open_promoter(
         InvalidError: the target's workspace is not configured, a key of the policy cannot be read, or the password of the registry's user is missing.
         ServiceError: there is nothing to sign in with, or the local AzureML does not start.
     """
+    if (instead := stand_in()) is not None:
+        return instead.promoter(emit)
     from aml_train.azure import AzureCatalogue, password_of
 
     connection = open_workspace(host, target, directory, emit)
@@ -59,6 +72,21 @@ def open_promoter(
         clock=SYSTEM_CLOCK,
         listener=emit,
         verify=verifier.verify if verifier is not None else None,
+    )
+
+
+def make_promoter(
+    service: Workspace, catalogue: Catalogue, store: PromotionStore, emit: Listener, clock: Clock = SYSTEM_CLOCK
+) -> Promoter:
+    """Return the promoter of a workspace without a registry: lineages end at images."""
+    return Promoter(
+        service=service,
+        catalogue=catalogue,
+        store=store,
+        tracer=Tracer(service=service, catalogue=catalogue, registry=lambda _host: None),
+        evaluate=evaluate,
+        clock=clock,
+        listener=emit,
     )
 
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
+from aml_train.core.errors import error_of
 from aml_train.core.events import CostCounted, LogsEnded
 from aml_train.core.values import dataclass
 from aml_train.gate import GateResult
 from aml_train.image import JobImage, Tested
 from aml_train.jobs import Attempt, Cost, JobSpec, JobView, ModelView
+
+if TYPE_CHECKING:
+    from aml_train.core.notebook import Sheet
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +147,48 @@ class RunResult:
     def attached(self) -> bool:
         """Whether the job was found, rather than submitted by this run."""
         return self.job is not None and self.job.attached
+
+    @property
+    def passed(self) -> bool:
+        """Whether the run ended well: its exit code is 0."""
+        return self.exit_code == 0
+
+    def raise_for_status(self) -> None:
+        """Return if the run ended well.
+
+        Raises:
+            AmlTrainError: of the class of its ending, with message and hint, if it did not.
+        """
+        if not self.passed:
+            raise error_of(self.status, self.message, self.hint)
+
+    def __str__(self) -> str:
+        return self.sheet().plain()
+
+    def sheet(self) -> Sheet:
+        """Return it as a sheet for people."""
+        from aml_train.pipeline.verdict import verdict_sheet
+
+        text = self.message + (f"\n{self.hint}" if self.hint else "")
+        return verdict_sheet(self.status, self.exit_code, text, dict(self._shown()), self.gate)
+
+    def _shown(self) -> Iterator[tuple[str, str]]:
+        if self.job is not None:
+            yield "job", self.job.name + (" (attached)" if self.attached else "")
+            if self.job.view.studio_url:
+                yield "page", self.job.view.studio_url
+        if self.model is not None:
+            yield "model", f"{self.model.name} version {self.model.version}"
+        if isinstance(self.image, Tested):
+            yield "image", str(self.image.reference)
+        if self.cost is not None:
+            yield "cost", str(self.cost)
+
+    def _repr_html_(self) -> str:
+        return self.sheet().html()
+
+    def _repr_markdown_(self) -> str:
+        return self.sheet().markdown()
 
     def facts(self) -> dict[str, object]:
         """Return it as plain values, for `--json` and the outputs."""

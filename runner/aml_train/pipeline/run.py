@@ -9,7 +9,7 @@ import dataclasses
 
 from aml_train.core.errors import AmlTrainError
 from aml_train.core.events import RunFinished
-from aml_train.core.interrupts import unexpected_as_interrupt
+from aml_train.core.interrupts import acknowledge, unexpected_as_interrupt
 from aml_train.core.machine import expected
 from aml_train.image import Given, ImageSpec, JobImage, Tested, TestSpec
 from aml_train.jobs import data_to_be, pin_data
@@ -42,8 +42,10 @@ def run(ctx: RunContext) -> RunResult:
             raise
         progress.fail(limit)
     except KeyboardInterrupt:
+        acknowledge()
         progress.fail(interrupt(ctx))
     result = progress.result
+    _announce(ctx, result)
     ctx.emit(
         RunFinished(
             status=result.status,
@@ -54,6 +56,16 @@ def run(ctx: RunContext) -> RunResult:
         )
     )
     return result
+
+
+def _announce(ctx: RunContext, result: RunResult) -> None:
+    """Report the ending; problems of that are warnings."""
+    try:
+        problems = ctx.announce(result)
+    except KeyboardInterrupt:
+        problems = ["Interrupted while webhooks were notified."]
+    for problem in problems:
+        ctx.warn(problem)
 
 
 def _run_stages(ctx: RunContext) -> tuple[str, str]:

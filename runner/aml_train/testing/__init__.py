@@ -1,4 +1,4 @@
-"""Tests of other projects against the local AzureML: a plugin of pytest."""
+"""Tests of other projects: a workspace in memory, and pytest's local AzureML."""
 
 from __future__ import annotations
 
@@ -7,12 +7,22 @@ from typing import TYPE_CHECKING
 from aml_train.core.lazy import lazily
 
 if TYPE_CHECKING:
+    from aml_train.testing.memory import MemoryJob as MemoryJob
+    from aml_train.testing.memory import MemoryService as MemoryService
+    from aml_train.testing.memory import Training as Training
+    from aml_train.testing.memory import TrainingFailedError as TrainingFailedError
+    from aml_train.testing.stand_in import memory_workspace as memory_workspace
     from aml_train.testing.workspace import AmlWorkspace as AmlWorkspace
     from aml_train.testing.workspace import find_or_start as find_or_start
     from aml_train.testing.workspace import temporary_workspace as temporary_workspace
     from aml_train.testing.workspace import workspace_name as workspace_name
 
 _MODULES = {
+    "MemoryJob": "memory",
+    "MemoryService": "memory",
+    "Training": "memory",
+    "TrainingFailedError": "memory",
+    "memory_workspace": "stand_in",
     "AmlWorkspace": "workspace",
     "find_or_start": "workspace",
     "temporary_workspace": "workspace",

@@ -1,4 +1,4 @@
-"""The plugin of pytest: the fixture ``aml_workspace``.
+"""The plugin of pytest: the fixtures ``aml_workspace`` and ``aml_memory``.
 
 pytest imports it in every project that has aml-train installed, so it imports nothing that is slow.
 """
@@ -12,7 +12,7 @@ import pytest
 
 if TYPE_CHECKING:
     from aml_train.local import EmulatorSettings
-    from aml_train.testing import AmlWorkspace
+    from aml_train.testing import AmlWorkspace, MemoryService
 
 
 @pytest.fixture(scope="session")
@@ -44,3 +44,15 @@ def aml_workspace(
         for name, value in workspace.environment.items():
             monkeypatch.setenv(name, value)
         yield workspace
+
+
+@pytest.fixture
+def aml_memory() -> Iterator[MemoryService]:
+    """A workspace in memory, which takes every target's place while the test runs.
+
+    The attribute ``training`` is the work of its jobs.
+    """
+    from aml_train.testing import memory_workspace
+
+    with memory_workspace() as service:
+        yield service

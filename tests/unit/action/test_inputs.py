@@ -85,10 +85,21 @@ def test_raw_names_beside_the_runners_own_are_left_alone(tmp_path: Path) -> None
         ("INPUT_WORKING-DIRECTORY", "..", "with.working-directory: '..' leads out of the workspace: give a folder inside it"),
         ("INPUT_SECRET-PATH", "/a:/b", "with.secret-path: '/a:/b' has a `:` or a NUL character in it: write one path per line"),
         ("INPUT_WORKING-DIRECTORY", "a\x00b", "with.working-directory: the path holds a NUL character"),
+        ("INPUT_GATE-JUNIT", "a\x00b", "with.gate-junit: the path holds a NUL character"),
+        ("INPUT_GATE-JUNIT", "../gate.xml", "with.gate-junit: '../gate.xml' leads out of the workspace: give a file inside the workspace"),
+        ("INPUT_GATE-JUNIT", "/gate.xml", "with.gate-junit: '/gate.xml' leads out of the workspace: give a file inside the workspace"),
+        ("INPUT_GATE-JUNIT", ".", "with.gate-junit: '.' is a folder: give a file inside the workspace"),
     ],
 )  # fmt: skip
 def test_what_is_not_known_is_told_by_name(variable: str, value: str, complaint: str, tmp_path: Path) -> None:
     assert complaints(tmp_path, {variable: value}) == [complaint]
+
+
+def test_the_report_of_the_gate_is_a_file_of_the_workspace(tmp_path: Path) -> None:
+    inputs = read(tmp_path, gate__junit="reports/gate.xml")
+    assert inputs.gate_junit == tmp_path / "reports/gate.xml"
+    assert inputs.command_line(tmp_path)[-2:] == ("--gate-junit", "reports/gate.xml")
+    assert read(tmp_path).gate_junit is None
 
 
 def test_all_faults_are_told_at_once(tmp_path: Path) -> None:

@@ -159,6 +159,21 @@ def test_the_command_sorts_before_it_cuts(listed: Rest) -> None:
     assert (first["seconds"], first["metrics"]) == (30, {"acc": 0.5, "loss": "NaN"})
 
 
+@pytest.mark.parametrize("arguments", [("--metric", "acc", "--sort"), ("--sort", "--metric", "acc", "--reverse")])
+def test_without_a_key_the_shown_metric_is_sorted_by(arguments: tuple[str, ...], listed: Rest) -> None:
+    del listed
+    by_name = names(jobs_list("--json", "--sort", "acc", *(["--reverse"] if "--reverse" in arguments else [])))
+    assert names(jobs_list("--json", *arguments)) == by_name
+
+
+@pytest.mark.parametrize("metrics", [(), ("--metric", "acc", "--metric", "loss")])
+def test_without_a_key_one_metric_must_be_named(metrics: tuple[str, ...], listed: Rest) -> None:
+    del listed
+    refused = jobs_list("--sort", *metrics)
+    assert refused.exit_code == 2
+    assert "--sort without a key needs one --metric" in refused.output
+
+
 def test_without_metrics_nothing_more_is_read(listed: Rest) -> None:
     assert jobs_list("--no-metrics").stdout.splitlines()[0].split() == [
         "NAME",

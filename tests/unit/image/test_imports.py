@@ -261,7 +261,7 @@ def test_imports_of_a_with_block() -> None:
     assert [one.module for one in imports_of(tree)] == ["a", "b"]
 
 
-INNER = {("mypy", "mypyc"), ("pytest", "py"), ("azure-identity", "images")}
+INNER = {("mypy", "mypyc"), ("pytest", "py"), ("azure-identity", "images"), ("ipykernel", "ipykernel_launcher")}
 """Modules that are not imported by themselves."""
 
 

@@ -14,9 +14,9 @@ import pytest
 from aml_train.config.sections.targets import ClusterConfig
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import Event, Notice
+from aml_train.testing.memory_models import MemoryCatalogue
 from tests.contracts.guarded import change_tags
 from tests.contracts.job_service import CASES
-from tests.support.memory_models import MemoryCatalogue
 from tests.support.memory_workspace import MemoryJob, MemoryService, TrainingFailedError
 
 

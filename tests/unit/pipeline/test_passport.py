@@ -18,8 +18,8 @@ from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.passport import make_signer
 from aml_train.pipeline.result import RunOptions, RunResult
 from aml_train.pipeline.run import run as run_pipeline
+from aml_train.testing.memory_models import MemoryCatalogue
 from tests.support.fake_workspace import FakeClock, FakeService
-from tests.support.memory_models import MemoryCatalogue
 from tests.support.memory_papers import MemoryPapers
 from tests.support.passport_world import HOST, PassportWorld, new_signer
 from tests.unit.pipeline.test_run import FakeTarget, good_service, make_plan

@@ -25,9 +25,9 @@ from aml_train.pipeline.compare import Project, parse_reference
 from aml_train.pipeline.report import collect_report
 from aml_train.pipeline.report_parts import chosen_metrics, nodes_of, picture_type, points_of, read_curves
 from aml_train.pipeline.report_values import ReportSources, reproduction
+from aml_train.testing.memory_models import MemoryCatalogue
 from tests.support.fake_workspace import FakeClock
 from tests.support.memory_graphs import GraphService
-from tests.support.memory_models import MemoryCatalogue
 from tests.support.passport_world import JOB, PassportWorld, Shape
 
 NOW = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)

@@ -77,12 +77,15 @@ class Found:
 class Place:
     """A path in a container. *address* is how the user named it, for messages.
 
+    With *literal*, wildcards in the path are ordinary characters.
+
     Methods raise ServiceError if there is nothing at the path, and if the storage refuses or does not answer.
     """
 
     storage: Storage
     path: str
     address: str
+    literal: bool = False
 
     @property
     def folder(self) -> str:
@@ -98,7 +101,7 @@ class Place:
         Raises:
             InvalidError: the pattern is none.
         """
-        selection = select(self.path)
+        selection = select(self.path, literal=self.literal)
         if selection.name is not None and (entry := self.storage.find(selection.name)) is not None:
             return Found(single=True, items=iter([(selection.name.rpartition("/")[2], entry)]))
         items = self._matching(selection, direct=direct)
@@ -123,7 +126,7 @@ class Place:
 
         An empty container has none, and is no error.
         """
-        selection = select(self.path)
+        selection = select(self.path, literal=self.literal)
         if selection.pattern is None and not recursive:
             found = False
             if selection.name is not None and (entry := self.storage.find(selection.name)) is not None:
@@ -204,7 +207,7 @@ class Place:
         """
         target._check_no_wildcards()
         found = self.find()
-        selection = select(self.path)
+        selection = select(self.path, literal=self.literal)
         if found.single:
             own = selection.name or ""
             whole = target.path.endswith("/") or not target.path
@@ -236,7 +239,7 @@ class Place:
         """
         if recursive:
             return
-        selection = select(self.path)
+        selection = select(self.path, literal=self.literal)
         if not selection.prefix and selection.name is None:
             raise InvalidError(
                 f"{self.address} means everything in the container {self.storage.place}.",

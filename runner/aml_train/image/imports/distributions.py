@@ -97,7 +97,7 @@ _BRINGS: Final = """
     huggingface-hub: anyio certifi charset-normalizer click filelock fsspec h11 hf-xet httpcore httpx idna markdown-it-py mdurl packaging pygments pyyaml requests rich shellingham sniffio tqdm typer typer-slim typing-extensions urllib3
     hydra-core: antlr4-python3-runtime importlib-resources omegaconf packaging pyyaml
     imbalanced-learn: joblib numpy scikit-learn scipy sklearn-compat threadpoolctl
-    ipykernel: comm debugpy ipython jupyter-client jupyter-core matplotlib-inline nest-asyncio packaging psutil pyzmq tornado traitlets
+    ipykernel: appnope comm debugpy ipython jupyter-client jupyter-core matplotlib-inline nest-asyncio nest-asyncio2 packaging psutil pyzmq tornado traitlets
     isort:
     joblib:
     kneed: numpy scipy

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aml_train.core.docker import TooLargeError, fetch_file, pack_files
 from aml_train.core.errors import TestsFailedError
 from aml_train.core.events import Listener, Notice, TestFailure, TestsFinished
+from aml_train.core.interrupts import freed_by_interrupt
 from aml_train.core.threads import CancelToken, temporary
 from aml_train.image.spec import TestSpec
 from aml_train.image.testing.container import (
@@ -81,7 +82,8 @@ def run_tests(
                 container.put_archive("/", archive)
             if place.folder is not None:
                 container.put_archive("/", pack_files({}, folder=place.folder))
-            seconds, timed_out = run_container(container, spec.timeout, engine, listener)
+            with freed_by_interrupt(partial(end, container)):
+                seconds, timed_out = run_container(container, spec.timeout, engine, listener)
             container.reload()
             state: dict[str, Any] = container.attrs["State"]
             report, damage = (None, None) if timed_out else _read_report(container, place.path, spec)

@@ -1,13 +1,15 @@
-"""The models of a workspace in memory, for tests of promotions: see :class:`tests.support.memory_workspace.MemoryService`."""
+"""The models of a workspace in memory, and the records of their promotions."""
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from aml_train.core.errors import ServiceError
-from aml_train.jobs.workspace import ModelView
-from tests.support.memory_workspace import MemoryService
+from aml_train.jobs import ModelView
+from aml_train.testing.memory import MemoryService
 
 
 @dataclass
@@ -55,3 +57,44 @@ class MemoryCatalogue:
     def has_data(self, name: str, version: str) -> bool:
         """See :meth:`aml_train.models.catalogue.Catalogue.has_data`."""
         return f"{name}:{version}" in self.data
+
+
+@dataclass
+class MemoryRecords:
+    """See :class:`aml_train.models.catalogue.PromotionStore`.
+
+    Attributes:
+        contents: the record of each model.
+    """
+
+    contents: dict[str, bytes] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def read(self, model: str) -> bytes:
+        """See :meth:`aml_train.models.catalogue.PromotionStore.read`."""
+        return self.contents.get(model, b"")
+
+    @contextlib.contextmanager
+    def hold(self, model: str) -> Iterator[HeldRecord]:
+        """See :meth:`aml_train.models.catalogue.PromotionStore.hold`."""
+        with self._lock:
+            yield HeldRecord(store=self, model=model)
+
+
+@dataclass
+class HeldRecord:
+    """See :class:`aml_train.models.catalogue.LockedRecord`; the lock is never lost."""
+
+    store: MemoryRecords
+    model: str
+
+    def renew(self) -> None:
+        """See :meth:`aml_train.models.catalogue.LockedRecord.renew`."""
+
+    def read(self) -> bytes:
+        """See :meth:`aml_train.models.catalogue.LockedRecord.read`."""
+        return self.store.read(self.model)
+
+    def write(self, content: bytes) -> None:
+        """See :meth:`aml_train.models.catalogue.LockedRecord.write`."""
+        self.store.contents[self.model] = content

@@ -1,0 +1,44 @@
+"""The library: what ``import aml_train`` offers, and what it is made of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aml_train.core.lazy import lazily
+
+if TYPE_CHECKING:
+    from aml_train.api.backend import Backend as Backend
+    from aml_train.api.planning import attach as attach
+    from aml_train.api.planning import load_config as load_config
+    from aml_train.api.planning import plan as plan
+    from aml_train.api.planning import run as run
+    from aml_train.api.running import Run as Run
+    from aml_train.api.stages import ACTOR_VARIABLE as ACTOR_VARIABLE
+    from aml_train.api.stages import Compared as Compared
+    from aml_train.api.stages import actor_of as actor_of
+    from aml_train.api.stages import compare as compare
+    from aml_train.api.stages import promote as promote
+    from aml_train.api.stages import rollback as rollback
+    from aml_train.api.workspace import Histories as Histories
+    from aml_train.api.workspace import JobList as JobList
+    from aml_train.api.workspace import Workspace as Workspace
+
+_MODULES = {
+    "Backend": "backend",
+    "attach": "planning",
+    "load_config": "planning",
+    "plan": "planning",
+    "run": "planning",
+    "Run": "running",
+    "ACTOR_VARIABLE": "stages",
+    "Compared": "stages",
+    "actor_of": "stages",
+    "compare": "stages",
+    "promote": "stages",
+    "rollback": "stages",
+    "Histories": "workspace",
+    "JobList": "workspace",
+    "Workspace": "workspace",
+}
+__all__ = list(_MODULES)
+__getattr__ = lazily(__name__, _MODULES)

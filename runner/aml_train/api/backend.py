@@ -1,0 +1,114 @@
+"""The sources of a workspace's jobs, models and files: a target, or the memory."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from aml_train.core.values import dataclass
+
+if TYPE_CHECKING:
+    from aml_train.azure import DataWorkspace, JobFilter, JobRow
+    from aml_train.jobs import ModelView
+    from aml_train.jobs import Workspace as JobService
+    from aml_train.models import Catalogue, PaperStore
+    from aml_train.pipeline import Connection
+
+
+class Backend(Protocol):
+    """A workspace that can be read. Methods raise ServiceError as it refuses."""
+
+    @property
+    def service(self) -> JobService:
+        """Its jobs, metrics and models."""
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """Its models' names and versions."""
+
+    def rows(self, wanted: JobFilter) -> Iterator[JobRow]:
+        """Yield the wanted jobs, the newest first."""
+
+    def results(self, rows: Sequence[JobRow]) -> tuple[list[JobRow], tuple[str, int]]:
+        """Return the jobs with durations and metrics.
+
+        The second value says why some could not be read, and of how many.
+        """
+
+    def describe(self, job: str) -> dict[str, Any]:
+        """Return a job's description, as ``aml-train jobs show`` prints it."""
+
+    def download(self, job: str, folder: Path, *, patterns: Sequence[str], outputs: Sequence[str]) -> None:
+        """Download files of a job below *folder*."""
+
+    def papers(self) -> PaperStore:
+        """Return the passports of its models."""
+
+    def fetch_model(self, model: ModelView, folder: Path) -> None:
+        """Download the files of a model version into *folder*; what is there is continued."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConnectedBackend:
+    """The workspace of a target: see :class:`Backend`."""
+
+    connection: Connection
+
+    @property
+    def service(self) -> JobService:
+        """See :class:`Backend`."""
+        return self.connection.service
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """See :class:`Backend`."""
+        from aml_train.azure import AzureCatalogue
+        from aml_train.core.clock import SYSTEM_CLOCK
+
+        return AzureCatalogue(self.connection.service, SYSTEM_CLOCK)
+
+    def rows(self, wanted: JobFilter) -> Iterator[JobRow]:
+        """See :class:`Backend`."""
+        from aml_train.azure import list_jobs
+
+        return list_jobs(self.connection.service, wanted)
+
+    def results(self, rows: Sequence[JobRow]) -> tuple[list[JobRow], tuple[str, int]]:
+        """See :class:`Backend`."""
+        from aml_train.azure import read_results
+
+        return read_results(self.connection.service, rows, now=datetime.datetime.now(datetime.UTC))
+
+    def describe(self, job: str) -> dict[str, Any]:
+        """See :class:`Backend`."""
+        from aml_train.azure import describe_job
+
+        return describe_job(self.connection.service, job)
+
+    def data(self) -> DataWorkspace:
+        """Return the workspace's data."""
+        from aml_train.azure import HttpWay, workspace_of
+
+        service = self.connection.service
+        return workspace_of(service, service.credential, HttpWay(), service.workspace.name)
+
+    def download(self, job: str, folder: Path, *, patterns: Sequence[str], outputs: Sequence[str]) -> None:
+        """See :class:`Backend`."""
+        from aml_train.azure import Tally, job_files
+
+        for place, path in job_files(self.data(), job, folder, patterns=patterns, outputs=outputs):
+            place.download(path, Tally(), folder_wanted=True)
+
+    def papers(self) -> PaperStore:
+        """See :class:`Backend`."""
+        from aml_train.azure import AzurePapers
+
+        return AzurePapers(self.connection.service, self.data())
+
+    def fetch_model(self, model: ModelView, folder: Path) -> None:
+        """See :class:`Backend`."""
+        from aml_train.azure import Tally, fetch_place, model_place
+
+        fetch_place(model_place(self.data(), model.path, f"{model.name}:{model.version}"), folder, Tally())

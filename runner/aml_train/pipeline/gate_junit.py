@@ -1,0 +1,94 @@
+"""A JUnit report of the gate, in which each rule is a test case.
+
+CI systems that show test reports show the gate's rules with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from aml_train.core.errors import InvalidError
+from aml_train.core.events import Event, Listener, RuleDecided, RunFinished
+
+_SUITE: Final = "aml-train gate"
+#: Characters that XML 1.0 does not have (https://www.w3.org/TR/xml/#charsets).
+_NO_XML: Final = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
+
+
+@contextlib.contextmanager
+def gate_junit_listener(path: Path | None) -> Iterator[list[Listener]]:
+    """Give a listener that writes the gate's report to *path* at the end, or none.
+
+    Raises:
+        InvalidError: the file cannot be written.
+    """
+    if path is None:
+        yield []
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"")  # an earlier report would be taken for this run's
+    except OSError as error:
+        raise InvalidError(f"--gate-junit {path}: cannot be written: {error.strerror}") from error
+    rules: list[RuleDecided] = []
+    ends: list[RunFinished] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, RuleDecided):
+            rules.append(event)
+        elif isinstance(event, RunFinished):
+            ends.append(event)
+
+    try:
+        yield [listen]
+    finally:
+        try:
+            path.write_bytes(gate_junit(rules, ends[-1] if ends else None))
+        except OSError as error:
+            raise InvalidError(f"--gate-junit {path}: cannot be written: {error.strerror}") from error
+
+
+def gate_junit(rules: list[RuleDecided], end: RunFinished | None) -> bytes:
+    """Return the report as XML. Pure.
+
+    A missed rule is a failure, a skipped one is skipped, one that only warns has passed and says so. A run that ended before its gate was
+    decided has one case with an error; a run that was only submitted, or has no rules, has none.
+
+    Args:
+        rules: each rule as it was decided.
+        end: the end of the run; None if it was not reached.
+    """
+    from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
+
+    suite = TestSuite(_SUITE)
+    for rule in rules:
+        case = TestCase(_text(f"{rule.metric} {rule.rule}"), classname=_text(f"gate.{rule.metric}"), time=0)
+        file, _, line = rule.where.rpartition(":")
+        if file and line.isdecimal():
+            case._elem.set("file", _text(file))
+            case._elem.set("line", line)
+        reason = _text(rule.reason)
+        if rule.verdict == "missed":
+            case.result = [Failure(reason, "missed")]
+        elif rule.verdict == "skipped":
+            case.result = [Skipped(reason)]
+        else:
+            case.system_out = reason
+        suite.add_testcase(case)
+    if not rules and (end is None or end.exit_code != 0):
+        case = TestCase("the gate is decided", classname="gate", time=0)
+        message, kind = ("the run did not end", "error") if end is None else (end.message, end.status)
+        case.result = [Error(_text(message), kind)]
+        suite.add_testcase(case)
+    report = JUnitXml()
+    report.add_testsuite(suite)
+    content: bytes = report.tostring()
+    return content
+
+
+def _text(text: str) -> str:
+    return _NO_XML.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -1,0 +1,50 @@
+"""A stand-in for every target: how a workspace in memory takes a target's place.
+
+Tests of programs that use aml-train put one in place. Nothing is connected then, whatever target the configuration names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from aml_train.core.events import Listener
+    from aml_train.jobs import Workspace
+    from aml_train.models import Promoter
+
+
+class StandIn(Protocol):
+    """A workspace that is used in place of a target's."""
+
+    @property
+    def service(self) -> Workspace:
+        """Its jobs, metrics and models."""
+
+    def target(self) -> Any:
+        """Return the target that runs use: a :class:`aml_train.pipeline.Target`."""
+
+    def backend(self) -> Any:
+        """Return what :class:`aml_train.api.Workspace` reads."""
+
+    def promoter(self, emit: Listener) -> Promoter:
+        """Return the promoter of its models."""
+
+
+_present: list[StandIn] = []
+
+
+def stand_in() -> StandIn | None:
+    """Return the stand-in that is in place; None if there is none."""
+    return _present[-1] if _present else None
+
+
+@contextlib.contextmanager
+def standing_in(one: StandIn) -> Iterator[None]:
+    """Use *one* in place of every target of this process, during the block."""
+    _present.append(one)
+    try:
+        yield
+    finally:
+        _present.remove(one)

@@ -1,0 +1,256 @@
+"""Have aml-train use a workspace in memory in place of every target."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from aml_train.api import Backend
+from aml_train.azure import JobFilter, JobRow
+from aml_train.config import ClusterConfig
+from aml_train.core.clock import Clock
+from aml_train.core.errors import ServiceError
+from aml_train.core.events import Listener
+from aml_train.core.globs import has_wildcards, select
+from aml_train.core.references import ImageRef
+from aml_train.image import ImageSpec, Registry, RegistryLocation, Tested, TestSpec
+from aml_train.jobs import JobView, ModelView, Pace
+from aml_train.models import Catalogue, PaperStore, Promoter, StoredFile
+from aml_train.pipeline import Target, make_promoter, standing_in
+from aml_train.testing.memory import MemoryService, Training, nothing
+from aml_train.testing.memory_models import MemoryCatalogue, MemoryRecords
+
+_HOST = "memory.azurecr.io"
+
+
+@contextlib.contextmanager
+def memory_workspace(training: Training = nothing, service: MemoryService | None = None) -> Iterator[MemoryService]:
+    """Use a workspace in memory in place of every target, and give it.
+
+    While the block lasts, runs, reads, comparisons and promotions of this process use it, whatever target is configured. No image is
+    built, no service is contacted, and nothing waits::
+
+        def training(job):
+            job.log_metric("val/accuracy", 0.97)
+            job.write("outputs/model/weights.txt", b"1")
+            yield
+
+        def test_my_release():
+            with memory_workspace(training) as workspace:
+                release()
+                assert [model.version for model in workspace.registered] == ["1"]
+
+    Args:
+        training: what each job does, up to each ``yield`` at one look at it.
+        service: a workspace that has jobs and models; *training* does not count then.
+    """
+    service = MemoryService(training=training, any_compute=True) if service is None else service
+    with standing_in(MemoryStandIn(service=service)):
+        yield service
+
+
+@dataclass
+class MemoryStandIn:
+    """See :class:`aml_train.pipeline.StandIn`."""
+
+    service: MemoryService
+    records: MemoryRecords = field(default_factory=MemoryRecords)
+
+    def target(self) -> Target:
+        """See :class:`aml_train.pipeline.StandIn`."""
+        return MemoryTarget(service=self.service)
+
+    def backend(self) -> Backend:
+        """See :class:`aml_train.pipeline.StandIn`."""
+        return MemoryBackend(service=self.service)
+
+    def promoter(self, emit: Listener) -> Promoter:
+        """Return a promoter; lineages end at images, as there is no registry."""
+        return make_promoter(self.service, MemoryCatalogue(self.service), self.records, emit)
+
+
+@dataclass
+class MemoryTarget:
+    """See :class:`aml_train.pipeline.Target`. Every image counts as built and tested."""
+
+    service: MemoryService
+    pace: Pace = field(default_factory=lambda: Pace(shortest=0.0, longest=0.0, log=0.0))
+
+    def ensure_image(self, spec: ImageSpec, tests: TestSpec | None, *, force: bool, commit: str | None) -> Tested:
+        """Return a digest that is computed from the image's address."""
+        return _tested(spec)
+
+    def ensure_compute(self, cluster: ClusterConfig, clock: Clock) -> None:
+        """See :class:`aml_train.pipeline.Target`."""
+        self.service.computes.setdefault(cluster.name, cluster)
+
+    def find_image(self, spec: ImageSpec) -> Tested | None:
+        """See :class:`aml_train.pipeline.Target`."""
+        return _tested(spec)
+
+    def image_registry(self) -> RegistryLocation:
+        """See :class:`aml_train.pipeline.Target`.
+
+        Raises:
+            ServiceError: always, since there is no registry.
+        """
+        raise ServiceError("A workspace in memory has no registry.")
+
+    def registry(self, host: str) -> Registry | None:
+        """See :class:`aml_train.pipeline.Target`."""
+        return None
+
+
+def _tested(spec: ImageSpec) -> Tested:
+    digest = f"sha256:{hashlib.sha256(spec.address.encode()).hexdigest()}"
+    return Tested(
+        reference=ImageRef.parse(f"{_HOST}/{spec.repository}@{digest}"),
+        digest=digest,
+        address=spec.address,
+        how="found",
+        record=None,
+        compressed_bytes=None,
+    )
+
+
+@dataclass
+class MemoryBackend:
+    """See :class:`aml_train.api.Backend`."""
+
+    service: MemoryService
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """See :class:`aml_train.api.Backend`."""
+        return MemoryCatalogue(self.service)
+
+    def rows(self, wanted: JobFilter) -> Iterator[JobRow]:
+        """See :class:`aml_train.api.Backend`."""
+        for view in reversed(list(self.service.jobs.values())):
+            row = _row(view)
+            if wanted.takes(row):
+                yield row
+
+    def results(self, rows: Sequence[JobRow]) -> tuple[list[JobRow], tuple[str, int]]:
+        """See :class:`aml_train.api.Backend`."""
+        found = []
+        for row in rows:
+            view = self.service.jobs[row.name]
+            ended = view.ended or (None if view.status.terminal else datetime.datetime.now(datetime.UTC))
+            seconds = (ended - view.started).total_seconds() if view.started and ended else None
+            found.append(replace(row, seconds=seconds, metrics=dict(self.service.last_metrics(row.name))))
+        return found, ("", 0)
+
+    def describe(self, job: str) -> dict[str, Any]:
+        """See :class:`aml_train.api.Backend`."""
+        view = self.service.find(job)
+        if view is None:
+            raise ServiceError(f"There is no job {job} in the workspace.", hint="See: aml-train jobs list")
+        fields: dict[str, Any] = {
+            "name": view.name,
+            "status": view.status.value,
+            "error": view.error,
+            "experiment": view.experiment,
+            "inputs": {**view.inputs, **view.parameters},
+            "logged_parameters": dict(self.service.logged_parameters(job)),
+            "metrics": dict(self.service.last_metrics(job)),
+            "tags": dict(view.tags),
+        }
+        return {name: value for name, value in fields.items() if value not in (None, "", {}, [])}
+
+    def download(self, job: str, folder: Path, *, patterns: Sequence[str], outputs: Sequence[str]) -> None:
+        """See :class:`aml_train.api.Backend`."""
+        work = self.service.work.get(job)
+        if work is None:
+            raise ServiceError(f"There is no job {job} in the workspace.")
+        for output in outputs or ("",):
+            files = work.outputs.get(output, {}) if output else {**work.logs, **work.artifacts}
+            base = folder / output if len(outputs) > 1 else folder
+            for pattern in patterns or ("",):
+                _write(base, _matching(files, pattern), f"{job}: {pattern or output or 'default'}")
+
+    def papers(self) -> PaperStore:
+        """See :class:`aml_train.api.Backend`."""
+        return MemoryPapers()
+
+    def fetch_model(self, model: ModelView, folder: Path) -> None:
+        """See :class:`aml_train.api.Backend`."""
+        title, place = f"{model.name}:{model.version}", model.path.partition("azureml://jobs/")[2]
+        job, _, path = place.partition("/outputs/")
+        output, _, inner = path.partition("/paths/")
+        work = self.service.work.get(job)
+        if work is None:
+            raise ServiceError(f"There is nothing at {title}: the job {job} is not in the workspace.")
+        files = work.artifacts if output == "artifacts" else work.outputs.get(output, {})
+        below = {
+            name.removeprefix(inner).lstrip("/"): content for name, content in files.items() if _below(name, inner)
+        }
+        _write(folder, below, title)
+
+
+class MemoryPapers:
+    """See :class:`aml_train.models.PaperStore`; no model has a passport."""
+
+    def model_files(self, model: ModelView) -> Iterator[StoredFile]:
+        """See :class:`aml_train.models.PaperStore`."""
+        return iter(())
+
+    def code_files(self, job: str) -> Iterator[StoredFile] | None:
+        """See :class:`aml_train.models.PaperStore`."""
+        return None
+
+    def data_files(self, address: str) -> Iterator[StoredFile]:
+        """See :class:`aml_train.models.PaperStore`."""
+        return iter(())
+
+    def read(self, model: str, version: str, name: str) -> bytes:
+        """See :class:`aml_train.models.PaperStore`."""
+        return b""
+
+    def write(self, model: str, version: str, name: str, content: bytes) -> None:
+        """See :class:`aml_train.models.PaperStore`.
+
+        Raises:
+            ServiceError: always: passports are not kept here.
+        """
+        raise ServiceError("A workspace in memory keeps no passports.")
+
+
+def _row(view: JobView) -> JobRow:
+    return JobRow(
+        name=view.name,
+        status=view.status,
+        type=str(view.kind or "Command"),
+        display_name=view.name,
+        experiment=view.experiment or "",
+        compute=(view.placement.compute if view.placement else None) or "",
+        created=view.created.isoformat() if view.created else "",
+        tags=view.tags,
+    )
+
+
+def _below(name: str, folder: str) -> bool:
+    return not folder or name == folder or name.startswith(f"{folder}/")
+
+
+def _matching(files: dict[str, bytes], pattern: str) -> dict[str, bytes]:
+    if not pattern:
+        return dict(files)
+    if not has_wildcards(pattern):
+        return {name: content for name, content in files.items() if _below(name, pattern.strip("/"))}
+    selection = select(pattern)
+    return {name: content for name, content in files.items() if selection.relative(name) is not None}
+
+
+def _write(folder: Path, files: dict[str, bytes], title: str) -> None:
+    if not files:
+        raise ServiceError(f"There is nothing at {title}.")
+    for name, content in files.items():
+        path = folder / (name or title.partition(":")[0])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
