@@ -169,6 +169,10 @@ if TYPE_CHECKING:
     from aml_emulator.domain.snapshots import snapshot_archive_url as snapshot_archive_url
     from aml_emulator.domain.snapshots import snapshot_id_of as snapshot_id_of
     from aml_emulator.domain.snapshots import snapshot_upload_urls as snapshot_upload_urls
+    from aml_emulator.domain.usage import AMOUNTS as AMOUNTS
+    from aml_emulator.domain.usage import MEGABYTE as MEGABYTE
+    from aml_emulator.domain.usage import SystemMetric as SystemMetric
+    from aml_emulator.domain.usage import record_usage as record_usage
     from aml_emulator.domain.vm_sizes import LOW_PRIORITY_FAMILY as LOW_PRIORITY_FAMILY
     from aml_emulator.domain.vm_sizes import Quotas as Quotas
     from aml_emulator.domain.vm_sizes import VmSize as VmSize
@@ -342,6 +346,10 @@ _MODULES = {
     "snapshot_archive_url": "snapshots",
     "snapshot_id_of": "snapshots",
     "snapshot_upload_urls": "snapshots",
+    "AMOUNTS": "usage",
+    "MEGABYTE": "usage",
+    "SystemMetric": "usage",
+    "record_usage": "usage",
     "LOW_PRIORITY_FAMILY": "vm_sizes",
     "Quotas": "vm_sizes",
     "VmSize": "vm_sizes",

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
+from enum import StrEnum
 from typing import Final
 
 from aml_emulator.executor import Reading
@@ -22,22 +23,29 @@ from aml_emulator.store import Measure, Store
 
 MEGABYTE: Final = 2**20
 
-CPU: Final = "CpuUtilizationPercentage"
-CPU_USED: Final = "CpuUtilizationMillicores"
-CPU_CAPACITY: Final = "CpuCapacityMillicores"
-MEMORY: Final = "CpuMemoryUtilizationPercentage"
-MEMORY_USED: Final = "CpuMemoryUtilizationMegabytes"
-MEMORY_CAPACITY: Final = "CpuMemoryCapacityMegabytes"
-DISK_READ: Final = "DiskReadMegabytes"
-DISK_WRITTEN: Final = "DiskWriteMegabytes"
-RECEIVED: Final = "NetworkInputMegabytes"
-SENT: Final = "NetworkOutputMegabytes"
-GPU: Final = "GpuUtilizationPercentage"
-GPU_MEMORY: Final = "GpuMemoryUtilizationPercentage"
-GPU_MEMORY_USED: Final = "GpuMemoryUtilizationMegabytes"
-GPU_MEMORY_CAPACITY: Final = "GpuMemoryCapacityMegabytes"
 
-AMOUNTS: Final = frozenset({DISK_READ, DISK_WRITTEN, RECEIVED, SENT})
+class SystemMetric(StrEnum):
+    """The names of system metrics in Azure Monitor."""
+
+    CPU = "CpuUtilizationPercentage"
+    CPU_USED = "CpuUtilizationMillicores"
+    CPU_CAPACITY = "CpuCapacityMillicores"
+    MEMORY = "CpuMemoryUtilizationPercentage"
+    MEMORY_USED = "CpuMemoryUtilizationMegabytes"
+    MEMORY_CAPACITY = "CpuMemoryCapacityMegabytes"
+    DISK_READ = "DiskReadMegabytes"
+    DISK_WRITTEN = "DiskWriteMegabytes"
+    RECEIVED = "NetworkInputMegabytes"
+    SENT = "NetworkOutputMegabytes"
+    GPU = "GpuUtilizationPercentage"
+    GPU_MEMORY = "GpuMemoryUtilizationPercentage"
+    GPU_MEMORY_USED = "GpuMemoryUtilizationMegabytes"
+    GPU_MEMORY_CAPACITY = "GpuMemoryCapacityMegabytes"
+
+
+AMOUNTS: Final = frozenset(
+    {SystemMetric.DISK_READ, SystemMetric.DISK_WRITTEN, SystemMetric.RECEIVED, SystemMetric.SENT}
+)
 """Metrics that are sums: they are kept per second, and an interval's is the value times its seconds."""
 
 
@@ -64,29 +72,29 @@ def measures(before: Reading | None, now: Reading) -> Iterator[Measure]:
         return max(0.0, used) / seconds
 
     cpu = per_second("cpu_seconds")
-    yield Measure(key=CPU, value=100 * cpu / now.cores)
-    yield Measure(key=CPU_USED, value=1000 * cpu)
-    yield Measure(key=CPU_CAPACITY, value=1000 * now.cores)
-    yield Measure(key=MEMORY_USED, value=now.memory / MEGABYTE)
+    yield Measure(key=SystemMetric.CPU, value=100 * cpu / now.cores)
+    yield Measure(key=SystemMetric.CPU_USED, value=1000 * cpu)
+    yield Measure(key=SystemMetric.CPU_CAPACITY, value=1000 * now.cores)
+    yield Measure(key=SystemMetric.MEMORY_USED, value=now.memory / MEGABYTE)
     if now.memory_limit:
-        yield Measure(key=MEMORY, value=100 * now.memory / now.memory_limit)
-        yield Measure(key=MEMORY_CAPACITY, value=now.memory_limit / MEGABYTE)
+        yield Measure(key=SystemMetric.MEMORY, value=100 * now.memory / now.memory_limit)
+        yield Measure(key=SystemMetric.MEMORY_CAPACITY, value=now.memory_limit / MEGABYTE)
     for key, counter in (
-        (DISK_READ, "disk_read"),
-        (DISK_WRITTEN, "disk_written"),
-        (RECEIVED, "received"),
-        (SENT, "sent"),
+        (SystemMetric.DISK_READ, "disk_read"),
+        (SystemMetric.DISK_WRITTEN, "disk_written"),
+        (SystemMetric.RECEIVED, "received"),
+        (SystemMetric.SENT, "sent"),
     ):
         yield Measure(key=key, value=per_second(counter) / MEGABYTE)
     for gpu in now.gpus:
         if gpu.percentage is not None:
-            yield Measure(key=GPU, device=gpu.device, value=gpu.percentage)
+            yield Measure(key=SystemMetric.GPU, device=gpu.device, value=gpu.percentage)
         if gpu.used is not None:
-            yield Measure(key=GPU_MEMORY_USED, device=gpu.device, value=gpu.used)
+            yield Measure(key=SystemMetric.GPU_MEMORY_USED, device=gpu.device, value=gpu.used)
         if gpu.capacity:
-            yield Measure(key=GPU_MEMORY_CAPACITY, device=gpu.device, value=gpu.capacity)
+            yield Measure(key=SystemMetric.GPU_MEMORY_CAPACITY, device=gpu.device, value=gpu.capacity)
             if gpu.used is not None:
-                yield Measure(key=GPU_MEMORY, device=gpu.device, value=100 * gpu.used / gpu.capacity)
+                yield Measure(key=SystemMetric.GPU_MEMORY, device=gpu.device, value=100 * gpu.used / gpu.capacity)
 
 
 def _before(text: str | None, now: Reading) -> Reading | None:

@@ -19,6 +19,7 @@ from aml_emulator.page.catalogue import environment_of
 from aml_emulator.page.charts import Chart, draw, text
 from aml_emulator.page.composed import composed_values
 from aml_emulator.page.logged import logged_of
+from aml_emulator.page.monitoring import monitoring_of
 from aml_emulator.page.view import Content, Document, Paging, duration, plain
 from aml_emulator.store import Artifact, Metric, MetricSummary, Run, RunFilter
 
@@ -120,6 +121,7 @@ class RunPages:
                 "sorting": {name: call.query.get(name, "") for name in ("sort", "order")},
                 **composed_values(self._context, run, call),
                 "models": self._store.browse.models_of(run.id),
+                "monitoring": monitoring_of(self._context, run),
             },
         )
 

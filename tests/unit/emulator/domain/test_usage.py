@@ -11,22 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aml_emulator.domain.usage import (
-    AMOUNTS,
-    CPU,
-    CPU_CAPACITY,
-    CPU_USED,
-    DISK_READ,
-    GPU,
-    GPU_MEMORY,
-    MEGABYTE,
-    MEMORY,
-    MEMORY_USED,
-    RECEIVED,
-    SENT,
-    measures,
-    record_usage,
-)
+from aml_emulator.domain.usage import AMOUNTS, MEGABYTE, SystemMetric, measures, record_usage
 from aml_emulator.executor.usage import GpuReading, Reading
 from aml_emulator.store.store import Store
 from aml_emulator.store.usage import MOST, STEPS, spread, step_for
@@ -63,21 +48,21 @@ def test_rates_are_of_the_time_between_readings() -> None:
     odd = GpuReading(device="1", percentage=None, used=None, capacity=None)
     now = after(14, cpu_seconds=9.0, memory=250 * MEGABYTE, disk_read=11 * MEGABYTE, sent=5, gpus=(gpu, odd))
     values = {(one.key, one.device): one.value for one in measures(before, now)}
-    assert values[CPU, ""] == 50.0
-    assert (values[CPU_USED, ""], values[CPU_CAPACITY, ""]) == (1000.0, 2000.0)
-    assert (values[MEMORY, ""], values[MEMORY_USED, ""]) == (25.0, 250.0)
-    assert values[DISK_READ, ""] == 2.0
-    assert values[SENT, ""] == 0.0, "a counter that falls counts nothing"
-    assert (values[GPU, "0"], values[GPU_MEMORY, "0"]) == (50.0, 25.0)
+    assert values[SystemMetric.CPU, ""] == 50.0
+    assert (values[SystemMetric.CPU_USED, ""], values[SystemMetric.CPU_CAPACITY, ""]) == (1000.0, 2000.0)
+    assert (values[SystemMetric.MEMORY, ""], values[SystemMetric.MEMORY_USED, ""]) == (25.0, 250.0)
+    assert values[SystemMetric.DISK_READ, ""] == 2.0
+    assert values[SystemMetric.SENT, ""] == 0.0, "a counter that falls counts nothing"
+    assert (values[SystemMetric.GPU, "0"], values[SystemMetric.GPU_MEMORY, "0"]) == (50.0, 25.0)
     assert not any(device == "1" for _, device in values)
     since_start = {one.key: one.value for one in measures(None, after(4, cpu_seconds=2.0))}
-    assert since_start[CPU] == 25.0
+    assert since_start[SystemMetric.CPU] == 25.0
 
 
 def test_nothing_is_known_of_memory_without_a_limit() -> None:
     keys = {one.key for one in measures(None, after(1, memory=5, memory_limit=0))}
-    assert MEMORY_USED in keys
-    assert MEMORY not in keys
+    assert SystemMetric.MEMORY_USED in keys
+    assert SystemMetric.MEMORY not in keys
 
 
 def test_a_restart_leaves_no_gap_and_counts_nothing_twice(tmp_path: Path) -> None:
@@ -93,9 +78,9 @@ def test_a_restart_leaves_no_gap_and_counts_nothing_twice(tmp_path: Path) -> Non
     record_usage(store, "j", after(1, cpu_seconds=1.0))
     record_usage(store, "j", after(100, cpu_seconds=4.0, received=40 * MEGABYTE))
     totals = {one.key: [one.total, one.seconds] for one in store.usage.summaries("j")}
-    assert totals[RECEIVED] == pytest.approx([40.0, 100.0])
-    assert totals[CPU_USED] == pytest.approx([4000.0, 100.0])
-    (curve,) = store.usage.curves("j", [CPU], nodes=1)
+    assert totals[SystemMetric.RECEIVED] == pytest.approx([40.0, 100.0])
+    assert totals[SystemMetric.CPU_USED] == pytest.approx([4000.0, 100.0])
+    (curve,) = store.usage.curves("j", [SystemMetric.CPU], nodes=1)
     assert len(curve.points) == 101, "an interval for each second, the one of the start and of the end in part"
     assert [round(value) for _, value in curve.points[:4]] == [100, 100, 25, 0]
     store.close()
@@ -106,7 +91,7 @@ def test_another_container_counts_from_its_own_start(service: Service) -> None:
     record_usage(service.store, "j", after(10, cpu_seconds=10.0))
     again = dataclasses.replace(BASE, started=STARTED + 20, at=STARTED + 22, cpu_seconds=4.0)
     record_usage(service.store, "j", again)
-    assert found(service.store)[CPU_USED, 0, ""] == pytest.approx(((10 + 4) / 12 * 1000, 2000.0))
+    assert found(service.store)[SystemMetric.CPU_USED, 0, ""] == pytest.approx(((10 + 4) / 12 * 1000, 2000.0))
 
 
 def test_long_jobs_keep_a_bounded_number_of_intervals(service: Service) -> None:
@@ -116,19 +101,19 @@ def test_long_jobs_keep_a_bounded_number_of_intervals(service: Service) -> None:
         seconds += 120
         cpu += 120 * (2.0 if seconds == 1200 else 0.5)
         record_usage(store, "j", after(seconds, cpu_seconds=cpu, memory=100 * MEGABYTE))
-    (curve,) = store.usage.curves("j", [CPU], nodes=1)
+    (curve,) = store.usage.curves("j", [SystemMetric.CPU], nodes=1)
     assert 600 < len(curve.points) <= MOST
     lengths = {round(b - a) for (a, _), (b, _) in itertools.pairwise(curve.points)}
     assert lengths == {60}, "Azure's own interval after twelve hours"
-    mean, peak = found(store)[CPU, 0, ""]
+    mean, peak = found(store)[SystemMetric.CPU, 0, ""]
     assert (mean, peak) == pytest.approx((100 * cpu / seconds / 2, 100.0))
-    assert found(store)[MEMORY_USED, 0, ""] == pytest.approx((100.0, 100.0))
+    assert found(store)[SystemMetric.MEMORY_USED, 0, ""] == pytest.approx((100.0, 100.0))
 
 
 def test_a_first_reading_after_a_long_time_makes_no_more(service: Service) -> None:
     assert service.submit("j").status == 201
     record_usage(service.store, "j", after(30 * 86400, cpu_seconds=86400.0))
-    (curve,) = service.store.usage.curves("j", [CPU], nodes=1)
+    (curve,) = service.store.usage.curves("j", [SystemMetric.CPU], nodes=1)
     assert len(curve.points) <= MOST
 
 
@@ -141,8 +126,8 @@ def test_nodes_and_devices_are_apart(service: Service) -> None:
         reading = dataclasses.replace(after(5, cpu_seconds=5.0 * node, gpus=gpus), node=node)
         record_usage(service.store, "j", reading)
     values = found(service.store)
-    assert (values[CPU, 0, ""][0], values[CPU, 1, ""][0]) == (0.0, 50.0)
-    assert [(one.node, one.device) for one in service.store.usage.curves("j", [GPU], nodes=1)] == [
+    assert (values[SystemMetric.CPU, 0, ""][0], values[SystemMetric.CPU, 1, ""][0]) == (0.0, 50.0)
+    assert [(one.node, one.device) for one in service.store.usage.curves("j", [SystemMetric.GPU], nodes=1)] == [
         (0, "9"),
         (0, "10"),
     ]
@@ -157,7 +142,7 @@ def test_they_are_no_metrics_of_the_run(service: Service) -> None:
     run = service.call("GET", f"{TRACKING}/runs/get?run_id=j", host=IDENTITY.api_host).json["run"]
     assert not run["data"].get("metrics")
     names = service.call("POST", f"/metric/v2.0{WS}/runs/j/list", {"metricNamespace": ""}, host=IDENTITY.api_host)
-    assert CPU not in names.body.decode()
+    assert SystemMetric.CPU not in names.body.decode()
 
 
 def test_they_go_with_their_run(service: Service) -> None:
@@ -189,4 +174,4 @@ def test_the_length_of_intervals_only_grows(seconds: float, least: int) -> None:
     assert step >= least
     assert seconds / step < MOST
     assert all(longer % shorter == 0 for shorter, longer in itertools.pairwise(STEPS))
-    assert {DISK_READ, RECEIVED} <= AMOUNTS
+    assert {SystemMetric.DISK_READ, SystemMetric.RECEIVED} <= AMOUNTS
