@@ -40,7 +40,7 @@ _Summaries = Mapping[_Key, Mapping[str, UsageSummary]]
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One node's or SystemMetric.GPU's curve, as an SVG path of the kind *number*."""
+    """One node's or GPU's curve, as an SVG path of the kind *number*."""
 
     path: str
     number: int
@@ -71,11 +71,11 @@ class UsageChart:
 
 @dataclass(frozen=True, kw_only=True)
 class Monitoring:
-    """What a run used of its machine.
+    """The use of a machine by a run.
 
     Attributes:
         line: in short.
-        nodes: a row for each node; *gpus* for each SystemMetric.GPU. Their first cell is the name.
+        nodes: a row for each node; *gpus* for each GPU. Their first cell is the name.
         left_out: how many nodes and GPUs have no row.
     """
 
@@ -113,7 +113,10 @@ def monitoring_of(context: Context, run: Run) -> Monitoring | None:
 
 
 def usage_line(found: _Summaries) -> str:
-    """Return a run's use in short: ``SystemMetric.CPU 35 % of 2 cores, memory at most 412.0 MiB of 23.4 GiB``."""
+    """Return a run's use in short.
+
+    For example ``CPU 35 % of 2 cores, memory at most 412.0 MiB of 23.4 GiB``.
+    """
     nodes = [found[key] for key in found if not key[1]]
     gpus = [found[key] for key in found if key[1]]
     used, capacity = (
@@ -175,7 +178,7 @@ def _bytes(megabytes: float) -> str:
 
 
 def _name(key: _Key) -> str:
-    """Return a node or a SystemMetric.GPU as the studio addresses it: ``node-0/3``."""
+    """Return a node or a GPU as the studio addresses it: ``node-0/3``."""
     node, device = key
     return f"node-{node}" + (f"/{device}" if device else "")
 

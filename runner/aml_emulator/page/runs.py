@@ -18,6 +18,7 @@ from aml_emulator.domain import NotFoundError, compute_name, known_run
 from aml_emulator.page.catalogue import environment_of
 from aml_emulator.page.charts import Chart, draw, text
 from aml_emulator.page.composed import composed_values
+from aml_emulator.page.files import gallery_of
 from aml_emulator.page.logged import logged_of
 from aml_emulator.page.monitoring import monitoring_of
 from aml_emulator.page.view import Content, Document, Paging, duration, plain
@@ -122,6 +123,7 @@ class RunPages:
                 **composed_values(self._context, run, call),
                 "models": self._store.browse.models_of(run.id),
                 "monitoring": monitoring_of(self._context, run),
+                "gallery": gallery_of(artifacts, logged, call),
             },
         )
 
