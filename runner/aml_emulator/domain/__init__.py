@@ -111,6 +111,7 @@ if TYPE_CHECKING:
     from aml_emulator.domain.jobs.types import SWEEP_SHAPE as SWEEP_SHAPE
     from aml_emulator.domain.limits import LIMITS as LIMITS
     from aml_emulator.domain.locations import AssetId as AssetId
+    from aml_emulator.domain.locations import JobOutput as JobOutput
     from aml_emulator.domain.locations import parse_location as parse_location
     from aml_emulator.domain.metrics import RUN_NAME as RUN_NAME
     from aml_emulator.domain.metrics import SCALAR as SCALAR
@@ -288,6 +289,7 @@ _MODULES = {
     "RUNCONFIG_SHAPE": "jobs.types",
     "LIMITS": "limits",
     "AssetId": "locations",
+    "JobOutput": "locations",
     "parse_location": "locations",
     "RUN_NAME": "metrics",
     "SCALAR": "metrics",
