@@ -16,6 +16,9 @@ from aml_emulator.store import Run, UsageCurve, UsageSummary
 LINES: Final = 8
 """Curves in one chart; the stylesheet has so many kinds of lines."""
 
+POINTS: Final = 480
+"""Points of all nodes' curves of a metric together."""
+
 NODES: Final = 100
 """Rows of the table of nodes, and of the table of GPUs."""
 
@@ -94,7 +97,8 @@ def monitoring_of(context: Context, run: Run) -> Monitoring | None:
     found: dict[_Key, dict[str, UsageSummary]] = {}
     for one in summaries:
         found.setdefault((one.node, one.device), {})[one.key] = one
-    curves = context.store.usage.curves(run.id, tuple(_UNITS), nodes=LINES)
+    drawn = min(LINES, len({node for node, _ in found}))
+    curves = context.store.usage.curves(run.id, tuple(_UNITS), nodes=LINES, points=POINTS // drawn)
     many = {
         key: sum(1 for one in summaries if one.key == key)
         for key in _UNITS

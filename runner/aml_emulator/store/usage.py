@@ -52,7 +52,7 @@ class UsageCurve:
     """A system metric of a node over time.
 
     Attributes:
-        points: for each interval the middle, in seconds since the epoch, and the mean.
+        points: for each stretch of time the middle, in seconds since the epoch, and the mean.
     """
 
     key: str
@@ -119,13 +119,13 @@ class UsageStore:
         )
 
     def summaries(self, run_id: str) -> list[UsageSummary]:
-        """Return mean and peak of each system metric of a run, by node."""
+        """Return mean and peak of each system metric of a run, by node and GPU."""
         rows = self._reads.rows(
             "SELECT key, node, device, sum(integral) AS total, sum(seconds) AS seconds, max(high) AS peak FROM usage"
-            " WHERE run_id = ? GROUP BY key, node, device ORDER BY node, CAST(device AS INTEGER), key",
+            " WHERE run_id = ? GROUP BY node, device, key",
             (run_id,),
         )
-        return [
+        found = [
             UsageSummary(
                 key=row["key"],
                 node=row["node"],
@@ -137,25 +137,45 @@ class UsageStore:
             )
             for row in rows
         ]
+        return sorted(found, key=lambda one: (one.node, _number(one.device), one.key))
 
-    def curves(self, run_id: str, keys: Sequence[str], *, nodes: int) -> list[UsageCurve]:
-        """Return system metrics of a run's first nodes over time."""
+    def curves(self, run_id: str, keys: Sequence[str], *, nodes: int, points: int = MOST) -> list[UsageCurve]:
+        """Return system metrics of a run's first nodes over time.
+
+        Args:
+            points: about so many of each curve at most: intervals are joined to longer ones.
+        """
+        known = self._reads.rows(
+            "SELECT step, first, (SELECT max(at) FROM usage AS u WHERE u.run_id = n.run_id AND u.node = n.node"
+            " AND u.device = '' AND u.key = ?) AS last FROM usage_nodes AS n WHERE run_id = ? AND node < ?",
+            (keys[0], run_id, nodes),
+        )
+        if not known:
+            return []
+        step = max(int(row["step"]) for row in known)
+        longest = max((row["last"] or row["first"]) - row["first"] for row in known)
+        stretch = step * max(1, -(-(longest // step + 1) // points))
         marks = ",".join("?" * len(keys))
         rows = self._reads.rows(
-            "SELECT u.key, u.node, u.device, u.at, n.step, u.integral / u.seconds AS mean FROM usage AS u"  # noqa: S608 - question marks
-            " JOIN usage_nodes AS n ON n.run_id = u.run_id AND n.node = u.node"
-            f" WHERE u.run_id = ? AND u.node < ? AND u.key IN ({marks})"
-            " ORDER BY u.node, CAST(u.device AS INTEGER), u.key, u.at",
-            (run_id, nodes, *keys),
+            "SELECT key, node, device, avg(at) AS at, sum(integral) / sum(seconds) AS mean FROM usage"  # noqa: S608 - marks
+            f" WHERE run_id = ? AND node < ? AND key IN ({marks}) GROUP BY node, device, key, at / ?",
+            (run_id, nodes, *keys, stretch),
         )
-        found: dict[tuple[str, int, str], list[tuple[float, float]]] = {}
+        found: dict[tuple[int, str, str], list[tuple[float, float]]] = {}
         for row in rows:
-            points = found.setdefault((row["key"], row["node"], row["device"]), [])
-            points.append((row["at"] + row["step"] / 2, row["mean"]))
+            curve = found.setdefault((row["node"], row["device"], row["key"]), [])
+            curve.append((row["at"] + step / 2, row["mean"]))
         return [
-            UsageCurve(key=key, node=node, device=device, points=tuple(points))
-            for (key, node, device), points in found.items()
+            UsageCurve(key=key, node=node, device=device, points=tuple(curve))
+            for (node, device, key), curve in sorted(
+                found.items(), key=lambda item: (item[0][0], _number(item[0][1]))
+            )
         ]
+
+
+def _number(device: str) -> int:
+    """Return the place of a device in lists: the node itself comes first."""
+    return int(device) if device.isdigit() else -1
 
 
 def step_for(first: int, until: float, *, least: int) -> int:

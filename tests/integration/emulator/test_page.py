@@ -129,6 +129,8 @@ def paths(filled: dict[str, Any]) -> dict[str, str]:
         "metric": f"/ui/runs/{done}/metric?key=train/loss",
         "long": f"/ui/runs/{done}/metric?key=long&page=3",
         "log": f"/ui/runs/{done}/log?path=user_logs/std_log.txt",
+        "picture": f"/ui/runs/{done}/view?path=outputs/shown/curve.png",
+        "no picture": f"/ui/runs/{done}/view?path=outputs/shown/wrong.png",
         "models": "/ui/assets/models",
         "model": f"/ui/assets/models/digits/{filled['model']}",
         "versions": "/ui/assets/models/digits",
@@ -175,7 +177,7 @@ def test_every_page_is_whole_and_accessible(visit: Visit, filled: dict[str, Any]
 )
 def test_the_charts_are_drawn(visit: Visit, filled: dict[str, Any]) -> None:
     page = visit.open(paths(filled)["run"])
-    charts = page.locator("svg.chart")
+    charts = page.locator("#metrics svg.chart")
     assert charts.count() == 7
     for chart in charts.all():
         seen = chart.evaluate(
@@ -215,6 +217,86 @@ def test_the_charts_are_drawn(visit: Visit, filled: dict[str, Any]) -> None:
     odd.locator("summary").click()
     assert odd.locator("tbody tr").count() == 7
     visit.picture(f"charts-{page.viewport_size['width'] if page.viewport_size else 0}")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "visit", [{"viewport": {"width": width, "height": 900}} for width in WIDTHS], indirect=True, ids=map(str, WIDTHS)
+)
+def test_the_use_of_a_job_is_drawn(visit: Visit, filled: dict[str, Any]) -> None:
+    page = visit.open(paths(filled)["live"])
+    monitoring = page.locator("#monitoring")
+    monitoring.wait_for()
+    shown = monitoring.locator("figcaption").all_inner_texts()
+    assert shown[:2] == ["CpuUtilizationPercentage", "CpuMemoryUtilizationMegabytes"]
+    assert "CPU " in page.locator("dd", has_text=" cores").inner_text()
+    assert monitoring.locator("tbody th").all_inner_texts() == ["node-0"]
+    for chart in monitoring.locator("svg.chart").all():
+        frame = chart.bounding_box()
+        assert frame is not None
+        for label in chart.locator("text.label").all():
+            box = label.bounding_box()
+            assert box is not None
+            assert frame["x"] - 1 <= box["x"], box
+            assert box["x"] + box["width"] <= frame["x"] + frame["width"] + 1, box
+        assert chart.locator(".curve").first.get_attribute("d")
+    visit.picture(f"monitoring-{page.viewport_size['width'] if page.viewport_size else 0}")
+
+
+def test_pictures_are_shown_by_their_content(visit: Visit, filled: dict[str, Any]) -> None:
+    page = visit.open(paths(filled)["run"])
+    widths = {}
+    for picture in page.locator(".gallery img").all():
+        picture.scroll_into_view_if_needed()
+        picture.evaluate("image => image.complete || new Promise(done => image.onload = image.onerror = done)")
+        widths[picture.get_attribute("src")] = picture.evaluate("image => image.naturalWidth")
+    place = f"/ui/runs/{filled['done']}/picture?path=outputs%2Fshown%2F"
+    assert widths == {f"{place}curve.png": 64, f"{place}wrong.png": 0}
+    page.get_by_role("link", name="outputs/shown/curve.png").click()
+    page.wait_for_url("**/view?path=outputs%2Fshown%2Fcurve.png")
+    assert page.locator("img.whole").evaluate("image => image.naturalHeight") == 48
+    # The browser says that it could not show what is no picture.
+    visit.problems = [one for one in visit.problems if "status of 400" not in one]
+
+
+@pytest.mark.parametrize("name", ["report.html", "drawing.svg"])
+def test_a_document_of_a_job_can_do_nothing(visit: Visit, filled: dict[str, Any], name: str) -> None:
+    page = visit.open(f"/ui/runs/{filled['done']}/view?path=outputs/shown/{name}")
+    address, title = page.url, page.title()
+    (frame,) = [one for one in page.frames if one.parent_frame == page.main_frame]
+    frame.wait_for_load_state()
+    if name == "report.html":
+        # It is shown, with its own style.
+        heading = frame.locator("h1")
+        assert heading.inner_text() == "A report"
+        frame.get_by_role("link", name="leave").click()
+        frame.get_by_role("link", name="above").click()
+        frame.get_by_role("button", name="Send").click()
+    page.wait_for_timeout(500)
+    assert (page.url, page.title()) == (address, title)
+    assert len(page.context.pages) == 1
+    assert "owned" not in page.title()
+    # Visit notes each request that leaves; here is what the browser says that it blocked.
+    blocked = ("sandboxed", "Content Security Policy", "Content-Security-Policy", "Blocked", "blocked", "ERR_BLOCKED")
+    left = [one for one in visit.problems if not any(word in one for word in blocked)]
+    assert left == []
+    visit.problems = []
+    if name == "report.html":
+        assert page.frames[1].url.startswith(("chrome-error:", f"{visit.base}/ui/runs/"))
+
+
+def test_gates_and_lineage_are_read_without_the_graph(visit: Visit, filled: dict[str, Any]) -> None:
+    page = visit.open(paths(filled)["run"])
+    rows = page.locator("#gate tbody tr").all_inner_texts()
+    assert [row.split("\t")[-1] for row in rows[:2]] == ["met", "warned"]
+    visit.open(paths(filled)["model"])
+    listed = page.locator(".tree").inner_text()
+    for words in ("model digits:", "job digits", "image python:3.11-slim-bookworm", "commit 0123456789abcdef"):
+        assert words in listed
+    job = page.locator("svg.graph").get_by_role("link", name="job digits")
+    job.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**{paths(filled)['run']}")
 
 
 def test_hostile_text_stays_text(visit: Visit, filled: dict[str, Any]) -> None:

@@ -105,6 +105,10 @@ def test_long_jobs_keep_a_bounded_number_of_intervals(service: Service) -> None:
     assert 600 < len(curve.points) <= MOST
     lengths = {round(b - a) for (a, _), (b, _) in itertools.pairwise(curve.points)}
     assert lengths == {60}, "Azure's own interval after twelve hours"
+    (thin,) = store.usage.curves("j", [SystemMetric.CPU], nodes=1, points=100)
+    assert 80 < len(thin.points) <= 101
+    assert thin.points[0][0] > curve.points[0][0]
+    assert max(value for _, value in thin.points) < max(value for _, value in curve.points)
     mean, peak = found(store)[SystemMetric.CPU, 0, ""]
     assert (mean, peak) == pytest.approx((100 * cpu / seconds / 2, 100.0))
     assert found(store)[SystemMetric.MEMORY_USED, 0, ""] == pytest.approx((100.0, 100.0))
