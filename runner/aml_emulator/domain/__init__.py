@@ -123,6 +123,10 @@ if TYPE_CHECKING:
     from aml_emulator.domain.metrics import metric_page as metric_page
     from aml_emulator.domain.metrics import value_names as value_names
     from aml_emulator.domain.metrics import values_of as values_of
+    from aml_emulator.domain.metrics_query import UsageQuery as UsageQuery
+    from aml_emulator.domain.metrics_query import UsageSeries as UsageSeries
+    from aml_emulator.domain.metrics_query import find_usage as find_usage
+    from aml_emulator.domain.metrics_query import usage_query as usage_query
     from aml_emulator.domain.models import ASSET_PREFIX as ASSET_PREFIX
     from aml_emulator.domain.models import MODEL_ASSETS as MODEL_ASSETS
     from aml_emulator.domain.models import aliases_of as aliases_of
@@ -352,6 +356,10 @@ _MODULES = {
     "MEGABYTE": "usage",
     "SystemMetric": "usage",
     "record_usage": "usage",
+    "UsageQuery": "metrics_query",
+    "UsageSeries": "metrics_query",
+    "find_usage": "metrics_query",
+    "usage_query": "metrics_query",
     "LOW_PRIORITY_FAMILY": "vm_sizes",
     "Quotas": "vm_sizes",
     "VmSize": "vm_sizes",

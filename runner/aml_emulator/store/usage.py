@@ -61,6 +61,21 @@ class UsageCurve:
     points: tuple[tuple[float, float], ...]
 
 
+@dataclass(frozen=True, kw_only=True)
+class UsageInterval:
+    """A system metric of a node or GPU in an interval, which begins *at*."""
+
+    run_id: str
+    node: int
+    device: str
+    key: str
+    at: int
+    seconds: float
+    integral: float
+    low: float
+    high: float
+
+
 class UsageStore:
     """Reads and writes system metrics.
 
@@ -171,6 +186,26 @@ class UsageStore:
                 found.items(), key=lambda item: (item[0][0], _number(item[0][1]))
             )
         ]
+
+    def intervals(
+        self, keys: Sequence[str], *, grain: int, since: float, until: float, runs: Sequence[str] | None
+    ) -> list[UsageInterval]:
+        """Return system metrics in intervals of *grain* seconds that begin in a time span.
+
+        Those that are kept in longer intervals have these.
+
+        Args:
+            runs: the ids of the runs; None for all of them.
+        """
+        marks = ",".join("?" * len(keys))
+        chosen = "" if runs is None else f" AND run_id IN ({','.join('?' * len(runs))})"
+        rows = self._reads.rows(
+            "SELECT run_id, node, device, key, at / ? * ? AS at, sum(seconds) AS seconds,"  # noqa: S608 - marks
+            " sum(integral) AS integral, min(low) AS low, max(high) AS high FROM usage"
+            f" WHERE key IN ({marks}) AND at >= ? AND at < ?{chosen} GROUP BY run_id, node, device, key, at / ?",
+            (grain, grain, *keys, int(since // grain) * grain, until, *(runs or ()), grain),
+        )
+        return [UsageInterval(**dict(row)) for row in rows]
 
 
 def _number(device: str) -> int:
