@@ -337,9 +337,9 @@ def test_without_scripts_everything_is_there(visit: Visit, filled: dict[str, Any
         page.get_by_role("link", name="weights.txt").click()
     assert Path(download.value.path()).read_text() == "weights\n"
     assert download.value.suggested_filename == "weights.txt"
-    page.get_by_role("link", name="digits, version").click()
+    page.get_by_role("link", name="digits, version").first.click()
     page.wait_for_url(f"**{paths(filled)['model']}")
-    assert "python:3.11-slim-bookworm" in page.locator("dl.facts").first.inner_text()
+    assert "python:3.11-slim-bookworm" in page.locator(".tree").inner_text()
     visit.open(paths(filled)["graph"])
     page.locator("svg.graph").get_by_role("link", name="tune: sweep · Completed").click()
     page.wait_for_url(f"**{paths(filled)['sweep']}")
