@@ -9,12 +9,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-GPU_COMMAND: Final = (
-    "nvidia-smi",
-    "--query-gpu=index,utilization.gpu,memory.used,memory.total",
-    "--format=csv,noheader,nounits",
+_NVIDIA_SMI: Final = (
+    "nvidia-smi --query-gpu=index,utilization.gpu,memory.used,memory.total --format=csv,noheader,nounits"
 )
-"""Prints a line for each GPU that the container sees; memory is in MiB (``nvidia-smi --help-query-gpu``)."""
+GPU_COMMAND: Final = (
+    "/bin/sh",
+    "-c",
+    f"if command -v timeout >/dev/null; then exec timeout 20 {_NVIDIA_SMI}; fi; exec {_NVIDIA_SMI}",
+)
+"""Prints a line for each GPU that the container sees; memory is in MiB (``nvidia-smi --help-query-gpu``).
+
+With a broken GPU, nvidia-smi may never end.
+"""
 
 _TIME: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(?:Z|\+00:00)")
 

@@ -9,7 +9,7 @@ from docker.errors import APIError
 
 from aml_emulator.executor.monitor import Monitor, interval
 from aml_emulator.executor.spec import Folder, RunSpec
-from aml_emulator.executor.usage import GpuReading, Reading, cores_of, moment, read_gpus, read_stats
+from aml_emulator.executor.usage import GPU_COMMAND, GpuReading, Reading, cores_of, moment, read_gpus, read_stats
 from tests.support.fake_executor import RecordingSink
 
 STARTED = 1_795_000_000.0
@@ -116,6 +116,13 @@ def test_times_of_the_engine(text: str, expected: float | None) -> None:
 )
 def test_limits_of_processors(options: dict[str, Any], expected: float | None) -> None:
     assert cores_of(options) == expected
+
+
+def test_the_command_of_nvidia_smi_is_bounded() -> None:
+    *shell, script = GPU_COMMAND
+    assert shell == ["/bin/sh", "-c"]
+    assert script.count("nvidia-smi --query-gpu=index,utilization.gpu,memory.used,memory.total") == 2
+    assert "timeout 20 nvidia-smi" in script
 
 
 def test_the_output_of_nvidia_smi() -> None:
