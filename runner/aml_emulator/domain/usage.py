@@ -68,7 +68,7 @@ def measures(before: Reading | None, now: Reading) -> Iterator[Measure]:
     seconds = now.at - (now.started if before is None else before.at)
 
     def per_second(counter: str) -> float:
-        used: float = getattr(now, counter) - (getattr(before, counter) if before else 0)
+        used: float = getattr(now, counter) - (getattr(before, counter, None) or 0)
         return max(0.0, used) / seconds
 
     cpu = per_second("cpu_seconds")
@@ -85,7 +85,8 @@ def measures(before: Reading | None, now: Reading) -> Iterator[Measure]:
         (SystemMetric.RECEIVED, "received"),
         (SystemMetric.SENT, "sent"),
     ):
-        yield Measure(key=key, value=per_second(counter) / MEGABYTE)
+        if getattr(now, counter) is not None:
+            yield Measure(key=key, value=per_second(counter) / MEGABYTE)
     for gpu in now.gpus:
         if gpu.percentage is not None:
             yield Measure(key=SystemMetric.GPU, device=gpu.device, value=gpu.percentage)

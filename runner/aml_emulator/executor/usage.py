@@ -43,7 +43,7 @@ class Reading:
         at: seconds since the epoch, by the engine's clock, as *started*.
         cores: how many it may use.
         memory: bytes, without files that the kernel could drop at once.
-        disk_read: bytes, as *disk_written*, *received* and *sent*.
+        disk_read: bytes, as *disk_written*, *received* and *sent*; None if they are not counted.
     """
 
     node: int
@@ -53,10 +53,10 @@ class Reading:
     cores: float
     memory: int
     memory_limit: int
-    disk_read: int
-    disk_written: int
-    received: int
-    sent: int
+    disk_read: int | None
+    disk_written: int | None
+    received: int | None
+    sent: int | None
     gpus: tuple[GpuReading, ...] = ()
 
 
@@ -100,8 +100,8 @@ def read_stats(
         memory_limit=_whole(memory.get("limit")),
         disk_read=_blocks(blocks, "read"),
         disk_written=_blocks(blocks, "write"),
-        received=sum(_whole(one.get("rx_bytes")) for one in networks),
-        sent=sum(_whole(one.get("tx_bytes")) for one in networks),
+        received=sum(_whole(one.get("rx_bytes")) for one in networks) if networks else None,
+        sent=sum(_whole(one.get("tx_bytes")) for one in networks) if networks else None,
         gpus=gpus,
     )
 
@@ -157,8 +157,13 @@ def _cores(cpu: Mapping[str, Any], limit: float | None) -> float:
     return online if limit is None else min(online, limit)
 
 
-def _blocks(entries: Any, operation: str) -> int:
-    """Return the bytes of an operation, whose case control groups 1 and 2 differ in."""
+def _blocks(entries: Any, operation: str) -> int | None:
+    """Return the bytes of an operation, whose case control groups 1 and 2 differ in.
+
+    Without entries nothing was counted: not every kernel counts, and some do from the first byte on.
+    """
+    if not entries:
+        return None
     return sum(
         _whole(one.get("value"))
         for one in entries

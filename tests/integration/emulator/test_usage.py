@@ -49,7 +49,10 @@ def test_a_job_is_sampled_while_it_runs(bench: Bench, engine: docker.DockerClien
     used = (last.cpu_seconds - first.cpu_seconds) / (last.at - first.at)
     assert 0.02 < used < 0.6, "half a processor at most, however busy the machine is"
     assert last.memory < 512 * MIB
-    assert last.disk_written >= MIB
+    # Not every kernel counts what containers write.
+    assert last.disk_written is None or last.disk_written >= MIB
+    assert last.received is not None
+    assert last.received > 0
     assert_clean(engine, bench)
     for thread in threading.enumerate():
         if thread.name in monitors(spec.run_id):

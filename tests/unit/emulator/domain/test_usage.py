@@ -59,6 +59,14 @@ def test_rates_are_of_the_time_between_readings() -> None:
     assert since_start[SystemMetric.CPU] == 25.0
 
 
+def test_counters_that_the_engine_does_not_have_are_unknown() -> None:
+    now = after(4, disk_read=None, disk_written=8 * MEGABYTE, received=None)
+    values = {one.key: one.value for one in measures(after(2, disk_written=None), now)}
+    assert SystemMetric.DISK_READ not in values
+    assert SystemMetric.RECEIVED not in values
+    assert values[SystemMetric.DISK_WRITTEN] == 4.0
+
+
 def test_nothing_is_known_of_memory_without_a_limit() -> None:
     keys = {one.key for one in measures(None, after(1, memory=5, memory_limit=0))}
     assert SystemMetric.MEMORY_USED in keys
