@@ -80,10 +80,10 @@ class Clients:
 
     @cached_property
     def pinger(self) -> docker.DockerClient:
-        """The client that asks whether the engine answers, and does not wait for long."""
+        """The client of requests that do not wait for long: pings and samples."""
         import docker
 
-        return docker.DockerClient.from_env(timeout=PING_SECONDS)
+        return docker.DockerClient.from_env(timeout=PING_SECONDS, max_pool_size=64)
 
     def close(self) -> None:
         """Close the idle connections."""

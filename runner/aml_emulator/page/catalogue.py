@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from aml_emulator.api import Call
 from aml_emulator.context import Context
 from aml_emulator.domain import NotFoundError, known_version
+from aml_emulator.page.charts import text
+from aml_emulator.page.gate import TAG_GATE, WORDS, gate_of_model, texts
+from aml_emulator.page.lineage import draw_lineage, lineage_of
 from aml_emulator.page.view import Document, Paging, paged
 from aml_emulator.store import AssetVersion, Compute
 
@@ -17,6 +21,24 @@ PAGE = 50
 
 STAGE = "aml-train.stage"
 """The tag by which aml-train says a model's stage; it counts before AzureML's own field."""
+
+METRIC: Final = "aml-train.metric."
+"""Followed by a name: a metric at the registration of a model."""
+
+COLUMNS: Final = 4
+"""Metrics in the table of a model's versions: those of most versions."""
+
+PROMOTION: Final = {
+    "aml-train.promoted-at": "Promoted",
+    "aml-train.promoted-by": "By",
+    "aml-train.promotion-reason": "Reason",
+    "aml-train.promoted-after": "After version",
+    "aml-train.promotion-run": "Workflow run",
+    "aml-train.archived-at": "Archived",
+    "aml-train.archived-by": "Archived by",
+    "aml-train.replaced-by": "Replaced by version",
+}
+"""The tags that a promotion writes (docs/promotion.md), with their titles."""
 
 
 class Catalogue:
@@ -35,7 +57,12 @@ class Catalogue:
             template="assets.html",
             title=KINDS[kind],
             section=kind,
-            values={"kind": kind, "assets": found, "paging": Paging(page=number, size=PAGE, total=total)},
+            values={
+                "kind": kind,
+                "assets": found,
+                "paging": Paging(page=number, size=PAGE, total=total),
+                "stages": {one.name: self._stages(one.name) for one in found} if kind == "models" else {},
+            },
         )
 
     def versions(self, call: Call) -> Document:
@@ -54,6 +81,8 @@ class Catalogue:
                 "kind_title": KINDS[kind],
                 "name": name,
                 "versions": [_line(kind, one) for one in shown],
+                "metrics": _common([texts(one.properties.get("tags")) for one in shown]) if kind == "models" else [],
+                "words": WORDS,
                 "paging": paging,
             },
         )
@@ -78,11 +107,44 @@ class Catalogue:
                 "name": name,
                 "asset": known,
                 "plain": plain,
-                "tags": _texts(properties.get("tags")),
-                "properties": _texts(properties.get("properties")),
-                "lineage": self._lineage(known) if kind == "models" else None,
+                "tags": texts(properties.get("tags")),
+                "properties": texts(properties.get("properties")),
+                **(self._model(known) if kind == "models" else {"model": None}),
             },
         )
+
+    def _model(self, model: AssetVersion) -> dict[str, Any]:
+        """Return what the page of a model's version has besides other assets'."""
+        tags = texts(model.properties.get("tags"))
+        stage = _stage(model, tags)
+        job = str(model.properties.get("jobName") or "")
+        origin = lineage_of(self._context, model, stage=stage)
+        logged = {one.key: text(one.last, digits=6) for one in self._store.browse.metrics(job)} if job else {}
+        registered = _metrics(tags)
+        return {
+            "model": {
+                "stage": stage,
+                "promotion": [(title, tags[tag]) for tag, title in PROMOTION.items() if tags.get(tag)],
+                "job": job if self._store.runs.get(job) else "",
+                "metrics": [
+                    (name, registered.get(name, "—"), logged.get(name, "—"))
+                    for name in sorted({*registered, *logged})
+                ],
+            },
+            "origin": origin,
+            "drawing": draw_lineage(origin),
+            "gate": gate_of_model(tags),
+            "words": WORDS,
+        }
+
+    def _stages(self, name: str) -> list[tuple[str, str]]:
+        """Return the stages of a model, with the newest version in each."""
+        found: dict[str, str] = {}
+        for one in self._store.assets.versions("models", name):
+            stage = _stage(one, texts(one.properties.get("tags")))
+            if stage and stage.lower() != "archived":
+                found.setdefault(stage, one.version)
+        return sorted(found.items())
 
     def computes(self, call: Call) -> Document:
         """Return the clusters, with their nodes and the jobs that wait for one."""
@@ -154,24 +216,6 @@ class Catalogue:
             "queue": view.queue if view else (),
         }
 
-    def _lineage(self, model: AssetVersion) -> dict[str, Any]:
-        """Return the job that a model comes from and the job's image, if known."""
-        name = str(model.properties.get("jobName") or "")
-        run = self._store.runs.get(name) if name else None
-        known = environment_of(self._context, run.job or {}) if run else None
-        return {
-            "job": name,
-            "run": run,
-            "environment": (known.name, known.version) if known else None,
-            "image": str(known.properties.get("image") or "") if known else "",
-        }
-
-
-def environment_of(context: Context, job: Mapping[str, Any]) -> AssetVersion | None:
-    """Return the environment of a job, None if it is not a version of the workspace's."""
-    name, _, version = str(job.get("environmentId") or "").partition("/environments/")[2].partition("/versions/")
-    return context.store.assets.version("environments", name, version) if version else None
-
 
 def _kind(call: Call) -> str:
     kind = call.params["kind"]
@@ -184,17 +228,36 @@ def _line(kind: str, version: AssetVersion) -> dict[str, Any]:
     """Return one version as a line of a table."""
     holds = {"models": "modelUri", "data": "dataUri", "environments": "image", "codes": "codeUri"}[kind]
     type_ = {"models": "modelType", "data": "dataType"}.get(kind)
-    properties = version.properties
+    properties, tags = version.properties, texts(version.properties.get("tags"))
     return {
         "version": version.version,
         "type": str(properties.get(type_) or "") if type_ else "",
         "holds": str(properties.get(holds) or ""),
-        "stage": _texts(properties.get("tags")).get(STAGE) or version.stage or "",
+        "stage": _stage(version, tags),
+        "gate": tags.get(TAG_GATE, ""),
+        "metrics": _metrics(tags),
         "created": version.created,
         "archived": bool(properties.get("isArchived")),
     }
 
 
-def _texts(values: object) -> dict[str, str]:
-    """Return tags or properties by name, as text."""
-    return {key: str(value) for key, value in sorted(values.items())} if isinstance(values, Mapping) else {}
+def _stage(version: AssetVersion, tags: Mapping[str, str]) -> str:
+    return tags.get(STAGE) or version.stage or ""
+
+
+def _metrics(tags: Mapping[str, str]) -> dict[str, str]:
+    """Return the metrics in a model's tags, shortened where they are numbers."""
+    return {tag.removeprefix(METRIC): _short(value) for tag, value in tags.items() if tag.startswith(METRIC)}
+
+
+def _short(value: str) -> str:
+    try:
+        return text(float(value), digits=6)
+    except ValueError:
+        return value
+
+
+def _common(versions: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return the metrics that most of the versions have."""
+    counts = Counter(name for tags in versions for name in _metrics(tags))
+    return sorted(sorted(counts, key=lambda name: (-counts[name], name))[:COLUMNS])

@@ -26,6 +26,9 @@ DRAWN: Final = 300
 LABEL: Final = 24
 """A longer name is cut."""
 
+SAID: Final = 30
+"""A longer second line is cut."""
+
 TURNS: Final = 2
 """How often the boxes of a layer are put below those that they need."""
 
@@ -38,6 +41,7 @@ class Step:
         links: what it reads: a node, that node's output, and the input.
         status: in the words of runs, or that it has not begun.
         run: the id of its run; empty if it has none yet.
+        label: what is shown instead of its name; *address* leads to its page.
     """
 
     name: str
@@ -46,6 +50,8 @@ class Step:
     status: str = ""
     run: str = ""
     reused: bool = False
+    label: str = ""
+    address: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +107,9 @@ def draw_graph(steps: Sequence[Step]) -> Drawing:
     layers, lanes = _layers(list(drawn), list(passed))
     places = _places(layers, set(drawn))
     boxes = {
-        name: Box(step=step, label=_cut(name), said=_said(step), x=places[name][0][0], y=places[name][0][1])
+        name: Box(
+            step=step, label=_cut(step.label or name), said=_said(step), x=places[name][0][0], y=places[name][0][1]
+        )
         for name, step in drawn.items()
     }
     edges = tuple(
@@ -219,7 +227,7 @@ def _edge(source: Box, target: Box, lanes: Sequence[tuple[float, float]], output
     return Edge(
         path="".join(parts),
         arrow=f"M{end - 4:g} {bottom:g}h8l-4 6z",
-        title=f"{source.step.name} → {target.step.name}: {', '.join(outputs)}",
+        title=f"{_shown(source.step)} → {_shown(target.step)}: {', '.join(outputs)}",
     )
 
 
@@ -231,8 +239,12 @@ def _bend(x: float, y: float, to_x: float, to_y: float) -> str:
 def _said(step: Step) -> str:
     """Return the second line of a box."""
     kind = [] if step.kind == "command" else [step.kind]
-    return " · ".join([*kind, step.status, *(["reused"] if step.reused else [])])
+    return _cut(" · ".join(part for part in (*kind, step.status, "reused" if step.reused else "") if part), SAID)
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= LABEL else f"{text[: LABEL - 1]}…"
+def _shown(step: Step) -> str:
+    return step.label or step.name
+
+
+def _cut(text: str, most: int = LABEL) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -33,7 +33,7 @@ class Shown:
 
     *path* is a file of the run, *value* the one value of a text; otherwise there are *rows* below *head*, of *total* and of *columns*.
 
-    Of a confusion matrix, *labelled*, the first column has the actual classes.
+    Of a confusion matrix, *labelled*, the first column has the actual classes. The file of a *picture* was logged as one.
     """
 
     name: str
@@ -44,6 +44,7 @@ class Shown:
     total: int = 1
     columns: int = 0
     labelled: bool = False
+    picture: bool = False
 
 
 def logged_of(context: Context, run: Run) -> tuple[list[Shown], int]:
@@ -62,7 +63,7 @@ def _shown(context: Context, run: Run, name: str, rows: Sequence[MetricRow], tot
         grid = _matrix(context, run, path) if str(rows[0].kind).endswith(".confusion_matrix") else None
         if grid is not None:
             return _cut(name, ["actual ╲ predicted", *grid[0]], grid[1], len(grid[1]), path=path, labelled=True)
-        return Shown(name=name, path=path)
+        return Shown(name=name, path=path, picture=str(rows[0].kind).endswith(".image"))
     columns = list(dict.fromkeys(column for row in rows for column in row.columns))
     values = [[(row.data or {}).get(column) for column in columns] for row in rows]
     if columns == [name] and total == 1:

@@ -15,10 +15,13 @@ from azure.core.exceptions import ResourceNotFoundError
 from aml_emulator.api import Call
 from aml_emulator.context import Context
 from aml_emulator.domain import NotFoundError, compute_name, known_run
-from aml_emulator.page.catalogue import environment_of
 from aml_emulator.page.charts import Chart, draw, text
 from aml_emulator.page.composed import composed_values
+from aml_emulator.page.files import gallery_of
+from aml_emulator.page.gate import WORDS, gate_of_run
+from aml_emulator.page.lineage import environment_of
 from aml_emulator.page.logged import logged_of
+from aml_emulator.page.monitoring import monitoring_of
 from aml_emulator.page.view import Content, Document, Paging, duration, plain
 from aml_emulator.store import Artifact, Metric, MetricSummary, Run, RunFilter
 
@@ -120,6 +123,10 @@ class RunPages:
                 "sorting": {name: call.query.get(name, "") for name in ("sort", "order")},
                 **composed_values(self._context, run, call),
                 "models": self._store.browse.models_of(run.id),
+                "monitoring": monitoring_of(self._context, run),
+                "gallery": gallery_of(artifacts, logged, call),
+                "gate": gate_of_run(self._context, run),
+                "words": WORDS,
             },
         )
 

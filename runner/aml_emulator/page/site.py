@@ -19,6 +19,7 @@ from aml_emulator.domain import DomainError
 from aml_emulator.network import PAGE_PATH, Head, read_target
 from aml_emulator.page import view
 from aml_emulator.page.catalogue import Catalogue
+from aml_emulator.page.files import FilePages
 from aml_emulator.page.runs import RunPages
 from aml_emulator.page.view import Content, Document, hider
 
@@ -60,7 +61,7 @@ class Site:
         self._hosts = LOOPBACK | ({host} if host else set())
         self._hide = hider(context.identity)
         self._templates: Environment | None = None
-        runs, catalogue = RunPages(context), Catalogue(context)
+        runs, files, catalogue = RunPages(context), FilePages(context), Catalogue(context)
         pages: tuple[tuple[str, Callable[[Call], Document | Content]], ...] = (
             ("", runs.index),
             ("runs/{run}", runs.run),
@@ -69,6 +70,9 @@ class Site:
             ("runs/{run}/log", runs.log),
             ("runs/{run}/log.txt", runs.log_text),
             ("runs/{run}/file", runs.file),
+            ("runs/{run}/view", files.view),
+            ("runs/{run}/picture", files.picture),
+            ("runs/{run}/document", files.document),
             ("assets/{kind}", catalogue.names),
             ("assets/{kind}/{name}", catalogue.versions),
             ("assets/{kind}/{name}/{version}", catalogue.version),
@@ -87,7 +91,9 @@ class Site:
         """Answer one request on its connection, which is closed afterwards."""
         answer = await run_in_threadpool(self.answer, head)
         content, body = answer.content, answer.content.body
-        headers = [*HEADERS, ("Content-Type", content.type), ("Cache-Control", content.cache), *answer.headers]
+        own = {name for name, _ in content.headers}
+        headers = [header for header in HEADERS if header[0] not in own]
+        headers += [("Content-Type", content.type), ("Cache-Control", content.cache), *answer.headers]
         length = len(body) if content.length is None and isinstance(body, bytes) else content.length
         if length is not None:
             headers.append(("Content-Length", str(length)))
@@ -169,7 +175,8 @@ class Site:
             **document.values,
         }
         html = self._environment().get_template(document.template).render(values)
-        return Content(type=HTML, body=self._hide(html).encode("utf-8"))
+        policy = (("Content-Security-Policy", f"{_POLICY}; {document.policy}"),) if document.policy else ()
+        return Content(type=HTML, body=self._hide(html).encode("utf-8"), headers=policy)
 
     def _environment(self) -> Environment:
         if self._templates is None:

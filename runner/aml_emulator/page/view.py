@@ -23,6 +23,7 @@ class Document:
         template: a file in the folder of templates.
         section: the entry of the navigation that it belongs to.
         refresh: whether a browser without scripts is to load it again every few seconds.
+        policy: a directive that its Content-Security-Policy has besides those of every page.
     """
 
     template: str
@@ -30,6 +31,7 @@ class Document:
     values: Mapping[str, Any] = field(default_factory=dict)
     section: str = ""
     refresh: bool = False
+    policy: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +41,7 @@ class Content:
     Attributes:
         body: all of it, or its parts in order.
         length: bytes, where the parts' sum is known.
+        headers: further ones, or others in place of those of every answer.
         shown: whether it is text that the page shows, which is to be free of secrets.
     """
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 DATASTORES = """
 CREATE TABLE datastores (
@@ -46,6 +46,29 @@ CREATE TABLE metric_rows (               -- every value that azureml-core logged
     UNIQUE (run_id, metric_id)
 );
 CREATE INDEX metric_rows_by_name ON metric_rows(run_id, name, id) WHERE data IS NOT NULL;
+"""
+
+USAGE = """
+CREATE TABLE usage_nodes (               -- what is known of a node of a run that is sampled
+    run_id TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
+    node INTEGER NOT NULL,
+    first INTEGER NOT NULL,              -- the beginning of its first interval, seconds since the epoch
+    step INTEGER NOT NULL,               -- the length of its intervals in seconds
+    last TEXT NOT NULL,                  -- its last reading (JSON)
+    PRIMARY KEY (run_id, node)
+) WITHOUT ROWID;
+CREATE TABLE usage (                     -- system metrics, aggregated in intervals
+    run_id TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
+    node INTEGER NOT NULL,
+    device TEXT NOT NULL,                -- a GPU's number; empty for the node itself
+    key TEXT NOT NULL,                   -- the name in Azure Monitor
+    at INTEGER NOT NULL,                 -- the interval's beginning
+    seconds REAL NOT NULL,               -- how much of the interval is known
+    integral REAL NOT NULL,              -- value times seconds
+    low REAL NOT NULL,
+    high REAL NOT NULL,
+    PRIMARY KEY (run_id, node, device, key, at)
+) WITHOUT ROWID;
 """
 
 SCHEMA = (
@@ -144,16 +167,20 @@ CREATE TABLE operations (                -- long-running ones, which clients pol
     + DATASTORES
     + SDK_V1
     + CHILDREN
+    + USAGE
 )
 
 MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {
     1: lambda connection: _run(connection, DATASTORES),
     2: lambda connection: _run(connection, SDK_V1),
     3: lambda connection: _run(connection, CHILDREN),
+    4: lambda connection: _run(connection, USAGE),
 }
 """For each version but the newest, what brings a database of it to the next one."""
 
 DATA_TABLES = (
+    "usage",
+    "usage_nodes",
     "metric_rows",
     "run_definitions",
     "operations",

@@ -14,11 +14,46 @@ sys.path.insert(0, str(ROOT))
 
 from tests.integration.emulator.client_steps import client, wait  # noqa: E402 - run as a program, from anywhere
 from tests.integration.emulator.graph_steps import written  # noqa: E402
+from tests.support.pictures import png  # noqa: E402
 
-FINISHED = "mkdir -p outputs/model logs && echo weights > outputs/model/weights.txt && echo '<b>bold</b> & done'"
+FINISHED = (
+    "mkdir -p outputs/model logs && echo weights > outputs/model/weights.txt && cp -r shown outputs/"
+    " && echo '<b>bold</b> & done'"
+)
 VALUES = 250
 """The most values of a metric that AzureML takes in one request."""
 NASTY = "<script>document.title='owned'</script>"
+REPORT = """<!doctype html><html lang="en"><title>Report</title>
+<meta http-equiv="refresh" content="0;url=http://evil.example/refreshed">
+<style>h1 { color: rgb(200, 0, 0) }</style>
+<body onload="parent.document.title = 'owned'"><h1>A report</h1>
+<img src="http://evil.example/pixel.png"><img src="/ui/static/icon.svg">
+<link rel="stylesheet" href="http://evil.example/style.css">
+<script>
+  try { parent.document.title = 'owned' } catch (error) {}
+  try { top.location = 'http://evil.example/top' } catch (error) {}
+  location = 'http://evil.example/self'; fetch('/ui/'); open('http://evil.example/popup');
+</script>
+<form action="http://evil.example/form"><button>Send</button></form>
+<a href="http://evil.example/link">leave</a> <a href="http://evil.example/above" target="_top">above</a>
+<iframe src="/ui/"></iframe></body></html>
+"""
+DRAWING = """<svg xmlns="http://www.w3.org/2000/svg" width="40" height="40" onload="parent.document.title = 'owned'">
+<script>parent.document.title = 'owned'</script><rect width="40" height="40" fill="green"/></svg>
+"""
+GATE = {
+    "aml-train.gate": "passed",
+    "aml-train.verdict.main": json.dumps(
+        {
+            "gate": "passed",
+            "at": "2026-11-20T10:00:00Z",
+            "commit": "0123",
+            "repository": NASTY,
+            "configuration": "a.yml",
+        }
+    ),
+}
+RULES = [["val/accuracy", ">= 0.9", 0.97, 0.9, "met"], [NASTY, "<= baseline + 2%", 0.3, 0.25, "warned"]]
 
 
 def log_as_azureml_core(given: dict[str, str], run: str) -> None:
@@ -67,14 +102,21 @@ def fill(given: dict[str, str]) -> dict[str, Any]:
     common = {"environment": "page-env:1", "compute": given["compute"]}
     source = Path(given["folder"], "page-src")
     source.mkdir(exist_ok=True)
-    (source / "empty.txt").write_text("")
+    (source / "shown").mkdir(exist_ok=True)
+    for name, content in {
+        "curve.png": png(64, 48),
+        "wrong.png": REPORT.encode(),
+        "report.html": REPORT.encode(),
+        "drawing.svg": DRAWING.encode(),
+    }.items():
+        (source / "shown" / name).write_bytes(content)
     done = ml.jobs.create_or_update(
         command(
             command=FINISHED,
             code=str(source),
             display_name=f"digits {NASTY}",
             experiment_name="page",
-            tags={"commit": "0123456789abcdef", NASTY: NASTY},
+            tags={"commit": "0123456789abcdef", NASTY: NASTY, **GATE},
             inputs={"rate": 0.25},
             **common,
         )
@@ -112,7 +154,16 @@ def fill(given: dict[str, str]) -> dict[str, Any]:
             name="digits",
             path=f"azureml://jobs/{done.name}/outputs/artifacts/paths/outputs/model",
             type="custom_model",
-            tags={"gate": "passed"},
+            tags={
+                "gate": "passed",
+                "aml-train.gate": "passed",
+                "aml-train.gate-rules": json.dumps(RULES),
+                "aml-train.stage": "production",
+                "aml-train.promoted-by": NASTY,
+                "aml-train.metric.val/accuracy": "0.97",
+                "aml-train.commit": "0123456789abcdef" * 2,
+                "aml-train.base": "python:3.11-slim-bookworm",
+            },
         )
     )
     wait(ml, live.name, until=("Running",))

@@ -150,7 +150,7 @@ def test_a_database_of_before_gets_the_tables(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     Store(path).close()
     with sqlite3.connect(path) as old:
-        for table in ("datastores", "run_definitions", "metric_rows"):
+        for table in ("datastores", "run_definitions", "metric_rows", "usage", "usage_nodes"):
             old.execute(f"DROP TABLE {table}")
         old.execute("DROP INDEX runs_by_parent")
         old.execute("PRAGMA user_version=1")

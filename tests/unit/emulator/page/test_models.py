@@ -1,0 +1,310 @@
+"""Models on the page: stages, gates, metrics and lineage; and the gate on a run's page."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from aml_emulator.page.gate import gate_of_run, rules_of
+from aml_emulator.page.lineage import draw_lineage, lineage_of
+from aml_emulator.page.view import link
+from aml_train.core import tags as names
+from aml_train.models.promotion.change import tags_of
+from aml_train.models.promotion.record import Change
+from aml_train.pipeline.branch_verdicts import verdict_tag
+from tests.unit.emulator.page.test_composed import rows
+from tests.unit.emulator.page.test_page import HOSTILE, Browser, Parsed, log_values
+from tests.unit.emulator.parts import IDENTITY, WS, Service
+
+DIGEST = "sha256:" + "1f" * 32
+RULES = [
+    ["val/accuracy", ">= 0.9", 0.971234567, 0.9, "met"],
+    ["val/loss", "<= baseline + 2%", "nan", 0.25, "missed"],
+    ["time", "finite", None, None, "skipped"],
+]
+
+
+def model_tags(**changed: str) -> dict[str, str]:
+    """Return the tags of a version that aml-train registered."""
+    return {
+        names.TAG_STAGE: "candidate",
+        names.TAG_GATE: "passed",
+        names.TAG_RULES: json.dumps([*RULES, "2 more"]),
+        f"{names.TAG_METRIC}val/accuracy": "0.971234567",
+        f"{names.TAG_METRIC}only/here": "soon",
+        f"{names.TAG_DATA}train": "images:4",
+        names.TAG_COMMIT: "c0ffee" * 6,
+        names.TAG_REPOSITORY: "github.com/owner/name",
+        names.TAG_BRANCH: "main",
+        names.TAG_BASE: "python:3.11@sha256:123",
+        names.TAG_IMAGE: f"r.azurecr.io/digits@{DIGEST}",
+        **changed,
+    }
+
+
+def register(service: Service, version: str, *, job: str = "j", **changed: str) -> None:
+    held = {"modelUri": "azureml://x", "jobName": job, "tags": model_tags(**changed)}
+    service.store.assets.put("models", "digits", version, held)
+
+
+@pytest.fixture
+def trained(service: Service) -> Service:
+    """Return a service with a job that used data and code, and version 1 of its model."""
+    service.store.assets.put("data", "images", "4", {"dataUri": "azureml://datastores/workspaceblobstore/paths/i"})
+    service.store.assets.put(
+        "codes", "code", "1", {"codeUri": f"https://{IDENTITY.blob_host}/{IDENTITY.blob_container}/code"}
+    )
+    assert service.submit("earlier").status == 201
+    made = service.submit(
+        "j",
+        displayName="train digits",
+        environmentId=service.environment("img", image=f"r.azurecr.io/digits@{DIGEST}"),
+        codeId=f"{WS}/codes/code/versions/1",
+        inputs={
+            "rate": {"jobInputType": "literal", "value": "0.1"},
+            "train": {"jobInputType": "uri_folder", "uri": f"azureml:{WS}/data/images/versions/4"},
+        },
+    )
+    assert made.status == 201, made.body
+    log_values(service, "j", "val/accuracy", [0.5, 0.98])
+    log_values(service, "j", "epochs", [2.0])
+    service.store.runs.finish("j", "Completed")
+    register(service, "1")
+    return service
+
+
+# Stages
+
+
+def test_promotions_and_metrics_are_shown(trained: Service) -> None:
+    change = Change(
+        id="x1",
+        action="promote",
+        stage="production",
+        version="2",
+        previous=("1",),
+        came_from="candidate",
+        path="p",
+        digest=None,
+        actor="ada",
+        reason="better at night",
+        at="2026-11-20T10:00:00Z",
+        run_url=None,
+        gate="passed",
+    )
+    for version, tags in tags_of(change).items():
+        register(trained, version, **{tag: value for tag, value in tags.items() if value is not None})
+    register(trained, "3", **{names.TAG_GATE: "failed"})
+    browser = Browser(trained)
+    overview = [row for row in rows(browser.text("/ui/assets/models")) if row[0] == "digits"]
+    assert overview[0][2] == "candidate: 3, production: 2"
+    table = rows(browser.text("/ui/assets/models/digits"))
+    assert table[0][:6] == ["Version", "Type", "Stage", "Gate", "only/here", "val/accuracy"]
+    assert [row[2:6] for row in table[1:]] == [
+        ["candidate", "failed", "soon", "0.971235"],
+        ["production", "passed", "soon", "0.971235"],
+        ["archived", "passed", "soon", "0.971235"],
+    ]
+    shown = browser.text("/ui/assets/models/digits/2")
+    assert "<dt>Promoted</dt><dd>2026-11-20T10:00:00Z</dd>" in shown
+    assert "<dt>By</dt><dd>ada</dd>" in shown
+    assert "<dt>Reason</dt><dd>better at night</dd>" in shown
+    assert '<dt>After version</dt><dd><a href="/ui/assets/models/digits/1">1</a></dd>' in shown
+    assert '<dt>Replaced by version</dt><dd><a href="/ui/assets/models/digits/2">2</a>' in browser.text(
+        "/ui/assets/models/digits/1"
+    )
+    metrics = {row[0]: row[1:] for row in rows(shown) if len(row) == 3}
+    assert metrics["val/accuracy"] == ["0.971235", "0.98"]
+    assert metrics["only/here"] == ["soon", "—"]
+    assert metrics["epochs"] == ["—", "2"]
+
+
+# Gates
+
+
+def test_the_rules_of_a_gate_are_a_table(trained: Service) -> None:
+    browser = Browser(trained)
+    page = browser.text("/ui/assets/models/digits/1")
+    assert [row for row in rows(page) if len(row) == 5] == [
+        ["Metric", "Rule", "Value", "Limit", "Verdict"],
+        ["val/accuracy", "&gt;= 0.9", "0.971235", "0.9", "met"],
+        ["val/loss", "&lt;= baseline + 2%", "nan", "0.25", "missed"],
+        ["time", "finite", "—", "—", "skipped"],
+    ]
+    assert "And 2 more" in page
+    assert '<span class="gate gate-missed">missed</span>' in page
+
+
+def test_a_run_shows_its_gate_with_the_rules_of_its_model(trained: Service) -> None:
+    verdict = {
+        "gate": "passed",
+        "at": "2026-11-20",
+        "commit": "c0ffee",
+        "repository": "r/n",
+        "configuration": "a.yml",
+    }
+    trained.store.runs.tag(
+        "j",
+        {
+            names.TAG_GATE: "passed",
+            names.TAG_BASELINE: "stage production: digits version 1",
+            verdict_tag("main"): json.dumps(verdict),
+            verdict_tag("topic/x"): json.dumps({**verdict, "gate": "failed", "at": "2026-11-21"}),
+            verdict_tag("broken"): "{",
+        },
+    )
+    page = Browser(trained).text("/ui/runs/j")
+    assert '<dt>Verdict</dt><dd><span class="gate gate-passed">passed</span></dd>' in page
+    assert "<dt>Baseline</dt><dd>stage production: digits version 1</dd>" in page
+    assert 'stored with <a href="/ui/assets/models/digits/1">digits, version 1</a>' in page
+    gate = gate_of_run(trained.services, trained.store.runs.require("j"))
+    assert gate is not None
+    assert [(one.branch, one.word) for one in gate.verdicts] == [
+        ("topic/x", "failed"),
+        ("main", "passed"),
+        ("broken", "unreadable"),
+    ]
+    assert [rule.verdict for rule in gate.rules] == ["met", "missed", "skipped"]
+
+
+def test_a_verdict_without_rules_says_so(service: Service) -> None:
+    assert service.submit("j", tags={names.TAG_GATE: "failed"}).status == 201
+    assert service.submit("k", tags={names.TAG_GATE: "none"}).status == 201
+    assert service.submit("l").status == 201
+    browser = Browser(service)
+    assert "A job has the verdict alone." in browser.text("/ui/runs/j")
+    without = browser.text("/ui/runs/k")
+    assert "gate-none" in without
+    assert "A job has the verdict alone." not in without
+    assert 'id="gate"' not in browser.text("/ui/runs/l")
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        "",
+        "x",
+        "{}",
+        "null",
+        "[1, null, {}, [1, 2]]",
+        "[" * 5000,
+        "[[[], {}, [], {}, []]]",
+        '["9 more"]',
+        "[[1,2,3,4,true]]",
+    ],
+)
+def test_rules_of_any_form_are_read(tag: str) -> None:
+    rules, more = rules_of({names.TAG_RULES: tag})
+    assert all(isinstance(part, str) for rule in rules for part in (rule.metric, rule.text, rule.value, rule.limit))
+    assert more == ("9 more" if "more" in tag else "")
+
+
+# Lineage
+
+
+def test_the_lineage_of_a_model(trained: Service) -> None:
+    model = trained.store.assets.version("models", "digits", "1")
+    assert model is not None
+    origin = lineage_of(trained.services, model, stage="candidate")
+    (job,) = origin.parts
+    assert (job.kind, job.name, job.detail, job.address) == ("job", "train digits", "Completed", "/ui/runs/j")
+    parts = {one.kind: one for one in job.parts}
+    assert parts["image"].name == f"r.azurecr.io/digits@{DIGEST}"
+    assert parts["image"].address == "/ui/assets/environments/img/1"
+    assert parts["image"].parts[0].name == "python:3.11@sha256:123"
+    assert (parts["data"].name, parts["data"].address) == ("images:4", "/ui/assets/data/images/4")
+    assert (parts["code"].name, parts["code"].address) == ("code:1", "/ui/assets/codes/code/1")
+    assert (parts["commit"].name, parts["commit"].detail) == ("c0ffee" * 6, "github.com/owner/name, main")
+    drawing = draw_lineage(origin)
+    assert [box.step.kind for box in drawing.boxes][-2:] == ["job", "model"]
+    assert len(drawing.edges) == 6
+    assert {edge.title for edge in drawing.edges} >= {"train digits → digits:1: job"}
+    page = Browser(trained).text("/ui/assets/models/digits/1")
+    for one in origin.walk():
+        if one.address:
+            assert page.count(f'href="{one.address}"') >= 2, "in the graph and in the list"
+        assert f">{one.name}<" in page
+    assert 'href="/ui/runs/j"' in page[page.index("<svg") : page.index("</svg>")]
+
+
+def test_a_model_of_a_job_that_is_gone_has_what_its_tags_say(service: Service) -> None:
+    register(service, "1", job="gone")
+    page = Browser(service).text("/ui/assets/models/digits/1")
+    assert "no longer there" in page
+    assert "images:4" in page
+    assert "c0ffee" in page
+    assert '<a href="/ui/runs/gone"' not in page
+
+
+@pytest.mark.parametrize(
+    ("uri", "name", "address"),
+    [
+        ("azureml://jobs/earlier/outputs/model", "output of earlier", "/ui/runs/earlier"),
+        ("azureml:images:4", "images:4", "/ui/assets/data/images/4"),
+        ("azureml:images:9", "azureml:images:9", ""),
+        ("azureml://datastores/workspaceblobstore/paths/x", "azureml://datastores/workspaceblobstore/paths/x", ""),
+        ("https://host/data?sig=secret", "https://host/data", ""),
+        ("not an address", "not an address", ""),
+    ],
+)
+def test_inputs_lead_to_where_they_are(trained: Service, uri: str, name: str, address: str) -> None:
+    run = trained.store.runs.require("j")
+    trained.store.runs.create(
+        run_id="made",
+        experiment_id=run.experiment_id,
+        display_name="made",
+        status="Completed",
+        job={"inputs": {"given": {"jobInputType": "uri_folder", "uri": uri}}},
+    )
+    register(trained, "5", job="made")
+    model = trained.store.assets.version("models", "digits", "5")
+    assert model is not None
+    (data,) = [one for one in lineage_of(trained.services, model, stage="").walk() if one.kind == "data"]
+    assert (data.name, data.address, data.detail) == (name, address, "given")
+
+
+def test_a_model_of_a_pipeline_names_the_node(trained: Service) -> None:
+    register(trained, "6", **{names.TAG_NODE_RUN: "earlier"})
+    model = trained.store.assets.version("models", "digits", "6")
+    assert model is not None
+    kinds = {one.kind: one.address for one in lineage_of(trained.services, model, stage="").walk()}
+    assert kinds["node"] == "/ui/runs/earlier"
+
+
+def test_hostile_tags_and_names_are_only_text(service: Service) -> None:
+    store = service.store
+    everything: dict[str, Any] = {
+        tag: HOSTILE
+        for name, tag in vars(names).items()
+        if name.startswith("TAG_") and isinstance(tag, str) and not tag.endswith(".")
+    }
+    rules = [[HOSTILE] * 5, HOSTILE]
+    everything |= {names.TAG_RULES: json.dumps(rules), f"{names.TAG_METRIC}{HOSTILE}": HOSTILE}
+    everything |= {verdict_tag(HOSTILE): json.dumps(dict.fromkeys(("gate", "at", "commit", "repository"), HOSTILE))}
+    everything |= {"aml-train.replaced-by": HOSTILE, "aml-train.promoted-by": HOSTILE}
+    store.runs.create(
+        run_id=HOSTILE,
+        experiment_id=store.runs.ensure_experiment("e").id,
+        display_name=HOSTILE,
+        status="Completed",
+        tags=everything,
+        job={"environmentId": HOSTILE, "inputs": {HOSTILE: {"uri": HOSTILE}, "b": {"uri": f"azureml:{HOSTILE}:1"}}},
+    )
+    for version in ("1", HOSTILE):
+        store.assets.put("models", HOSTILE, version, {"jobName": HOSTILE, "tags": everything, "stage": HOSTILE})
+    browser = Browser(service)
+    pages = ("/ui/assets/models", link("assets", "models", HOSTILE), link("assets", "models", HOSTILE, HOSTILE))
+    for page in (*pages, link("runs", HOSTILE)):
+        html = browser.text(page)
+        assert "alert(1)" in html
+        for tag, attributes in Parsed(html).elements:
+            assert tag != "img", page
+            assert tag != "script" or attributes.get("src") == "/ui/static/page.js", page
+            assert not any(name.startswith("on") or name == "style" for name in attributes), page
+            assert not re.search(r"alert", attributes.get("class") or ""), page
+            for name in ("href", "src"):
+                value = attributes.get(name)
+                assert value is None or value.startswith(("/ui/", "#")), (page, value)
