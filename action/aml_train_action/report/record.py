@@ -78,7 +78,7 @@ class Record:
     """A listener that keeps the latest state; fields without an event are empty.
 
     A run that ends early leaves the results until then. *facts* are its final ones; *reason* is that of a promotion.
-    *directory* is the project folder, once it is known. *mask* replaces secrets in every text before it is kept: escaped for
+    *directory* is the project folder, once it is known, *report_file* the file of the report, relative to the workspace. *mask* replaces secrets in every text before it is kept: escaped for
     Markdown or JSON, not every one would be found. *mask_name* does it in names that were computed.
     """
 
@@ -117,6 +117,7 @@ class Record:
     reason: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
+    report_file: str = ""
 
     @property
     def gate(self) -> str:
