@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from aml_train.core.masking import secret_variables
-from aml_train_action import reporting
 from aml_train_action.github import (
     Annotations,
     Checkout,
@@ -51,7 +50,7 @@ def main(environ: Mapping[str, str], stdout: BinaryIO) -> int:
         # The runner ends the process soon after the first signal: the report must not be interrupted.
         ignore_signals()
         with session.boundary(written, settle=ignore_signals):
-            reporting.write(session)
+            _write_report(session)
         with session.boundary(reported, settle=ignore_signals):
             _report(session)
         return record.exit_code or written.exit_code or reported.exit_code
@@ -120,7 +119,15 @@ def _diagnose(session: Session, inputs: Inputs) -> None:
     diagnose(session, inputs)
 
 
+def _write_report(session: Session) -> None:
+    from aml_train_action import reporting
+
+    reporting.write(session)
+
+
 def _show_report(session: Session, inputs: Inputs) -> None:
+    from aml_train_action import reporting
+
     reporting.show(session, inputs)
 
 

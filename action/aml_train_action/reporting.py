@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from aml_train.core.errors import Fault, InvalidError
-from aml_train_action.github import Api, open_api, read_payload
 from aml_train_action.inputs import Inputs, PullInputs, configuration_name
 from aml_train_action.session import Session
 
 if TYPE_CHECKING:
     from aml_train.report import Report
+    from aml_train_action.github import Api
     from aml_train_action.pulls import Found
     from aml_train_action.report import Origin
 
@@ -80,6 +80,7 @@ def _test_place(session: Session) -> Callable[[str], str]:
 
 def show(session: Session, inputs: Inputs) -> None:
     """Show reports in the pull request, of the triggering run or of this one."""
+    from aml_train_action.github import open_api, read_payload
     from aml_train_action.pulls import find_own, find_triggering
 
     pulls = inputs.pulls

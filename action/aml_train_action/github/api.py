@@ -244,4 +244,5 @@ def open_api(environ: Mapping[str, str], token: str, *, session: requests.Sessio
         repository=repository,
         token=token,
         session=session or new_session(),
+        sleep=time.sleep,
     )

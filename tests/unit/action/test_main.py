@@ -36,6 +36,7 @@ from aml_train.core.events import (
 from aml_train.core.masking import Masker
 from aml_train.pipeline.result import Group, RunOptions, RunResult
 from aml_train.pipeline.target import Host
+from aml_train.report import decode
 from aml_train_action.github.proposals import Checkout
 from aml_train_action.main import main
 from aml_train_action.report.outputs import outputs_of
@@ -571,3 +572,53 @@ def test_names_that_were_computed_are_never_masked_and_what_is_altered_is_report
     )
     assert ": job-name, run-id, experiment-name, image, digest, model-name, model-id (DB_PASSWORD)." in dropped
     assert "wine-771f00aa-1 in ***" in html.unescape(ran.summary), "the model's name is a secret as a whole"
+
+
+def test_a_run_writes_its_report_also_after_a_failure(
+    act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def run(listeners: Sequence[Listener], _options: RunOptions) -> None:
+        for listener in listeners:
+            listener(JobSubmitted(job="digits-1", attached=False, studio_url=None))
+            listener(Notice(text=f"a token: {SECRET}"))
+        raise GateFailedError(f"missed, with {SECRET}")
+
+    pipeline(monkeypatch, run)
+    ran = act(more={"GITHUB_ACTION": "train"})
+    assert ran.code == 6
+    assert ran.outputs["report-file"] == "aml-train-report/train/pr-report.json"
+    text = (tmp_path / ran.outputs["report-file"]).read_text()
+    assert SECRET not in text
+    made = decode(text.encode(), origin="pr-report.json")
+    assert (made.status, made.exit_code, made.configuration) == ("gate-failed", 6, "job.yml")
+    assert made.job is not None
+    assert made.job.name == "digits-1"
+    assert made.notices == ("a token: ***",)
+
+
+def test_inputs_that_are_refused_have_a_report_too(act: Callable[..., Ran], tmp_path: Path) -> None:
+    ran = act(wait="perhaps", report__file="made/pr-report.json")
+    assert ran.code == 2
+    made = decode((tmp_path / "made/pr-report.json").read_bytes(), origin="pr-report.json")
+    assert "with.wait" in made.message
+    assert ran.outputs["report-file"] == "made/pr-report.json"
+
+
+def test_other_commands_write_no_report(act: Callable[..., Ran], tmp_path: Path) -> None:
+    ran = act(command="validate")
+    assert ran.outputs["report-file"] == ""
+    assert not (tmp_path / "aml-train-report").exists()
+
+
+def test_a_report_that_cannot_be_written_is_an_error(
+    act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(listeners: Sequence[Listener], _options: RunOptions) -> None:
+        for listener in listeners:
+            listener(RunFinished(status="passed", exit_code=0, message=""))
+
+    pipeline(monkeypatch, run)
+    ran = act(report__file="../pr-report.json")
+    assert ran.code == 2
+    assert ran.outputs["report-file"] == ""
+    assert "with.report-file" in "\n".join(done(ran, "error"))
