@@ -332,6 +332,9 @@ def what_a_job_wrote_is_listed_and_read(subject: Subject, _tmp_path: Path) -> No
     ]
     assert list(service.artifact_paths(job.name, "outputs/modeling")) == ["outputs/modeling"]
     assert list(service.artifact_paths(job.name, "outputs/mod")) == []
+    assert {"outputs/modeling", *service.artifact_paths(job.name, "outputs")} <= {
+        *service.artifact_paths(job.name, "")
+    }
     assert service.has_artifact(job.name, "outputs/model")
     assert not service.has_artifact(job.name, "outputs/none")
     assert service.read_artifact(job.name, "outputs/model/weights", most=100) == b"0123456789"

@@ -172,7 +172,7 @@ class FakeService(MemoryService):
         return LoggedSet(metrics=tuple(self.logged_as.get(name, ())))
 
     def artifact_paths(self, name: str, path: str) -> Iterator[str]:
-        yield from (item for item in self.artifacts if item == path or item.startswith(f"{path}/"))
+        yield from (item for item in self.artifacts if not path or item == path or item.startswith(f"{path}/"))
 
     def output_paths(self, name: str, output: str) -> Iterator[str]:
         yield from self.outputs.get(output, ())

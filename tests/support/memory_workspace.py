@@ -409,7 +409,7 @@ class MemoryService:
         wanted = path.strip("/")
         job = self._work(name)
         files = sorted({*job.artifacts, *job.logs})
-        return iter([file for file in files if file == wanted or file.startswith(f"{wanted}/")])
+        return iter([file for file in files if not wanted or file == wanted or file.startswith(f"{wanted}/")])
 
     def output_paths(self, name: str, output: str) -> Iterator[str]:
         """See :meth:`aml_train.jobs.workspace.Workspace.output_paths`."""

@@ -8,6 +8,7 @@ https://learn.microsoft.com/azure/machine-learning/how-to-debug-pipeline-reuse-i
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Final, Protocol
@@ -34,6 +35,9 @@ from aml_train.jobs import (
 
 _API: Final = {"api-version": "2022-10-01"}
 
+_OUTPUT: Final = re.compile(r"\$\{\{parent\.jobs\.([^.{}]{1,255})\.outputs")
+"""An input that is another node's output: azure-ai-ml's data binding expressions."""
+
 KINDS: Final[Mapping[str, JobKind]] = {"command": "command", "pipeline": "pipeline", "sweep": "sweep"}
 """Types of jobs in Azure Resource Manager, in lower case."""
 
@@ -53,6 +57,15 @@ def objective_of(properties: Answer) -> Objective | None:
 def labels_of(properties: Answer) -> dict[str, str]:
     """Return the names of a pipeline's nodes by the names that their runs show."""
     return {node.optional_text("display_name") or name: name for name, node in properties.members("jobs")}
+
+
+def needs_of(properties: Answer) -> dict[str, tuple[str, ...]]:
+    """Return the nodes whose outputs each node of a pipeline reads, by its name."""
+    found = {}
+    for name, node in properties.members("jobs"):
+        texts = re.findall(_OUTPUT, json.dumps(node.at("inputs").value, ensure_ascii=False))
+        found[name] = tuple(dict.fromkeys(texts))
+    return found
 
 
 def node_environments(

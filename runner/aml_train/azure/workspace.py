@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit
 import requests
 from urllib3.exceptions import ReadTimeoutError
 
-from aml_train.azure.composed import KINDS, ComposedJobs, child_view, labels_of, objective_of
+from aml_train.azure.composed import KINDS, ComposedJobs, child_view, labels_of, needs_of, objective_of
 from aml_train.azure.http import JOBS_API, AzureHttp, error_for
 from aml_train.core import retry as retries
 from aml_train.core.answers import Answer, pages_of
@@ -63,6 +63,7 @@ def job_view(name: str, properties: Answer) -> JobView:
         kind=KINDS.get((properties.optional_text("jobType") or "").lower()),
         objective=objective_of(properties),
         reported_best=properties.optional_text("properties.best_child_run_id"),
+        needs=needs_of(properties),
     )
 
 
@@ -397,7 +398,7 @@ class AzureRest(AzureHttp):
         for page in pages_of(ask, "continuationToken"):
             for item in page.each("value"):
                 written = item.text("path").strip("/")
-                if written == wanted or written.startswith(f"{wanted}/"):
+                if not wanted or written == wanted or written.startswith(f"{wanted}/"):
                     yield prefix + written
 
     def _artifacts(self, name: str) -> str:

@@ -21,6 +21,7 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "submit": ("submit", "Run any command as a job, with the current folder as its code."),
     "jobs": ("jobs", "List, show, follow, cancel, resubmit and download jobs."),
     "compare": ("compare", "Compare two jobs, models or files of metrics."),
+    "report": ("report", "Write the report of a job as one HTML file, as Markdown or JSON."),
     "model": ("model", "List and show registered models, and trace their lineage."),
     "verify": ("passport", "Verify the passport of a model version, by default of the newest one."),
     "promote": ("model", "Promote a model version if it passes the stage's gate."),

@@ -9,6 +9,7 @@ from aml_train.core.lazy import lazily
 if TYPE_CHECKING:
     from aml_train.jobs.attempts import Attempt as Attempt
     from aml_train.jobs.attempts import attempt_of as attempt_of
+    from aml_train.jobs.attempts import earlier_attempts as earlier_attempts
     from aml_train.jobs.attempts import may_follow as may_follow
     from aml_train.jobs.attempts import next_name as next_name
     from aml_train.jobs.attempts import number_of as number_of
@@ -103,6 +104,7 @@ _MODULES = {
     "unfinished": "composed",
     "Attempt": "attempts",
     "attempt_of": "attempts",
+    "earlier_attempts": "attempts",
     "may_follow": "attempts",
     "next_name": "attempts",
     "number_of": "attempts",

@@ -56,6 +56,7 @@ class JobView:
         kind: what kind of job it is; None where the answer does not say.
         objective: what a sweep is about.
         reported_best: the best trial of a sweep, as the service says.
+        needs: of a pipeline: node → the nodes whose outputs it reads.
     """
 
     name: str
@@ -78,6 +79,7 @@ class JobView:
     kind: JobKind | None = None
     objective: Objective | None = None
     reported_best: str | None = None
+    needs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,7 +224,10 @@ class Files(Protocol):
     """
 
     def artifact_paths(self, name: str, path: str) -> Iterator[str]:
-        """Yield the files at or below *path* among the job's artefacts, on demand."""
+        """Yield the files at or below *path* among the job's artefacts, on demand.
+
+        An empty path means all of them.
+        """
 
     def output_paths(self, name: str, output: str) -> Iterator[str]:
         """Yield a named output's files, relative to it; a single file is its own name."""

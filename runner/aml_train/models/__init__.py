@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from aml_train.models.browse import list_models as list_models
     from aml_train.models.browse import metrics_of as metrics_of
     from aml_train.models.browse import version_facts as version_facts
+    from aml_train.models.catalogue import Catalogue as Catalogue
     from aml_train.models.catalogue import LockedRecord as LockedRecord
     from aml_train.models.catalogue import StoredFile as StoredFile
     from aml_train.models.lineage import LineageStep as LineageStep
@@ -75,6 +76,7 @@ _MODULES = {
     "Confirm": "promotion.request",
     "Promotion": "promotion.request",
     "PromotionRequest": "promotion.request",
+    "Catalogue": "catalogue",
     "LockedRecord": "catalogue",
     "ModelSpec": "spec",
     "check_written": "register",

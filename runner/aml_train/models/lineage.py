@@ -124,6 +124,15 @@ class Tracer:
             return LineageStep(kind="model", name=name, state="recorded", detail=detail, parts=parts)
         return LineageStep(kind="model", name=name, state="verified", detail=model.path, parts=parts)
 
+    def trace_job(self, job: JobView) -> LineageStep:
+        """Return the lineage of a *job* that no model names, looked up.
+
+        Raises:
+            ServiceError: the workspace refuses or does not answer.
+        """
+        parts = (self._environment(job, ""), *self._commit(job.tags), *self._data(job))
+        return LineageStep(kind="job", name=job.name, state="verified", detail=job.status.value, parts=parts)
+
     def _files(self, model: ModelView, job: str, view: JobView | None) -> LineageStep:
         source, run = model.tags.get(TAG_SOURCE, ""), model.tags.get(TAG_NODE_RUN, job)
         ours = run == job or (view is not None and wrote(self.service, job, run))

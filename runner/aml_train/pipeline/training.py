@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +20,7 @@ from aml_train.models import Desk, StoredFile, Training, asset_of, hash_files
 
 if TYPE_CHECKING:
     from aml_train.azure import AzureV2
+    from aml_train.image import Registry
 
 #: Data of more files are compared by one digest over their names, sizes and checksums.
 _MOST_NAMED: Final = 2000
@@ -109,21 +110,36 @@ class TrainingReader:
             reference = ImageRef.parse(text)
         except ValueError:
             return {"image": text}
-        packages = self._packages(reference, view.tags.get(TAG_TESTED, ""))
+        packages = image_packages(self.desk.registry, reference, view.tags.get(TAG_TESTED, "")) or {}
         named = {f"package.{name}": version for name, version in packages.items()}
         return {"image": reference.digest or text, **named}
 
-    def _packages(self, image: ImageRef, tested: str) -> Mapping[str, str]:
-        """Return the packages by their list, else by the record of the tests."""
-        registry = self.desk.registry(image.registry) if image.digest is not None else None
-        if registry is None or image.digest is None:
-            return {}
-        with registry:
-            found = read_packages(registry, image.repository, image.digest)
-            if found or not tested or " " in tested:
-                return found
-            record = load_record(registry, image.repository, image.digest, tested)
-            return {} if record is None else record.packages
+
+def image_packages(
+    registry: Callable[[str], Registry | None], image: ImageRef, tested: str
+) -> Mapping[str, str] | None:
+    """Return the packages of an image by their list, else by the record of its tests.
+
+    Args:
+        registry: opens the registry of that host; None for one that cannot be reached.
+        image: the image, by its digest.
+        tested: the key of the record; empty, or a sentence, for none.
+
+    Returns:
+        ``pip:numpy`` → version; None if the image has no digest, or its registry cannot be reached.
+
+    Raises:
+        ImageError: the registry refuses, or the list is damaged.
+    """
+    opened = registry(image.registry) if image.digest is not None else None
+    if opened is None or image.digest is None:
+        return None
+    with opened:
+        found = read_packages(opened, image.repository, image.digest)
+        if found or not tested or " " in tested:
+            return found
+        record = load_record(opened, image.repository, image.digest, tested)
+        return {} if record is None else record.packages
 
 
 def address_of(value: str) -> str | None:

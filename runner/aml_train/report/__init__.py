@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING
 from aml_train.core.lazy import lazily
 
 if TYPE_CHECKING:
+    from aml_train.report.html import MOST_HTML as MOST_HTML
+    from aml_train.report.html import render_html as render_html
+    from aml_train.report.markdown import MOST_MARKDOWN as MOST_MARKDOWN
+    from aml_train.report.markdown import render_markdown as render_markdown
     from aml_train.report.pieces import block as block
     from aml_train.report.pieces import chart as chart
     from aml_train.report.pieces import code as code
@@ -15,6 +19,7 @@ if TYPE_CHECKING:
     from aml_train.report.pieces import label as label
     from aml_train.report.pieces import link as link
     from aml_train.report.pieces import logged_tables as logged_tables
+    from aml_train.report.tidying import tidy as tidy
     from aml_train.report.values import MOST_BYTES as MOST_BYTES
     from aml_train.report.values import Attempt as Attempt
     from aml_train.report.values import Baseline as Baseline
@@ -26,10 +31,12 @@ if TYPE_CHECKING:
     from aml_train.report.values import Image as Image
     from aml_train.report.values import Job as Job
     from aml_train.report.values import Log as Log
+    from aml_train.report.values import Missing as Missing
     from aml_train.report.values import Model as Model
     from aml_train.report.values import Node as Node
     from aml_train.report.values import Package as Package
     from aml_train.report.values import PackageChange as PackageChange
+    from aml_train.report.values import Part as Part
     from aml_train.report.values import Picture as Picture
     from aml_train.report.values import Report as Report
     from aml_train.report.values import Rule as Rule
@@ -44,6 +51,7 @@ if TYPE_CHECKING:
     from aml_train.report.values import as_text as as_text
     from aml_train.report.values import decode as decode
     from aml_train.report.values import encode as encode
+    from aml_train.report.values import fitted as fitted
     from aml_train.report.values import number as number
     from aml_train.report.values import schema as schema
     from aml_train.report.values import thin as thin
@@ -60,10 +68,14 @@ _MODULES = {
     "Job": "values",
     "Log": "values",
     "MOST_BYTES": "values",
+    "MOST_HTML": "html",
+    "MOST_MARKDOWN": "markdown",
+    "Missing": "values",
     "Model": "values",
     "Node": "values",
     "Package": "values",
     "PackageChange": "values",
+    "Part": "values",
     "Picture": "values",
     "Report": "values",
     "Rule": "values",
@@ -82,13 +94,17 @@ _MODULES = {
     "decode": "values",
     "encode": "values",
     "escape": "pieces",
+    "fitted": "values",
     "flowchart": "pieces",
     "label": "pieces",
     "link": "pieces",
     "logged_tables": "pieces",
     "number": "values",
+    "render_html": "html",
+    "render_markdown": "markdown",
     "schema": "values",
     "thin": "values",
+    "tidy": "tidying",
 }
 __all__ = list(_MODULES)
 __getattr__ = lazily(__name__, _MODULES)

@@ -103,7 +103,7 @@ def logged_tables(tables: Sequence[Table]) -> list[str]:
 def _logged_table(table: Table) -> str:
     """Return a table with its name; the first column of a matrix holds the labels."""
     rows = [
-        [f"**{escape(row[0])}**", *map(escape, row[1:])] if table.kind == "matrix" else list(map(escape, row))
+        [f"<b>{escape(row[0])}</b>", *map(escape, row[1:])] if table.kind == "matrix" else list(map(escape, row))
         for row in table.rows
     ]
     more = f"\n{escape(table.more)}\n" if table.more else ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -141,16 +141,20 @@ class Baseline(_Value, frozen=True, kw_only=True):
 
 
 class Series(_Value, frozen=True, kw_only=True):
-    """One line of a chart."""
+    """One line of a chart.
+
+    *role* is whose it is; if it is empty, the first line of a curve is the job's, and the second one the baseline's.
+    """
 
     title: Name
+    role: Literal["job", "baseline", "other", ""] = ""
     points: tuple[Point, ...] = ()
 
 
 class Curve(_Value, frozen=True, kw_only=True):
     """A metric over steps.
 
-    The first line is the job's; a second one is the baseline's.
+    The first line is the job's; a second one is the baseline's. Those of other jobs say so in their *role*.
 
     *limits* are those of the gate's rules.
     """
@@ -262,12 +266,16 @@ class Trial(_Value, frozen=True, kw_only=True):
 
 
 class Model(_Value, frozen=True, kw_only=True):
-    """The registered model; *found* if an earlier run had registered it."""
+    """The registered model; *found* if an earlier run had registered it.
+
+    *passport* is the digest of its passport; empty without one.
+    """
 
     name: Name
     version: Name
     stage: Name = ""
     found: bool = False
+    passport: Name = ""
 
 
 class Step(_Value, frozen=True, kw_only=True):
@@ -325,6 +333,35 @@ class Picture(_Value, frozen=True, kw_only=True):
     data: bytes
 
 
+#: The parts of a report of which something may be missing.
+Part = Literal[
+    "job",
+    "attempts",
+    "gate",
+    "baseline",
+    "metrics",
+    "curves",
+    "parameters",
+    "tables",
+    "pictures",
+    "nodes",
+    "trials",
+    "images",
+    "packages",
+    "model",
+    "lineage",
+    "logs",
+    "cost",
+]
+
+
+class Missing(_Value, frozen=True, kw_only=True):
+    """Something that could not be read: the *part* it belongs to, and why."""
+
+    part: Part
+    reason: Text
+
+
 class Report(_Value, frozen=True, kw_only=True):
     """Everything that people read of a run. Names and texts are foreign.
 
@@ -337,7 +374,10 @@ class Report(_Value, frozen=True, kw_only=True):
         gate: ``passed``, ``failed``, ``skipped``; empty if no rule was decided.
         metrics: the last value of each metric.
         data: input → ``NAME:VERSION`` or place.
+        logged: the parameters that the job logged.
         objective: the metric of a sweep.
+        others: the comparisons with further jobs, whose curves are drawn as well.
+        missing: what could not be read.
         reproduce: the command line that does the same elsewhere.
         left_out: what is missing for lack of room, for people.
     """
@@ -357,6 +397,7 @@ class Report(_Value, frozen=True, kw_only=True):
     gate: Literal["passed", "failed", "skipped", ""] = ""
     rules: tuple[Rule, ...] = ()
     baseline: Baseline | None = None
+    others: tuple[Baseline, ...] = ()
     metrics: dict[Name, Number] = field(default_factory=dict)
     curves: tuple[Curve, ...] = ()
     tables: tuple[Table, ...] = ()
@@ -366,6 +407,7 @@ class Report(_Value, frozen=True, kw_only=True):
     data: dict[Name, Text] = field(default_factory=dict)
     parameters: dict[Name, Text] = field(default_factory=dict)
     variables: dict[Name, Text] = field(default_factory=dict)
+    logged: dict[Name, Text] = field(default_factory=dict)
     nodes: tuple[Node, ...] = ()
     objective: Name = ""
     trials: tuple[Trial, ...] = ()
@@ -377,6 +419,7 @@ class Report(_Value, frozen=True, kw_only=True):
     cost: Cost | None = None
     stages: tuple[Stage, ...] = ()
     notices: tuple[Text, ...] = ()
+    missing: tuple[Missing, ...] = ()
     reproduce: Text = ""
     left_out: tuple[Text, ...] = ()
 
@@ -421,21 +464,29 @@ _CUT: Final[Mapping[str, str]] = {
     "trials": "trials",
     "curves": "curves",
     "variables": "environment variables",
+    "others": "comparisons with further jobs",
     "checks": "checks of the image",
     "lineage": "the lineage",
     "notices": "notices",
     "nodes": "nodes",
     "metrics": "metrics",
+    "logged": "logged parameters",
     "parameters": "parameters",
     "data": "data",
     "attempts": "attempts",
     "tests": "tests",
     "images": "images",
+    "missing": "what could not be read",
 }
 
 
 def encode(report: Report, *, most: int = MOST_BYTES) -> bytes:
-    """Return *report* as JSON of at most *most* bytes.
+    """Return *report* as JSON of at most *most* bytes; see :func:`fitted`."""
+    return fitted(report, msgspec.json.encode, most=most)
+
+
+def fitted(report: Report, render: Callable[[Report], bytes], *, most: int) -> bytes:
+    """Return *report* in the form that *render* gives it, of at most *most* bytes.
 
     The least important parts are left out of one that is larger, and it says which. The verdict, the rules of the gate and the
     comparison stay.
@@ -443,19 +494,19 @@ def encode(report: Report, *, most: int = MOST_BYTES) -> bytes:
     Raises:
         ValueError: not even those have room.
     """
-    encoded = msgspec.json.encode(report)
+    rendered = render(report)
     for name, text in _CUT.items():
-        if len(encoded) <= most:
-            return encoded
+        if len(rendered) <= most:
+            return rendered
         value = getattr(report, name)
         if not value:
             continue
         empty: Any = None if name == "lineage" else type(value)()
         report = msgspec.structs.replace(report, **{name: empty}, left_out=(*report.left_out, text))
-        encoded = msgspec.json.encode(report)
-    if len(encoded) > most:
-        raise ValueError(f"a report of {len(encoded)} bytes, of which {most} are allowed")
-    return encoded
+        rendered = render(report)
+    if len(rendered) > most:
+        raise ValueError(f"a report of {len(rendered)} bytes, of which {most} are allowed")
+    return rendered
 
 
 def decode(data: bytes, *, origin: str, most: int = MOST_BYTES) -> Report:

@@ -257,7 +257,7 @@ def test_what_azureml_core_logged_stands_in_tables() -> None:
         "| <code>note</code> | a &#124; b |  |",
         "| list | values | min | max | last |  |\n|---|---:|---:|---:|---:|---:|\n| <code>lr</code> | 3 | 0&#46;1 | 0&#46;4 | 0&#46;2 | 1 of them NaN |",
         'title "lr"',
-        "Confusion matrix <code>m</code>\n\n| actual ╲ predicted | cat | dog |\n|---|---:|---:|\n| **cat** | 3 | 1 |\n| **dog** | 0 | 2 |\n",
+        "Confusion matrix <code>m</code>\n\n| actual ╲ predicted | cat | dog |\n|---|---:|---:|\n| <b>cat</b> | 3 | 1 |\n| <b>dog</b> | 0 | 2 |\n",
         "Table <code>rows</code>\n\n| x |\n|---|\n| 1 |\n\nand 40 more rows and 1 more columns\n",
         "… and 2 more.",
     ):
@@ -311,7 +311,7 @@ def test_foreign_text_adds_no_line_to_the_summary(texts: list[str]) -> None:
             line,
         ), line
     tags = set(re.findall(r"</?[a-zA-Z]+", text))
-    assert tags <= {"<code", "</code", "<pre", "</pre", "<a", "</a"}
+    assert tags <= {"<code", "</code", "<pre", "</pre", "<a", "</a", "<b", "</b"}
     for link_target in re.findall(r'<a href="([^"]*)"', text):
         assert link_target.startswith("https://")
 

@@ -1,0 +1,134 @@
+"""The command ``aml-train report``: a job in one file that people read."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from aml_train.cli.options import ProjectOptions, target_options
+from aml_train.cli.text import printable_line
+
+if TYPE_CHECKING:
+    from aml_train.pipeline import Project, ReportSources
+    from aml_train.report import Report
+
+_SUFFIXES: Final[Mapping[str, str]] = {
+    ".html": "html",
+    ".htm": "html",
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".json": "json",
+}
+
+
+@click.command()
+@click.argument("jobs", metavar="[JOB]...", nargs=-1)
+@target_options
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    default="report.html",
+    help="The file; - is standard output.  [default: report.html]",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["html", "markdown", "json"]),
+    help="The form of the report.  [default: by the file's suffix, .html, .md or .json]",
+)
+@click.option(
+    "--baseline", metavar="SIDE", help="The other side of the comparison.  [default: `baseline` of aml-train.yml]"
+)
+def report(
+    jobs: tuple[str, ...], project: ProjectOptions, *, output: str, form: str | None, baseline: str | None
+) -> None:
+    """Write the report of a job as one HTML file, as Markdown or JSON.
+
+    It has the gate's verdict, curves over those of the baseline, parameters, data and packages that differ, tables, images, nodes or
+    trials, the lineage, the environment, the last lines of the logs, the cost, and how to do the same again. The HTML file needs nothing
+    else: it contacts no service and has no scripts. The report names each part that cannot be read, which is no error.
+
+    Each JOB is a job, model:NAME:VERSION, model:NAME@STAGE, stage:STAGE, branch:NAME or baseline, as for `aml-train compare`. The curves of
+    further jobs are drawn over those of the first. Without JOB, it is the latest job of the configuration.
+
+    \b
+    aml-train report                                       the latest job, into report.html
+    aml-train report JOB -o report.md                      as Markdown
+    aml-train report JOB --baseline branch:main            compared with the last run of main that passed
+    aml-train report JOB OTHER THIRD                       three jobs in one chart
+    aml-train report model:digits@production -o - --format json
+    """
+    from aml_train.core.errors import InvalidError
+    from aml_train.core.replacing import replace_file
+    from aml_train.pipeline import collect_report, parse_reference
+
+    render = _renderer(_form(output, form))
+    references = [parse_reference(text) for text in jobs]
+    side = parse_reference(baseline) if baseline is not None else None
+    made = collect_report(_sources(project), references, baseline=side)
+    try:
+        content = render(made)
+    except ValueError as error:
+        raise InvalidError(
+            f"The report is too large even without its optional parts: {error}.", hint="Name fewer jobs."
+        ) from error
+    if output == "-":
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return
+    replace_file(Path(output), content)
+    for missing in made.missing:
+        click.echo(f"note: {missing.part} is incomplete: {printable_line(missing.reason)}", err=True)
+    click.echo(output)
+
+
+def _form(output: str, form: str | None) -> str:
+    """Return the form of the report: the named one, else that of the file's suffix."""
+    if form is not None:
+        return form
+    if output == "-":
+        return "html"
+    found = _SUFFIXES.get(Path(output).suffix.lower())
+    if found is None:
+        raise click.UsageError(f"-o {output}: write .html, .md or .json behind it, or name the form: --format html.")
+    return found
+
+
+def _renderer(form: str) -> Callable[[Report], bytes]:
+    from aml_train import report as values
+
+    forms = {"html": values.render_html, "markdown": values.render_markdown, "json": values.encode}
+    return forms[form]
+
+
+def _sources(project: ProjectOptions) -> ReportSources:
+    """Open the target's workspace; progress is shown on standard error."""
+    from aml_train.cli.console import ConsoleListener
+    from aml_train.core.masking import Masker
+    from aml_train.core.secrets import known_secrets
+    from aml_train.pipeline import Host, open_report
+
+    targets = project.targets()
+    return open_report(
+        Host(environ=dict(os.environ)),
+        targets.named(project.target),
+        targets.directory,
+        ConsoleListener(sys.stderr),
+        project=functools.cache(lambda: _project(project)),
+        masker=Masker(known_secrets(os.environ, identifiers=False)),
+        progress=lambda part: click.echo(f"reading: {part}", err=True),
+    )
+
+
+def _project(project: ProjectOptions) -> Project:
+    from aml_train.pipeline import Project, origin_of, read_commit
+
+    config = project.load()
+    return Project(config=config, origin=origin_of(config, read_commit(config.directory)))

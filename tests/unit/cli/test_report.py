@@ -1,0 +1,111 @@
+"""`aml-train report`: the file that it writes, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from aml_train import report as values
+from aml_train.cli.main import cli
+from aml_train.core.errors import InvalidError, ServiceError
+from aml_train.core.replacing import replace_file
+from tests.support.passport_world import JOB
+from tests.unit.pipeline.test_report import sources, world
+
+
+@pytest.fixture(autouse=True)
+def in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    made = sources(world())
+    monkeypatch.setattr("aml_train.cli.report._sources", lambda _project: made)
+    monkeypatch.chdir(tmp_path)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["report", *arguments])
+
+
+@pytest.mark.parametrize(
+    ("file", "begin"),
+    [
+        ("report.html", b"<!DOCTYPE html>"),
+        ("r.HTM", b"<!DOCTYPE html>"),
+        ("r.md", b"## "),
+        ("r.markdown", b"## "),
+        ("r.json", b'{"format":1'),
+    ],
+)
+def test_the_suffix_chooses_the_form(file: str, begin: bytes) -> None:
+    result = run(JOB, "-o", file)
+    assert result.exit_code == 0, result.output
+    assert Path(file).read_bytes().lstrip().startswith(begin)
+    assert result.stdout.splitlines()[-1] == file
+
+
+def test_the_report_is_html_in_the_folder_if_nothing_else_is_said() -> None:
+    assert run(JOB).exit_code == 0
+    assert Path("report.html").read_text().count("<h1>") == 1
+
+
+def test_the_report_may_go_to_standard_output_alone() -> None:
+    result = run(JOB, "-o", "-", "--format", "json")
+    assert values.decode(result.stdout_bytes, origin="stdout").job is not None
+    assert not list(Path().iterdir())
+
+
+def test_the_form_may_be_named() -> None:
+    assert run(JOB, "-o", "notes.txt", "--format", "markdown").exit_code == 0
+    assert Path("notes.txt").read_text().startswith("## ")
+
+
+def test_what_is_missing_is_said_on_standard_error() -> None:
+    result = run(JOB)
+    assert "note: pictures is incomplete: outputs/fake.png is no PNG, JPEG, GIF or WebP image" in result.stderr
+
+
+def test_a_suffix_without_a_meaning_is_refused_before_anything_is_read() -> None:
+    result = run("nowhere-1", "-o", "report.pdf")
+    assert result.exit_code == 2
+    assert "write .html, .md or .json behind it, or name the form: --format html" in result.output
+
+
+def test_a_job_that_does_not_exist_is_an_error_and_no_file_is_written() -> None:
+    Path("report.html").write_text("before")
+    result = run("nowhere-1")
+    assert isinstance(result.exception, ServiceError)
+    assert Path("report.html").read_text() == "before"
+
+
+def test_a_folder_that_does_not_exist_is_an_error() -> None:
+    result = run(JOB, "-o", "nowhere/report.html")
+    assert isinstance(result.exception, InvalidError)
+    assert "nowhere/report.html cannot be written: No such file or directory" in result.exception.message
+
+
+def test_the_json_is_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = replace(sources(world()), target="local")
+    monkeypatch.setattr("aml_train.cli.report._sources", lambda _project: made)
+    assert run(JOB, "-o", "r.json").exit_code == 0
+    found = json.loads(Path("r.json").read_bytes())
+    assert (found["job"]["name"], found["target"], found["gate"]) == (JOB, "local", "passed")
+
+
+def test_a_file_is_replaced_as_a_whole_and_keeps_its_mode(tmp_path: Path) -> None:
+    file = tmp_path / "a.html"
+    replace_file(file, b"one")
+    file.chmod(0o640)
+    replace_file(file, b"two")
+    assert file.read_bytes() == b"two"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+    assert [one.name for one in tmp_path.iterdir()] == ["a.html"]
+
+
+def test_a_folder_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "a.html").mkdir()
+    with pytest.raises(InvalidError, match=r"a\.html cannot be written"):
+        replace_file(tmp_path / "a.html", b"x")
+    assert [one.name for one in tmp_path.iterdir()] == ["a.html"]
