@@ -260,7 +260,12 @@ def _run(invocation: Invocation) -> None:
         )
         # The post action cancels only jobs that this step has submitted.
         recording: tuple[Listener, ...] = listeners if attach else (State(session.step.state), *listeners)
-        run_prepared(prepared, options, listeners=recording, masker=session.masker)
+        try:
+            run_prepared(prepared, options, listeners=recording, masker=session.masker)
+        finally:
+            from aml_train_action import reporting
+
+            reporting.compare_images(invocation)
 
 
 @contextlib.contextmanager

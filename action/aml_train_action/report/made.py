@@ -112,8 +112,7 @@ def report_of(record: Record, origin: Origin) -> Report:
         curves=_curves(record),
         tables=tuple(_table(one) for one in record.tables[:_MOST]),
         images=tuple(
-            _image(image, comparison if not image.image_name else None)
-            for image in (*([record.image] if record.image else []), *record.images.values())
+            _image(record, image) for image in (*([record.image] if record.image else []), *record.images.values())
         ),
         tests=tuple(
             _tests(tests, origin)
@@ -239,7 +238,10 @@ def _table(table: Logged) -> Table:
     )
 
 
-def _image(image: ImageReady, comparison: Comparison | None) -> Image:
+def _image(record: Record, image: ImageReady) -> Image:
+    """Return an image; that of ``image`` with what differs from the baseline's."""
+    comparison = record.comparison if not image.image_name else None
+    changed = record.changed_image if comparison else None
     return Image(
         reference=as_name(image.reference),
         digest=as_name(image.digest),
@@ -248,6 +250,8 @@ def _image(image: ImageReady, comparison: Comparison | None) -> Image:
         how=image.how,
         compressed_bytes=image.compressed_bytes,
         against=as_name((comparison.right.digest if comparison else None) or ""),
+        changes=changed.changes if changed else (),
+        more_changes=changed.more_changes if changed else 0,
     )
 
 
