@@ -18,6 +18,9 @@ BOX_HEIGHT: Final = 44.0
 _ACROSS: Final = 20.0
 _DOWN: Final = 44.0
 _MARGIN: Final = 6.0
+_BULGE: Final = 60.0
+"""The room on the right for edges that lead around boxes."""
+
 _PER_ROW: Final = 4
 """A layer of more boxes has several rows."""
 
@@ -142,7 +145,7 @@ def draw_graph(items: Sequence[Item]) -> Graph:
     return Graph(
         boxes=tuple(boxes[name] for name in drawn),
         edges=edges,
-        width=width,
+        width=width + _BULGE,
         height=len(rows) * (BOX_HEIGHT + _DOWN) - _DOWN + 2 * _MARGIN,
         left_out=len(items) - len(drawn),
     )
@@ -179,6 +182,13 @@ def _cut(label: str) -> str:
 
 
 def _edge(source: Box, target: Box) -> str:
+    rows = round((target.y - source.y) / (BOX_HEIGHT + _DOWN))
+    if rows > 1 and abs(target.x - source.x) < BOX_WIDTH:
+        # Around the boxes between both.
+        x, y1, y2 = source.x + BOX_WIDTH, source.y + BOX_HEIGHT / 2, target.y + BOX_HEIGHT / 2
+        end = target.x + BOX_WIDTH
+        aside = max(x, end) + min(_BULGE, 8.0 * rows + 8.0)
+        return f"M{x:g} {y1:g}C{aside:g} {y1:g} {aside:g} {y2:g} {end:g} {y2:g}"
     x1, y1 = source.x + BOX_WIDTH / 2, source.y + BOX_HEIGHT
     x2, y2 = target.x + BOX_WIDTH / 2, target.y
     bend = max(16.0, (y2 - y1) / 2)

@@ -152,3 +152,13 @@ def test_many_boxes_are_counted_and_not_drawn() -> None:
     found = draw_graph([Item(name=str(number), label="x" * 50) for number in range(150)])
     assert (len(found.boxes), found.left_out) == (120, 30)
     assert max(len(box.label) for box in found.boxes) == 23
+
+
+def test_an_edge_leads_around_the_boxes_between() -> None:
+    nodes = [Node(name="a"), Node(name="b", needs=("a",)), Node(name="c", needs=("a", "b"))]
+    found = nodes_graph(nodes)
+    assert found is not None
+    around = found.edges[1]
+    right = found.boxes[0].x + found.boxes[0].width
+    assert around.startswith(f"M{right:g} ")
+    assert max(float(number) for number in re.findall(r"[\d.]+", around)[::2]) <= found.width
