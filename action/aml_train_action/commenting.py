@@ -5,8 +5,6 @@ It checks nothing out and starts nothing. The workflow's later jobs do what its 
 
 from __future__ import annotations
 
-import contextlib
-
 from aml_train.core.errors import ServiceError
 from aml_train_action.github import Api, open_api, read_payload
 from aml_train_action.inputs import Inputs
@@ -32,7 +30,7 @@ def read(session: Session, inputs: Inputs) -> None:
         _end(session, "ignored", "The comment is no command.")
         return
     api = open_api(session.environ, inputs.pulls.github_token)
-    _react(api, comment, "eyes")
+    _react(session, api, comment, "eyes")
     scene = read_scene(api, payload, comment)
     answer = command if isinstance(command, Refusal) else decide(command, scene)
     if isinstance(command, Command) and command.name == "promote" and isinstance(answer, str):
@@ -42,7 +40,7 @@ def read(session: Session, inputs: Inputs) -> None:
         refusal = answer if isinstance(answer, Refusal) else command
         _refuse(session, api, comment, refusal.why if isinstance(refusal, Refusal) else "", silent=scene.bot)
         return
-    _react(api, comment, "rocket")
+    _react(session, api, comment, "rocket")
     session.record.facts = {
         "request": command.name,
         "commit": answer,
@@ -54,17 +52,18 @@ def read(session: Session, inputs: Inputs) -> None:
 
 def _refuse(session: Session, api: Api, comment: Comment, why: str, *, silent: bool) -> None:
     """Refuse a command; a bot gets no reply, which it could answer."""
-    _react(api, comment, "-1")
+    _react(session, api, comment, "-1")
     if not silent:
         api.send("POST", f"issues/{comment.issue}/comments", {"body": f"Nothing was started. {why}"})
     _end(session, "refused", f"The command is refused. {why}")
 
 
-def _react(api: Api, comment: Comment, content: str) -> None:
+def _react(session: Session, api: Api, comment: Comment, content: str) -> None:
     """React to the comment; the answer does not depend on it."""
-    # An outage, or a comment that was deleted meanwhile: what follows reports it, if it matters.
-    with contextlib.suppress(ServiceError):
+    try:
         api.send("POST", f"issues/comments/{comment.id}/reactions", {"content": content})
+    except ServiceError as error:
+        session.channel.text(f"No reaction to the comment: {error.message}", sign="·")
 
 
 def _end(session: Session, status: str, message: str) -> None:

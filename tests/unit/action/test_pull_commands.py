@@ -311,6 +311,14 @@ def test_an_event_that_is_no_comment_is_an_error(world: World) -> None:
     assert "reads a comment, and this run is for the event 'push'" in world.log
 
 
+def test_a_reaction_that_fails_is_noted_and_changes_nothing(world: World) -> None:
+    number = world.github.comment("/train")
+    world.github.failures["POST", "/api/v3/repos/octo/digits/issues/comments"] = [(403, {}), (403, {})]
+    assert world.comment(number) == 0
+    assert accepted(world)
+    assert "No reaction to the comment: GitHub answered 403" in world.log
+
+
 def test_an_outage_starts_nothing(world: World) -> None:
     world.github.failures["GET", "/api/v3/repos/octo/digits/collaborators"] = [(502, {})] * 5
     assert world.comment(world.github.comment("/train")) == 8
