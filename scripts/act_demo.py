@@ -38,6 +38,7 @@ def act_command(
     variables: Mapping[str, str] | None = None,
     event: str = "push",
     payload: Path | None = None,
+    secrets: Sequence[str] = (),
 ) -> list[str]:
     """Return act's command line for the workflows of *repository* on *event*.
 
@@ -49,6 +50,7 @@ def act_command(
         variables: the repository's variables, ``vars`` in workflows.
         event: what has happened, such as ``pull_request``.
         payload: a JSON file with the event's payload.
+        secrets: names of secrets, whose values act takes from its own environment.
     """
     command = [act, event, "--directory", str(repository), "--platform", f"ubuntu-latest={RUNNER_IMAGE}"]
     command += ["--pull=false", "--action-offline-mode", "--rm", "--local-repository", f"{ACTION}={action}"]
@@ -58,6 +60,8 @@ def act_command(
         command += ["--env", f"{name}={value}"]
     for name, value in sorted((variables or {}).items()):
         command += ["--var", f"{name}={value}"]
+    for name in secrets:
+        command += ["--secret", name]
     return command
 
 
@@ -112,11 +116,12 @@ def run_act(
     event: str = "push",
     payload: Mapping[str, object] | None = None,
     action: Path | None = None,
+    secrets: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run *project*'s workflows on *event*; return act's exit and captured output.
 
     *payload* is added to what every event of the repository's main branch has. *action* is the folder of the action, by
-    default this checkout.
+    default this checkout. *secrets* are those of the workflows: they are no arguments.
     """
     act = str(Path(sys.executable).with_name("act"))
     with tempfile.TemporaryDirectory(prefix="aml-train-act-") as folder:
@@ -139,10 +144,11 @@ def run_act(
             variables=variables,
             event=event,
             payload=event_file,
+            secrets=sorted(secrets or {}),
         )
         return subprocess.run(
             command,
-            env={**os.environ, **settings},
+            env={**os.environ, **settings, **(secrets or {})},
             stdout=subprocess.PIPE if capture else None,
             stderr=subprocess.STDOUT if capture else None,
             text=True,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from aml_train.core.masking import secret_variables
 from aml_train_action.github import (
@@ -44,14 +44,16 @@ def main(environ: Mapping[str, str], stdout: BinaryIO) -> int:
         the exit code of the table of endings.
     """
     with open_session(environ, stdout) as session, signals() as ignore_signals:
-        record, reported = session.record, Record(exit_code=0)
+        record, reported, written = session.record, Record(exit_code=0), Record(exit_code=0)
         with session.boundary(record, settle=ignore_signals):
             _command(session)
         # The runner ends the process soon after the first signal: the report must not be interrupted.
         ignore_signals()
+        with session.boundary(written, settle=ignore_signals):
+            _write_report(session)
         with session.boundary(reported, settle=ignore_signals):
             _report(session)
-        return record.exit_code or reported.exit_code
+        return record.exit_code or written.exit_code or reported.exit_code
 
 
 def _report(session: Session) -> None:
@@ -95,8 +97,8 @@ def _command(session: Session) -> None:
     for notice in inputs.notices:
         session.annotate("notice", notice)
     with library_logs(session.channel) if inputs.log_level == "debug" else contextlib.nullcontext():
-        if inputs.command == "doctor":
-            _diagnose(session, inputs)
+        if inputs.command in _WITHOUT_CONFIGURATION:
+            _WITHOUT_CONFIGURATION[inputs.command](session, inputs)
             return
         invocation = _read_configuration(session, inputs)
         match inputs.command:
@@ -115,6 +117,31 @@ def _diagnose(session: Session, inputs: Inputs) -> None:
     from aml_train_action.diagnosing import diagnose
 
     diagnose(session, inputs)
+
+
+def _write_report(session: Session) -> None:
+    from aml_train_action import reporting
+
+    reporting.write(session)
+
+
+def _show_report(session: Session, inputs: Inputs) -> None:
+    from aml_train_action import reporting
+
+    reporting.show(session, inputs)
+
+
+def _read_comment(session: Session, inputs: Inputs) -> None:
+    from aml_train_action import commenting
+
+    commenting.read(session, inputs)
+
+
+_WITHOUT_CONFIGURATION: Final[Mapping[str, Callable[[Session, Inputs], None]]] = {
+    "doctor": _diagnose,
+    "report": _show_report,
+    "comment": _read_comment,
+}
 
 
 def _read_configuration(session: Session, inputs: Inputs) -> Invocation:
@@ -234,7 +261,12 @@ def _run(invocation: Invocation) -> None:
         )
         # The post action cancels only jobs that this step has submitted.
         recording: tuple[Listener, ...] = (*(() if attach else (State(session.step.state),)), *listeners, *reports)
-        run_prepared(prepared, options, listeners=recording, masker=session.masker)
+        try:
+            run_prepared(prepared, options, listeners=recording, masker=session.masker)
+        finally:
+            from aml_train_action import reporting
+
+            reporting.compare_images(invocation)
 
 
 @contextlib.contextmanager
@@ -248,6 +280,7 @@ def _listeners(invocation: Invocation) -> Iterator[tuple[Listener, ...]]:
         project=config.directory,
         code=code.parent if code is not None and code.is_file() else code,
     )
+    session.places = places
     log = GitHubLog(session.channel, session.masker, level=invocation.inputs.log_level)
     try:
         yield session.identify, session.record, session.raw, log, Annotations(session.channel, session.masker, places)

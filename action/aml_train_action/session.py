@@ -52,6 +52,7 @@ class Session:
         raw: the same without masks, to find outputs that were altered; it is never shown.
         text: the output of a command without a run.
         reproduce: the equivalent command line.
+        places: where the files of the run are, once the configuration is known.
     """
 
     environ: Mapping[str, str]
@@ -63,6 +64,7 @@ class Session:
     raw: Record = field(default_factory=lambda: Record(exit_code=0))
     text: str = ""
     reproduce: str = "aml-train run"
+    places: Places | None = None
 
     def hide(self, secret: str) -> None:
         """Mask a secret everywhere, from now on."""

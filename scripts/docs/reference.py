@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 import re
 import tomllib
 import typing
@@ -19,6 +20,7 @@ from packaging.requirements import Requirement
 from aml_train.config import json_schema
 from aml_train.core import checks, comparison, events, tables
 from aml_train.image.dockerfile.ofed_releases import DOCA, MLNX_OFED, Known
+from aml_train.report import schema
 from scripts.docs import coverage
 from scripts.docs.commands import action, command_line
 from scripts.docs.markdown import docstring, page, paragraph, paragraphs, table
@@ -46,6 +48,7 @@ def generated(root: Path) -> dict[Path, str]:
         _FOLDER / "events.md": events_page(),
         _FOLDER / "keys.md": keys_page(),
         _FOLDER / "python.md": python_page(),
+        _FOLDER / "report.schema.json": report_schema(),
         _FOLDER / "versions.md": versions_page(root),
         coverage.PAGE: coverage.coverage(root),
     }
@@ -56,6 +59,11 @@ def write(root: Path) -> None:
     for path, text in generated(root).items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text, encoding="utf-8")
+
+
+def report_schema() -> str:
+    """Return the JSON schema of reports, such as the action's pr-report.json."""
+    return json.dumps(schema(), indent=2) + "\n"
 
 
 def keys_page() -> str:

@@ -1,4 +1,4 @@
-"""GitHub's contract: workflow commands, files, log, annotations, events, OIDC."""
+"""GitHub's contract: workflow commands, files, log, annotations, OIDC, REST."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from aml_train.core.lazy import lazily
 if TYPE_CHECKING:
     from aml_train_action.github.annotations import Annotations as Annotations
     from aml_train_action.github.annotations import Places as Places
+    from aml_train_action.github.api import Api as Api
+    from aml_train_action.github.api import NotFoundError as NotFoundError
+    from aml_train_action.github.api import open_api as open_api
     from aml_train_action.github.commands import Level as Level
     from aml_train_action.github.commands import annotation as annotation
     from aml_train_action.github.commands import command as command
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from aml_train_action.github.log import GitHubLog as GitHubLog
     from aml_train_action.github.log import LogLevel as LogLevel
     from aml_train_action.github.oidc import github_assertion as github_assertion
+    from aml_train_action.github.payload import read_payload as read_payload
     from aml_train_action.github.proposals import Checkout as Checkout
     from aml_train_action.github.proposals import Event as Event
     from aml_train_action.github.proposals import branch_of as branch_of
@@ -33,6 +37,9 @@ if TYPE_CHECKING:
 _MODULES = {
     "Annotations": "annotations",
     "Places": "annotations",
+    "Api": "api",
+    "NotFoundError": "api",
+    "open_api": "api",
     "Level": "commands",
     "annotation": "commands",
     "command": "commands",
@@ -46,6 +53,7 @@ _MODULES = {
     "GitHubLog": "log",
     "LogLevel": "log",
     "github_assertion": "oidc",
+    "read_payload": "payload",
     "Checkout": "proposals",
     "Event": "proposals",
     "branch_of": "proposals",

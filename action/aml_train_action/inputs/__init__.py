@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from aml_train_action.inputs.inputs import Inputs as Inputs
     from aml_train_action.inputs.inputs import load_configuration as load_configuration
     from aml_train_action.inputs.inputs import read_inputs as read_inputs
+    from aml_train_action.inputs.pulls import PullInputs as PullInputs
+    from aml_train_action.inputs.pulls import configuration_name as configuration_name
 
 _MODULES = {
     "for_the_pipeline": "confidential",
@@ -19,6 +21,8 @@ _MODULES = {
     "Inputs": "inputs",
     "load_configuration": "inputs",
     "read_inputs": "inputs",
+    "PullInputs": "pulls",
+    "configuration_name": "pulls",
 }
 __all__ = list(_MODULES)
 __getattr__ = lazily(__name__, _MODULES)

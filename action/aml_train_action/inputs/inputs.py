@@ -19,11 +19,12 @@ from aml_train_action.github import LogLevel
 from aml_train_action.inputs.azure import AzureInputs, read_azure
 from aml_train_action.inputs.legacy import LEGACY_INPUTS, translate
 from aml_train_action.inputs.promotion import PromotionInputs, read_promotion
+from aml_train_action.inputs.pulls import PullInputs, read_pulls
 
 if TYPE_CHECKING:
     from aml_train.config import Config
 
-Command = Literal["run", "attach", "validate", "plan", "doctor", "promote", "rollback"]
+Command = Literal["run", "attach", "validate", "plan", "doctor", "promote", "rollback", "report", "comment"]
 OnCancel = Literal["cancel", "detach"]
 
 #: Name → default of every input of action.yml, except those of former actions.
@@ -55,6 +56,12 @@ INPUTS: Final[Mapping[str, str]] = {
     "expect": "",
     "reason": "",
     "dry-run": "false",
+    "report-file": "",
+    "github-token": "",
+    "workflow": "",
+    "commit": "",
+    "result": "",
+    "approval": "",
     "fresh": "false",
     "force-build": "false",
     "gate-junit": "",
@@ -83,6 +90,7 @@ class Inputs:
         job_name: the job that ``attach`` attaches to; None for the latest one of the configuration.
         register: whether the model is registered; None leaves it to :func:`aml_train_action.github.proposals.why_proposed`.
         promotion: the model and the stage; None for other commands.
+        pulls: the report and the pull request.
         fresh: whether to train again.
         force_build: whether to build again.
         gate_junit: the file that gets a JUnit report of the gate; absolute, inside the workspace; None for none.
@@ -103,6 +111,7 @@ class Inputs:
     job_name: str | None = None
     register: bool | None = None
     promotion: PromotionInputs | None = None
+    pulls: PullInputs = field(default_factory=PullInputs)
     fresh: bool
     force_build: bool
     gate_junit: Path | None = None
@@ -190,6 +199,7 @@ def read_inputs(environ: Mapping[str, str], workspace: Path) -> Inputs:
         job_name=text("job-name") or None,
         register=_registers(text("register"), faults),
         promotion=promotion,
+        pulls=read_pulls(text, command=command, event=environ.get("GITHUB_EVENT_NAME", ""), faults=faults),
         fresh=_boolean("fresh", text("fresh"), faults),
         force_build=_boolean("force-build", text("force-build"), faults),
         gate_junit=_output_file("gate-junit", text("gate-junit"), workspace, faults),

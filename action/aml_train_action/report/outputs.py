@@ -34,6 +34,11 @@ OUTPUTS: Final = (
     "node-hours",
     "gpu-hours",
     "cost",
+    "report-file",
+    "request",
+    "request-version",
+    "commit",
+    "pull-request",
 )
 #: Outputs that are words of this product, numbers, computed names, or names of the configuration: a short secret occurs in them only
 #: by chance, and a part of a name would be useless.
@@ -45,7 +50,7 @@ _MOST_CHARACTERS: Final = 100_000
 def outputs_of(record: Record) -> dict[str, str]:
     """Return every output, in the order of :data:`OUTPUTS`."""
     values = dict.fromkeys(OUTPUTS, "")
-    values["status"] = record.status
+    values |= {"status": record.status, "report-file": record.report_file}
     if record.job:
         # AzureML's run ID is the job's name.
         values |= {"job-name": record.job.job, "run-id": record.job.job, "run-url": record.job.studio_url or ""}
@@ -73,6 +78,9 @@ def outputs_of(record: Record) -> dict[str, str]:
         values |= {"model-name": name, "model-version": version, "model-id": f"{name}:{version}"}
         values |= {"stage": str(record.facts["stage"]), "promoted-version": version}
         values["previous-version"] = str(record.facts.get("previous_version") or "")
+    if "request" in record.facts:
+        for name in ("request", "request-version", "commit", "pull-request"):
+            values[name] = str(record.facts[name.replace("-", "_")])
     return values
 
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aml_train.core.comparison import Comparison
 from aml_train.core.events import (
@@ -36,6 +36,9 @@ from aml_train.core.events import (
     TestsFinished,
 )
 from aml_train.core.tables import Table
+
+if TYPE_CHECKING:
+    from aml_train.report import Image
 
 _MOST_NOTICES: Final = 100
 #: Computed names, and words of this product, in which a short secret may occur by chance.
@@ -78,7 +81,7 @@ class Record:
     """A listener that keeps the latest state; fields without an event are empty.
 
     A run that ends early leaves the results until then. *facts* are its final ones; *reason* is that of a promotion.
-    *directory* is the project folder, once it is known. *mask* replaces secrets in every text before it is kept: escaped for
+    *directory* is the project folder, once it is known, *report_file* the file of the report, relative to the workspace. *changed_image* has the packages that differ from the baseline's image. *mask* replaces secrets in every text before it is kept: escaped for
     Markdown or JSON, not every one would be found. *mask_name* does it in names that were computed.
     """
 
@@ -117,6 +120,8 @@ class Record:
     reason: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
+    report_file: str = ""
+    changed_image: Image | None = None
 
     @property
     def gate(self) -> str:

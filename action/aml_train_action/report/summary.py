@@ -7,7 +7,6 @@ are cut first, and it says what is missing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from aml_train.core.events import TestsFinished, rank_label
@@ -16,6 +15,7 @@ from aml_train.jobs import headline
 from aml_train.report import block, chart, code, escape, flowchart, link, logged_tables
 from aml_train_action.report.outputs import choose_metrics
 from aml_train_action.report.record import Record
+from aml_train_action.report.sections import Section, fit, left_out
 
 _LINEAGE_SIGNS: Final = {"verified": "✅", "recorded": "📝", "unknown": "❔", "broken": "❌"}
 LIMIT: Final = 1_048_576
@@ -38,35 +38,16 @@ _SIGNS: Final = {
     "rolled-back": "↩️",
     "unchanged": "✅",
     "dry-run": "📋",
+    "reported": "✅",
+    "accepted": "🚀",
+    "refused": "👎",
+    "ignored": "⏭️",
     "cancelled": "⚪",
     "timed-out": "⚪",
 }
 
 _LINEAGE: Final = "### Where the version comes from\n\n| | | | |\n|---|---|---|---|"
 _FINDINGS: Final = {"error": "❌", "warning": "⚠️"}
-
-
-@dataclass(kw_only=True)
-class Section:
-    """A part of the summary; rows are cut from the end, without rows it is omitted.
-
-    Attributes:
-        name: what it is called where it is left out.
-        importance: the greater, the later it is cut.
-    """
-
-    name: str
-    importance: int
-    head: str = ""
-    rows: list[str] = field(default_factory=list)
-    cut: int = 0
-
-    def render(self) -> str:
-        """Return the section."""
-        if not self.rows:
-            return ""
-        more = [f"\n… and {self.cut} more."] if self.cut else []
-        return "\n".join([*([self.head] if self.head else []), *self.rows, *more]) + "\n"
 
 
 def render_summary(record: Record, *, title: str, reproduce: str, text: str = "", limit: int = LIMIT) -> str:
@@ -101,30 +82,13 @@ def render_summary(record: Record, *, title: str, reproduce: str, text: str = ""
             name="the command", importance=8, head="**The same elsewhere**\n", rows=[block(reproduce, most=4000)]
         ),
     ]
-    _fit([section for section in sections if section.rows], limit - _RESERVE)
+    fit([section for section in sections if section.rows], limit - _RESERVE)
     parts = [section.render() for section in sections if section.rows]
-    gone = [section.name for section in sections if section.cut and not section.rows]
-    if gone:
+    if gone := left_out(sections):
         parts.append(
             f"_Left out, because a summary has room for {limit // 1024} KiB: {', '.join(gone)}. The log has them._\n"
         )
     return "\n".join(part for part in parts if part)
-
-
-def _fit(sections: list[Section], limit: int) -> None:
-    """Cut rows, those of the least important sections first, until all fit."""
-    total = sum(_bytes(section.render()) + 1 for section in sections)
-    for section in sorted(sections, key=lambda one: one.importance):
-        while total > limit and section.rows:
-            # In steps, so that a great many rows do not take quadratic time.
-            dropped = section.rows[-max(1, len(section.rows) // 8) :]
-            del section.rows[-len(dropped) :]
-            section.cut += len(dropped)
-            total -= sum(_bytes(row) + 1 for row in dropped)
-
-
-def _bytes(text: str) -> int:
-    return len(text.encode("utf-8"))
 
 
 def _verdict(record: Record, title: str) -> Section:

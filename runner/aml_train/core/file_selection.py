@@ -86,6 +86,7 @@ CACHES: Final = (
     ".hg/",
     ".svn/",
     ".DS_Store",
+    "aml-train-report/",
 )
 """Files that tools leave behind and make again; left out unless the caller says otherwise."""
 

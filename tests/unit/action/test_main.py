@@ -16,8 +16,10 @@ from urllib.parse import quote
 
 import pytest
 
+from aml_train.core.comparison import Comparison, Side
 from aml_train.core.errors import GateFailedError, ImageError
 from aml_train.core.events import (
+    BaselineCompared,
     ImageReady,
     JobNamed,
     JobSubmitted,
@@ -36,6 +38,7 @@ from aml_train.core.events import (
 from aml_train.core.masking import Masker
 from aml_train.pipeline.result import Group, RunOptions, RunResult
 from aml_train.pipeline.target import Host
+from aml_train.report import Image, PackageChange, decode
 from aml_train_action.github.proposals import Checkout
 from aml_train_action.main import main
 from aml_train_action.report.outputs import outputs_of
@@ -590,3 +593,101 @@ def test_the_gate_is_reported_as_junit(
     pipeline(monkeypatch, run)
     act(gate__junit="reports/gate.xml")
     assert "it failed" in (tmp_path / "reports/gate.xml").read_text()
+
+
+def test_a_run_writes_its_report_also_after_a_failure(
+    act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def run(listeners: Sequence[Listener], _options: RunOptions) -> None:
+        for listener in listeners:
+            listener(JobSubmitted(job="digits-1", attached=False, studio_url=None))
+            listener(Notice(text=f"a token: {SECRET}"))
+        raise GateFailedError(f"missed, with {SECRET}")
+
+    pipeline(monkeypatch, run)
+    ran = act(more={"GITHUB_ACTION": "train"})
+    assert ran.code == 6
+    assert ran.outputs["report-file"] == "aml-train-report/train/pr-report.json"
+    text = (tmp_path / ran.outputs["report-file"]).read_text()
+    assert SECRET not in text
+    made = decode(text.encode(), origin="pr-report.json")
+    assert (made.status, made.exit_code, made.configuration) == ("gate-failed", 6, "job.yml")
+    assert made.job is not None
+    assert made.job.name == "digits-1"
+    assert made.notices == ("a token: ***",)
+
+
+def test_inputs_that_are_refused_have_a_report_too(act: Callable[..., Ran], tmp_path: Path) -> None:
+    ran = act(wait="perhaps", report__file="made/pr-report.json")
+    assert ran.code == 2
+    made = decode((tmp_path / "made/pr-report.json").read_bytes(), origin="pr-report.json")
+    assert "with.wait" in made.message
+    assert ran.outputs["report-file"] == "made/pr-report.json"
+
+
+def test_other_commands_write_no_report(act: Callable[..., Ran], tmp_path: Path) -> None:
+    ran = act(command="validate")
+    assert ran.outputs["report-file"] == ""
+    assert not (tmp_path / "aml-train-report").exists()
+
+
+def test_a_report_that_cannot_be_written_is_an_error(
+    act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(listeners: Sequence[Listener], _options: RunOptions) -> None:
+        for listener in listeners:
+            listener(RunFinished(status="passed", exit_code=0, message=""))
+
+    pipeline(monkeypatch, run)
+    ran = act(report__file="../pr-report.json")
+    assert ran.code == 2
+    assert ran.outputs["report-file"] == ""
+    assert "with.report-file" in "\n".join(done(ran, "error"))
+
+
+def test_the_report_has_the_packages_that_differ_from_the_baselines_image(
+    act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def run(listeners: Sequence[Listener], _options: RunOptions) -> None:
+        left = Side(title="this job", job="ours", digest="sha256:1")
+        right = Side(title="main", job="theirs", digest="sha256:2")
+        for listener in listeners:
+            listener(ImageReady(reference="r@sha256:1", digest="sha256:1", address="a", how="built"))
+            listener(BaselineCompared(comparison=Comparison(left=left, right=right)))
+            listener(RunFinished(status="gate-failed", exit_code=6, message="missed"))
+        raise GateFailedError("missed")
+
+    asked = []
+
+    def changes(_sources: object, job: str, baseline: str) -> Image:
+        asked.append((job, baseline))
+        change = PackageChange(name="torch", kind="pip", before="2.5", after="2.6")
+        return Image(reference="r", digest="sha256:1", against="sha256:2", changes=(change,), more_changes=3)
+
+    pipeline(monkeypatch, run)
+    monkeypatch.setattr("aml_train.pipeline.report.open_report", lambda *_args, **_options: object())
+    monkeypatch.setattr("aml_train.pipeline.report_changes.image_changes", changes)
+    ran = act()
+    assert (ran.code, asked) == (6, [("ours", "theirs")])
+    (image,) = decode((tmp_path / ran.outputs["report-file"]).read_bytes(), origin="x").images
+    assert (image.against, image.changes[0].name, image.more_changes) == ("sha256:2", "torch", 3)
+
+
+def test_packages_that_are_not_known_change_no_verdict(
+    act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def run(listeners: Sequence[Listener], _options: RunOptions) -> None:
+        sides = [Side(title=name, job=name, digest=f"sha256:{name}") for name in ("ours", "theirs")]
+        for listener in listeners:
+            listener(BaselineCompared(comparison=Comparison(left=sides[0], right=sides[1])))
+            listener(RunFinished(status="passed", exit_code=0, message=""))
+
+    def refuse(*_args: object, **_options: object) -> None:
+        raise ImageError("The packages are not known.")
+
+    pipeline(monkeypatch, run)
+    monkeypatch.setattr("aml_train.pipeline.report.open_report", refuse)
+    ran = act()
+    assert (ran.code, ran.outputs["status"]) == (0, "passed")
+    made = decode((tmp_path / ran.outputs["report-file"]).read_bytes(), origin="x")
+    assert made.notices == ("The packages are not known.",)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -16,6 +17,7 @@ from aml_train_action.inputs.azure import AzureInputs
 from aml_train_action.inputs.inputs import INPUTS, Command, Inputs, OnCancel
 from aml_train_action.inputs.legacy import LEGACY_INPUTS
 from aml_train_action.inputs.promotion import COMMANDS, PROMOTION_INPUTS, PromotionInputs
+from aml_train_action.inputs.pulls import PULL_COMMANDS, PULL_INPUTS, PullInputs
 from aml_train_action.report.outputs import OUTPUTS
 
 ROOT = Path(__file__).parents[3]
@@ -72,22 +74,36 @@ def reusable(name: str) -> tuple[Any, Any, Any]:
     return document, document[True]["workflow_call"], step  # YAML 1.1 takes the key `on` for a boolean
 
 
+def inputs_of(name: str) -> Any:
+    document = yaml.safe_load((ROOT / f".github/workflows/{name}.yml").read_text(encoding="utf-8"))
+    return document[True]["workflow_call"]["inputs"]
+
+
 def test_the_reusable_workflow_hands_on_every_input_and_output(action: Any) -> None:
     document, call, step = reusable("train")
-    named = [name for name in INPUTS if name not in PROMOTION_INPUTS]
+    # Promotions and pull requests have workflows of their own.
+    named = [name for name in INPUTS if name not in (*PROMOTION_INPUTS, *PULL_INPUTS)]
     inputs, secrets = call["inputs"], call["secrets"]
     assert set(secrets) == {"client-secret", "creds"}
     assert not any(one["required"] for one in secrets.values())
     assert step["with"] == {name: f"${{{{ {'secrets' if name in secrets else 'inputs'}.{name} }}}}" for name in named}
-    assert {*inputs, *secrets} == {*named, "runs-on", "timeout-minutes"}
+    assert {*inputs, *secrets} == {*named, "report", "runs-on", "timeout-minutes"}
     for name in INPUTS.keys() & inputs.keys():
         boolean = INPUTS[name] in ("true", "false")
         assert inputs[name]["type"] == ("boolean" if boolean else "string"), name
         assert inputs[name]["default"] == (INPUTS[name] == "true" if boolean else INPUTS[name]), name
-        # Promotions have a workflow of their own.
         description = action["inputs"][name]["description"].partition("; promote")[0]
         assert inputs[name]["description"] == description.replace("`", ""), name
-    outputs = [name for name in OUTPUTS if name not in ("run-url", "stage", "promoted-version", "previous-version")]
+    elsewhere = (
+        "run-url",
+        "stage",
+        "promoted-version",
+        "previous-version",
+        "report-file",
+        "request",
+        "request-version",
+    )
+    outputs = [name for name in OUTPUTS if name not in (*elsewhere, "commit", "pull-request")]
     assert document["jobs"]["train"]["outputs"] == {
         name: f"${{{{ steps.train.outputs.{name} }}}}" for name in outputs
     }
@@ -125,8 +141,53 @@ def test_the_reusable_promotion_says_what_the_action_says(action: Any) -> None:
     assert {"stage", "promoted-version", "previous-version", "gate"} <= set(job["outputs"]) <= set(OUTPUTS)
 
 
+def steps_of(document: Any) -> Iterator[tuple[str, Any]]:
+    for name, job in document["jobs"].items():
+        for step in job["steps"]:
+            yield name, step
+
+
+def test_jobs_that_write_to_pull_requests_run_no_code_of_them() -> None:
+    writing = set()
+    for name in ("report", "command"):
+        document = yaml.safe_load((ROOT / f".github/workflows/{name}.yml").read_text(encoding="utf-8"))
+        assert document["permissions"] == {}
+        for job, step in steps_of(document):
+            permissions = document["jobs"][job]["permissions"]
+            assert "run" not in step
+            if "write" in (permissions.get("pull-requests"), permissions.get("checks")):
+                writing.add((name, job))
+                assert step["uses"] == "org/aml-train@v1"
+                assert step["with"]["command"] in PULL_COMMANDS
+                assert "id-token" not in permissions
+                assert document["jobs"][job].get("runs-on") != "${{ inputs.runs-on }}" or name == "report"
+    assert writing == {("report", "report"), ("command", "read"), ("command", "report")}
+
+
+def test_the_command_trains_the_pinned_commit_and_registers_nothing(action: Any) -> None:
+    document = yaml.safe_load((ROOT / ".github/workflows/command.yml").read_text(encoding="utf-8"))
+    jobs, call = document["jobs"], document[True]["workflow_call"]
+    checkout, train, upload = jobs["train"]["steps"]
+    assert checkout["with"] == {"ref": "${{ needs.read.outputs.commit }}", "persist-credentials": False}
+    assert train["with"]["register"] is False
+    assert jobs["train"]["permissions"] == {"contents": "read", "id-token": "write"}
+    assert upload["with"]["path"] == "${{ steps.train.outputs.report-file }}"
+    plain, promote = jobs["promote"]["steps"]
+    assert "ref" not in plain["with"]
+    assert jobs["promote"]["environment"] == "${{ inputs.approval }}"
+    assert promote["with"]["command"] == "promote"
+    for name, one in call["inputs"].items():
+        given = [step["with"] for _, step in steps_of(document) if "org/aml-train" in step["uses"]]
+        assert any(f"inputs.{name}" in str(value) for step in (*given, jobs) for value in step.values()), name
+        if name in action["inputs"] and name not in ("approval", "model", "to"):
+            assert one["description"] == action["inputs"][name]["description"].replace("`", ""), name
+    for _, step in steps_of(document):
+        if "org/aml-train" in step["uses"]:
+            assert set(step["with"]) <= set(INPUTS)
+
+
 def test_inputs_of_secrets_are_masked() -> None:
-    for name in ("client-secret", "creds", "azure_credentials"):
+    for name in ("client-secret", "creds", "azure_credentials", "github-token"):
         for variable in (name, f"INPUT_{name.upper()}"):
             assert named_secret(variable), variable
             assert known_secrets({variable: "a-secret-value"}, identifiers=False) == {"a-secret-value"}
@@ -140,9 +201,9 @@ def test_the_path_of_a_secret_is_none() -> None:
 
 
 def test_words_of_the_action_are_those_of_the_typed_inputs(action: Any) -> None:
-    kinds = (Inputs, AzureInputs, PromotionInputs)
+    kinds = (Inputs, AzureInputs, PromotionInputs, PullInputs)
     fields = {field.name for kind in kinds for field in dataclasses.fields(kind)}
-    assert set(COMMANDS) <= set(get_args(Command))
+    assert {*COMMANDS, *PULL_COMMANDS} <= set(get_args(Command))
     others = {
         "set": "sets",
         "secret-path": "secret_paths",
@@ -179,7 +240,7 @@ DOCUMENTED = [
 
 
 def test_workflows_are_documented() -> None:
-    assert len(DOCUMENTED) == 13
+    assert len(DOCUMENTED) == 15
 
 
 @pytest.mark.parametrize(("page", "text"), DOCUMENTED)
@@ -190,7 +251,7 @@ def test_every_input_and_output_of_a_documented_workflow_exists(page: str, text:
     assert steps, page
     for step in steps:
         called = re.fullmatch(r"org/aml-train/\.github/workflows/(\w+)\.yml@v1", step["uses"])
-        assert set(step.get("with", {})) <= set(reusable(called[1])[1]["inputs"] if called else INPUTS)
+        assert set(step.get("with", {})) <= set(inputs_of(called[1]) if called else INPUTS)
     used = re.findall(r"(?:steps|needs)\.\w+\.outputs\.([\w-]+)", text)
     assert set(used) <= set(OUTPUTS)
 

@@ -87,7 +87,14 @@ def test_as_azure_ai_ml_uploads(tmp_path: Path) -> None:
 
 def test_a_code_snapshot_has_no_git_no_secrets_and_no_caches(tmp_path: Path) -> None:
     kept = {"train.py": "", "lib/m.py": "", ".amlignore": "*.log\n"}
-    left = {".git/config": "token", ".env": "SECRET=1", "lib/id_rsa": "", "__pycache__/m.pyc": "", "a.log": ""}
+    left = {
+        ".git/config": "token",
+        ".env": "SECRET=1",
+        "lib/id_rsa": "",
+        "__pycache__/m.pyc": "",
+        "a.log": "",
+        "aml-train-report/a/pr-report.json": "",
+    }
     _write(tmp_path / "code", kept | left)
     files = FileSet.collect_code(tmp_path / "code")
     assert _paths(files) == sorted(kept)

@@ -1,0 +1,163 @@
+"""Which pull request and commit a report is about, from GitHub and never from it.
+
+Source: https://docs.github.com/actions/reference/workflows-and-actions/events-that-trigger-workflows#workflow_run (the payload names the
+run; ``pull_requests`` is empty for forks), https://docs.github.com/rest/pulls/pulls (``head=OWNER:BRANCH``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from aml_train.core.answers import Answer
+from aml_train.core.errors import Fault, InvalidError
+from aml_train.core.values import dataclass
+from aml_train_action.github import Api
+from aml_train_action.pulls.subject import Subject
+
+#: Events whose runs are about one commit of a branch.
+_EVENTS: Final = ("pull_request", "push", "workflow_dispatch")
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_RESULTS: Final = ("success", "failure", "cancelled", "skipped")
+_MOST_PULLS: Final = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """A run, and the pull requests whose commit it is about.
+
+    *why_not* says why there is none.
+    """
+
+    run: Answer
+    subjects: tuple[Subject, ...] = ()
+    why_not: str = ""
+
+
+def is_commit(text: str) -> bool:
+    """Return whether *text* is the whole id of a commit."""
+    return bool(_COMMIT.fullmatch(text))
+
+
+def find_triggering(api: Api, payload: Answer, workflow: str) -> Found:
+    """Return what the run of a ``workflow_run`` event is about.
+
+    Args:
+        api: GitHub.
+        payload: the event's.
+        workflow: the file of the workflow whose reports are shown, such as ``train.yml``.
+
+    Raises:
+        InvalidError: GitHub describes another run than the event.
+    """
+    if payload.optional_text("action") != "completed":
+        raise InvalidError(
+            "Reports are read of runs that have ended: write `types: [completed]` under `workflow_run`."
+        )
+    number, attempt = payload.whole("workflow_run.id"), payload.whole("workflow_run.run_attempt")
+    run = api.get(f"actions/runs/{number}/attempts/{attempt}")
+    same = ("id", "run_attempt", "head_sha", "event", "path")
+    differing = [name for name in same if run.literal(name) != payload.literal(f"workflow_run.{name}")]
+    if differing or run.text("repository.full_name") != api.repository:
+        raise InvalidError(
+            f"GitHub describes another run than the event: {', '.join(differing) or 'its repository'}."
+        )
+    # `path` may have the ref behind it, as for workflows of other repositories.
+    path = run.text("path").partition("@")[0]
+    if path != f".github/workflows/{workflow}":
+        return Found(run=run, why_not=f"the run is one of {path}, and reports are read of {workflow}")
+    if run.text("event") not in _EVENTS:
+        return Found(run=run, why_not=f"the run is for the event {run.text('event')}")
+    if not run.has("head_repository"):
+        return Found(run=run, why_not="the repository of the commit was deleted")
+    subjects = _subjects(api, run)
+    why_not = "" if subjects else "no open pull request has this branch"
+    return Found(run=run, subjects=subjects, why_not=why_not)
+
+
+def _subjects(api: Api, run: Answer) -> tuple[Subject, ...]:
+    commit, head_repository = run.text("head_sha"), run.text("head_repository.full_name")
+    branch = run.optional_text("head_branch")
+    if branch is None or not is_commit(commit):
+        return ()
+    owner = run.text("head_repository.owner.login")
+    pulls = [
+        pull
+        for pull in api.pages("pulls", state="open", head=f"{owner}:{branch}")
+        if pull.has("head.repo")
+        and pull.text("head.repo.full_name") == head_repository
+        and pull.text("head.ref") == branch
+        and pull.text("base.repo.full_name") == api.repository
+    ]
+    return tuple(
+        Subject(
+            repository=api.repository,
+            head_repository=head_repository,
+            pull_request=_number(pull),
+            head=pull.text("head.sha"),
+            commit=commit,
+            run=_whole(run, "id"),
+            attempt=_whole(run, "run_attempt"),
+            run_url=run.text("html_url"),
+            conclusion=run.optional_text("conclusion") or "",
+        )
+        for pull in pulls[:_MOST_PULLS]
+    )
+
+
+def find_own(api: Api, payload: Answer, environ: Mapping[str, str], *, commit: str, result: str) -> Found:
+    """Return what this very run is about: the pull request of its event.
+
+    Args:
+        api: GitHub.
+        payload: of ``issue_comment`` or of an event of a pull request.
+        environ: the step's.
+        commit: the commit that was trained; for a comment, the one that was pinned.
+        result: how the training job or step ended.
+
+    Raises:
+        InvalidError: the event has no pull request, or an input is missing.
+    """
+    faults = []
+    if result not in _RESULTS:
+        remedy = "write `result: ${{ needs.train.result }}` or `${{ steps.train.outcome }}`"
+        faults.append(Fault(where="with.result", what=f"{result!r} is no result of a job", remedy=remedy))
+    commit = commit or payload.optional_text("pull_request.head.sha") or ""
+    if not is_commit(commit):
+        remedy = "write the whole id of the commit that was trained"
+        faults.append(Fault(where="with.commit", what=f"{commit[:80]!r} is no commit", remedy=remedy))
+    if faults:
+        raise InvalidError(faults)
+    number = payload.whole("pull_request.number") or (
+        payload.whole("issue.number") if payload.has("issue.pull_request") else None
+    )
+    if number is None:
+        raise InvalidError("A report is shown in a pull request, and the event of this run is about none.")
+    run = api.get(f"actions/runs/{environ.get('GITHUB_RUN_ID', '')}")
+    pull = api.get(f"pulls/{number}")
+    if pull.text("state") != "open" or not pull.has("head.repo"):
+        return Found(run=run, why_not="the pull request is closed, or its repository was deleted")
+    subject = Subject(
+        repository=api.repository,
+        head_repository=pull.text("head.repo.full_name"),
+        pull_request=_number(pull),
+        head=pull.text("head.sha"),
+        commit=commit,
+        run=_whole(run, "id"),
+        attempt=_whole(run, "run_attempt"),
+        run_url=run.text("html_url"),
+        conclusion=result,
+    )
+    return Found(run=run, subjects=(subject,))
+
+
+def _number(pull: Answer) -> int:
+    return _whole(pull, "number")
+
+
+def _whole(answer: Answer, name: str) -> int:
+    number = answer.whole(name)
+    if number is None or number <= 0:
+        raise InvalidError(f"GitHub's answer has no {name}.")
+    return number

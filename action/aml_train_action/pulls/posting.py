@@ -1,0 +1,59 @@
+"""Posts a report: one comment for each configuration, and a check of the commit."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Literal
+
+from aml_train.report import Report
+from aml_train_action.github import Api, NotFoundError
+from aml_train_action.pulls.check import annotations_of, check_of
+from aml_train_action.pulls.comment import render_comment
+from aml_train_action.pulls.marker import key_of, read_marker
+from aml_train_action.pulls.subject import Subject
+
+Outcome = Literal["created", "updated", "superseded"]
+
+
+def post_comment(api: Api, report: Report, subject: Subject) -> Outcome:
+    """Show *report* in the pull request's comment of its configuration.
+
+    A comment about a newer run stays as it is. Only comments of the token's own user count: anyone can write a marker.
+    """
+    key = key_of(report.configuration, report.target)
+    mine = api.login().casefold()
+    known = []
+    for comment in api.pages(f"issues/{subject.pull_request}/comments"):
+        marker = read_marker(comment.optional_text("body") or "")
+        author = comment.optional_text("user.login") or ""
+        if marker is not None and marker.key == key and author.casefold() == mine:
+            known.append((marker.rank(subject.head), comment.whole("id") or 0))
+    if known and max(rank for rank, _ in known) > subject.rank:
+        return "superseded"
+    body = {"body": render_comment(report, subject)}
+    # The first one keeps its place; two runs at once can have made a second one.
+    first, *others = sorted(number for _, number in known) or [0]
+    for number in others:
+        with contextlib.suppress(NotFoundError):
+            api.delete(f"issues/comments/{number}")
+    if first:
+        try:
+            api.send("PATCH", f"issues/comments/{first}", body)
+        except NotFoundError:
+            # Someone deleted it meanwhile.
+            pass
+        else:
+            return "updated"
+    api.send("POST", f"issues/{subject.pull_request}/comments", body)
+    return "created"
+
+
+def post_check(api: Api, report: Report, subject: Subject) -> None:
+    """Make a check of the commit; GitHub shows the last one of its name."""
+    body = check_of(report, subject)
+    first, *later = annotations_of(report, subject) or [[]]
+    body["output"]["annotations"] = first
+    made = api.send("POST", "check-runs", body)
+    output = {name: value for name, value in body["output"].items() if name != "annotations"}
+    for more in later:
+        api.send("PATCH", f"check-runs/{made.whole('id')}", {"output": {**output, "annotations": more}})

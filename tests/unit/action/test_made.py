@@ -1,0 +1,223 @@
+"""The report that a run writes: from its record, to its file."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aml_train import report
+from aml_train.core.comparison import Comparison, Side
+from aml_train.core.errors import InvalidError
+from aml_train.core.events import (
+    AttemptEnded,
+    BaselineCompared,
+    CostCounted,
+    GraphNode,
+    GraphPlanned,
+    ImageReady,
+    JobSubmitted,
+    LogsEnded,
+    LogTail,
+    MetricsSettled,
+    ModelRegistered,
+    NodeChanged,
+    Notice,
+    RuleDecided,
+    RunFinished,
+    StageFinished,
+    TestFailure,
+    TestsFinished,
+)
+from aml_train.core.tables import Table
+from aml_train_action.inputs.pulls import configuration_name
+from aml_train_action.report.files import report_path, write_report
+from aml_train_action.report.made import Origin, encode_within, report_of
+from aml_train_action.report.record import Record
+from tests.unit.action.pull_world import NOW, failing, rule
+
+ORIGIN = Origin(
+    title="digits",
+    configuration="aml-train.yml",
+    target="azure",
+    source=report.Source(repository="octo/digits"),
+    reproduce="aml-train run",
+    created=NOW,
+    rule_place=lambda where: f"examples/{where}",
+    test_place=lambda file: f"examples/{file}",
+)
+
+
+def whole() -> Record:
+    record = Record()
+    comparison = Comparison(
+        left=Side(title="this job", job="j", seconds=61.0, metrics={"acc": 0.9, "loss": 0.5}, data={"train": "d:2"}, parameters={"lr": "0.1"}, digest="sha256:1"),
+        right=Side(title="main", job="k", metrics={"acc": 0.8, "loss": 0.5}, data={"train": "d:1"}, digest="sha256:2"),
+    )  # fmt: skip
+    for event in (
+        StageFinished(stage="image", summary="built", seconds=2.0),
+        ImageReady(reference="r@sha256:1", digest="sha256:1", address="a", how="built", compressed_bytes=7),
+        TestsFinished(passed=3, failed=1, skipped=0, seconds=1.5, cached=False, failures=(TestFailure(name="t", file="tests/t.py", line=4, message="no", output="secret output"),)),
+        JobSubmitted(job="j", attached=True, studio_url="https://ml.azure.com/runs/j"),
+        GraphPlanned(job="j", nodes=(GraphNode(name="a"), GraphNode(name="b", needs=("a",)))),
+        NodeChanged(job="j", node="a", run="ra", status="Completed", reused=True),
+        AttemptEnded(job="j", attempt=1, status="Completed", ending="completed"),
+        CostCounted(node_hours=0.02, gpu_hours=None, cost=None, currency="EUR", text="0.02 node hours"),
+        MetricsSettled(job="j", metrics={"acc": 0.9, "loss": math.nan}, histories={"acc": [(1, 0.5), (2, 0.9)]}, tables=(Table(name="t", kind="text", rows=(("x",),)),), more_tables=2),
+        BaselineCompared(comparison=comparison, histories={"acc": [(1, 0.4), (2, 0.8)]}),
+        RuleDecided(metric="loss", rule="< 1", value=math.inf, limit=1.0, met=True, verdict="met", reason="", where="aml-train.yml:8"),
+        RuleDecided(metric="acc", rule=">= 0.95", value=0.9, limit=0.95, met=False, verdict="missed", reason="0.9", where="aml-train.yml:9"),
+        ModelRegistered(model="digits", version="3", found=False),
+        LogsEnded(job="j", tails=(LogTail(origin="user_logs/std_log.txt", rank="", lines=("a",) * 99, size=9),)),
+        Notice(text="a remark"),
+        RunFinished(status="gate-failed", exit_code=6, message="missed", facts={"experiment": "e"}),
+    ):  # fmt: skip
+        record(event)
+    return record
+
+
+def test_a_report_has_what_the_record_has() -> None:
+    made = report_of(whole(), ORIGIN)
+    assert (made.status, made.exit_code, made.gate) == ("gate-failed", 6, "failed")
+    first, second = made.rules
+    assert (first.metric, first.verdict, first.value, first.baseline, first.where) == (
+        "acc", "missed", 0.9, 0.8, "examples/aml-train.yml:9",
+    )  # fmt: skip
+    assert (second.value, second.baseline) == ("Infinity", 0.5)
+    assert made.metrics == {"acc": 0.9, "loss": "NaN"}
+    (curve,) = made.curves
+    assert [(one.title, one.points) for one in curve.series] == [
+        ("this job", ((1, 0.5), (2, 0.9))),
+        ("baseline", ((1, 0.4), (2, 0.8))),
+    ]
+    assert curve.limits == (0.95,)
+    assert made.baseline is not None
+    assert [row.name for row in made.baseline.rows if row.kind == "metric" and not row.same] == ["acc"]
+    assert made.images[0].against == "sha256:2"
+    assert made.tests[0].failures[0].file == "examples/tests/t.py"
+    assert made.job == report.Job(name="j", status="Completed", experiment="e", url="https://ml.azure.com/runs/j", attached=True, seconds=61.0)  # fmt: skip
+    assert [(node.name, node.status, node.needs) for node in made.nodes] == [
+        ("a", "Completed", ()),
+        ("b", "", ("a",)),
+    ]
+    assert made.model == report.Model(name="digits", version="3")
+    assert made.data == {"train": "d:2"}
+    assert made.cost is not None
+    assert made.cost.gpu_hours is None
+    assert len(made.logs[0].lines) == 40
+    assert made.left_out == ("2 logged tables",)
+    assert report.decode(encode_within(made, most=report.MOST_BYTES), origin="x") == made
+
+
+def test_an_early_end_has_a_report() -> None:
+    record = Record()
+    record.end("invalid", 2, "job.yml: no such file", "write one")
+    made = report_of(record, ORIGIN)
+    assert (made.status, made.message, made.hint, made.job, made.rules) == (
+        "invalid",
+        "job.yml: no such file",
+        "write one",
+        None,
+        (),
+    )
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.text(st.characters(codec=None, categories=None), max_size=300), st.floats(), st.floats())
+def test_any_text_and_number_has_a_report(text: str, value: float, limit: float) -> None:
+    record = Record()
+    record(MetricsSettled(job=text, metrics={text: value}, histories={text: [(1, value), (2, limit), (3, 1.0)]}))
+    record(
+        RuleDecided(
+            metric=text, rule=text, value=value, limit=limit, met=True, verdict="met", reason=text, where=text
+        )
+    )
+    record(RunFinished(status=text, exit_code=0, message=text, hint=text))
+    made = report_of(record, ORIGIN)
+    assert report.decode(encode_within(made, most=report.MOST_BYTES), origin="x") == made
+
+
+def test_rules_that_have_no_room_are_named_and_the_missed_stay_longest() -> None:
+    made = failing(
+        rules=(rule("the-missed-one", verdict="missed"), *(rule(f"m{n}", reason="x" * 500) for n in range(400)))
+    )
+    cut = report.decode(encode_within(made, most=20_000), origin="x")
+    assert cut.rules[0].metric == "the-missed-one"
+    assert 0 < len(cut.rules) < 100
+    assert "rules of the gate and rows of the comparison" in cut.left_out
+
+
+# The file
+
+
+def test_the_file_is_written_below_a_folder_that_git_ignores(tmp_path: Path) -> None:
+    path = report_path({"GITHUB_ACTION": "train"})
+    assert path == "aml-train-report/train/pr-report.json"
+    write_report(tmp_path, path, b"{}")
+    write_report(tmp_path, path, b'{"a": 1}')
+    assert (tmp_path / path).read_bytes() == b'{"a": 1}'
+    assert (tmp_path / "aml-train-report/.gitignore").read_text() == "*\n"
+    assert sorted(one.name for one in (tmp_path / path).parent.iterdir()) == ["pr-report.json"]
+
+
+@pytest.mark.parametrize(
+    ("step", "folder"),
+    [("", "step"), ("../../x", "______x"), ("__org_aml-train_2", "__org_aml-train_2"), ("a" * 300, "a" * 100)],
+)
+def test_steps_have_separate_folders(step: str, folder: str) -> None:
+    assert report_path({"GITHUB_ACTION": step}) == f"aml-train-report/{folder}/pr-report.json"
+
+
+@pytest.mark.parametrize("path", ["../x.json", "/etc/x.json", "", "a/../../x", ".git/hooks/post-checkout", "a\x00b"])
+def test_a_path_outside_the_workspace_is_refused(tmp_path: Path, path: str) -> None:
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    with pytest.raises(InvalidError, match=r"with\.report-file: .* is no path of a file in the workspace"):
+        write_report(workspace, path, b"{}")
+    assert [one.name for one in tmp_path.rglob("*")] == ["workspace"]
+
+
+def test_links_of_a_commit_are_not_followed(tmp_path: Path) -> None:
+    workspace, outside = tmp_path / "workspace", tmp_path / "outside"
+    workspace.mkdir()
+    outside.mkdir()
+    (outside / "target").write_text("kept")
+    (workspace / "aml-train-report").symlink_to(outside, target_is_directory=True)
+    with pytest.raises(InvalidError, match="cannot be written"):
+        write_report(workspace, "aml-train-report/train/pr-report.json", b"{}")
+    (workspace / "pr-report.json").symlink_to(outside / "target")
+    write_report(workspace, "pr-report.json", b"{}")
+    assert (outside / "target").read_text() == "kept"
+    assert (workspace / "pr-report.json").read_text() == "{}"
+    assert [one.name for one in outside.iterdir()] == ["target"]
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidError, match=r"'file/pr-report.json' cannot be written: Not a directory"):
+        write_report(tmp_path, "file/pr-report.json", b"{}")
+    assert os.listdir(tmp_path) == ["file"]  # noqa: PTH208 - the names alone
+
+
+@pytest.mark.parametrize(
+    ("inputs", "expected"),
+    [
+        ({}, ("aml-train.yml", "")),
+        ({"config": "aml-train.pr.yml", "target": "azure"}, ("aml-train.pr.yml", "azure")),
+        ({"working-directory": "examples/digits"}, ("examples/digits/aml-train.yml", "")),
+        ({"working-directory": "./a/../b", "config": "x.yml", "job": "job2.yml"}, ("b/x.yml, job2.yml", "")),
+        ({"working-directory": "bare"}, ("bare/job.yml", "")),
+        ({"working-directory": "a\x00b"}, ("a\x00b/aml-train.yml", "")),
+    ],
+)
+def test_a_configuration_has_one_name_whatever_else_is_wrong(
+    tmp_path: Path, inputs: dict[str, str], expected: tuple[str, str]
+) -> None:
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "bare/job.yml").write_text("")
+    environ = {f"INPUT_{name.upper()}": value for name, value in inputs.items()}
+    assert configuration_name(environ, tmp_path) == expected

@@ -1,0 +1,213 @@
+"""The comment: its parts, its size, and foreign text without effect."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from aml_train import report
+from aml_train_action.pulls.check import annotations_of, check_name, check_of
+from aml_train_action.pulls.comment import LIMIT, render_comment
+from aml_train_action.pulls.marker import Marker, key_of, marker_of, read_marker
+from tests.support.github_stand_in import FORK, HEAD, OLD
+from tests.unit.action.pull_world import failing, passing, rule, subject
+
+MARKDOWN = MarkdownIt("commonmark", {"html": True, "linkify": False}).enable(["table", "strikethrough"])
+TAGS = {
+    "h3",
+    "h4",
+    "p",
+    "table",
+    "thead",
+    "tbody",
+    "tr",
+    "th",
+    "td",
+    "code",
+    "pre",
+    "details",
+    "summary",
+    "a",
+    "blockquote",
+    "ul",
+    "li",
+}
+MARKUP = (
+    "@everyone", "@octo/team", "#1", "octo/digits#1", "GH-1", HEAD, "https://evil.example/x.png", "www.evil.example",
+    "![x](https://evil.example/track.png)", "[click](https://evil.example)", "<img src=https://evil.example/x>", "<script>alert(1)</script>",
+    "a | b |\n|---|---|\n| c", "`code`", "```\nfence\n```", "</code></td></table><h1>Approved</h1>", "</details>", "</pre>", "-->", "<!-- x",
+    "<!-- aml-train:report:1 " + "0" * 32 + " 1 1 " + HEAD + " -->", "# heading", "> quote", "- item", "\\", "&lt;b&gt;", "&#64;everyone", ":tada:",
+    "**bold**", "~~gone~~", "\u202etxt.exe", "\u2028# x", "\x00", "\x1b[31m", "\U000e0041", "$x^2$", "[^1]: note", "mailto:a@b.example",
+)  # fmt: skip
+
+
+def everywhere(text: str) -> report.Report:
+    """Return a report that has *text* wherever it may have any."""
+    name, long = report.as_name(text), report.as_text(text)
+    return failing(
+        title=name, configuration=name, target=name, status=name, message=long, hint=long, reproduce=long,
+        source=report.Source(repository=name, commit=name, branch=name, run_url=name),
+        job=report.Job(name=name, status=name, url=name),
+        rules=(rule(name, verdict="missed", rule=name, reason=long, where=name, value="NaN"),),
+        baseline=report.Baseline(title=long, rows=tuple(report.Difference(kind=kind, name=name, left=long, right=long, difference=long) for kind in ("metric", "data", "fact"))),
+        metrics={name: 1.0},
+        curves=(report.Curve(metric=name, series=(report.Series(title=name, points=((1, 0.1), (2, 0.2))),), limits=(0.5,)),),
+        images=(report.Image(reference=name, digest=name, name=name, changes=(report.PackageChange(name=name, kind=name, before=name, after=name),)),),
+        tests=(report.Tests(image_name=name, passed=0, failed=1, failures=(report.Failure(name=name, file=name, line=1, message=long),)),),
+        checks=(report.Check(check=name, level="error", what=long, remedy=long),),
+        data={name: long}, nodes=(report.Node(name=name, status=name),), model=report.Model(name=name, version=name),
+        cost=report.Cost(text=long), notices=(long,), left_out=(long,),
+    )  # fmt: skip
+
+
+def outside_code(body: str) -> str:
+    """Return the visible text that GitHub searches for mentions, references and links."""
+    rendered = MARKDOWN.render(body)
+    return html.unescape(re.sub(r"<[^>]*>", " ", re.sub(r"<(code|pre)\b.*?</\1>", " ", rendered, flags=re.S)))
+
+
+def tags(body: str) -> set[str]:
+    return set(re.findall(r"<([a-z][a-z0-9]*)", MARKDOWN.render(body)))
+
+
+def links(body: str) -> set[str]:
+    return set(re.findall(r'href="([^"]*)"', MARKDOWN.render(body)))
+
+
+@pytest.mark.parametrize("text", MARKUP)
+def test_foreign_text_has_no_effect(text: str) -> None:
+    harmless = render_comment(everywhere("plain"), subject())
+    body = render_comment(everywhere(text), subject())
+    assert tags(body) <= TAGS
+    assert links(body) == links(harmless)
+    for sign in ("@", "#", "://", "evil", "www.", ":tada:", "GH-1", HEAD):
+        assert sign not in outside_code(body)
+    shape, plain = (re.findall(r"</?(?:table|tr|details|h\d)\b", MARKDOWN.render(one)) for one in (body, harmless))
+    assert shape == plain
+    assert body.count("<!--") == 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(st.characters(codec=None, categories=None), max_size=80))
+def test_no_text_changes_the_form_of_a_comment(text: str) -> None:
+    body = render_comment(everywhere("x" + text), subject())
+    plain = render_comment(everywhere("x"), subject())
+    assert tags(body) <= TAGS
+    assert links(body) == links(plain)
+    assert read_marker(body) == marker_of(report.as_name("x" + text), report.as_name("x" + text), subject())
+    assert body.count("<!--") == 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 400), st.sampled_from(["a", "é", "✂", "🌈", "<", "@"]), st.integers(1, 900))
+def test_a_comment_has_room_for_any_report(count: int, sign: str, length: int) -> None:
+    text = sign * length
+    many = failing(
+        rules=tuple(rule(f"m{n}", verdict="missed" if n % 2 else "met", reason=text) for n in range(count)),
+        message=text * 20,
+        metrics={f"x{n}": 1.0 for n in range(count)},
+        notices=(text,) * 50,
+    )
+    body = render_comment(many, subject())
+    assert len(body.encode()) <= LIMIT
+    assert "### ❌ <code>digits</code>: <code>gate&#45;failed</code> (exit code 6)" in body
+    assert "#### Gate" in body
+
+
+def test_the_gate_is_shown_with_baseline_and_difference() -> None:
+    body = render_comment(passing(), subject())
+    wanted = "| ✅ | <code>val&#47;accuracy</code> | <code>&#62;&#61; 0&#46;95</code> | 0.97 | 0.96 | +0.01 (+1.04 %) | <code>0&#46;97&#44; wanted 0&#46;95</code> |"
+    assert wanted in body
+    assert MARKDOWN.render(body).count("<td") >= 7
+
+
+def test_a_chart_is_a_diagram_of_its_own() -> None:
+    series = (
+        report.Series(title="this job", points=((1, 0.5), (2, 0.25))),
+        report.Series(title="baseline", points=((1, 0.6), (2, 0.3))),
+    )
+    body = render_comment(passing(curves=(report.Curve(metric="loss", series=series, limits=(0.3,)),)), subject())
+    rendered = MARKDOWN.render(body)
+    assert '<pre><code class="language-mermaid">xychart-beta' in rendered
+    assert "The second line is the baseline's." in body
+    assert rendered.count("<details>") == rendered.count("</details>")
+
+
+@pytest.mark.parametrize(
+    ("url", "linked"),
+    [
+        ("https://ml.azure.com/runs/a?wsid=/subscriptions/1", True),
+        ("https://ml.azure.us/runs/a", True),
+        ("https://evil.example/runs/a", False),
+        ("https://ml.azure.com.evil.example/", False),
+        ("https://ml.azure.com@evil.example/", False),
+        ("javascript:alert(1)", False),
+        ("http://ml.azure.com/", False),
+    ],
+)
+def test_only_the_studio_is_linked(url: str, linked: bool) -> None:
+    body = render_comment(passing(job=report.Job(name="j", url=url)), subject())
+    assert ("open the job" in body) == linked
+    assert ("evil" in body) is False
+
+
+@pytest.mark.parametrize(
+    ("made", "changes", "expected"),
+    [
+        (passing(), {}, "Next: The gate is met."),
+        (failing(), {}, "Compare the missed rules with the baseline"),
+        (passing(), {"head_repository": FORK}, "is from the fork"),
+        (passing(), {"head": OLD}, "has a newer commit"),
+        (passing(), {"conclusion": "failure"}, "not confirmed"),
+        (failing(status="cancelled", exit_code=7), {"conclusion": "cancelled"}, "### ⚪"),
+        (passing(status="new-word", exit_code=0), {}, "### ❌"),
+        (passing(cost=report.Cost(text="0.02 node hours")), {}, "0&#46;02 node hours"),
+        (passing(data={"train": "digits:3"}), {}, "data <code>train</code> | <code>digits&#58;3</code>"),
+        (passing(left_out=("pictures",)), {}, "Not in the report: <code>pictures</code>"),
+        (passing(images=(report.Image(reference="r", digest="d", changes=(report.PackageChange(name="torch", before="1", after="2"),), more_changes=4),)), {}, "Changes in the image: 5 packages"),
+    ],
+)  # fmt: skip
+def test_parts_of_a_comment(made: report.Report, changes: dict[str, Any], expected: str) -> None:
+    assert expected in render_comment(made, subject(**changes))
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["", "x", " <!-- aml-train:report:1 " + "0" * 32 + f" 1 1 {HEAD} -->", f"<!-- aml-train:report:1 {'0' * 32} 0 1 {HEAD} -->",
+     f"<!-- aml-train:report:1 {'0' * 32} 1 1 {HEAD} --> and more", f"<!-- aml-train:report:2 {'0' * 32} 1 1 {HEAD} -->",
+     f"<!-- aml-train:report:1 {'0' * 32} {'9' * 30} 1 {HEAD} -->", f"<!-- aml-train:report:1 {'0' * 32} 1 1 main -->"],
+)  # fmt: skip
+def test_what_is_no_marker(body: str) -> None:
+    assert read_marker(body) is None
+
+
+def test_a_marker_is_read_as_it_was_written_also_with_the_line_ends_of_forms() -> None:
+    made = Marker(key=key_of("a", "b"), run=5, attempt=2, commit=HEAD)
+    assert read_marker(f"{made}\r\nmore") == read_marker(f"{made}\nmore") == read_marker(str(made)) == made
+
+
+def test_names_cannot_be_composed_to_the_same_key() -> None:
+    assert len({key_of("a", "b"), key_of("a b", ""), key_of("", "a b"), key_of('a", "b', "")}) == 4
+
+
+def test_the_check_has_plain_names_and_bounded_texts() -> None:
+    made = everywhere("<b>@everyone</b>" * 60)
+    check = check_of(made, subject())
+    assert re.fullmatch(r"[A-Za-z0-9 _./-]{1,100}", check_name(made))
+    assert len(check["output"]["text"].encode()) <= 65_535
+    assert check["conclusion"] == "failure"
+    assert annotations_of(made, subject()) == []
+
+
+def test_annotations_have_failures_first() -> None:
+    rules = (rule("a"), rule("b", verdict="warned"), rule("c", verdict="missed"), rule("d", verdict="skipped"))
+    (found,) = annotations_of(passing(rules=rules), subject())
+    assert [one["annotation_level"] for one in found] == ["failure", "warning"]
+    (found,) = annotations_of(passing(rules=(rule("a"), rule("b", verdict="warned"))), subject())
+    assert [one["annotation_level"] for one in found] == ["warning", "notice"]

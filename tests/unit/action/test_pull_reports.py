@@ -1,0 +1,452 @@
+"""`command: report`: the comment and the check of a pull request, and attacks on them, each of which is refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import stat
+import zipfile
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from aml_train import report
+from aml_train_action.pulls.marker import marker_of
+from tests.support.github_stand_in import BOT, FORK, HEAD, MALICIOUS, OLD, TOKEN, zipped
+from tests.unit.action.pull_world import World, failing, forked, passing, rule, subject, uploaded
+from tests.unit.action.pull_world import world as world
+
+JSON = report.encode(passing())
+
+
+def test_the_first_run_makes_a_comment_and_a_check(world: World) -> None:
+    uploaded(world)
+    assert world.report() == 0
+    assert world.outputs["status"] == "reported"
+    (body,) = world.github.bodies()
+    assert body.startswith(f"{marker_of('aml-train.yml', 'azure', subject())}\n### ✅ ")
+    assert f"Commit <code>{HEAD[:12]}</code>" in body
+    (check,) = world.github.checks
+    assert (check["head_sha"], check["conclusion"], check["status"]) == (HEAD, "success", "completed")
+    assert check["name"] == "aml-train aml-train.yml azure"
+    (annotation,) = check["output"]["annotations"]
+    assert (annotation["path"], annotation["start_line"], annotation["annotation_level"]) == (
+        "aml-train.yml",
+        9,
+        "notice",
+    )
+    assert TOKEN not in world.log
+    assert world.github.tokens_elsewhere == []
+
+
+def test_a_newer_run_updates_the_comment_in_place(world: World) -> None:
+    uploaded(world)
+    world.report()
+    before = list(world.github.comments)
+    world.github.run(101)
+    world.github.artifacts.clear()
+    world.github.artifact(zipped(report.encode(failing())), 101)
+    world.github.runs[101]["conclusion"] = "failure"
+    assert world.report(world.github.runs[101]) == 0
+    assert list(world.github.comments) == before
+    (body,) = world.github.bodies()
+    assert "### ❌ " in body
+    assert "gate&#45;failed" in body
+    assert "is updated" in world.log
+
+
+def test_each_configuration_has_a_comment(world: World) -> None:
+    uploaded(world)
+    world.github.artifact(zipped(report.encode(passing(configuration="b/aml-train.yml"))), name="pr-report-b")
+    world.github.artifact(b"something else", name="coverage")
+    assert world.report() == 0
+    assert len(world.github.bodies()) == 2
+    assert world.report() == 0
+    assert len(world.github.bodies()) == 2
+
+
+def test_a_second_comment_of_ours_is_removed(world: World) -> None:
+    uploaded(world)
+    body = f"{marker_of('aml-train.yml', 'azure', subject(run=90))}\nold"
+    for _ in range(2):
+        world.github.comment(body, author=BOT, kind="Bot")
+    assert world.report() == 0
+    assert list(world.github.comments) == [1]
+
+
+def test_the_comment_is_found_behind_others(world: World) -> None:
+    uploaded(world)
+    for number in range(250):
+        world.github.comment(f"comment {number}")
+    world.report()
+    world.report()
+    assert len(world.github.bodies()) == 1
+    assert len(world.github.comments) == 251
+
+
+def test_a_closed_pull_request_gets_nothing(world: World) -> None:
+    world.github.pull(state="closed")
+    uploaded(world)
+    assert world.report() == 0
+    assert (world.outputs["status"], world.github.comments) == ("unchanged", {})
+    assert "no open pull request has this branch" in world.log
+
+
+def test_a_run_without_a_report_gets_nothing(world: World) -> None:
+    world.github.run()
+    assert world.report() == 0
+    assert world.outputs["status"] == "unchanged"
+
+
+def test_many_annotations_take_several_requests(world: World) -> None:
+    failures = tuple(
+        report.Failure(name=f"t{n}", file="tests/test_a.py", line=n, message="no") for n in range(1, 131)
+    )
+    uploaded(world, failing(tests=(report.Tests(passed=0, failed=130, failures=failures),)), conclusion="failure")
+    assert world.report() == 0
+    (check,) = world.github.checks
+    assert len(check["output"]["annotations"]) == 131
+    assert {one["annotation_level"] for one in check["output"]["annotations"]} == {"failure"}
+
+
+def test_a_fork_is_shown_as_its_own_word(world: World) -> None:
+    forked(world)
+    uploaded(world, repository=FORK)
+    assert world.report() == 0
+    (body,) = world.github.bodies()
+    assert "its numbers are the fork's word" in body
+    assert "mallory" in body
+
+
+def test_the_report_of_the_same_workflow_is_shown_from_its_file(world: World) -> None:
+    world.github.run()
+    (world.folder / "pr-report.json").write_bytes(JSON)
+    payload = {"pull_request": {"number": 7, "head": {"sha": HEAD}}}
+    assert world.act("pull_request", payload, command="report", report_file="pr-report.json", result="success") == 0
+    assert len(world.github.bodies()) == 1
+
+
+def test_the_report_of_a_command_is_that_of_the_pinned_commit(world: World) -> None:
+    uploaded(world, failing())
+    payload = {"issue": {"number": 7, "pull_request": {"url": "x"}}}
+    assert world.act("issue_comment", payload, command="report", commit=HEAD, result="failure") == 0
+    (check,) = world.github.checks
+    assert (check["head_sha"], check["conclusion"]) == (HEAD, "failure")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "complaint"),
+    [
+        ({"commit": HEAD}, "with.result: '' is no result of a job"),
+        ({"commit": "main", "result": "success"}, "with.commit: 'main' is no commit"),
+        ({"commit": HEAD, "result": "success", "github_token": ""}, "with.github-token"),
+        ({"commit": HEAD, "result": "success", "approval": "x"}, "with.approval: `command: report` does not use it"),
+    ],
+)
+def test_missing_inputs_are_named(world: World, inputs: dict[str, str], complaint: str) -> None:
+    uploaded(world)
+    payload = {"issue": {"number": 7, "pull_request": {"url": "x"}}}
+    assert world.act("issue_comment", payload, **{"command": "report", **inputs}) == 2
+    assert complaint in world.log
+
+
+# Attacks
+
+
+def _named(name: str) -> bytes:
+    return zipped(JSON, name)
+
+
+def _link() -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        entry = zipfile.ZipInfo("pr-report.json")
+        entry.create_system = 3
+        entry.external_attr = (stat.S_IFLNK | 0o777) << 16
+        archive.writestr(entry, "/proc/self/environ")
+    return file.getvalue()
+
+
+def _lying_size() -> bytes:
+    """Return a zip whose directory says 10 bytes of a file that is far larger."""
+    data = bytearray(zipped(b"0" * (8 << 20)))
+    place = data.rindex(b"PK\x01\x02")
+    data[place + 24 : place + 28] = (10).to_bytes(4, "little")
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("artifact", "reason"),
+    [
+        (_named("../pr-report.json"), "has a file of another name or in a folder"),
+        (_named("/etc/pr-report.json"), "has a file of another name or in a folder"),
+        (_named("folder/pr-report.json"), "has a file of another name or in a folder"),
+        (_named("pr-report.jsonX.sh").replace(b"jsonX", b"json\x00"), "has a file of another name or in a folder"),
+        (zipped(JSON, other=JSON), "has 2 entries"),
+        (zipped(b"", "folder/"), "has a file of another name"),
+        (_link(), "no ordinary file"),
+        (zipped(b"0" * (50 << 20)), "a report has at most 1048576"),
+        (_lying_size(), "cannot be read (BadZipFile)"),
+        (zipped(JSON)[:-30], "cannot be read (BadZipFile)"),
+        (b"<html>", "cannot be read (BadZipFile)"),
+        (b"\x00" * (3 << 20), "has more than"),
+        (zipped(b'{"title": "x"}'), "is no report of aml-train"),
+        (zipped(json.dumps({**json.loads(JSON), "html": "<script>"}).encode()), "is no report of aml-train"),
+        (zipped(b"[" * 500_000), "is no report of aml-train"),
+    ],
+    ids=["parent", "absolute", "folder", "nul", "two", "directory", "link", "bomb", "size", "cut", "html", "oversize", "json", "field", "deep"],
+)  # fmt: skip
+def test_a_forged_artifact_is_refused(world: World, artifact: bytes, reason: str) -> None:
+    uploaded(world, artifact)
+    assert world.report() == 2
+    assert reason in world.log
+    assert "Traceback" not in world.log
+    assert (world.github.comments, world.github.checks) == ({}, [])
+
+
+def test_pull_request_commit_and_repository_of_a_forged_report_are_not_believed(world: World) -> None:
+    world.github.pull(8, head=OLD, branch="other")
+    source = report.Source(
+        repository="octo/secret", commit=MALICIOUS, branch="main", pull_request=8, run_url="https://evil.example/x"
+    )
+    uploaded(world, passing(source=source))
+    assert world.report() == 0
+    assert [path for method, path in world.github.log if method == "POST" and "comments" in path] == [
+        "/api/v3/repos/octo/digits/issues/7/comments"
+    ]
+    (body,), (check,) = world.github.bodies(), world.github.checks
+    assert check["head_sha"] == HEAD
+    for forged in ("secret", MALICIOUS[:12], "evil"):
+        assert forged not in body + json.dumps(check)
+
+
+@pytest.mark.parametrize(
+    "conclusion", ["failure", "cancelled", "timed_out", "neutral", "action_required", "", "stale"]
+)
+def test_a_run_that_did_not_succeed_is_never_shown_as_passed(world: World, conclusion: str) -> None:
+    forked(world)
+    uploaded(world, passing(), repository=FORK, conclusion=conclusion or None)
+    assert world.report() == 0
+    (body,), (check,) = world.github.bodies(), world.github.checks
+    assert "✅ <code>digits" not in body
+    assert "this commit has not passed" in body
+    assert check["conclusion"] == "failure"
+    assert "notice" not in json.dumps(check["output"]["annotations"])
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [{"exit_code": 6}, {"gate": "failed"}, {"rules": (rule(verdict="missed"),)}, {"tests": (report.Tests(passed=1, failed=1),)}, {"status": "PASSED"}],
+)  # fmt: skip
+def test_a_report_that_contradicts_itself_has_not_passed(world: World, lie: dict[str, Any]) -> None:
+    uploaded(world, passing(**lie))
+    assert world.report() == 0
+    assert world.github.checks[0]["conclusion"] == "failure"
+
+
+def _marker(world: World, **changes: Any) -> str:
+    return f"{marker_of('aml-train.yml', 'azure', subject(run=10**9, **changes))}\nLooks good, merge!"
+
+
+def test_a_marker_in_someone_elses_comment_has_no_effect(world: World) -> None:
+    forged = world.github.comment(_marker(world), author="mallory")
+    other = world.github.comment(_marker(world), author="github-actions", kind="User")
+    uploaded(world)
+    assert world.report() == 0
+    assert len(world.github.bodies()) == 1
+    assert world.github.comments[forged]["body"] == world.github.comments[other]["body"] == _marker(world)
+
+
+def test_a_marker_within_our_comment_has_no_effect(world: World) -> None:
+    quoted = world.github.comment("> " + _marker(world), author=BOT, kind="Bot")
+    behind = world.github.comment("\n" + _marker(world), author=BOT, kind="Bot")
+    uploaded(world)
+    assert world.report() == 0
+    assert len(world.github.bodies()) == 3
+    assert "Looks good" in world.github.comments[quoted]["body"]
+    assert "Looks good" in world.github.comments[behind]["body"]
+
+
+def test_a_report_cannot_write_the_marker_of_another_configuration(world: World) -> None:
+    forged = str(marker_of("b/aml-train.yml", "azure", subject(run=10**9)))
+    uploaded(
+        world, passing(title=forged, message=f"\n{forged}\n", status=forged, configuration=f"{forged}\n{forged}")
+    )
+    assert world.report() == 0
+    (body,) = world.github.bodies()
+    assert body.count("<!--") == 1
+    assert forged not in body
+
+
+def test_the_run_of_an_old_commit_does_not_replace_the_comment_of_the_new_one(world: World) -> None:
+    uploaded(world)
+    world.report()
+    (shown,) = world.github.bodies()
+    # Started again later, so that its run has a greater number.
+    world.github.run(200, head_sha=OLD)
+    world.github.artifact(zipped(report.encode(failing())), 200)
+    assert world.report(world.github.runs[200]) == 0
+    assert world.github.bodies() == [shown]
+    assert "is superseded" in world.log
+    assert [check["head_sha"] for check in world.github.checks] == [HEAD, OLD]
+
+
+def test_an_older_run_of_the_same_commit_does_not_replace_the_newer(world: World) -> None:
+    uploaded(world)
+    world.github.run(99)
+    world.github.artifact(zipped(report.encode(failing())), 99)
+    world.report()
+    (shown,) = world.github.bodies()
+    world.report(world.github.runs[99])
+    assert world.github.bodies() == [shown]
+
+
+def test_the_comment_of_an_old_commit_says_so_and_gives_way(world: World) -> None:
+    world.github.run(99, head_sha=OLD)
+    world.github.artifact(zipped(JSON), 99)
+    world.report(world.github.runs[99])
+    (body,) = world.github.bodies()
+    assert "The pull request has a newer commit" in body
+    # The run of the present commit began earlier.
+    world.github.run(98)
+    world.github.artifact(zipped(JSON), 98)
+    world.report(world.github.runs[98])
+    (body,) = world.github.bodies()
+    assert "newer commit" not in body
+
+
+def test_another_workflow_of_the_same_name_is_not_believed(world: World) -> None:
+    uploaded(world, path=".github/workflows/evil.yml", name="train")
+    assert world.report() == 0
+    assert (world.outputs["status"], world.github.comments, world.github.checks) == ("unchanged", {}, [])
+    assert "reports are read of train.yml" in world.log
+
+
+@pytest.mark.parametrize(
+    "change", [{"head_sha": MALICIOUS}, {"id": 101}, {"event": "push"}, {"path": ".github/workflows/x.yml"}]
+)
+def test_a_payload_that_github_does_not_confirm_is_refused(world: World, change: dict[str, Any]) -> None:
+    uploaded(world)
+    world.github.run(101, head_sha=MALICIOUS)
+    assert world.report({**world.github.runs[100], **change}) == 2
+    assert "GitHub describes another run than the event" in world.log
+    assert world.github.comments == {}
+
+
+def test_an_artifact_of_another_run_is_refused(world: World) -> None:
+    uploaded(world)
+    (shape, _), *_ = world.github.artifacts.values()
+    shape["workflow_run"] = {**shape["workflow_run"], "head_sha": MALICIOUS}
+    assert world.report() == 2
+    assert "GitHub lists an artifact of another run" in world.log
+
+
+def test_an_artifact_of_an_earlier_attempt_is_not_shown(world: World) -> None:
+    uploaded(world, run_started_at="2026-11-20T12:30:00Z")
+    assert world.report() == 0
+    assert world.outputs["status"] == "unchanged"
+
+
+def test_two_reports_of_one_configuration_are_refused(world: World) -> None:
+    uploaded(world)
+    world.github.artifact(zipped(JSON), name="pr-report-again")
+    assert world.report() == 2
+    assert "Two artifacts" in world.log
+    assert world.github.comments == {}
+
+
+def test_a_flood_of_artifacts_is_refused(world: World) -> None:
+    uploaded(world)
+    for number in range(30):
+        world.github.artifact(zipped(JSON), name=f"pr-report-{number}")
+    assert world.report() == 2
+    assert "more than 20 artifacts" in world.log
+
+
+def test_a_fork_that_has_the_branch_of_another_pull_request_does_not_reach_it(world: World) -> None:
+    uploaded(world, repository=FORK)  # the pull request is of the repository's own branch of this name
+    assert world.report() == 0
+    assert (world.outputs["status"], world.github.comments) == ("unchanged", {})
+
+
+@pytest.mark.parametrize("event", ["issue_comment", "pull_request_target", "workflow_run", "schedule"])
+def test_runs_of_other_events_are_not_shown(world: World, event: str) -> None:
+    uploaded(world, event=event)
+    assert world.report() == 0
+    assert world.github.comments == {}
+
+
+@pytest.mark.parametrize("file", ["../secret.py", "/etc/passwd", "a/../../b", "a\nb", "C:\\x", ".", "a//..//b"])
+def test_places_outside_the_repository_are_not_annotated(world: World, file: str) -> None:
+    failure = report.Failure(name="t", file=file, line=3, message="no")
+    made = failing(
+        rules=(rule(verdict="missed", where=f"{file}:3"),),
+        tests=(report.Tests(passed=0, failed=1, failures=(failure,)),),
+    )
+    uploaded(world, made)
+    assert world.report() == 0
+    assert world.github.checks[0]["output"]["annotations"] == []
+
+
+def test_a_report_of_the_greatest_size_has_room_in_a_comment(world: World) -> None:
+    rules = tuple(rule(f"m{n}" + "🌈" * 90, verdict="missed", reason="✂" * 290) for n in range(300))
+    made = failing(rules=rules, message="é" * 19_000, notices=("ü" * 2_000,) * 20)
+    uploaded(world, zipped(msgspec.json.encode(made)), conclusion="failure")
+    assert world.report() == 0, world.log
+    (body,) = world.github.bodies()
+    assert len(body.encode()) <= 65_536
+    assert "and " in body
+    assert "Left out for lack of room: notices" in body
+
+
+Change = Callable[[World], None]
+
+
+@pytest.mark.parametrize(
+    ("failure", "code", "text"),
+    [
+        ((403, {"X-Accepted-GitHub-Permissions": "pull_requests=write"}), 8, "GitHub asks for pull_requests=write"),
+        ((404, {}), 8, "docs/permissions.md lists the permissions"),
+        (
+            (422, {"message": "Validation Failed\n::error::x"}),
+            8,
+            "GitHub answered 422 to POST issues/7/comments: Validation Failed",
+        ),
+        ((502, {}), 8, "GitHub answered 502"),
+    ],
+)
+def test_a_refusal_is_explained(world: World, failure: tuple[int, dict[str, str]], code: int, text: str) -> None:
+    uploaded(world)
+    world.github.failures["POST", "/api/v3/repos/octo/digits/issues"] = [failure]
+    assert world.report() == code
+    assert text in world.log
+    assert TOKEN not in world.log
+    assert "Traceback" not in world.log
+
+
+def test_limits_are_waited_for_and_outages_of_reads_retried(world: World) -> None:
+    uploaded(world)
+    world.github.failures["POST", "/api/v3/repos/octo/digits/issues"] = [
+        (403, {"Retry-After": "7"}), (429, {}), (403, {"message": "You have exceeded a secondary rate limit"}),
+    ]  # fmt: skip
+    world.github.failures["GET", "/api/v3/repos/octo/digits/pulls"] = [(502, {}), (500, {})]
+    assert world.report() == 0
+    assert world.slept == [2.0, 4.0, 7.0, 120.0, 180.0]
+    assert len(world.github.bodies()) == 1
+
+
+def test_a_limit_of_hours_ends_the_step(world: World) -> None:
+    uploaded(world)
+    world.github.failures["POST", "/api/v3/repos/octo/digits/issues"] = [(429, {"Retry-After": "7200"})]
+    assert world.report() == 8
+    assert world.slept == []
+
+
+def test_a_comment_that_was_deleted_meanwhile_is_made_again(world: World) -> None:
+    uploaded(world)
+    world.report()
+    world.github.failures["PATCH", "/api/v3/repos/octo/digits/issues/comments/1"] = [(404, {})]
+    assert world.report() == 0
+    assert len(world.github.comments) == 2
