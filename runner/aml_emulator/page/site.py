@@ -19,6 +19,7 @@ from aml_emulator.domain import DomainError
 from aml_emulator.network import PAGE_PATH, Head, read_target
 from aml_emulator.page import view
 from aml_emulator.page.catalogue import Catalogue
+from aml_emulator.page.listing import RunList
 from aml_emulator.page.runs import RunPages
 from aml_emulator.page.view import Content, Document, hider
 
@@ -62,7 +63,7 @@ class Site:
         self._templates: Environment | None = None
         runs, catalogue = RunPages(context), Catalogue(context)
         pages: tuple[tuple[str, Callable[[Call], Document | Content]], ...] = (
-            ("", runs.index),
+            ("", RunList(context).index),
             ("runs/{run}", runs.run),
             ("runs/{run}/metric", runs.metric),
             ("runs/{run}/metric.csv", runs.metric_csv),

@@ -1,4 +1,4 @@
-"""Queries of the page: pages of runs, and metrics thinned to drawable curves."""
+"""Queries of the page: pages of assets, and metrics thinned to drawable curves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from aml_emulator.store.database import Queries
 from aml_emulator.store.metrics import Metric, number_of
-from aml_emulator.store.runs import TERMINAL
 
 DRAWN = 600
 """A curve of more points than these is thinned: of each stretch its lowest and its highest are kept."""
@@ -22,40 +21,6 @@ ODD = 200
 
 LARGEST = 1.7976931348623157e308
 """The largest finite double; larger ones are infinite."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunFilter:
-    """Which runs are shown; an empty text stands for all.
-
-    Attributes:
-        status: a status, or ``active`` for every run that has not ended.
-        text: a part of the run's id or display name.
-        children: whether runs that belong to another one are shown, too.
-    """
-
-    experiment: str = ""
-    status: str = ""
-    text: str = ""
-    children: bool = True
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunLine:
-    """A run in a list; *job* distinguishes jobs from MLflow's runs.
-
-    Times are seconds since the epoch.
-    """
-
-    id: str
-    display_name: str
-    experiment: str
-    status: str
-    created: float
-    started: float | None
-    ended: float | None
-    job: bool
-    parent_id: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,47 +75,6 @@ class Browse:
         self._db = database
         self._drawn: OrderedDict[tuple[str, str, int, int], Series] = OrderedDict()
         self._lock = threading.Lock()
-
-    def runs(self, wanted: RunFilter, *, limit: int, offset: int = 0) -> tuple[list[RunLine], int]:
-        """Return a page of runs, newest first, and their number in all.
-
-        Deleted and archived ones are left out.
-        """
-        conditions, values = ["r.deleted = 0", "r.archived = 0"], list[object]()
-        if wanted.experiment:
-            conditions.append("e.name = ?")
-            values.append(wanted.experiment)
-        if wanted.status == "active":
-            conditions.append(f"r.status NOT IN ({','.join('?' * len(TERMINAL))})")
-            values.extend(sorted(TERMINAL))
-        elif wanted.status:
-            conditions.append("r.status = ?")
-            values.append(wanted.status)
-        if not wanted.children:
-            conditions.append("r.parent_id IS NULL")
-        if wanted.text:
-            conditions.append("(instr(lower(r.id), lower(?)) OR instr(lower(r.display_name), lower(?)))")
-            values += [wanted.text, wanted.text]
-        source = "FROM runs r JOIN experiments e ON e.id = r.experiment_id WHERE " + " AND ".join(conditions)
-        total = self._db.number(f"SELECT count(*) {source}", values)
-        rows = self._db.rows(
-            "SELECT r.id, r.display_name, e.name AS experiment, r.status, r.created, r.started, r.ended,"
-            f" r.job IS NOT NULL AS job, r.parent_id {source} ORDER BY r.created DESC, r.id LIMIT ? OFFSET ?",
-            [*values, limit, offset],
-        )
-        found = [RunLine(**{**dict(row), "job": bool(row["job"])}) for row in rows]
-        return found, total
-
-    def experiments(self) -> list[str]:
-        """Return the names of all experiments."""
-        return [str(row["name"]) for row in self._db.rows("SELECT name FROM experiments ORDER BY lower(name), name")]
-
-    def statuses(self) -> Mapping[str, int]:
-        """Return the number of runs in each status, without deleted and archived ones."""
-        rows = self._db.rows(
-            "SELECT status, count(*) AS n FROM runs WHERE deleted = 0 AND archived = 0 GROUP BY status ORDER BY status"
-        )
-        return {str(row["status"]): int(row["n"]) for row in rows}
 
     def assets(self, kind: str, *, limit: int, offset: int = 0) -> tuple[list[AssetLine], int]:
         """Return a page of asset names, last changed first, and their number in all."""

@@ -164,7 +164,7 @@ def test_a_fault_of_the_page_is_told_in_short(service: Service, monkeypatch: pyt
     def fail() -> None:
         raise RuntimeError("the password is swordfish")
 
-    monkeypatch.setattr(service.store.browse, "experiments", fail)
+    monkeypatch.setattr(service.store.listing, "experiments", fail)
     text = Browser(service).text("/ui/", status=500)
     assert "The page failed" in text
     assert "swordfish" not in text
