@@ -13,7 +13,7 @@ from aml_emulator.store.metrics import Metric, number_of
 DRAWN = 600
 """A curve of more points than these is thinned: of each stretch its lowest and its highest are kept."""
 
-REMEMBERED = 64
+REMEMBERED = 256
 """So many curves are kept drawn: most of what is looked at again has not changed."""
 
 ODD = 200
@@ -73,7 +73,7 @@ class Browse:
 
     def __init__(self, database: Queries) -> None:
         self._db = database
-        self._drawn: OrderedDict[tuple[str, str, int, int], Series] = OrderedDict()
+        self._drawn: OrderedDict[tuple[str, str, bool, int, int], Series] = OrderedDict()
         self._lock = threading.Lock()
 
     def assets(self, kind: str, *, limit: int, offset: int = 0) -> tuple[list[AssetLine], int]:
@@ -130,11 +130,14 @@ class Browse:
         )
         return [Metric(key=key, value=number_of(row), timestamp=row["timestamp"], step=row["step"]) for row in rows]
 
-    def series(self, run_id: str, key: str) -> Series | None:
+    def series(self, run_id: str, key: str, *, by_time: bool = False) -> Series | None:
         """Return a metric for drawing, or None if the run has no such metric.
 
         Positions are steps, unless all values have the same one, as they have where a script gives none; then time
         distinguishes them.
+
+        Args:
+            by_time: whether positions are times in any case.
         """
         state = self._db.row(
             "SELECT count(*) AS n, max(id) AS last FROM metrics WHERE run_id = ? AND key = ?", (run_id, key)
@@ -142,11 +145,11 @@ class Browse:
         if state is None or not state["n"]:
             return None
         # Values are only ever added: as many, up to the same one, are the same.
-        name = (run_id, key, int(state["n"]), int(state["last"]))
+        name = (run_id, key, by_time, int(state["n"]), int(state["last"]))
         with self._lock:
             known = self._drawn.get(name)
         if known is None:
-            known = self._series(run_id, key)
+            known = self._series(run_id, key, by_time=by_time)
         with self._lock:
             if known is not None:
                 self._drawn[name] = known
@@ -155,7 +158,7 @@ class Browse:
                 self._drawn.popitem(last=False)
         return known
 
-    def _series(self, run_id: str, key: str) -> Series | None:
+    def _series(self, run_id: str, key: str, *, by_time: bool) -> Series | None:
         span = self._db.row(
             "SELECT count(*) AS n, min(step) AS low, max(step) AS high, min(timestamp) AS since, max(timestamp) AS till,"
             " count(*) FILTER (WHERE value IS NULL OR abs(value) > ?) AS odd"
@@ -164,7 +167,7 @@ class Browse:
         )
         if span is None or not span["n"]:
             return None
-        by_step = span["low"] != span["high"] or span["n"] == 1
+        by_step = not by_time and (span["low"] != span["high"] or span["n"] == 1)
         column, low, high = (
             ("step", span["low"], span["high"]) if by_step else ("timestamp", span["since"], span["till"])
         )
