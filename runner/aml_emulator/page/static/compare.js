@@ -6,7 +6,7 @@
   const HEIGHT = 260;
   const DASHES = [[], [8, 3], [2, 3], [10, 3, 2, 3], [5, 5]];
   const colour = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const charts = new Map();
+  const charts = new Map(), rounds = new Map();
   // What changes the drawing alone.
   const DRAWN = ["x", "smooth", "log"];
 
@@ -44,8 +44,10 @@
   async function draw(figure) {
     const address = new URL(figure.dataset.curves, location.href);
     for (const [name, value] of asked()) if (DRAWN.includes(name)) address.searchParams.append(name, value);
+    const round = rounds.set(figure, (rounds.get(figure) ?? 0) + 1).get(figure);
     const answer = await fetch(address);
-    if (!answer.ok) return;
+    // Of several answers only the last one that was asked for counts.
+    if (!answer.ok || round !== rounds.get(figure)) return;
     const { curves, by_step: byStep } = await answer.json();
     const log = asked().get("log") === "yes";
     const tables = curves.map(one => [one.x, one.y]);

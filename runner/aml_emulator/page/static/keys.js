@@ -3,7 +3,8 @@
 (() => {
   const hint = document.getElementById("keys");
   const rows = () => [...document.querySelectorAll("main tbody tr")].filter(row => row.querySelector("th[scope=row] a"));
-  const filter = document.querySelector("form[role=search] input[name=text], form.filter input:not([type=hidden]), form.filter select");
+  const filter = document.querySelector("form[role=search] input[name=text]")
+    ?? document.querySelector("form.filter input:not([type=hidden]), form.filter select");
   if (!rows().length && !filter) return;
   const turned = document.getElementById("keys-on");
   const SETTING = "aml-keys";

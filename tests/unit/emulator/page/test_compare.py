@@ -158,6 +158,13 @@ def test_secrets_and_hostile_names_of_curves_are_harmless(service: Service, brow
     assert json.loads(text)["curves"][1]["name"] == f"{HOSTILE} •••"
 
 
+def test_pages_with_forms_are_refreshed_by_the_script_alone(browser: Browser) -> None:
+    for path, reloads in (("", False), ("compare?run=a&run=b", False), ("runs/a", True)):
+        shown = browser.text(f"/ui/{path}")
+        assert "<body data-live>" in shown
+        assert ("http-equiv" in shown) is reloads
+
+
 def test_many_metrics_come_in_pages(service: Service, browser: Browser) -> None:
     for number in range(30):
         log_values(service, "a", f"m{number:02}", [1.0, 2.0])
