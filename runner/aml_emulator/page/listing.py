@@ -154,10 +154,14 @@ class RunList:
                 "problem": problem,
                 "experiments": self._store.experiments(),
                 "statuses": self._store.statuses(),
-                "branches": self._store.branches(),
+                "branches": self._branches(asked["branch"]),
                 "choices": self._choices(columns),
             },
         )
+
+    def _branches(self, asked: str) -> list[str]:
+        found = self._store.branches()
+        return [asked, *found] if asked and asked not in found else found
 
     def _table(
         self, runs: Sequence[RunLine], chosen: Sequence[Field], asked: Mapping[str, Any], now: float

@@ -22,6 +22,9 @@ from aml_emulator.store.conditions import (
 )
 from aml_emulator.store.database import Queries
 
+BRANCHES: Final = 200
+"""At most so many branches are offered to filter by."""
+
 KEYS: Final = 100
 """At most so many names of metrics or parameters are offered as columns."""
 
@@ -152,11 +155,13 @@ class Listing:
         return {str(row["status"]): int(row["n"]) for row in rows}
 
     def branches(self) -> list[str]:
-        """Return the branches that jobs were submitted from."""
+        """Return the branches that jobs were submitted from, those of the newest jobs."""
         rows = self._db.rows(
-            "SELECT DISTINCT branch FROM runs WHERE deleted = 0 AND archived = 0 AND branch IS NOT NULL ORDER BY branch"
+            "SELECT branch FROM runs WHERE deleted = 0 AND archived = 0 AND branch IS NOT NULL"
+            " GROUP BY branch ORDER BY max(created) DESC LIMIT ?",
+            (BRANCHES,),
         )
-        return [str(row["branch"]) for row in rows]
+        return sorted(str(row["branch"]) for row in rows)
 
     def metric_keys(self) -> list[str]:
         """Return the names of metrics, the first of them."""

@@ -137,7 +137,7 @@ def paths(filled: dict[str, Any]) -> dict[str, str]:
         "columns": "/ui/?children=yes&sort=metrics.val/accuracy&order=desc&where=status+!=+'Failed'&"
         + "&".join(f"column={name}" for name in COLUMNS),
         "refused": "/ui/?where=metrics.val/accuracy+>",
-        "compare": f"/ui/compare?{compared(filled)}",
+        "compare": f"/ui/compare?{compared(filled)}&metric=score",
         "differences": f"/ui/compare?{compared(filled)}&differences=yes&log=yes&smooth=0.6&x=time",
         "run": f"/ui/runs/{done}",
         "live": f"/ui/runs/{live}",
@@ -240,6 +240,31 @@ def test_hostile_text_stays_text(visit: Visit, filled: dict[str, Any]) -> None:
     assert page.locator("h1").inner_text() == "digits <script>document.title='owned'</script>"
     assert "<b>bold</b> & done" in page.locator("pre[data-next]").inner_text()
     assert "owned" not in visit.open("/ui/").title()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("visit", [{"viewport": {"width": 390, "height": 700}}], indirect=True, ids=["390"])
+def test_a_refresh_keeps_the_readers_place(visit: Visit, filled: dict[str, Any]) -> None:
+    page = visit.open(paths(filled)["columns"])
+    page.locator(f"input[name=run][value='{filled['done']}']").check()
+    page.get_by_text("Columns", exact=True).click()
+    link = page.locator(f"tr[data-key='{filled['live']}'] th a")
+    link.focus()
+    page.evaluate(
+        "document.getElementById('runs').scrollLeft = 120; scrollTo(0, 200); getSelection().selectAllChildren(document.querySelector('h1'))"
+    )
+    before = page.evaluate("[document.getElementById('runs').scrollLeft, scrollY]")
+    assert before[0] == 120
+    duration = f"tr[data-key='{filled['live']}'] td.number"
+    shown = page.locator(duration).first.inner_text()
+    page.wait_for_function(
+        "([where, shown]) => document.querySelector(where).innerText !== shown", arg=[duration, shown]
+    )
+    assert page.evaluate("[document.getElementById('runs').scrollLeft, scrollY]") == before
+    assert page.evaluate("document.activeElement.closest('tr').dataset.key") == filled["live"]
+    assert page.locator("input[name=run]:checked").count() == 1
+    assert page.locator("form.filter details").get_attribute("open") is not None
+    assert page.evaluate("getSelection().toString()") == "Runs"
 
 
 @pytest.mark.full
@@ -346,31 +371,6 @@ def test_keys_walk_through_the_list_and_mark_runs(visit: Visit, filled: dict[str
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/ui/runs/{rows[0]}")
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("visit", [{"viewport": {"width": 390, "height": 700}}], indirect=True, ids=["390"])
-def test_a_refresh_keeps_the_readers_place(visit: Visit, filled: dict[str, Any]) -> None:
-    page = visit.open(paths(filled)["columns"])
-    page.locator(f"input[name=run][value='{filled['done']}']").check()
-    page.get_by_text("Columns", exact=True).click()
-    link = page.locator(f"tr[data-key='{filled['live']}'] th a")
-    link.focus()
-    page.evaluate(
-        "document.getElementById('runs').scrollLeft = 120; scrollTo(0, 200); getSelection().selectAllChildren(document.querySelector('h1'))"
-    )
-    before = page.evaluate("[document.getElementById('runs').scrollLeft, scrollY]")
-    assert before[0] == 120
-    duration = f"tr[data-key='{filled['live']}'] td.number"
-    shown = page.locator(duration).first.inner_text()
-    page.wait_for_function(
-        "([where, shown]) => document.querySelector(where).innerText !== shown", arg=[duration, shown]
-    )
-    assert page.evaluate("[document.getElementById('runs').scrollLeft, scrollY]") == before
-    assert page.evaluate("document.activeElement.closest('tr').dataset.key") == filled["live"]
-    assert page.locator("input[name=run]:checked").count() == 1
-    assert page.locator("form.filter details").get_attribute("open") is not None
-    assert page.evaluate("getSelection().toString()") == "Runs"
 
 
 @pytest.mark.full

@@ -14,6 +14,7 @@ from aml_emulator.api.errors import MlflowError
 from aml_emulator.page.listing import COLUMNS, chosen_columns, conditions_of, field_of, name_of
 from aml_emulator.page.view import link
 from aml_emulator.store.conditions import RunFilter
+from aml_emulator.store.listing import BRANCHES
 from aml_emulator.store.metrics import Metric
 from aml_emulator.store.store import Store
 from tests.support.page_runs import SteppingClock, fill
@@ -128,6 +129,27 @@ def test_the_filter_stays_in_the_form_and_between_pages(service: Service) -> Non
     assert len(rows(everything)) == 50
     assert "51–100 of 120" in browser.text(following)
     assert set(rows(everything)).isdisjoint(rows(browser.text(following)))
+
+
+def test_many_branches_are_cut_and_the_chosen_one_stays(service: Service) -> None:
+    clock = SteppingClock()
+    service.store.runs._clock = clock
+    experiment = service.store.runs.ensure_experiment("e").id
+    for number in range(BRANCHES + 5):
+        clock.now += 1
+        service.store.runs.create(
+            run_id=f"r{number}",
+            experiment_id=experiment,
+            display_name="r",
+            status="Completed",
+            tags={"aml-train.branch": f"b{number:03}"},
+        )
+    browser = Browser(service)
+    offered = re.findall(r'<option value="(b\d+)"', browser.text("/ui/"))
+    assert offered == [f"b{number:03}" for number in range(5, BRANCHES + 5)]
+    shown = browser.text("/ui/?branch=b000")
+    assert '<option value="b000" selected>' in shown
+    assert rows(shown) == ["r0"]
 
 
 @given(st.sampled_from(["metrics", "params", "tags"]), st.text(min_size=1))
