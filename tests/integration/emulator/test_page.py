@@ -396,6 +396,7 @@ def test_curves_of_runs_are_read_and_enlarged(visit: Visit, filled: dict[str, An
     width = page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
     assert width[0] <= width[1]
     over = figure.locator(".u-over")
+    over.scroll_into_view_if_needed()
     box = over.bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -69,6 +70,12 @@ def test_without_a_browser_nothing_is_recorded(
     assert screenshots.take(root) == 1
     assert "Chromium is not installed" in capsys.readouterr().err
     assert not (root / FOLDER / RECORD).exists()
+
+
+def test_the_pictures_show_the_present_page() -> None:
+    assert list(stale(ROOT)) == []
+    shown = set(re.findall(r"\]\(screenshots/([^)]+)\)", (ROOT / "docs/page.md").read_text(encoding="utf-8")))
+    assert shown == {path.name for path in (ROOT / FOLDER).glob("*.png")}
 
 
 @pytest.mark.parametrize("pattern", SOURCES)
