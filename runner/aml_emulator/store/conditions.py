@@ -34,7 +34,7 @@ _TEXTS: Final[Mapping[str, str]] = {
     "id": "r.id",
     "name": "r.display_name",
     "status": "r.status",
-    "experiment": "e.name",
+    "experiment": "(SELECT name FROM experiments WHERE id = r.experiment_id)",
     "branch": "r.branch",
     "gate": "r.gate",
     "compute": COMPUTE,
@@ -106,7 +106,7 @@ def where_of(wanted: RunFilter, now: float) -> tuple[list[str], list[object]]:
     """Return the conditions of a filter, joined by AND, and their values."""
     conditions, values = ["r.deleted = 0", "r.archived = 0"], list[object]()
     if wanted.experiment:
-        conditions.append("e.name = ?")
+        conditions.append("r.experiment_id = (SELECT id FROM experiments WHERE name = ?)")
         values.append(wanted.experiment)
     if wanted.status == "active":
         conditions.append(f"r.status NOT IN ({','.join('?' * len(TERMINAL))})")

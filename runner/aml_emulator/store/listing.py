@@ -82,7 +82,7 @@ class Listing:
             now: the time, for the duration of runs that have not ended.
         """
         conditions, values = where_of(wanted, now)
-        source = "FROM runs AS r JOIN experiments AS e ON e.id = r.experiment_id"
+        source = "FROM runs AS r"
         where = " WHERE " + " AND ".join(conditions)
         total = self._db.number(f"SELECT count(*) {source}{where}", values)
         joined, terms, given = order_of(order, descending=descending, now=now)
