@@ -416,7 +416,10 @@ def test_curves_of_runs_are_read_and_enlarged(visit: Visit, filled: dict[str, An
     page.get_by_label("Logarithmic").check()
     page.wait_for_url("**log=yes*")
     figure.locator("canvas").wait_for()
-    assert page.locator("svg.parallel .trial.run").count() >= 2
+    colours = page.locator("svg.parallel .trial-run").evaluate_all(
+        "all => all.map(one => getComputedStyle(one).stroke)"
+    )
+    assert len(set(colours)) == len(colours) >= 2, "each run has its colour"
 
 
 @pytest.mark.full
