@@ -1,4 +1,4 @@
-"""``python -m scripts.docs``: the reference, the site, recorded terminals."""
+"""``python -m scripts.docs``: the reference, the site, terminals, screenshots."""
 
 from __future__ import annotations
 
@@ -25,11 +25,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     record = commands.add_parser("record", help="run a command and keep its output as docs/recordings/NAME.txt")
     record.add_argument("name")
     record.add_argument("argv", nargs=argparse.REMAINDER, metavar="-- COMMAND …")
+    commands.add_parser(
+        "screenshots",
+        help="take the pictures of docs/screenshots from the page of a local AzureML with generated runs",
+    )
     options = parser.parse_args(arguments)
     if options.command == "build":
         from scripts.docs.site import build_site
 
         return build_site(ROOT, options.output)
+    if options.command == "screenshots":
+        from scripts.docs.screenshots import take
+
+        return take(ROOT)
     from scripts.docs import recording, reference
 
     if options.command == "record":

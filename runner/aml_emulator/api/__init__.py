@@ -7,8 +7,11 @@ from aml_emulator.api.admin import prepare_workspace as prepare_workspace
 from aml_emulator.api.app import App as App
 from aml_emulator.api.directory import Directory as Directory
 from aml_emulator.api.directory import OpenWorkspace as OpenWorkspace
+from aml_emulator.api.errors import MlflowError as MlflowError
 from aml_emulator.api.errors import service_error as service_error
 from aml_emulator.api.gateway import Gateway as Gateway
+from aml_emulator.api.mlflow.search import Grammar as Grammar
+from aml_emulator.api.mlflow.search import parse_filter as parse_filter
 from aml_emulator.api.routing import Call as Call
 from aml_emulator.api.routing import Route as Route
 from aml_emulator.api.routing import Router as Router

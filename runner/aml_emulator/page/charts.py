@@ -79,7 +79,7 @@ def draw(series: Series) -> Chart:
     """Return the chart of a metric."""
     xs = [x for x, _ in series.points] + [x for x, _ in series.odd]
     ys = [y for _, y in series.points]
-    x_low, x_high = _widened(min(xs), max(xs))
+    x_low, x_high = widened(min(xs), max(xs))
     y_ticks = ticks(min(ys, default=0.0), max(ys, default=1.0))
     y_low, y_high = y_ticks[0], y_ticks[-1]
     # Halves first: the difference of two large numbers may be infinite.
@@ -98,7 +98,7 @@ def draw(series: Series) -> Chart:
     return Chart(
         key=series.key,
         x_label="step" if series.by_step else "seconds after the first value",
-        path=_path(placed, sorted(across(x) for x, _ in series.odd)),
+        path=curve_path(placed, sorted(across(x) for x, _ in series.odd)),
         dots=placed if len(placed) <= DOTS else (),
         marks=tuple(_mark(across(x), value, f"{unit} {text(x)}") for x, value in series.odd),
         x_ticks=tuple(Tick(at=across(at), label=label) for at, label in zip(inside, labels(inside), strict=True)),
@@ -122,7 +122,7 @@ def ticks(low: float, high: float, *, whole: bool = False) -> list[float]:
         high: finite, not below *low*.
         whole: whether only integers make sense.
     """
-    low, high = _widened(low, high)
+    low, high = widened(low, high)
     largest, span = max(abs(low), abs(high)), high - low
     if largest > EXTREME or span < largest * FINEST or span < 1 / EXTREME:
         # If doubles run out of digits or of range, there are no round numbers in between.
@@ -159,7 +159,7 @@ def text(value: float, *, digits: int = 4) -> str:
     return f"{value:.{digits}g}"
 
 
-def _widened(low: float, high: float) -> tuple[float, float]:
+def widened(low: float, high: float) -> tuple[float, float]:
     """Return a range that is not empty, and finite."""
     if high > low:
         return low, high
@@ -167,7 +167,7 @@ def _widened(low: float, high: float) -> tuple[float, float]:
     return max(low - margin, -LARGEST), min(low + margin, LARGEST)
 
 
-def _path(points: Sequence[tuple[float, float]], gaps: Sequence[float]) -> str:
+def curve_path(points: Sequence[tuple[float, float]], gaps: Sequence[float]) -> str:
     """Return the curve through *points*, interrupted at the positions in *gaps*."""
     parts: list[str] = []
     alone = False

@@ -1,6 +1,6 @@
-"""The parallel coordinates of a sweep's trials, for the template's SVG.
+"""The parallel coordinates of trials or runs, for the template's SVG.
 
-Pure; lengths are pixels. Each hyperparameter has an axis and the primary metric the last one; each trial is a line through its values.
+Pure; lengths are pixels. Each parameter has an axis and the metric the last one; each trial is a line through its values.
 """
 
 from __future__ import annotations
@@ -44,12 +44,14 @@ class Trial:
     Attributes:
         values: by the names of the hyperparameters.
         score: the best value of the primary metric; None without one.
+        kind: of its line, in place of the band of its rank.
     """
 
     title: str
     values: Mapping[str, Value]
     score: float | None
     best: bool = False
+    kind: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,13 +107,16 @@ class Parallel:
     height, top, bottom = HEIGHT, TOP, BOTTOM
 
 
-def draw_parallel(scales: Sequence[Scale], metric: str, trials: Sequence[Trial], *, maximize: bool) -> Parallel:
+def draw_parallel(
+    scales: Sequence[Scale], metric: str, trials: Sequence[Trial], *, maximize: bool, noun: str = "trials"
+) -> Parallel:
     """Return the drawing of trials.
 
     Args:
         scales: of the hyperparameters.
         metric: the primary metric's name.
         maximize: whether higher scores are better.
+        noun: what the trials are called.
     """
     shown = scales[:AXES]
     columns = [[trial.values.get(scale.name) for trial in trials] for scale in shown]
@@ -126,7 +131,7 @@ def draw_parallel(scales: Sequence[Scale], metric: str, trials: Sequence[Trial],
     lines = [
         Line(
             path=_path([(axis.x, column[number]) for axis, column in zip(axes, heights, strict=True)]),
-            kind="best" if trial.best else bands[number],
+            kind=trial.kind or ("best" if trial.best else bands[number]),
             title=trial.title,
         )
         for number, trial in enumerate(trials)
@@ -138,7 +143,7 @@ def draw_parallel(scales: Sequence[Scale], metric: str, trials: Sequence[Trial],
         lines=tuple(line for line in lines if line.path),
         width=LEFT + (len(axes) - 1) * APART + RIGHT,
         left_out=max(0, len(scales) - AXES),
-        summary=_summary(trials, metric),
+        summary=_summary(trials, metric, noun),
     )
 
 
@@ -217,9 +222,9 @@ def _path(points: Sequence[tuple[float, float | None]]) -> str:
     return "".join(parts) if len(parts) > 1 else ""
 
 
-def _summary(trials: Sequence[Trial], metric: str) -> str:
+def _summary(trials: Sequence[Trial], metric: str, noun: str) -> str:
     best = next((trial for trial in trials if trial.best), None)
-    said = f"{len(trials)} trials"
+    said = f"{len(trials)} {noun}"
     if best is None or best.score is None:
         return f"{said}."
     values = ", ".join(f"{name} {_shown(value)}" for name, value in best.values.items())

@@ -1,4 +1,4 @@
-"""The pages of runs: the list, one run, a metric, a log, a file."""
+"""The pages of a run: all of it, a metric, a log, a file."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ from aml_emulator.page.lineage import environment_of
 from aml_emulator.page.logged import logged_of
 from aml_emulator.page.monitoring import monitoring_of
 from aml_emulator.page.view import Content, Document, Paging, duration, plain
-from aml_emulator.store import Artifact, Metric, MetricSummary, Run, RunFilter
+from aml_emulator.store import Artifact, Metric, MetricSummary, Run
 
-PAGE = 50
 CHARTS = 12
 """Charts on one page of a run."""
 
@@ -48,32 +47,6 @@ class RunPages:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._store = context.store
-
-    def index(self, call: Call) -> Document:
-        """Return the list of runs, filtered and in pages."""
-        asked = {name: call.query.get(name, "").strip() for name in ("experiment", "status", "text", "children")}
-        # As in the studio, whose list has the choice "Include child jobs"; a name that is looked for is found.
-        children = asked["children"] == "yes" or bool(asked["text"])
-        wanted = RunFilter(
-            experiment=asked["experiment"], status=asked["status"], text=asked["text"], children=children
-        )
-        number = call.integer("page", 1, low=1)
-        runs, total = self._store.browse.runs(wanted, limit=PAGE, offset=(number - 1) * PAGE)
-        statuses = self._store.browse.statuses()
-        return Document(
-            template="runs.html",
-            title="Runs",
-            section="runs",
-            refresh=any(run.ended is None for run in runs),
-            values={
-                "runs": runs,
-                "paging": Paging(page=number, size=PAGE, total=total),
-                "asked": asked,
-                "experiments": self._store.browse.experiments(),
-                "statuses": statuses,
-                "now": self._context.clock(),
-            },
-        )
 
     def run(self, call: Call) -> Document:
         """Return one run with all there is to it."""

@@ -19,7 +19,9 @@ from aml_emulator.domain import DomainError
 from aml_emulator.network import PAGE_PATH, Head, read_target
 from aml_emulator.page import view
 from aml_emulator.page.catalogue import Catalogue
+from aml_emulator.page.compare import Comparison
 from aml_emulator.page.files import FilePages
+from aml_emulator.page.listing import RunList
 from aml_emulator.page.runs import RunPages
 from aml_emulator.page.view import Content, Document, hider
 
@@ -34,7 +36,14 @@ STATIC = {
     "page.css": "text/css; charset=utf-8",
     "page.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
+    "keys.js": "text/javascript; charset=utf-8",
+    "compare.js": "text/javascript; charset=utf-8",
+    "uPlot.iife.min.js": "text/javascript; charset=utf-8",
+    "uPlot.min.css": "text/css; charset=utf-8",
+    "uPlot.LICENSE": "text/plain; charset=utf-8",
 }
+VENDORED = "vendor"
+"""The folder of files of other projects; vendored.json has their versions and digests."""
 HTML = "text/html; charset=utf-8"
 
 
@@ -62,8 +71,9 @@ class Site:
         self._hide = hider(context.identity)
         self._templates: Environment | None = None
         runs, files, catalogue = RunPages(context), FilePages(context), Catalogue(context)
+        comparison = Comparison(context)
         pages: tuple[tuple[str, Callable[[Call], Document | Content]], ...] = (
-            ("", runs.index),
+            ("", RunList(context).index),
             ("runs/{run}", runs.run),
             ("runs/{run}/metric", runs.metric),
             ("runs/{run}/metric.csv", runs.metric_csv),
@@ -80,6 +90,8 @@ class Site:
             ("datastores", catalogue.datastores),
             ("requests", catalogue.requests),
             ("static/{file}", self._static),
+            ("compare", comparison.page),
+            ("compare/curves.json", comparison.curves),
         )
         self._router = Router(
             Route(method=method, path=f"{PAGE_PATH}{path}".rstrip("/"), handler=handler)
@@ -205,7 +217,8 @@ class Site:
         name = call.params["file"]
         if name not in STATIC:
             raise _NoPageError("There is no such file.")
-        return Content(type=STATIC[name], body=(FOLDER / "static" / name).read_bytes(), cache="max-age=60")
+        folder = FOLDER / "static" / (VENDORED if name.startswith("uPlot") else "")
+        return Content(type=STATIC[name], body=(folder / name).read_bytes(), cache="max-age=60")
 
 
 def _text(text: str) -> Content:

@@ -124,10 +124,13 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 def link(*segments: str, **query: object) -> str:
-    """Return an address: ``link("a b", page=2)`` is ``/ui/a%20b?page=2``."""
+    """Return an address: ``link("a b", page=2)`` is ``/ui/a%20b?page=2``.
+
+    A list is a parameter for each of its values.
+    """
     path = "/".join(quote(segment, safe="") for segment in segments)
-    asked = {name: value for name, value in query.items() if value not in ("", None)}
-    return f"/ui/{path}" + (f"?{urlencode(asked)}" if asked else "")
+    asked = {name: value for name, value in query.items() if value not in ("", None, [])}
+    return f"/ui/{path}" + (f"?{urlencode(asked, doseq=True)}" if asked else "")
 
 
 def moment(seconds: float | None) -> str:

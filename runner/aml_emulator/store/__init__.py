@@ -14,13 +14,19 @@ if TYPE_CHECKING:
     from aml_emulator.store.blobs import Blobs as Blobs
     from aml_emulator.store.browse import LARGEST as LARGEST
     from aml_emulator.store.browse import MetricSummary as MetricSummary
-    from aml_emulator.store.browse import RunFilter as RunFilter
     from aml_emulator.store.browse import Series as Series
+    from aml_emulator.store.conditions import NUMBERS as NUMBERS
+    from aml_emulator.store.conditions import TEXTS as TEXTS
+    from aml_emulator.store.conditions import Condition as Condition
+    from aml_emulator.store.conditions import Field as Field
+    from aml_emulator.store.conditions import RunFilter as RunFilter
     from aml_emulator.store.damage import check_before_start as check_before_start
     from aml_emulator.store.damage import disk_problem as disk_problem
     from aml_emulator.store.damage import failure_of as failure_of
     from aml_emulator.store.damage import state_problems as state_problems
     from aml_emulator.store.datastores import Datastore as Datastore
+    from aml_emulator.store.listing import ModelLine as ModelLine
+    from aml_emulator.store.listing import RunLine as RunLine
     from aml_emulator.store.metrics import Metric as Metric
     from aml_emulator.store.metrics import ParameterConflictError as ParameterConflictError
     from aml_emulator.store.runs import RUN_ORDER as RUN_ORDER
@@ -44,13 +50,19 @@ _MODULES = {
     "Blobs": "blobs",
     "LARGEST": "browse",
     "MetricSummary": "browse",
-    "RunFilter": "browse",
     "Series": "browse",
     "check_before_start": "damage",
     "disk_problem": "damage",
     "failure_of": "damage",
     "state_problems": "damage",
     "Datastore": "datastores",
+    "NUMBERS": "conditions",
+    "TEXTS": "conditions",
+    "Condition": "conditions",
+    "Field": "conditions",
+    "ModelLine": "listing",
+    "RunFilter": "conditions",
+    "RunLine": "listing",
     "Metric": "metrics",
     "ParameterConflictError": "metrics",
     "RUN_ORDER": "runs",

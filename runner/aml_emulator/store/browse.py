@@ -1,4 +1,4 @@
-"""Queries of the page: pages of runs, and metrics thinned to drawable curves."""
+"""Queries of the page: pages of assets, and metrics thinned to drawable curves."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from dataclasses import dataclass
 
 from aml_emulator.store.database import Queries
 from aml_emulator.store.metrics import Metric, number_of
-from aml_emulator.store.runs import TERMINAL
 
 DRAWN = 600
 """A curve of more points than these is thinned: of each stretch its lowest and its highest are kept."""
 
-REMEMBERED = 64
+REMEMBERED = 256
 """So many curves are kept drawn: most of what is looked at again has not changed."""
 
 ODD = 200
@@ -22,40 +21,6 @@ ODD = 200
 
 LARGEST = 1.7976931348623157e308
 """The largest finite double; larger ones are infinite."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunFilter:
-    """Which runs are shown; an empty text stands for all.
-
-    Attributes:
-        status: a status, or ``active`` for every run that has not ended.
-        text: a part of the run's id or display name.
-        children: whether runs that belong to another one are shown, too.
-    """
-
-    experiment: str = ""
-    status: str = ""
-    text: str = ""
-    children: bool = True
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunLine:
-    """A run in a list; *job* distinguishes jobs from MLflow's runs.
-
-    Times are seconds since the epoch.
-    """
-
-    id: str
-    display_name: str
-    experiment: str
-    status: str
-    created: float
-    started: float | None
-    ended: float | None
-    job: bool
-    parent_id: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,49 +73,8 @@ class Browse:
 
     def __init__(self, database: Queries) -> None:
         self._db = database
-        self._drawn: OrderedDict[tuple[str, str, int, int], Series] = OrderedDict()
+        self._drawn: OrderedDict[tuple[str, str, bool, int, int], Series] = OrderedDict()
         self._lock = threading.Lock()
-
-    def runs(self, wanted: RunFilter, *, limit: int, offset: int = 0) -> tuple[list[RunLine], int]:
-        """Return a page of runs, newest first, and their number in all.
-
-        Deleted and archived ones are left out.
-        """
-        conditions, values = ["r.deleted = 0", "r.archived = 0"], list[object]()
-        if wanted.experiment:
-            conditions.append("e.name = ?")
-            values.append(wanted.experiment)
-        if wanted.status == "active":
-            conditions.append(f"r.status NOT IN ({','.join('?' * len(TERMINAL))})")
-            values.extend(sorted(TERMINAL))
-        elif wanted.status:
-            conditions.append("r.status = ?")
-            values.append(wanted.status)
-        if not wanted.children:
-            conditions.append("r.parent_id IS NULL")
-        if wanted.text:
-            conditions.append("(instr(lower(r.id), lower(?)) OR instr(lower(r.display_name), lower(?)))")
-            values += [wanted.text, wanted.text]
-        source = "FROM runs r JOIN experiments e ON e.id = r.experiment_id WHERE " + " AND ".join(conditions)
-        total = self._db.number(f"SELECT count(*) {source}", values)
-        rows = self._db.rows(
-            "SELECT r.id, r.display_name, e.name AS experiment, r.status, r.created, r.started, r.ended,"
-            f" r.job IS NOT NULL AS job, r.parent_id {source} ORDER BY r.created DESC, r.id LIMIT ? OFFSET ?",
-            [*values, limit, offset],
-        )
-        found = [RunLine(**{**dict(row), "job": bool(row["job"])}) for row in rows]
-        return found, total
-
-    def experiments(self) -> list[str]:
-        """Return the names of all experiments."""
-        return [str(row["name"]) for row in self._db.rows("SELECT name FROM experiments ORDER BY lower(name), name")]
-
-    def statuses(self) -> Mapping[str, int]:
-        """Return the number of runs in each status, without deleted and archived ones."""
-        rows = self._db.rows(
-            "SELECT status, count(*) AS n FROM runs WHERE deleted = 0 AND archived = 0 GROUP BY status ORDER BY status"
-        )
-        return {str(row["status"]): int(row["n"]) for row in rows}
 
     def assets(self, kind: str, *, limit: int, offset: int = 0) -> tuple[list[AssetLine], int]:
         """Return a page of asset names, last changed first, and their number in all."""
@@ -206,11 +130,14 @@ class Browse:
         )
         return [Metric(key=key, value=number_of(row), timestamp=row["timestamp"], step=row["step"]) for row in rows]
 
-    def series(self, run_id: str, key: str) -> Series | None:
+    def series(self, run_id: str, key: str, *, by_time: bool = False) -> Series | None:
         """Return a metric for drawing, or None if the run has no such metric.
 
         Positions are steps, unless all values have the same one, as they have where a script gives none; then time
         distinguishes them.
+
+        Args:
+            by_time: whether positions are times in any case.
         """
         state = self._db.row(
             "SELECT count(*) AS n, max(id) AS last FROM metrics WHERE run_id = ? AND key = ?", (run_id, key)
@@ -218,11 +145,11 @@ class Browse:
         if state is None or not state["n"]:
             return None
         # Values are only ever added: as many, up to the same one, are the same.
-        name = (run_id, key, int(state["n"]), int(state["last"]))
+        name = (run_id, key, by_time, int(state["n"]), int(state["last"]))
         with self._lock:
             known = self._drawn.get(name)
         if known is None:
-            known = self._series(run_id, key)
+            known = self._series(run_id, key, by_time=by_time)
         with self._lock:
             if known is not None:
                 self._drawn[name] = known
@@ -231,7 +158,7 @@ class Browse:
                 self._drawn.popitem(last=False)
         return known
 
-    def _series(self, run_id: str, key: str) -> Series | None:
+    def _series(self, run_id: str, key: str, *, by_time: bool) -> Series | None:
         span = self._db.row(
             "SELECT count(*) AS n, min(step) AS low, max(step) AS high, min(timestamp) AS since, max(timestamp) AS till,"
             " count(*) FILTER (WHERE value IS NULL OR abs(value) > ?) AS odd"
@@ -240,7 +167,7 @@ class Browse:
         )
         if span is None or not span["n"]:
             return None
-        by_step = span["low"] != span["high"] or span["n"] == 1
+        by_step = not by_time and (span["low"] != span["high"] or span["n"] == 1)
         column, low, high = (
             ("step", span["low"], span["high"]) if by_step else ("timestamp", span["since"], span["till"])
         )

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 DATASTORES = """
 CREATE TABLE datastores (
@@ -26,6 +26,34 @@ CREATE TABLE datastores (
 
 CHILDREN = """
 CREATE INDEX runs_by_parent ON runs(parent_id) WHERE parent_id IS NOT NULL;
+"""
+
+LISTING = """
+ALTER TABLE runs ADD COLUMN branch TEXT GENERATED ALWAYS AS (json_extract(tags, '$."aml-train.branch"')) VIRTUAL;
+ALTER TABLE runs ADD COLUMN gate TEXT GENERATED ALWAYS AS (json_extract(tags, '$."aml-train.gate"')) VIRTUAL;
+ALTER TABLE runs ADD COLUMN compute TEXT GENERATED ALWAYS AS (
+    CASE WHEN job IS NOT NULL AND coalesce(lower(json_extract(job, '$.jobType')), '') <> 'pipeline'
+    THEN coalesce(json_extract(job, '$.computeId'), '') END
+) VIRTUAL;
+CREATE INDEX runs_listed ON runs(        -- has what a list shows and filters by: rows themselves are kilobytes
+    created DESC, id, experiment_id, parent_id, display_name, status, started, ended, branch, gate, compute
+) WHERE deleted = 0 AND archived = 0;
+CREATE TABLE latest_metrics (            -- of each metric the value that was logged last; the trigger keeps it
+    key TEXT NOT NULL,
+    run_id TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
+    value REAL,
+    PRIMARY KEY (key, run_id)
+) WITHOUT ROWID;
+CREATE INDEX latest_metrics_by_run ON latest_metrics(run_id);
+INSERT INTO latest_metrics (key, run_id, value)
+    SELECT key, run_id, value FROM metrics WHERE id IN (SELECT max(id) FROM metrics GROUP BY run_id, key);
+CREATE TRIGGER metric_logged AFTER INSERT ON metrics BEGIN
+    INSERT INTO latest_metrics (key, run_id, value) VALUES (NEW.key, NEW.run_id, NEW.value)
+    ON CONFLICT DO UPDATE SET value = excluded.value; END;
+CREATE INDEX params_by_key ON params(key);
+CREATE INDEX models_by_run ON versions(CAST(json_extract(properties, '$.jobName') AS TEXT)) WHERE kind = 'models';
+CREATE INDEX models_by_job ON versions(CAST(json_extract(properties, '$.tags."aml-train.job"') AS TEXT))
+    WHERE kind = 'models';
 """
 
 SDK_V1 = """
@@ -168,6 +196,7 @@ CREATE TABLE operations (                -- long-running ones, which clients pol
     + SDK_V1
     + CHILDREN
     + USAGE
+    + LISTING
 )
 
 MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {
@@ -175,6 +204,7 @@ MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {
     2: lambda connection: _run(connection, SDK_V1),
     3: lambda connection: _run(connection, CHILDREN),
     4: lambda connection: _run(connection, USAGE),
+    5: lambda connection: _run(connection, LISTING),
 }
 """For each version but the newest, what brings a database of it to the next one."""
 
@@ -187,6 +217,7 @@ DATA_TABLES = (
     "versions",
     "containers",
     "params",
+    "latest_metrics",
     "metrics",
     "artifacts",
     "runs",

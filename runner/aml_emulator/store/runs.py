@@ -7,7 +7,7 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from aml_emulator.store.database import Database, decoded
@@ -411,7 +411,8 @@ _NO_NODE = (
     "NOT EXISTS (SELECT 1 FROM json_each(r.properties) AS p WHERE p.key IN ('azureml.nodeid', 'azureml.trial'))"
 )
 
-_SELECT = "SELECT r.*, e.name AS experiment FROM runs r JOIN experiments e ON e.id = r.experiment_id"
+_COLUMNS = ", ".join("e.name AS experiment" if one.name == "experiment" else f"r.{one.name}" for one in fields(Run))
+_SELECT = f"SELECT {_COLUMNS} FROM runs r JOIN experiments e ON e.id = r.experiment_id"  # noqa: S608 - names of fields
 
 
 def _experiment(row: sqlite3.Row) -> Experiment:

@@ -11,6 +11,7 @@ from aml_emulator.store.assets import AssetStore
 from aml_emulator.store.browse import Browse
 from aml_emulator.store.database import Database, Reader
 from aml_emulator.store.datastores import DatastoreStore
+from aml_emulator.store.listing import Listing
 from aml_emulator.store.metrics import MetricStore
 from aml_emulator.store.runs import UNFINISHED, RunStore
 from aml_emulator.store.usage import UsageStore
@@ -49,6 +50,7 @@ class Store:
         self._reader = None if str(path) == ":memory:" else Reader(Path(path))
         self.browse = Browse(self._reader or self._db)
         self.usage = UsageStore(self._db, reads=self._reader or self._db)
+        self.listing = Listing(self._reader or self._db)
 
     def transaction(self) -> AbstractContextManager[None]:
         """Return a context in which all changes are made or, if it raises, none."""

@@ -121,11 +121,29 @@ def visit(browser: Browser, emulator: Emulator, request: pytest.FixtureRequest) 
     assert made.problems == []
 
 
+COLUMNS = (
+    "status", "branch", "gate", "model", "stage", "compute", "created", "started", "ended", "duration",
+    "metrics.val/accuracy", "metrics.train/loss", "metrics.spiky", "params.optimizer", "tags.commit",
+)  # fmt: skip
+
+
+def compared(filled: dict[str, Any]) -> str:
+    """Return the part of a comparison's address that names its runs: jobs, and trials of a sweep."""
+    tune = filled["nodes"]["tune"]
+    runs = (filled["done"], filled["live"], f"{tune}_0", f"{tune}_1", f"{tune}_2")
+    return "&".join(f"run={run}" for run in runs)
+
+
 def paths(filled: dict[str, Any]) -> dict[str, str]:
     done, live = filled["done"], filled["live"]
     return {
         "runs": "/ui/",
         "filtered": "/ui/?experiment=page&status=Completed&text=digits",
+        "columns": "/ui/?children=yes&sort=metrics.val/accuracy&order=desc&where=status+!=+'Failed'&"
+        + "&".join(f"column={name}" for name in COLUMNS),
+        "refused": "/ui/?where=metrics.val/accuracy+>",
+        "compare": f"/ui/compare?{compared(filled)}&metric=score",
+        "differences": f"/ui/compare?{compared(filled)}&differences=yes&log=yes&smooth=0.6&x=time",
         "run": f"/ui/runs/{done}",
         "live": f"/ui/runs/{live}",
         "graph": f"/ui/runs/{filled['graph']}",
@@ -313,6 +331,31 @@ def test_hostile_text_stays_text(visit: Visit, filled: dict[str, Any]) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("visit", [{"viewport": {"width": 390, "height": 700}}], indirect=True, ids=["390"])
+def test_a_refresh_keeps_the_readers_place(visit: Visit, filled: dict[str, Any]) -> None:
+    page = visit.open(paths(filled)["columns"])
+    page.locator(f"input[name=run][value='{filled['done']}']").check()
+    page.get_by_text("Columns", exact=True).click()
+    link = page.locator(f"tr[data-key='{filled['live']}'] th a")
+    link.focus()
+    page.evaluate(
+        "document.getElementById('runs').scrollLeft = 120; scrollTo(0, 200); getSelection().selectAllChildren(document.querySelector('h1'))"
+    )
+    before = page.evaluate("[document.getElementById('runs').scrollLeft, scrollY]")
+    assert before[0] == 120
+    duration = f"tr[data-key='{filled['live']}'] td.number"
+    shown = page.locator(duration).first.inner_text()
+    page.wait_for_function(
+        "([where, shown]) => document.querySelector(where).innerText !== shown", arg=[duration, shown]
+    )
+    assert page.evaluate("[document.getElementById('runs').scrollLeft, scrollY]") == before
+    assert page.evaluate("document.activeElement.closest('tr').dataset.key") == filled["live"]
+    assert page.locator("input[name=run]:checked").count() == 1
+    assert page.locator("form.filter details").get_attribute("open") is not None
+    assert page.evaluate("getSelection().toString()") == "Runs"
+
+
+@pytest.mark.full
 def test_a_log_grows_and_the_end_is_seen(visit: Visit, emulator: Emulator, filled: dict[str, Any]) -> None:
     page = visit.open(paths(filled)["live"])
     log = page.locator("pre[data-next]")
@@ -333,10 +376,10 @@ def test_a_log_grows_and_the_end_is_seen(visit: Visit, emulator: Emulator, fille
 @pytest.mark.parametrize("visit", [{"java_script_enabled": False}], indirect=True, ids=["no scripts"])
 def test_without_scripts_everything_is_there(visit: Visit, filled: dict[str, Any]) -> None:
     page = visit.open("/ui/")
-    page.get_by_label("Status").select_option("Completed")
+    page.locator("select[name=status]").select_option("Completed")
     page.get_by_role("button", name="Show").click()
     page.wait_for_url("**/ui/?*status=Completed*")
-    page.get_by_role("link", name="digits").click()
+    page.locator("#runs tbody th a", has_text="digits").click()
     page.wait_for_url(f"**{paths(filled)['run']}")
     assert page.locator("svg.chart .curve").first.get_attribute("d")
     with page.expect_download() as download:
@@ -358,6 +401,25 @@ def test_without_scripts_everything_is_there(visit: Visit, filled: dict[str, Any
     page.wait_for_url(f"**{paths(filled)['trial']}")
     page.get_by_role("link", name="tune", exact=True).click()
     page.wait_for_url(f"**{paths(filled)['sweep']}")
+    page = visit.open("/ui/")
+    page.get_by_text("Columns", exact=True).click()
+    page.locator("input[name=column][value='metrics.val/accuracy']").check()
+    page.locator("input[name=where]").fill("metrics.val/accuracy > 0.5")
+    page.get_by_role("button", name="Show").click()
+    page.wait_for_url("**where=*")
+    page.get_by_role("columnheader", name="val/accuracy").get_by_role("link").click()
+    page.wait_for_url("**sort=metrics.val*")
+    assert page.locator("#runs tbody tr").count() == 1
+    page = visit.open("/ui/")
+    for run in (filled["done"], filled["live"]):
+        page.locator(f"input[name=run][value='{run}']").check()
+    page.get_by_role("button", name="Compare").click()
+    page.wait_for_url("**/ui/compare?run=*&run=*")
+    assert page.locator("svg.chart path.run").first.get_attribute("d")
+    page.get_by_label("Only differences").check()
+    page.get_by_role("button", name="Show").click()
+    page.wait_for_url("**differences=yes*")
+    assert page.locator("table.compare tbody tr:not(.differs)").count() == 0
     # What a browser takes for failed is the navigation that became a download.
     visit.problems = [problem for problem in visit.problems if "/file?path=" not in problem]
 
@@ -371,6 +433,81 @@ def test_the_keyboard_leads_past_the_navigation(visit: Visit) -> None:
     page.wait_for_url("**/ui/#content")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.name") == "experiment"
+
+
+@pytest.mark.full
+def test_keys_walk_through_the_list_and_mark_runs(visit: Visit, filled: dict[str, Any]) -> None:
+    page = visit.open("/ui/?text=")
+    focused = "document.activeElement.closest('tr')?.dataset.key"
+    rows = page.locator("#runs tbody tr").evaluate_all("rows => rows.map(row => row.dataset.key)")
+    page.keyboard.press("j")
+    assert page.evaluate(focused) == rows[0]
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    page.keyboard.press("ArrowUp")
+    assert page.evaluate(focused) == rows[0]
+    page.keyboard.press("x")
+    assert page.locator("input[name=run]:checked").evaluate_all("all => all.map(one => one.value)") == rows[:2]
+    page.keyboard.press("/")
+    page.keyboard.type("jk")
+    assert page.evaluate("[document.activeElement.name, document.activeElement.value]") == ["text", "jk"]
+    page.keyboard.press("Escape")
+    page.get_by_label("Keys are on").uncheck()
+    page.keyboard.press("j")
+    assert page.evaluate(focused) is None
+    page.get_by_label("Keys are on").check()
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/ui/runs/{rows[0]}")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "visit",
+    [
+        {"viewport": {"width": width, "height": 900}, "color_scheme": scheme}
+        for width, scheme in ((390, "dark"), (1280, "light"))
+    ],
+    indirect=True,
+    ids=["390-dark", "1280-light"],
+)
+def test_curves_of_runs_are_read_and_enlarged(visit: Visit, filled: dict[str, Any]) -> None:
+    page = visit.open(paths(filled)["compare"])
+    figure = page.locator("figure", has_text="train/loss")
+    figure.locator(".u-over").wait_for()
+    assert not figure.locator("svg.chart").is_visible(), "the server's drawing makes room"
+    painted = """canvas => {
+        const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+        return pixels.filter((value, at) => at % 4 === 3 && value > 0).length;
+    }"""
+    assert figure.locator("canvas").evaluate(painted) > 1000
+    width = page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+    assert width[0] <= width[1]
+    over = figure.locator(".u-over")
+    over.scroll_into_view_if_needed()
+    box = over.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    value = figure.locator(".u-legend .u-series").nth(1).locator(".u-value")
+    page.wait_for_function("cell => Number(cell.textContent) > 0", arg=value.element_handle())
+    step = figure.locator(".u-legend .u-series").first.locator(".u-value")
+    middle = float(step.inner_text())
+    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 30)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 30, steps=4)
+    page.mouse.up()
+    page.mouse.move(box["x"] + box["width"] / 2 + 1, box["y"] + 40)
+    page.wait_for_function(
+        "([cell, before]) => Number(cell.textContent) > before", arg=[step.element_handle(), middle]
+    )
+    visit.picture(f"enlarged-{width[1]}")
+    page.get_by_label("Logarithmic").check()
+    page.wait_for_url("**log=yes*")
+    figure.locator("canvas").wait_for()
+    colours = page.locator("svg.parallel .trial-run").evaluate_all(
+        "all => all.map(one => getComputedStyle(one).stroke)"
+    )
+    assert len(set(colours)) == len(colours) >= 2, "each run has its colour"
 
 
 @pytest.mark.full

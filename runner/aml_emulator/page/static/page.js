@@ -21,14 +21,54 @@
     }
   }
 
+  // Makes `old` the same as `fresh` by changing what differs and nothing else: focus, marks, places of scrolling, and what
+  // is selected or opened are those of elements, which stay.
+  function settle(old, fresh) {
+    if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName || old.dataset?.key !== fresh.dataset?.key) {
+      old.replaceWith(document.importNode(fresh, true));
+      return;
+    }
+    if (old.nodeType !== Node.ELEMENT_NODE) {
+      if (old.nodeValue !== fresh.nodeValue) old.nodeValue = fresh.nodeValue;
+      return;
+    }
+    for (const name of old.getAttributeNames()) if (!fresh.hasAttribute(name) && !kept(old, name)) old.removeAttribute(name);
+    for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value && !kept(old, name)) old.setAttribute(name, value);
+    // Rows are known by their keys: those that are gone make room, and new ones come between those that stay.
+    const keys = new Set([...fresh.children].map(child => child.dataset.key));
+    for (const child of [...old.children]) if (child.dataset.key && !keys.has(child.dataset.key)) child.remove();
+    const keyed = new Map([...old.children].filter(child => child.dataset.key).map(child => [child.dataset.key, child]));
+    let at = old.firstChild;
+    for (const child of fresh.childNodes) {
+      const same = keyed.get(child.dataset?.key);
+      if (same && same !== at) {
+        old.insertBefore(same, at);
+        settle(same, child);
+      } else if (!same && (!at || at.dataset?.key || child.dataset?.key)) {
+        old.insertBefore(document.importNode(child, true), at);
+      } else {
+        const next = at.nextSibling;
+        settle(at, child);
+        at = next;
+      }
+    }
+    while (at) {
+      const next = at.nextSibling;
+      at.remove();
+      at = next;
+    }
+  }
+
+  function kept(element, name) {
+    return name === "open" && element.nodeName === "DETAILS";
+  }
+
   function renew(page) {
     for (const old of document.querySelectorAll("[data-refresh]")) {
       const fresh = page.getElementById(old.id);
-      // What somebody reads or has opened is left alone.
-      if (!fresh || fresh.isEqualNode(old)) continue;
-      if (old.contains(document.activeElement) || old.querySelector("details[open]")) continue;
-      old.replaceWith(document.importNode(fresh, true));
+      if (fresh) settle(old, fresh);
     }
+    document.dispatchEvent(new Event("renewed"));
   }
 
   async function look() {

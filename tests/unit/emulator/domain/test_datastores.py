@@ -12,6 +12,7 @@ from aml_emulator.domain import InvalidError
 from aml_emulator.executor.spec import Folder
 from aml_emulator.store.store import Store
 from tests.unit.emulator.parts import IDENTITY, WS, Service
+from tests.unit.emulator.store.test_listing import undo_listing
 
 KEY = {"credentialsType": "AccountKey", "secrets": {"secretsType": "AccountKey", "key": "a2V5"}}
 SAS = {"credentialsType": "Sas", "secrets": {"secretsType": "Sas", "sasToken": "?sv=1&sig=x"}}
@@ -149,6 +150,7 @@ def test_addresses_lead_to_the_datastores_container(service: Service) -> None:
 def test_a_database_of_before_gets_the_tables(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     Store(path).close()
+    undo_listing(path, version=5)
     with sqlite3.connect(path) as old:
         for table in ("datastores", "run_definitions", "metric_rows", "usage", "usage_nodes"):
             old.execute(f"DROP TABLE {table}")

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aml_emulator.page.charts import HEIGHT, WIDTH, draw, labels, text, ticks
-from aml_emulator.store.browse import DRAWN, RunFilter, Series
+from aml_emulator.store.browse import DRAWN, Series
+from aml_emulator.store.conditions import RunFilter
 from aml_emulator.store.metrics import Metric
 from aml_emulator.store.store import Store
 
@@ -189,11 +190,11 @@ def test_long_questions_have_a_connection_of_their_own(tmp_path: Path) -> None:
     experiment = made.runs.ensure_experiment("e")
     with made.transaction():
         made.runs.create(run_id="r", experiment_id=experiment.id, display_name="r", status="Running")
-        assert made.browse.runs(RunFilter(), limit=5) == ([], 0), (
+        assert made.listing.runs(RunFilter(), limit=5) == ([], 0), (
             "what is not committed is not seen, and nobody waits"
         )
-    assert made.browse.runs(RunFilter(), limit=5)[1] == 1
+    assert made.listing.runs(RunFilter(), limit=5)[1] == 1
     made.clear()
-    assert made.browse.runs(RunFilter(), limit=5)[1] == 0
+    assert made.listing.runs(RunFilter(), limit=5)[1] == 0
     made.compact()
     made.close()

@@ -18,13 +18,14 @@ from aml_emulator.executor.nodes import Scale
 from aml_emulator.network.fault_injection import Rule
 from aml_emulator.network.proxy import Head, is_for_people
 from aml_emulator.page.runs import attachment, main_log, tree, whole_lines
-from aml_emulator.page.site import Site, refusal
+from aml_emulator.page.site import STATIC, Site, refusal
 from aml_emulator.page.view import HIDDEN, duration, hider, link, plain, size
 from aml_emulator.store.metrics import Metric
 from aml_emulator.store.runs import Artifact
 from aml_emulator.store.v1 import MetricRow
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
+SCRIPTS = tuple(f"/ui/static/{name}" for name in STATIC if name.endswith(".js"))
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7 * 7 }}"
 
 
@@ -164,7 +165,7 @@ def test_a_fault_of_the_page_is_told_in_short(service: Service, monkeypatch: pyt
     def fail() -> None:
         raise RuntimeError("the password is swordfish")
 
-    monkeypatch.setattr(service.store.browse, "experiments", fail)
+    monkeypatch.setattr(service.store.listing, "experiments", fail)
     text = Browser(service).text("/ui/", status=500)
     assert "The page failed" in text
     assert "swordfish" not in text
@@ -240,6 +241,9 @@ def test_hostile_names_are_only_text(service: Service) -> None:
         started=5.0,
     )
     log_values(service, HOSTILE, HOSTILE, [1.0, math.nan, math.inf, -math.inf])
+    store.runs.create(run_id="other", experiment_id=experiment.id, display_name="other", status="Completed")
+    log_values(service, "other", HOSTILE, [1.0, 2.0])
+    store.metrics.set_params("other", [(HOSTILE, "1")])
     store.metrics.set_params(HOSTILE, [(HOSTILE, HOSTILE)])
     place = f"aml://artifactId/ExperimentRun/dcid.{HOSTILE}/{HOSTILE}"
     store.v1.add_rows(
@@ -266,6 +270,8 @@ def test_hostile_names_are_only_text(service: Service) -> None:
     pages = [
         "/ui/",
         link("", text=HOSTILE, experiment=HOSTILE),
+        link("compare", run=[HOSTILE, "other"]),
+        link("compare", run=[HOSTILE, "other"], differences="yes", log="yes", smooth="0.5", metric=HOSTILE),
         link("runs", HOSTILE),
         link("runs", HOSTILE, "metric", key=HOSTILE),
         link("runs", HOSTILE, "log", path="log.txt"),
@@ -281,7 +287,7 @@ def test_hostile_names_are_only_text(service: Service) -> None:
         assert "alert(1)" in html, f"{page} does not show it at all"
         for tag, attributes in Parsed(html).elements:
             assert tag != "img", page
-            assert tag != "script" or attributes.get("src") == "/ui/static/page.js", page
+            assert tag != "script" or attributes.get("src") in SCRIPTS, page
             assert not any(name.startswith("on") or name == "style" for name in attributes), page
             for name in ("href", "src", "action"):
                 value = attributes.get(name)
