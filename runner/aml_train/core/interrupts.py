@@ -130,14 +130,20 @@ class ThreadInterrupt:
 def freed_by_interrupt(free: Callable[[], object]) -> Iterator[None]:
     """Call *free* if this thread is interrupted while a call of the block waits.
 
-    In the main thread a signal ends such a call; in another one, *free* has to make it return.
+    In the main thread a signal ends such a call; in another one, *free* has to make it return. However it returns, the block ends with
+    KeyboardInterrupt then: its errors are those of what was freed.
     """
     own: ThreadInterrupt | None = getattr(_of_thread, "interrupt", None)
     if own is None:
         yield
         return
-    with own.freeing(free):
-        yield
+    try:
+        with own.freeing(free):
+            yield
+    except Exception:
+        own.check()
+        raise
+    own.check()
 
 
 def _raise_in(thread: int, error: type[BaseException] | None) -> None:

@@ -16,7 +16,7 @@ import aml_train
 from aml_train.api import running
 from aml_train.api.running import Run
 from aml_train.core import interrupts
-from aml_train.core.errors import GateFailedError
+from aml_train.core.errors import GateFailedError, TestsFailedError
 from aml_train.core.events import Event, LogLine, Notice, RunFinished, StageFinished, StageStarted
 from aml_train.core.threads import CancelToken, run_parallel, temporary, wait_for
 from aml_train.jobs.states import JobStatus
@@ -233,7 +233,8 @@ def test_waiting_in_a_thread_is_interrupted(wait: Callable[[], None]) -> None:
     assert raised == [False], "outside of the block, nothing is interrupted"
 
 
-def test_a_call_that_does_not_return_is_freed() -> None:
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_call_that_does_not_return_is_freed(*, fails: bool) -> None:
     interrupt, over, inside, ended = interrupts.ThreadInterrupt(), threading.Event(), threading.Event(), list[str]()
 
     def work() -> None:
@@ -241,7 +242,8 @@ def test_a_call_that_does_not_return_is_freed() -> None:
             with interrupt.receive(), interrupts.freed_by_interrupt(over.set):
                 inside.set()
                 over.wait()
-                interrupts.check_interrupt()
+                if fails:
+                    raise TestsFailedError("the tests were killed")
         except KeyboardInterrupt:
             ended.append("interrupted")
 
