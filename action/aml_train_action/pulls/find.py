@@ -90,20 +90,8 @@ def _subjects(api: Api, run: Answer) -> tuple[Subject, ...]:
         and pull.text("head.ref") == branch
         and pull.text("base.repo.full_name") == api.repository
     ]
-    return tuple(
-        Subject(
-            repository=api.repository,
-            head_repository=head_repository,
-            pull_request=_number(pull),
-            head=pull.text("head.sha"),
-            commit=commit,
-            run=_whole(run, "id"),
-            attempt=_whole(run, "run_attempt"),
-            run_url=run.text("html_url"),
-            conclusion=run.optional_text("conclusion") or "",
-        )
-        for pull in pulls[:_MOST_PULLS]
-    )
+    conclusion = run.optional_text("conclusion") or ""
+    return tuple(_subject(api, run, pull, commit=commit, conclusion=conclusion) for pull in pulls[:_MOST_PULLS])
 
 
 def find_own(api: Api, payload: Answer, environ: Mapping[str, str], *, commit: str, result: str) -> Found:
@@ -138,22 +126,21 @@ def find_own(api: Api, payload: Answer, environ: Mapping[str, str], *, commit: s
     pull = api.get(f"pulls/{number}")
     if pull.text("state") != "open" or not pull.has("head.repo"):
         return Found(run=run, why_not="the pull request is closed, or its repository was deleted")
-    subject = Subject(
+    return Found(run=run, subjects=(_subject(api, run, pull, commit=commit, conclusion=result),))
+
+
+def _subject(api: Api, run: Answer, pull: Answer, *, commit: str, conclusion: str) -> Subject:
+    return Subject(
         repository=api.repository,
         head_repository=pull.text("head.repo.full_name"),
-        pull_request=_number(pull),
+        pull_request=_whole(pull, "number"),
         head=pull.text("head.sha"),
         commit=commit,
         run=_whole(run, "id"),
         attempt=_whole(run, "run_attempt"),
         run_url=run.text("html_url"),
-        conclusion=result,
+        conclusion=conclusion,
     )
-    return Found(run=run, subjects=(subject,))
-
-
-def _number(pull: Answer) -> int:
-    return _whole(pull, "number")
 
 
 def _whole(answer: Answer, name: str) -> int:
