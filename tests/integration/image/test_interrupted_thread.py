@@ -62,7 +62,7 @@ def interrupted(work: Callable[[Callable[[Event], None]], object]) -> str:
     assert holding.wait(SOON)
     interrupt.send()
     thread.join(SOON)
-    return ends[0] if ends else "it goes on"
+    return ends[0] if ends else "it continues"
 
 
 @pytest.mark.full

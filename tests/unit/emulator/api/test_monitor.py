@@ -17,27 +17,15 @@ from hypothesis import strategies as st
 from aml_emulator.domain.errors import DomainError
 from aml_emulator.domain.metrics_query import usage_query
 from aml_emulator.domain.usage import MEGABYTE, record_usage
-from aml_emulator.executor.usage import GpuReading, Reading
+from aml_emulator.executor.usage import GpuReading
 from tests.support.memory_transport import MemoryTransport
-from tests.unit.emulator.parts import IDENTITY, WS, Service
+from tests.unit.emulator.parts import IDENTITY, WS, Service, idle_reading
 
 STARTED = 1_799_999_940.0
 """The beginning of a minute, shortly before the service's clock begins."""
 
 PATH = f"{WS}/providers/Microsoft.Insights/metrics"
-BASE = Reading(
-    node=0,
-    at=STARTED,
-    started=STARTED,
-    cpu_seconds=0.0,
-    cores=2.0,
-    memory=0,
-    memory_limit=1000 * MEGABYTE,
-    disk_read=0,
-    disk_written=0,
-    received=0,
-    sent=0,
-)
+BASE = idle_reading(STARTED)
 
 
 @pytest.fixture

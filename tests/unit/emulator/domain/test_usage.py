@@ -16,22 +16,10 @@ from aml_emulator.executor.usage import GpuReading, Reading
 from aml_emulator.store.store import Store
 from aml_emulator.store.usage import MOST, STEPS, spread, step_for
 from tests.unit.emulator.memory_service import TRACKING
-from tests.unit.emulator.parts import IDENTITY, WS, Service
+from tests.unit.emulator.parts import IDENTITY, WS, Service, idle_reading
 
 STARTED = 1_800_000_000.25
-BASE = Reading(
-    node=0,
-    at=STARTED,
-    started=STARTED,
-    cpu_seconds=0.0,
-    cores=2.0,
-    memory=0,
-    memory_limit=1000 * MEGABYTE,
-    disk_read=0,
-    disk_written=0,
-    received=0,
-    sent=0,
-)
+BASE = idle_reading(STARTED)
 
 
 def after(seconds: float, **changed: object) -> Reading:

@@ -293,5 +293,5 @@ def test_other_sites_get_none_of_it(service: Service, page: str) -> None:
         assert browser.ask(target, Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="no-cors").status == 403
         framed = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate", "Sec_Fetch_Dest": "iframe"}
         assert browser.ask(target, **framed).status == 403
-        # A document in the sandbox asks from an origin of its own, too.
+        # A document in the sandbox sends requests from a separate origin, too.
         assert browser.ask(target, Origin="null").status == 403

@@ -10,29 +10,17 @@ from typing import Any
 import pytest
 
 from aml_emulator.domain.usage import MEGABYTE, record_usage
-from aml_emulator.executor.usage import GpuReading, Reading
+from aml_emulator.executor.usage import GpuReading
 from aml_emulator.page.monitoring import LINES, NODES, monitoring_of
 from tests.unit.emulator.page.test_page import Browser
-from tests.unit.emulator.parts import Service
+from tests.unit.emulator.parts import Service, idle_reading
 
 STARTED = 1_800_000_000.0
 
 
 def use(service: Service, *, seconds: int = 20, nodes: int = 1, **changed: Any) -> None:
     """Have each node use half of two cores for so long, and 412 MiB in the end."""
-    base = Reading(
-        node=0,
-        at=STARTED,
-        started=STARTED,
-        cpu_seconds=0.0,
-        cores=2.0,
-        memory=0,
-        memory_limit=24_000 * MEGABYTE,
-        disk_read=0,
-        disk_written=0,
-        received=0,
-        sent=0,
-    )
+    base = idle_reading(STARTED, memory_limit=24_000 * MEGABYTE)
     for node in range(nodes):
         for second in range(2, seconds + 1, 2):
             memory = 412 * MEGABYTE * second // seconds
@@ -117,18 +105,8 @@ def test_the_charts_are_inside_of_their_frames(job: Service, seconds: int) -> No
 
 
 def use_long(service: Service, seconds: int) -> None:
-    reading = Reading(
-        node=0,
-        at=STARTED + seconds,
-        started=STARTED,
-        cpu_seconds=seconds * 2.001,
-        cores=2.0,
-        memory=MEGABYTE,
-        memory_limit=0,
-        disk_read=0,
-        disk_written=0,
-        received=0,
-        sent=0,
+    reading = idle_reading(
+        STARTED, at=STARTED + seconds, cpu_seconds=seconds * 2.001, memory=MEGABYTE, memory_limit=0
     )
     record_usage(service.store, "j", reading)
 
