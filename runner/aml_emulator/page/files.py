@@ -106,9 +106,7 @@ class FilePages:
         Raises:
             InvalidError: the content is none that is shown.
         """
-        run, artifact = self._asked(call)
-        length = self._size(run, artifact)
-        content = self._read(run, artifact, PICTURE_BYTES) if length <= PICTURE_BYTES else b""
+        artifact, length, content = self._whole(call, PICTURE_BYTES)
         found = _shown_picture(content, length)
         if found is None:
             raise InvalidError(
@@ -123,9 +121,7 @@ class FilePages:
         Raises:
             InvalidError: the content is none that is shown.
         """
-        run, artifact = self._asked(call)
-        length = self._size(run, artifact)
-        content = self._read(run, artifact, DOCUMENT_BYTES) if length <= DOCUMENT_BYTES else b""
+        artifact, length, content = self._whole(call, DOCUMENT_BYTES)
         if not _is_document(artifact.path, content, length):
             raise InvalidError(
                 f"'{artifact.path}' is not shown: it is no HTML or SVG text of at most {size(DOCUMENT_BYTES)}. It can be"
@@ -142,6 +138,12 @@ class FilePages:
                 ("Cross-Origin-Opener-Policy", "unsafe-none"),
             ),
         )
+
+    def _whole(self, call: Call, most: int) -> tuple[Artifact, int, bytes]:
+        """Return a file, its size, and its content if it has at most *most* bytes."""
+        run, artifact = self._asked(call)
+        length = self._size(run, artifact)
+        return artifact, length, self._read(run, artifact, most) if length <= most else b""
 
     def _asked(self, call: Call) -> tuple[Run, Artifact]:
         run, path = known_run(self._context, call.params["run"]), call.query.get("path", "")
