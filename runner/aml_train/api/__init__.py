@@ -13,11 +13,10 @@ if TYPE_CHECKING:
     from aml_train.api.planning import plan as plan
     from aml_train.api.planning import run as run
     from aml_train.api.running import Run as Run
-    from aml_train.api.stages import ACTOR_VARIABLE as ACTOR_VARIABLE
     from aml_train.api.stages import Compared as Compared
-    from aml_train.api.stages import actor_of as actor_of
     from aml_train.api.stages import compare as compare
     from aml_train.api.stages import promote as promote
+    from aml_train.api.stages import promotion_request as promotion_request
     from aml_train.api.stages import rollback as rollback
     from aml_train.api.workspace import Histories as Histories
     from aml_train.api.workspace import JobList as JobList
@@ -30,11 +29,10 @@ _MODULES = {
     "plan": "planning",
     "run": "planning",
     "Run": "running",
-    "ACTOR_VARIABLE": "stages",
     "Compared": "stages",
-    "actor_of": "stages",
     "compare": "stages",
     "promote": "stages",
+    "promotion_request": "stages",
     "rollback": "stages",
     "Histories": "workspace",
     "JobList": "workspace",

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final, Self
 
 from aml_train.core.events import Broadcast, Event, Listener, LogLine, LogLines, Progress
 from aml_train.core.interrupts import ThreadInterrupt
+from aml_train.core.notebook import Displayed, Sheet
 
 if TYPE_CHECKING:
-    from aml_train.core.notebook import Sheet
     from aml_train.pipeline import RunResult
 
 #: Unread events from which on lines of logs are left out.
@@ -29,7 +29,7 @@ _UPDATE_SECONDS: Final = 0.5
 Work = Callable[[Listener], "RunResult"]
 
 
-class Run:
+class Run(Displayed):
     """A run that has begun, by :func:`aml_train.run` or :func:`aml_train.attach`.
 
     It runs in a separate thread, so that it works in a notebook, in a thread, and next to a running event loop. No signal
@@ -193,12 +193,6 @@ class Run:
         if self._result is not None:
             return self._result.sheet()
         return self._progress.sheet()
-
-    def _repr_html_(self) -> str:
-        return self._sheet().html()
-
-    def _repr_markdown_(self) -> str:
-        return self._sheet().markdown()
 
     def _ipython_display_(self) -> None:
         """Show the run as the last expression of a cell: live, until it has ended."""

@@ -9,28 +9,29 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from aml_train.api.planning import host_for
 from aml_train.api.workspace import Workspace
-from aml_train.core.comparison import Comparison, Side
+from aml_train.core.comparison import Comparison
 from aml_train.core.errors import InvalidError
 from aml_train.core.events import Broadcast, Listener
-from aml_train.core.notebook import Curve, Sheet
+from aml_train.core.notebook import Curve, Displayed, Sheet
 from aml_train.core.series import History
 from aml_train.core.values import dataclass
 
 if TYPE_CHECKING:
-    from aml_train.models import Confirm, Promotion
+    from aml_train.jobs import Workspace as JobService
+    from aml_train.models import Confirm, Promotion, PromotionRequest
     from aml_train.pipeline import Project
 
 #: Who promotes: the action and workflows set it.
-ACTOR_VARIABLE: Final = "AML_TRAIN_ACTOR"
+_ACTOR_VARIABLE: Final = "AML_TRAIN_ACTOR"
 _MOST_CURVES: Final = 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compared(Comparison):
+class Compared(Displayed, Comparison):
     """Two sides and what differs; a notebook shows a table and the curves.
 
     Attributes:
@@ -53,12 +54,6 @@ class Compared(Comparison):
 
     def __str__(self) -> str:
         return self._sheet().plain()
-
-    def _repr_html_(self) -> str:
-        return self._sheet().html()
-
-    def _repr_markdown_(self) -> str:
-        return self._sheet().markdown()
 
 
 def compare(
@@ -92,59 +87,34 @@ def compare(
         InvalidError: a side is not named as above, or neither side logged one of *metrics*.
         ServiceError: there is none of that name, or the service does not answer.
     """
-    from aml_train.pipeline import find_side, parse_reference
+    from aml_train.gate import series_of
+    from aml_train.pipeline import find_comparison, metric_points, parse_reference, unlogged, with_metrics
 
     file = None if config is None else Path(config)
-    names = [parse_reference(text) for text in (left, right)]
+    names = parse_reference(left), parse_reference(right)
     opened = functools.cache(lambda: workspace or Workspace.open(target, directory=directory, config=file))
     configured = functools.cache(lambda: _project(Path(directory), file, target))
-    jobs = [name.name if name.kind == "job" else None for name in names]
-    now = datetime.datetime.now(datetime.UTC)
-    sides = [
-        find_side(lambda: opened().backend.service, name, configured, now=now, besides=other)
-        for name, other in zip(names, reversed(jobs), strict=True)
-    ]
-    first, second = choose_metrics(sides, metrics)
-    shown = Comparison(left=first, right=second).metrics
-    histories = {name: (_history(opened, first, name), _history(opened, second, name)) for name in shown}
-    return Compared(left=first, right=second, histories=histories)
 
+    def service() -> JobService:
+        return opened().backend.service
 
-def choose_metrics(sides: Sequence[Side], metrics: Sequence[str]) -> list[Side]:
-    """Return the sides with these metrics only; with all if none are named.
-
-    Raises:
-        InvalidError: neither side logged one of them.
-    """
-    if unknown := [metric for metric in metrics if not any(metric in side.metrics for side in sides)]:
-        raise InvalidError(f"{unknown[0]}: neither side logged it.")
-    return [
-        replace_metrics(side, {name: value for name, value in side.metrics.items() if not metrics or name in metrics})
-        for side in sides
-    ]
-
-
-def replace_metrics(side: Side, metrics: Mapping[str, float]) -> Side:
-    """Return the side with other metrics."""
-    from dataclasses import replace
-
-    return replace(side, metrics=metrics)
+    found = find_comparison(service, names, configured, now=datetime.datetime.now(datetime.UTC))
+    if (unknown := unlogged(found, metrics)) is not None:
+        raise InvalidError(f"{unknown}: neither side logged it.")
+    found = with_metrics(found, metrics)
+    first, second = (
+        series_of({name: metric_points(service, side, name) for name in found.metrics})
+        for side in (found.left, found.right)
+    )
+    histories = {name: (first[name], second[name]) for name in found.metrics}
+    return Compared(left=found.left, right=found.right, histories=histories)
 
 
 def _project(directory: Path, file: Path | None, target: str | None) -> Project:
     from aml_train.config import load_config
-    from aml_train.pipeline import Project, origin_of, read_commit
+    from aml_train.pipeline import project_of
 
-    config = load_config(file, directory=directory.absolute(), target=target)
-    return Project(config=config, origin=origin_of(config, read_commit(config.directory)))
-
-
-def _history(opened: object, side: Side, metric: str) -> History:
-    # A model keeps the metrics of a job that is gone, which has no status; its histories are lost.
-    if side.job is None or side.status is None or metric not in side.metrics or not callable(opened):
-        return []
-    workspace: Workspace = opened()
-    return workspace.history(side.job, metric)
+    return project_of(load_config(file, directory=directory.absolute(), target=target))
 
 
 def promote(
@@ -189,7 +159,6 @@ def promote(
         ServiceError: there is no such version, or the service refuses or does not answer.
     """
     from aml_train.config import load_promotion
-    from aml_train.models import PromotionRequest
     from aml_train.pipeline import open_promoter, policy_of
 
     found = load_promotion(None if config is None else Path(config), directory=Path(directory), target=target)
@@ -199,16 +168,16 @@ def promote(
     host = host_for(found.target.kind, environ)
     policy = found.policy(to)
     rules = policy_of(found.passport, None, found.directory) if policy.require else None
-    request = PromotionRequest(
-        model=name,
-        version=version or None,
+    request = promotion_request(
+        name,
+        environ=host.environ,
         stage=to,
-        actor=actor or actor_of(host.environ),
-        policy=policy,
+        actor=actor,
         expect=expect,
         reason=reason,
-        run_url=host.environ.get("AML_TRAIN_RUN_URL") or None,
         dry_run=dry_run,
+        version=version or None,
+        policy=policy,
     )
     promoter = open_promoter(host, found.target, found.directory, Broadcast(*listeners), policy=rules)
     return promoter.promote(request, confirm)
@@ -234,27 +203,38 @@ def rollback(
     Arguments and errors are those of :func:`promote`.
     """
     from aml_train.config import load_targets
-    from aml_train.models import PromotionRequest
     from aml_train.pipeline import open_promoter
 
     targets = load_targets(None if config is None else Path(config), directory=Path(directory))
     chosen = targets.named(target)
     host = host_for(chosen.kind, environ)
-    request = PromotionRequest(
-        model=model,
-        stage=to,
-        actor=actor or actor_of(host.environ),
-        expect=expect,
-        reason=reason,
-        run_url=host.environ.get("AML_TRAIN_RUN_URL") or None,
-        dry_run=dry_run,
+    request = promotion_request(
+        model, environ=host.environ, stage=to, actor=actor, expect=expect, reason=reason, dry_run=dry_run
     )
     return open_promoter(host, chosen, targets.directory, Broadcast(*listeners)).rollback(request, confirm)
 
 
+def promotion_request(
+    model: str, *, environ: Mapping[str, str], stage: str, actor: str | None, **more: Any
+) -> PromotionRequest:
+    """Return the request for a change of the model's stage.
+
+    Args:
+        model: the model's name.
+        environ: names the workflow's run, and who promotes if *actor* does not.
+        stage: the stage.
+        actor: who promotes; None for the environment's actor.
+        more: further fields of the request.
+    """
+    from aml_train.models import PromotionRequest
+
+    run_url = environ.get("AML_TRAIN_RUN_URL") or None
+    return PromotionRequest(model=model, stage=stage, actor=actor or actor_of(environ), run_url=run_url, **more)
+
+
 def actor_of(environ: Mapping[str, str]) -> str:
     """Return who promotes: the environment's actor, else the user of this process."""
-    if named := environ.get(ACTOR_VARIABLE):
+    if named := environ.get(_ACTOR_VARIABLE):
         return named
     try:
         return getpass.getuser()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, overload
 
 from aml_train.api.planning import host_for
 from aml_train.core.errors import InvalidError, ServiceError
-from aml_train.core.notebook import Curve, Grid, Sheet, number
+from aml_train.core.notebook import Curve, Displayed, Grid, Sheet, number
 from aml_train.core.series import History
 from aml_train.core.text import duration
 from aml_train.core.values import dataclass
@@ -24,7 +24,7 @@ _MOST_READ: Final = 512 << 20
 _MOST_CURVES: Final = 24
 
 
-class JobList(Sequence["JobRow"]):
+class JobList(Displayed, Sequence["JobRow"]):
     """Jobs in order; a notebook shows them as a table.
 
     Attributes:
@@ -70,14 +70,8 @@ class JobList(Sequence["JobRow"]):
     def __repr__(self) -> str:
         return self._sheet().plain()
 
-    def _repr_html_(self) -> str:
-        return self._sheet().html()
 
-    def _repr_markdown_(self) -> str:
-        return self._sheet().markdown()
-
-
-class Histories(Mapping[str, History]):
+class Histories(Displayed, Mapping[str, History]):
     """Metrics of a job over steps, by name; a notebook draws them."""
 
     def __init__(self, job: str, points: Mapping[str, History]) -> None:
@@ -110,12 +104,6 @@ class Histories(Mapping[str, History]):
 
     def __repr__(self) -> str:
         return self._sheet().plain()
-
-    def _repr_html_(self) -> str:
-        return self._sheet().html()
-
-    def _repr_markdown_(self) -> str:
-        return self._sheet().markdown()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from aml_train.cli.options import ProjectOptions, target_options
 from aml_train.cli.result import json_option, print_result, result_text
 
 if TYPE_CHECKING:
-    from aml_train.pipeline import Project
+    pass
 
 
 @click.command()
@@ -46,10 +46,10 @@ def badge(
     aml-train badge model:digits@production --metric val/accuracy -o accuracy.json
     """
     from aml_train.core.errors import InvalidError
-    from aml_train.pipeline import find_badge, parse_reference
+    from aml_train.pipeline import find_badge, parse_reference, project_of
 
-    named = parse_reference(reference)
-    made = find_badge(project.open_workspace(), named, lambda: _project(project), metric=metric, label=label)
+    named, configured = parse_reference(reference), lambda: project_of(project.load())
+    made = find_badge(project.open_workspace(), named, configured, metric=metric, label=label)
     if output is not None:
         text = result_text(made.endpoint()) + "\n" if output.suffix == ".json" else made.svg()
         try:
@@ -63,10 +63,3 @@ def badge(
         click.echo(made.svg(), nl=False)
     else:
         click.echo(f"{output}: {made.label}: {made.message}")
-
-
-def _project(project: ProjectOptions) -> Project:
-    from aml_train.pipeline import Project, origin_of, read_commit
-
-    config = project.load()
-    return Project(config=config, origin=origin_of(config, read_commit(config.directory)))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from aml_train.core.comparison import Comparison, Side
     from aml_train.core.series import History
     from aml_train.jobs import Workspace
-    from aml_train.pipeline import Project
 
 #: Charts that are drawn if no metric is named.
 _CHARTS: Final = 6
@@ -55,21 +53,15 @@ def compare(
     aml-train compare JOB baseline                            the one that is configured
     aml-train compare JOB report.json                         a file: {"val/accuracy": 0.95}
     """
-    from aml_train.core.comparison import Comparison
-    from aml_train.pipeline import find_side, parse_reference
+    from aml_train.pipeline import find_comparison, parse_reference, project_of, unlogged, with_metrics
 
-    names = [parse_reference(text) for text in (left, right)]
+    names = parse_reference(left), parse_reference(right)
     workspace = functools.cache(lambda: _workspace(project))
-    configured = functools.cache(lambda: _project(project))
-    jobs = [name.name if name.kind == "job" else None for name in names]
-    now = datetime.datetime.now(datetime.UTC)
-    sides = [
-        find_side(workspace, name, configured, now=now, besides=other)
-        for name, other in zip(names, reversed(jobs), strict=True)
-    ]
-    if unknown := [metric for metric in metrics if not any(metric in side.metrics for side in sides)]:
-        raise click.UsageError(f"--metric {unknown[0]}: neither side logged it.")
-    found = Comparison(left=_only(sides[0], metrics), right=_only(sides[1], metrics))
+    configured = functools.cache(lambda: project_of(project.load()))
+    found = find_comparison(workspace, names, configured, now=datetime.datetime.now(datetime.UTC))
+    if (unknown := unlogged(found, metrics)) is not None:
+        raise click.UsageError(f"--metric {unknown}: neither side logged it.")
+    found = with_metrics(found, metrics)
     if as_json:
         histories = {metric: _histories(workspace, found, metric) for metric in found.metrics}
         facts = {**found.facts(), "histories": {name: {"left": a, "right": b} for name, (a, b) in histories.items()}}
@@ -80,34 +72,16 @@ def compare(
         _print_charts(workspace, found, len(metrics) or _CHARTS)
 
 
-def _only(side: Side, metrics: Sequence[str]) -> Side:
-    """Return the side with these of its metrics; with all of them if none are named."""
-    kept = {name: value for name, value in side.metrics.items() if not metrics or name in metrics}
-    return dataclasses.replace(side, metrics=kept)
-
-
 def _workspace(project: ProjectOptions) -> Workspace:
     return project.open_workspace()
 
 
-def _project(project: ProjectOptions) -> Project:
-    from aml_train.pipeline import Project, origin_of, read_commit
-
-    config = project.load()
-    return Project(config=config, origin=origin_of(config, read_commit(config.directory)))
-
-
 def _histories(workspace: Callable[[], Workspace], found: Comparison, metric: str) -> tuple[History, History]:
-    """Return a metric's (step, value) pairs of both sides.
-
-    A side without a job, or whose job is gone, has none.
-    """
+    """Return a metric's (step, value) pairs of both sides."""
+    from aml_train.pipeline import metric_points
 
     def of(side: Side) -> History:
-        # The model kept the metrics of a job that is gone, which has no status; its histories are lost.
-        if side.job is None or side.status is None or metric not in side.metrics:
-            return []
-        return [(point.step, point.value) for point in workspace().metric_history(side.job, metric)]
+        return [(point.step, point.value) for point in metric_points(workspace, side, metric)]
 
     return of(found.left), of(found.right)
 

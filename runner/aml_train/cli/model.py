@@ -275,16 +275,15 @@ class ChangeOptions:
 
     def request(self, model: str, **more: Any) -> PromotionRequest:
         """Return the request for a change of the model's stage."""
-        from aml_train.api import actor_of
-        from aml_train.models import PromotionRequest
+        from aml_train.api import promotion_request
 
-        return PromotionRequest(
-            model=model,
+        return promotion_request(
+            model,
+            environ=os.environ,
             stage=self.stage,
-            actor=self.actor or actor_of(os.environ),
+            actor=self.actor,
             expect=self.expect,
             reason=self.reason,
-            run_url=os.environ.get("AML_TRAIN_RUN_URL") or None,
             dry_run=self.dry_run,
             **more,
         )

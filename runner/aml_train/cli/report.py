@@ -15,7 +15,7 @@ from aml_train.cli.options import ProjectOptions, target_options
 from aml_train.cli.text import printable_line
 
 if TYPE_CHECKING:
-    from aml_train.pipeline import Project, ReportSources
+    from aml_train.pipeline import ReportSources
     from aml_train.report import Report
 
 _SUFFIXES: Final[Mapping[str, str]] = {
@@ -113,7 +113,7 @@ def _sources(project: ProjectOptions) -> ReportSources:
     from aml_train.cli.console import ConsoleListener
     from aml_train.core.masking import Masker
     from aml_train.core.secrets import known_secrets
-    from aml_train.pipeline import Host, open_report
+    from aml_train.pipeline import Host, open_report, project_of
 
     targets = project.targets()
     return open_report(
@@ -121,14 +121,7 @@ def _sources(project: ProjectOptions) -> ReportSources:
         targets.named(project.target),
         targets.directory,
         ConsoleListener(sys.stderr),
-        project=functools.cache(lambda: _project(project)),
+        project=functools.cache(lambda: project_of(project.load())),
         masker=Masker(known_secrets(os.environ, identifiers=False)),
         progress=lambda part: click.echo(f"reading: {part}", err=True),
     )
-
-
-def _project(project: ProjectOptions) -> Project:
-    from aml_train.pipeline import Project, origin_of, read_commit
-
-    config = project.load()
-    return Project(config=config, origin=origin_of(config, read_commit(config.directory)))

@@ -6,6 +6,7 @@ of the page, so that it can be read in light and dark.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Final
@@ -111,6 +112,20 @@ class Sheet:
                 marks = f"   ● {left}   ○ {right}" if curve.other else ""
                 lines += ["", f"{printable_line(curve.name)} over steps{marks}", *drawn]
         return "\n".join(lines)
+
+
+class Displayed(ABC):
+    """An object that notebooks show as a sheet."""
+
+    @abstractmethod
+    def _sheet(self) -> Sheet:
+        """Return its contents."""
+
+    def _repr_html_(self) -> str:
+        return self._sheet().html()
+
+    def _repr_markdown_(self) -> str:
+        return self._sheet().markdown()
 
 
 def number(value: float | None) -> str:

@@ -11,8 +11,12 @@ if TYPE_CHECKING:
     from aml_train.pipeline.badge import find_badge as find_badge
     from aml_train.pipeline.compare import Project as Project
     from aml_train.pipeline.compare import Reference as Reference
-    from aml_train.pipeline.compare import find_side as find_side
+    from aml_train.pipeline.compare import find_comparison as find_comparison
+    from aml_train.pipeline.compare import metric_points as metric_points
     from aml_train.pipeline.compare import parse_reference as parse_reference
+    from aml_train.pipeline.compare import project_of as project_of
+    from aml_train.pipeline.compare import unlogged as unlogged
+    from aml_train.pipeline.compare import with_metrics as with_metrics
     from aml_train.pipeline.desk import DeskImage as DeskImage
     from aml_train.pipeline.desk import find_desk_image as find_desk_image
     from aml_train.pipeline.doctor.diagnose import DoctorProject as DoctorProject
@@ -107,7 +111,11 @@ _MODULES = {
     "own_output": "run_files",
     "Project": "compare",
     "Reference": "compare",
-    "find_side": "compare",
+    "find_comparison": "compare",
+    "metric_points": "compare",
+    "project_of": "compare",
+    "unlogged": "compare",
+    "with_metrics": "compare",
     "parse_reference": "compare",
     "StandIn": "standing",
     "stand_in": "standing",

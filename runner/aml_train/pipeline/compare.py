@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal
 
 from aml_train.config import BaselineConfig, Config
-from aml_train.core.comparison import Side
+from aml_train.core.comparison import Comparison, Side
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.git import Origin
 from aml_train.core.values import dataclass
-from aml_train.gate import read_values
+from aml_train.gate import MetricPoint, read_values
 from aml_train.jobs import Workspace
 from aml_train.pipeline.baselines import find_baseline, side_of_job
+from aml_train.pipeline.plan import origin_of
+from aml_train.pipeline.resolve import read_commit
 
 Kind = Literal["job", "model", "stage", "branch", "file", "baseline"]
 _PREFIXES: Final[Mapping[str, Kind]] = {"job": "job", "stage": "stage", "branch": "branch", "file": "file"}
@@ -84,6 +86,52 @@ class Project:
 
     config: Config
     origin: Origin | None
+
+
+def project_of(config: Config) -> Project:
+    """Return the project of *config*, with the origin of its checkout."""
+    return Project(config=config, origin=origin_of(config, read_commit(config.directory)))
+
+
+def find_comparison(
+    workspace: Callable[[], Workspace],
+    references: tuple[Reference, Reference],
+    project: Callable[[], Project],
+    *,
+    now: datetime.datetime,
+) -> Comparison:
+    """Return both sides; arguments and errors are those of :func:`find_side`."""
+    jobs = [one.name if one.kind == "job" else None for one in references]
+    left, right = (
+        find_side(workspace, one, project, now=now, besides=other)
+        for one, other in zip(references, reversed(jobs), strict=True)
+    )
+    return Comparison(left=left, right=right)
+
+
+def unlogged(found: Comparison, metrics: Sequence[str]) -> str | None:
+    """Return the first of *metrics* that neither side logged; None if there is none."""
+    return next((metric for metric in metrics if metric not in found.metrics), None)
+
+
+def with_metrics(found: Comparison, metrics: Sequence[str]) -> Comparison:
+    """Return the comparison of these metrics; of all if none are named."""
+
+    def only(side: Side) -> Side:
+        kept = {name: value for name, value in side.metrics.items() if not metrics or name in metrics}
+        return replace(side, metrics=kept)
+
+    return Comparison(left=only(found.left), right=only(found.right))
+
+
+def metric_points(workspace: Callable[[], Workspace], side: Side, metric: str) -> Sequence[MetricPoint]:
+    """Return a metric's recorded values; none for a side without a job.
+
+    A model keeps the metrics of a job that is gone, which has no status; its histories are lost.
+    """
+    if side.job is None or side.status is None or metric not in side.metrics:
+        return ()
+    return workspace().metric_history(side.job, metric)
 
 
 def find_side(
