@@ -12,7 +12,7 @@ from aml_train_action.inputs import Inputs, PullInputs, configuration_name
 from aml_train_action.session import Invocation, Session
 
 if TYPE_CHECKING:
-    from aml_train.report import Report
+    from aml_train.pipeline.report import Report
     from aml_train_action.github import Api
     from aml_train_action.pulls import Found
     from aml_train_action.report import Origin
@@ -27,7 +27,7 @@ def write(session: Session) -> None:
     command = session.environ.get("INPUT_COMMAND", "").strip() or "run"
     if session.step.output is None or command not in ("run", "attach"):
         return
-    from aml_train.report import MOST_BYTES
+    from aml_train.pipeline.report import MOST_BYTES
     from aml_train_action.report import encode_within, report_of, report_path, write_report
 
     given = session.environ.get("INPUT_REPORT-FILE", "").strip()
@@ -49,7 +49,7 @@ def compare_images(invocation: Invocation) -> None:
     digests = comparison.left.digest, comparison.right.digest
     if None in digests or digests[0] == digests[1] or record.status not in ("passed", "gate-failed"):
         return
-    from aml_train.pipeline import image_changes, open_report
+    from aml_train.pipeline.report import image_changes, open_report
 
     try:
         sources = open_report(
@@ -69,7 +69,7 @@ def compare_images(invocation: Invocation) -> None:
 
 
 def _origin(session: Session) -> Origin:
-    from aml_train.report import Source, as_name
+    from aml_train.pipeline.report import Source, as_name
     from aml_train_action.report import Origin
 
     mask, step = session.files.mask, session.step
@@ -155,7 +155,7 @@ def _reports(session: Session, api: Api, pulls: PullInputs, found: Found) -> dic
     Raises:
         InvalidError: two are about one configuration, or one is no report.
     """
-    from aml_train.report import MOST_BYTES, decode
+    from aml_train.pipeline.report import MOST_BYTES, decode
     from aml_train_action.pulls import key_of, list_reports, load_report
 
     if pulls.report_file:

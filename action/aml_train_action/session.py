@@ -18,7 +18,7 @@ from aml_train.core.machine import expected
 from aml_train.core.masking import Masker, MaskingStream
 from aml_train.core.secrets import known_secrets
 from aml_train.core.values import dataclass
-from aml_train.report import escape
+from aml_train.pipeline.report import escape
 from aml_train_action.github import (
     Annotations,
     Channel,

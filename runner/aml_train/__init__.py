@@ -8,8 +8,8 @@ The library does what the command line does::
         print(event.name)
     running.result().raise_for_status()
 
-Public are the names here, those of :mod:`aml_train.events`, :mod:`aml_train.errors` and :mod:`aml_train.testing`, and the attributes
-and methods that their documentation names. They follow semantic versioning; docs/python.md has the rules.
+Public are the names here, those of the modules ``events`` and ``errors`` and of :mod:`aml_train.testing`, and the attributes and methods
+that their documentation names. They follow semantic versioning; docs/python.md has the rules.
 """
 
 from __future__ import annotations
@@ -20,36 +20,40 @@ from aml_train.core.lazy import lazily
 from aml_train.core.version import __version__
 
 if TYPE_CHECKING:
-    from aml_train.api import Compared as Compared
-    from aml_train.api import Histories as Histories
-    from aml_train.api import JobList as JobList
-    from aml_train.api import Run as Run
-    from aml_train.api import Workspace as Workspace
-    from aml_train.api import attach as attach
-    from aml_train.api import compare as compare
-    from aml_train.api import load_config as load_config
-    from aml_train.api import plan as plan
-    from aml_train.api import promote as promote
-    from aml_train.api import rollback as rollback
-    from aml_train.api import run as run
     from aml_train.pipeline import RunOptions as RunOptions
     from aml_train.pipeline import RunResult as RunResult
+    from aml_train.pipeline.api import Compared as Compared
+    from aml_train.pipeline.api import Histories as Histories
+    from aml_train.pipeline.api import JobList as JobList
+    from aml_train.pipeline.api import Run as Run
+    from aml_train.pipeline.api import Workspace as Workspace
+    from aml_train.pipeline.api import attach as attach
+    from aml_train.pipeline.api import compare as compare
+    from aml_train.pipeline.api import errors as errors
+    from aml_train.pipeline.api import events as events
+    from aml_train.pipeline.api import load_config as load_config
+    from aml_train.pipeline.api import plan as plan
+    from aml_train.pipeline.api import promote as promote
+    from aml_train.pipeline.api import rollback as rollback
+    from aml_train.pipeline.api import run as run
 
 _MODULES = {
-    "Compared": "api",
-    "Histories": "api",
-    "JobList": "api",
-    "Run": "api",
+    "Compared": "pipeline.api",
+    "Histories": "pipeline.api",
+    "JobList": "pipeline.api",
+    "Run": "pipeline.api",
     "RunOptions": "pipeline",
     "RunResult": "pipeline",
-    "Workspace": "api",
-    "attach": "api",
-    "compare": "api",
-    "load_config": "api",
-    "plan": "api",
-    "promote": "api",
-    "rollback": "api",
-    "run": "api",
+    "Workspace": "pipeline.api",
+    "attach": "pipeline.api",
+    "compare": "pipeline.api",
+    "errors": "pipeline.api",
+    "events": "pipeline.api",
+    "load_config": "pipeline.api",
+    "plan": "pipeline.api",
+    "promote": "pipeline.api",
+    "rollback": "pipeline.api",
+    "run": "pipeline.api",
 }
 __all__ = ["__version__", *_MODULES]
 __getattr__ = lazily(__name__, _MODULES)

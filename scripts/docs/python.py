@@ -27,8 +27,9 @@ def python_page() -> str:
     )
     parts = [paragraph(intro), "## aml_train"]
     for name in sorted(aml_train.__all__, key=lambda one: (one[0].isupper(), one.lower())):
-        if name not in _DATA:
-            parts += _entry(name, getattr(aml_train, name))
+        value = getattr(aml_train, name)
+        if name not in _DATA and not inspect.ismodule(value):
+            parts += _entry(name, value)
     parts.append("## aml_train.testing")
     for name in sorted(testing.__all__, key=lambda one: (one[0].isupper(), one.lower())):
         parts += _entry(name, getattr(testing, name))

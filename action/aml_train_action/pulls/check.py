@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from aml_train.core.text import lines_of
-from aml_train.report import Report
+from aml_train.pipeline.report import Report
 from aml_train_action.pulls.comment import render_body
 from aml_train_action.pulls.marker import key_of
 from aml_train_action.pulls.subject import Subject, Word, verdict

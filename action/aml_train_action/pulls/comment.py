@@ -10,7 +10,7 @@ import math
 from typing import Final
 
 from aml_train.core.text import duration, size
-from aml_train.report import Report, Rule, chart
+from aml_train.pipeline.report import Report, Rule, chart
 from aml_train_action.pulls.marker import marker_of
 from aml_train_action.pulls.markup import head, lines, literal, message, own_link, row, studio
 from aml_train_action.pulls.subject import Subject, Word, verdict

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Literal
 
-from aml_train.report import Report
+from aml_train.pipeline.report import Report
 from aml_train_action.github import Api, NotFoundError
 from aml_train_action.pulls.check import annotations_of, check_of
 from aml_train_action.pulls.comment import render_comment

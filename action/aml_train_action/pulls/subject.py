@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from aml_train.core.values import dataclass
-from aml_train.report import Report
+from aml_train.pipeline.report import Report
 
 Word = Literal["passed", "failed", "cancelled", "unconfirmed"]
 _PASSING: Final = frozenset({"passed", "submitted", "valid", "planned", "checked"})

@@ -18,7 +18,7 @@ from aml_train.core.events import ImageReady, RuleDecided, TestsFinished
 from aml_train.core.series import by_step
 from aml_train.core.tables import Table as Logged
 from aml_train.core.values import dataclass
-from aml_train.report import (
+from aml_train.pipeline.report import (
     Attempt,
     Baseline,
     Check,

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
-from aml_train.report import escape
+from aml_train.pipeline.report import escape
 from aml_train_action.report.record import Record
 
 #: Every output of action.yml; one that is not known is empty.

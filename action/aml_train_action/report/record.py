@@ -38,7 +38,7 @@ from aml_train.core.events import (
 from aml_train.core.tables import Table
 
 if TYPE_CHECKING:
-    from aml_train.report import Image
+    from aml_train.pipeline.report import Image
 
 _MOST_NOTICES: Final = 100
 #: Computed names, and words of this product, in which a short secret may occur by chance.

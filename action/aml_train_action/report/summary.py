@@ -12,7 +12,7 @@ from typing import Any, Final
 from aml_train.core.events import TestsFinished, rank_label
 from aml_train.core.text import duration, size, slowest
 from aml_train.jobs import headline
-from aml_train.report import block, chart, code, escape, flowchart, link, logged_tables
+from aml_train.pipeline.report import block, chart, code, escape, flowchart, link, logged_tables
 from aml_train_action.report.outputs import choose_metrics
 from aml_train_action.report.record import Record
 from aml_train_action.report.sections import Section, fit, left_out

@@ -275,7 +275,7 @@ class ChangeOptions:
 
     def request(self, model: str, **more: Any) -> PromotionRequest:
         """Return the request for a change of the model's stage."""
-        from aml_train.api import promotion_request
+        from aml_train.pipeline.api import promotion_request
 
         return promotion_request(
             model,

@@ -15,8 +15,7 @@ from aml_train.cli.options import ProjectOptions, target_options
 from aml_train.cli.text import printable_line
 
 if TYPE_CHECKING:
-    from aml_train.pipeline import ReportSources
-    from aml_train.report import Report
+    from aml_train.pipeline.report import Report, ReportSources
 
 _SUFFIXES: Final[Mapping[str, str]] = {
     ".html": "html",
@@ -67,7 +66,8 @@ def report(
     """
     from aml_train.core.errors import InvalidError
     from aml_train.core.replacing import replace_file
-    from aml_train.pipeline import collect_report, parse_reference
+    from aml_train.pipeline import parse_reference
+    from aml_train.pipeline.report import collect_report
 
     render = _renderer(_form(output, form))
     references = [parse_reference(text) for text in jobs]
@@ -102,7 +102,7 @@ def _form(output: str, form: str | None) -> str:
 
 
 def _renderer(form: str) -> Callable[[Report], bytes]:
-    from aml_train import report as values
+    from aml_train.pipeline import report as values
 
     forms = {"html": values.render_html, "markdown": values.render_markdown, "json": values.encode}
     return forms[form]
@@ -113,7 +113,8 @@ def _sources(project: ProjectOptions) -> ReportSources:
     from aml_train.cli.console import ConsoleListener
     from aml_train.core.masking import Masker
     from aml_train.core.secrets import known_secrets
-    from aml_train.pipeline import Host, open_report, project_of
+    from aml_train.pipeline import Host, project_of
+    from aml_train.pipeline.report import open_report
 
     targets = project.targets()
     return open_report(

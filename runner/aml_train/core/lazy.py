@@ -14,12 +14,14 @@ def lazily(package: str, names: Mapping[str, str]) -> Callable[[str], object]:
 
     Args:
         package: the package's name.
-        names: the names that it offers, each with the module below the package that defines it.
+        names: the names that it offers, each with the module below the package that defines it, or with "" for a module itself.
     """
 
     def attribute(name: str) -> object:
         if name not in names:
             raise AttributeError(f"module '{package}' has no attribute '{name}'")
+        if not names[name]:
+            return import_module(f"{package}.{name}")
         return getattr(import_module(f"{package}.{names[name]}"), name)
 
     return attribute

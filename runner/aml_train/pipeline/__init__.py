@@ -46,10 +46,6 @@ if TYPE_CHECKING:
     from aml_train.pipeline.prune import prune_facts as prune_facts
     from aml_train.pipeline.recipe import Recipe as Recipe
     from aml_train.pipeline.recipe import read_recipe as read_recipe
-    from aml_train.pipeline.report import collect_report as collect_report
-    from aml_train.pipeline.report import open_report as open_report
-    from aml_train.pipeline.report_changes import image_changes as image_changes
-    from aml_train.pipeline.report_values import ReportSources as ReportSources
     from aml_train.pipeline.reproduce import ReproductionPlan as ReproductionPlan
     from aml_train.pipeline.reproduce import failed_reproduction as failed_reproduction
     from aml_train.pipeline.reproduce import open_reproducer as open_reproducer
@@ -131,10 +127,6 @@ _MODULES = {
     "prepare_prune": "prune",
     "prune_facts": "prune",
     "failed_reproduction": "reproduce",
-    "collect_report": "report",
-    "open_report": "report",
-    "image_changes": "report_changes",
-    "ReportSources": "report_values",
     "ReproductionPlan": "reproduce",
     "open_reproducer": "reproduce",
     "Recipe": "recipe",

@@ -26,7 +26,7 @@ class StandIn(Protocol):
         """Return the target that runs use: a :class:`aml_train.pipeline.Target`."""
 
     def backend(self) -> Any:
-        """Return what :class:`aml_train.api.Workspace` reads."""
+        """Return what :class:`aml_train.pipeline.api.Workspace` reads."""
 
     def promoter(self, emit: Listener) -> Promoter:
         """Return the promoter of its models."""

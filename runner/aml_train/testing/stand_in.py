@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from aml_train.api import Backend
 from aml_train.azure import JobFilter, JobRow
 from aml_train.config import ClusterConfig
 from aml_train.core.clock import Clock
@@ -22,6 +21,7 @@ from aml_train.image import ImageSpec, Registry, RegistryLocation, Tested, TestS
 from aml_train.jobs import JobView, ModelView, Pace
 from aml_train.models import Catalogue, PaperStore, Promoter, StoredFile
 from aml_train.pipeline import Target, make_promoter, standing_in
+from aml_train.pipeline.api import Backend
 from aml_train.testing.memory import MemoryService, Training, nothing
 from aml_train.testing.memory_models import MemoryCatalogue, MemoryRecords
 
@@ -120,24 +120,24 @@ def _tested(spec: ImageSpec) -> Tested:
 
 @dataclass
 class MemoryBackend:
-    """See :class:`aml_train.api.Backend`."""
+    """See :class:`aml_train.pipeline.api.Backend`."""
 
     service: MemoryService
 
     @property
     def catalogue(self) -> Catalogue:
-        """See :class:`aml_train.api.Backend`."""
+        """See :class:`aml_train.pipeline.api.Backend`."""
         return MemoryCatalogue(self.service)
 
     def rows(self, wanted: JobFilter) -> Iterator[JobRow]:
-        """See :class:`aml_train.api.Backend`."""
+        """See :class:`aml_train.pipeline.api.Backend`."""
         for view in reversed(list(self.service.jobs.values())):
             row = _row(view)
             if wanted.takes(row):
                 yield row
 
     def results(self, rows: Sequence[JobRow]) -> tuple[list[JobRow], tuple[str, int]]:
-        """See :class:`aml_train.api.Backend`."""
+        """See :class:`aml_train.pipeline.api.Backend`."""
         found = []
         for row in rows:
             view = self.service.jobs[row.name]
@@ -147,7 +147,7 @@ class MemoryBackend:
         return found, ("", 0)
 
     def describe(self, job: str) -> dict[str, Any]:
-        """See :class:`aml_train.api.Backend`."""
+        """See :class:`aml_train.pipeline.api.Backend`."""
         view = self.service.find(job)
         if view is None:
             raise ServiceError(f"There is no job {job} in the workspace.", hint="See: aml-train jobs list")
@@ -164,7 +164,7 @@ class MemoryBackend:
         return {name: value for name, value in fields.items() if value not in (None, "", {}, [])}
 
     def download(self, job: str, folder: Path, *, patterns: Sequence[str], outputs: Sequence[str]) -> None:
-        """See :class:`aml_train.api.Backend`."""
+        """See :class:`aml_train.pipeline.api.Backend`."""
         work = self.service.work.get(job)
         if work is None:
             raise ServiceError(f"There is no job {job} in the workspace.")
@@ -175,11 +175,11 @@ class MemoryBackend:
                 _write(base, _matching(files, pattern), f"{job}: {pattern or output or 'default'}")
 
     def papers(self) -> PaperStore:
-        """See :class:`aml_train.api.Backend`."""
+        """See :class:`aml_train.pipeline.api.Backend`."""
         return MemoryPapers()
 
     def fetch_model(self, model: ModelView, folder: Path) -> None:
-        """See :class:`aml_train.api.Backend`."""
+        """See :class:`aml_train.pipeline.api.Backend`."""
         title, place = f"{model.name}:{model.version}", model.path.partition("azureml://jobs/")[2]
         job, _, path = place.partition("/outputs/")
         output, _, inner = path.partition("/paths/")

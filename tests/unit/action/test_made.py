@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aml_train import report
 from aml_train.core.comparison import Comparison, Side
 from aml_train.core.errors import InvalidError
 from aml_train.core.events import (
@@ -34,6 +33,7 @@ from aml_train.core.events import (
     TestsFinished,
 )
 from aml_train.core.tables import Table
+from aml_train.pipeline import report
 from aml_train_action.inputs.pulls import configuration_name
 from aml_train_action.report.files import report_path, write_report
 from aml_train_action.report.made import Origin, encode_within, report_of

@@ -36,9 +36,9 @@ from aml_train.core.events import (
     Traceback,
 )
 from aml_train.core.masking import Masker
+from aml_train.pipeline.report import Image, PackageChange, decode
 from aml_train.pipeline.result import Group, RunOptions, RunResult
 from aml_train.pipeline.target import Host
-from aml_train.report import Image, PackageChange, decode
 from aml_train_action.github.proposals import Checkout
 from aml_train_action.main import main
 from aml_train_action.report.outputs import outputs_of
@@ -665,8 +665,8 @@ def test_the_report_has_the_packages_that_differ_from_the_baselines_image(
         return Image(reference="r", digest="sha256:1", against="sha256:2", changes=(change,), more_changes=3)
 
     pipeline(monkeypatch, run)
-    monkeypatch.setattr("aml_train.pipeline.report.open_report", lambda *_args, **_options: object())
-    monkeypatch.setattr("aml_train.pipeline.report_changes.image_changes", changes)
+    monkeypatch.setattr("aml_train.pipeline.report.collect.open_report", lambda *_args, **_options: object())
+    monkeypatch.setattr("aml_train.pipeline.report.changes.image_changes", changes)
     ran = act()
     assert (ran.code, asked) == (6, [("ours", "theirs")])
     (image,) = decode((tmp_path / ran.outputs["report-file"]).read_bytes(), origin="x").images
@@ -686,7 +686,7 @@ def test_packages_that_are_not_known_change_no_verdict(
         raise ImageError("The packages are not known.")
 
     pipeline(monkeypatch, run)
-    monkeypatch.setattr("aml_train.pipeline.report.open_report", refuse)
+    monkeypatch.setattr("aml_train.pipeline.report.collect.open_report", refuse)
     ran = act()
     assert (ran.code, ran.outputs["status"]) == (0, "passed")
     made = decode((tmp_path / ran.outputs["report-file"]).read_bytes(), origin="x")

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from aml_train import report
+from aml_train.pipeline import report
 from aml_train_action.pulls.check import annotations_of, check_name, check_of
 from aml_train_action.pulls.comment import LIMIT, render_comment
 from aml_train_action.pulls.marker import Marker, key_of, marker_of, read_marker

@@ -35,7 +35,7 @@ from aml_train.core.events import (
     Traceback,
 )
 from aml_train.core.tables import Table
-from aml_train.report.pieces import block, chart, escape, flowchart, label, link
+from aml_train.pipeline.report.pieces import block, chart, escape, flowchart, label, link
 from aml_train_action.report.outputs import OUTPUTS, metrics_table, outputs_of
 from aml_train_action.report.record import Record
 from aml_train_action.report.summary import LIMIT, render_summary

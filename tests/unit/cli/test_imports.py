@@ -84,7 +84,7 @@ def test_the_search_follows_imports_and_doors() -> None:
         "markupsafe",
         "rich",
         "stamina",
-        "aml_train.api",
+        "aml_train.pipeline.api",
         "aml_train.azure.acr_tasks",
         "aml_train.azure.code",
         "aml_train.cli.live",

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from aml_train import report as values
 from aml_train.cli.main import cli
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.replacing import replace_file
+from aml_train.pipeline import report as values
 from tests.support.passport_world import JOB
-from tests.unit.pipeline.test_report import sources, world
+from tests.unit.pipeline.report.test_collect import sources, world
 
 
 @pytest.fixture(autouse=True)
