@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, Protocol
 
 from aml_train.core.clock import Clock
@@ -23,13 +23,13 @@ class Logged(Metrics, Files, Protocol):
 
 
 def settle_metrics(
-    service: Metrics, name: str, metrics: Sequence[str], *, clock: Clock, pause: float = 0.5
+    service: Metrics, name: str, metrics: Sequence[str], *, clock: Clock, pause: Callable[[], float] = lambda: 0.5
 ) -> tuple[Mapping[str, float], Mapping[str, Sequence[MetricPoint]]]:
     """Read the metrics of an ended job until two reads agree, six times at most.
 
     Args:
         metrics: the names whose whole history is wanted.
-        pause: seconds between two reads.
+        pause: returns the seconds between two reads; called after the first one.
 
     Returns:
         every metric's last value, and the history of each one in *metrics* that exists.
@@ -42,7 +42,7 @@ def settle_metrics(
     histories: dict[str, Sequence[MetricPoint]] = {}
     for attempt in range(_READS):
         if attempt:
-            clock.sleep(pause)
+            clock.sleep(pause())
         last = service.last_metrics(name)
         known = [metric for metric in metrics if metric in last]
         values = map_parallel(functools.partial(service.metric_history, name), known, "metric-history")
@@ -68,7 +68,13 @@ def _comparable(last: Mapping[str, float], histories: Mapping[str, Sequence[Metr
 
 
 def settle_logged(
-    service: Logged, job: str, *, known: Collection[str], wanted: Sequence[str], clock: Clock, pause: float
+    service: Logged,
+    job: str,
+    *,
+    known: Collection[str],
+    wanted: Sequence[str],
+    clock: Clock,
+    pause: Callable[[], float],
 ) -> LoggedSet:
     """Read what an ended job logged besides numbers until two reads agree.
 
@@ -77,7 +83,7 @@ def settle_logged(
     Args:
         known: the metrics that MLflow has.
         wanted: names that rules need and MLflow does not have.
-        pause: seconds between two reads.
+        pause: returns the seconds between two reads; called after the first one.
 
     Raises:
         ServiceError: the service does not answer.
@@ -86,7 +92,7 @@ def settle_logged(
     for attempt in range(1, _READS):
         if not wanted and not found.metrics:
             return found
-        clock.sleep(pause)
+        clock.sleep(pause())
         previous, found = found, service.logged(job, known=known, first=wanted)
         series = columns_of(found).series
         if found == previous and (attempt > 1 or all(name in series for name in wanted)):

@@ -19,9 +19,11 @@ from aml_train.pipeline.evaluate import evaluate
 from aml_train.pipeline.result import CompletedJob
 from aml_train.pipeline.target import Target
 
-# Seconds between two readings of the metrics: of a job that has just ended, and of one that had ended before this run.
+# Seconds between two readings of the metrics of a job that may have just ended: its last values may still arrive.
 _METRIC_PAUSE: Final = 0.3
-_SETTLED_PAUSE: Final = 0.05
+# Nothing arrives this long after the end. Two reads must agree all the same, in case the clocks of the service and of this machine
+# differ by more than that.
+_SETTLED_AFTER: Final = datetime.timedelta(seconds=30)
 
 
 def decide(ctx: RunContext, target: Target, job: CompletedJob, baseline: FoundBaseline | None) -> GateResult:
@@ -42,7 +44,7 @@ def decide(ctx: RunContext, target: Target, job: CompletedJob, baseline: FoundBa
             plan.gate,
             plan.baseline,
             clock=ctx.clock,
-            pause=_SETTLED_PAUSE if job.settled else _METRIC_PAUSE,
+            pause=lambda: 0.0 if job.settled and _is_long_ago(end) else _METRIC_PAUSE,
             origin=plan.origin,
             earlier=earlier_baseline(plan.baseline, baseline, job.view.tags, candidate=name),
         )
@@ -98,6 +100,15 @@ def _end_of(target: Target, job: CompletedJob) -> Callable[[], datetime.datetime
         return lambda: known
     found = in_background(lambda: target.service.details(job.view.name), "job-details")
     return lambda: found.result().ended
+
+
+def _is_long_ago(end: Callable[[], datetime.datetime | None]) -> bool:
+    """Return whether the job ended long ago; False if that is not known."""
+    try:
+        ended = end()
+    except ServiceError:
+        return False
+    return ended is not None and datetime.datetime.now(datetime.UTC) - ended > _SETTLED_AFTER
 
 
 def _report_late(ctx: RunContext, gate: GateResult, end: Callable[[], datetime.datetime | None]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -62,7 +62,7 @@ def evaluate(
     baseline: BaselineConfig | None,
     *,
     clock: Clock,
-    pause: float,
+    pause: Callable[[], float],
     origin: Origin | None = None,
     earlier: EarlierBaseline | None = None,
 ) -> GateResult:
@@ -74,7 +74,7 @@ def evaluate(
         rules: the gate.
         baseline: what its rules compare with, as it is now.
         clock: time.
-        pause: seconds between two readings of the metrics.
+        pause: returns the seconds between two readings of the metrics; called after the first one.
         origin: where this run comes from, for the baseline of a branch.
         earlier: the baseline that existed before the job ended. If it is gone by now, ``bootstrap`` does not hold.
 
@@ -176,7 +176,9 @@ def look_up_baseline(
     return find_baseline(service, [], baseline, origin=origin)[0]
 
 
-def _read_metrics(service: Workspace, job: str, rules: Sequence[GateRule], *, clock: Clock, pause: float) -> _Metrics:
+def _read_metrics(
+    service: Workspace, job: str, rules: Sequence[GateRule], *, clock: Clock, pause: Callable[[], float]
+) -> _Metrics:
     """Read what the job logged, once it settles.
 
     That is metrics, columns of tables that rules name, and values of files.
@@ -201,7 +203,13 @@ def _read_metrics(service: Workspace, job: str, rules: Sequence[GateRule], *, cl
 
 
 def _read_others(
-    service: Workspace, job: str, known: Mapping[str, float], wanted: Sequence[str], *, clock: Clock, pause: float
+    service: Workspace,
+    job: str,
+    known: Mapping[str, float],
+    wanted: Sequence[str],
+    *,
+    clock: Clock,
+    pause: Callable[[], float],
 ) -> tuple[LoggedSet, str]:
     """Return what was logged other than numbers, or why that is not known.
 

@@ -67,7 +67,7 @@ class TrainingReader:
             contents |= facts
             late = (one for one in entries if began is not None and one.modified is not None and one.modified > began)
             changed += (f"{value}: {one.path}" for one in late)
-        values, _ = settle_metrics(self.service, job, metrics, clock=self.clock, pause=self.pause)
+        values, _ = settle_metrics(self.service, job, metrics, clock=self.clock, pause=lambda: self.pause)
         return Training(
             job=job,
             files=dict(files.digests),

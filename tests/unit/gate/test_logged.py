@@ -280,10 +280,10 @@ class Growing(FakeService):
 def test_reading_goes_on_until_two_reads_agree() -> None:
     clock = FakeClock()
     service, time = Growing(), Clock(now=clock.now, sleep=clock.sleep)
-    found = settle_logged(service, "j", known=(), wanted=["t.a"], clock=time, pause=0.1)
+    found = settle_logged(service, "j", known=(), wanted=["t.a"], clock=time, pause=lambda: 0.1)
     assert (len(found.metrics[0].rows), service.reads) == (3, 4)
     quiet = FakeService()
-    assert settle_logged(quiet, "j", known=(), wanted=[], clock=time, pause=0.1) == LoggedSet()
+    assert settle_logged(quiet, "j", known=(), wanted=[], clock=time, pause=lambda: 0.1) == LoggedSet()
     assert len(clock.sleeps) == 3
 
 

@@ -14,7 +14,7 @@ from aml_train.core.events import Event, JobStatusChanged, Notice
 from aml_train.gate.history import MetricPoint, written_after
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView
-from tests.support.fake_workspace import FakeService
+from tests.support.fake_workspace import FakeClock, FakeService
 from tests.unit.pipeline.test_run import good_service, make_plan, of_main, run
 
 PRODUCTION = BaselineConfig(model="digits", stage="production", bootstrap=True, where="aml-train.yml:3")
@@ -147,6 +147,15 @@ def test_values_that_were_written_after_the_end_are_reported() -> None:
 def test_values_at_the_end_itself_are_no_news() -> None:
     _, events = run(make_plan({"acc": [">= 0.5"]}), late_service(-5, 0, 0.9), attach=True, job="job")
     assert not [event for event in events if isinstance(event, Notice) and "after the job's end" in event.text]
+
+
+@pytest.mark.parametrize(("ago", "pause"), [(5, 0.3), (120, 0.0), (None, 0.3)])
+def test_only_metrics_of_a_job_that_ended_long_ago_are_read_twice_at_once(ago: int | None, pause: float) -> None:
+    service, clock = late_service(-5), FakeClock()
+    ended = None if ago is None else datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=ago)
+    service.jobs["job"] = replace(service.jobs["job"], ended=ended)
+    outcome, _ = run(make_plan({"acc": [">= 0.5"]}), service, clock=clock, attach=True, job="job")
+    assert (outcome.status, clock.sleeps) == ("passed", [pause])
 
 
 def test_which_values_are_late() -> None:

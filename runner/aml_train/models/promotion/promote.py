@@ -59,7 +59,7 @@ class Evaluate(Protocol):
         baseline: BaselineConfig | None,
         *,
         clock: Clock,
-        pause: float,
+        pause: Callable[[], float],
     ) -> GateResult: ...
 
 
@@ -218,7 +218,9 @@ class Promoter:
             )
             # A lineage without a job is broken, and has ended the promotion by now.
             job = chosen.origin or ""
-            gated = self.evaluate(self.service, job, policy.rules, baseline, clock=self.clock, pause=_METRIC_PAUSE)
+            gated = self.evaluate(
+                self.service, job, policy.rules, baseline, clock=self.clock, pause=lambda: _METRIC_PAUSE
+            )
             self.listener(MetricsSettled(job=job, metrics=gated.metrics, histories=series_of(gated.histories)))
             if gated.comparison is not None:
                 self.listener(BaselineCompared(comparison=gated.comparison, where=baseline.where))

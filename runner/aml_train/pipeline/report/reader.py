@@ -90,7 +90,9 @@ class PartReader:
         service, clock = self._service, self._sources.clock
         return self._gaps.read(
             "gate",
-            lambda: evaluate(service, view.name, config.gate, config.baseline, clock=clock, pause=0.0, origin=origin),
+            lambda: evaluate(
+                service, view.name, config.gate, config.baseline, clock=clock, pause=lambda: 0.0, origin=origin
+            ),
             None,
         )
 
