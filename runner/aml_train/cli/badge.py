@@ -45,18 +45,14 @@ def badge(
     aml-train badge branch:main -o badge.svg
     aml-train badge model:digits@production --metric val/accuracy -o accuracy.json
     """
-    from aml_train.core.errors import InvalidError
+    from aml_train.core.replacing import replace_file
     from aml_train.pipeline import find_badge, parse_reference, project_of
 
     named, configured = parse_reference(reference), lambda: project_of(project.load())
     made = find_badge(project.open_workspace(), named, configured, metric=metric, label=label)
     if output is not None:
         text = result_text(made.endpoint()) + "\n" if output.suffix == ".json" else made.svg()
-        try:
-            output.parent.mkdir(parents=True, exist_ok=True)
-            output.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise InvalidError(f"--output {output}: cannot be written: {error.strerror}") from error
+        replace_file(output, text.encode(), parents=True)
     if as_json:
         print_result(made.endpoint())
     elif output is None:

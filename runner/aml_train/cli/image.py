@@ -239,9 +239,6 @@ def render(
 
 
 def _write(path: Path, document: dict[str, object]) -> None:
-    from aml_train.core.errors import InvalidError
+    from aml_train.core.replacing import replace_file
 
-    try:
-        path.write_text(json.dumps(document, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise InvalidError(f"--json {path}: cannot be written: {error.strerror}") from error
+    replace_file(path, (json.dumps(document, indent=2, sort_keys=True) + "\n").encode(), option="--json")

@@ -136,6 +136,7 @@ def _write_document(
     make: Callable[[Any, str | None], str],
 ) -> None:
     from aml_train.core.errors import PassportError
+    from aml_train.core.replacing import replace_file
 
     rules, _, found, model = _verified(address, project, policy)
     if faults := found.faults(rules.require if rules is not None else ()):
@@ -144,7 +145,7 @@ def _write_document(
     if output is None:
         click.echo(text, nl=False)
     else:
-        output.write_text(text, encoding="utf-8")
+        replace_file(output, text.encode())
 
 
 def _verified(

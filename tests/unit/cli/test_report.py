@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import stat
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from click.testing import CliRunner, Result
 
 from aml_train.cli.main import cli
 from aml_train.core.errors import InvalidError, ServiceError
-from aml_train.core.replacing import replace_file
 from aml_train.pipeline import report as values
 from tests.support.passport_world import JOB
 from tests.unit.pipeline.report.test_collect import sources, world
@@ -92,20 +90,3 @@ def test_the_json_is_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(JOB, "-o", "r.json").exit_code == 0
     found = json.loads(Path("r.json").read_bytes())
     assert (found["job"]["name"], found["target"], found["gate"]) == (JOB, "local", "passed")
-
-
-def test_a_file_is_replaced_as_a_whole_and_keeps_its_mode(tmp_path: Path) -> None:
-    file = tmp_path / "a.html"
-    replace_file(file, b"one")
-    file.chmod(0o640)
-    replace_file(file, b"two")
-    assert file.read_bytes() == b"two"
-    assert stat.S_IMODE(file.stat().st_mode) == 0o640
-    assert [one.name for one in tmp_path.iterdir()] == ["a.html"]
-
-
-def test_a_folder_is_not_replaced(tmp_path: Path) -> None:
-    (tmp_path / "a.html").mkdir()
-    with pytest.raises(InvalidError, match=r"a\.html cannot be written"):
-        replace_file(tmp_path / "a.html", b"x")
-    assert [one.name for one in tmp_path.iterdir()] == ["a.html"]
