@@ -35,7 +35,8 @@ def lost_part(registry: Registry, repository: str, manifest: Manifest) -> str | 
                 images.append(child)
         blobs = dict.fromkeys(blob for image in images for blob in image.blobs)
         answers = _each(pool, lambda blob: registry.has_blob(repository, blob), blobs)
-        return next((blob for blob, there in answers if not there), None)
+        # Asked again, for a blob is away for a moment while another client mounts it: see Registry._put.
+        return next((blob for blob, there in answers if not there and not registry.has_blob(repository, blob)), None)
 
 
 def _each(

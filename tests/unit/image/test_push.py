@@ -57,6 +57,12 @@ def test_all_of_an_image_is_there() -> None:
     )
 
 
+def test_a_blob_that_is_away_for_a_moment_is_not_lost() -> None:
+    registry = stored(b"{}", b"a")
+    registry.fail_first = [404]
+    assert lost_part(client(registry), REPOSITORY, image(b"a")) is None
+
+
 @pytest.mark.parametrize("lost", [b"{}", b"a", b"b"])
 def test_a_lost_configuration_or_layer_is_named(lost: bytes) -> None:
     registry = stored(*({b"{}", b"a", b"b"} - {lost}))

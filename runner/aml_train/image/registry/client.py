@@ -20,7 +20,7 @@ from aml_train.core.errors import DamagedError, ImageError
 from aml_train.core.references import is_digest
 from aml_train.core.values import dataclass
 from aml_train.image.registry.auth import BusyError, Login, RegistryAuth, is_acr, renew
-from aml_train.image.registry.http import RegistryHttp
+from aml_train.image.registry.http import RegistryHttp, codes_of
 from aml_train.image.registry.manifest import (
     DOCKER_LIST,
     DOCKER_MANIFEST,
@@ -149,7 +149,17 @@ class Registry(RegistryHttp):
 
     def _put(self, repository: str, reference: str, content: bytes, media_type: str) -> requests.Response:
         url, headers = f"{self.url}/v2/{repository}/manifests/{reference}", {"Content-Type": media_type}
-        return self._request("PUT", url, _scopes(repository, "pull", "push"), data=content, headers=headers)
+        scopes = _scopes(repository, "pull", "push")
+
+        def put() -> requests.Response:
+            response = self.once("PUT", url, scopes=scopes, data=content, headers=headers)
+            # While another client mounts the same blob, distribution 2.8 does not know it for a moment: it writes the blob's link
+            # in place (registry/storage/driver/filesystem/driver.go, ``PutContent`` and ``Writer``).
+            if not response.ok and "MANIFEST_BLOB_UNKNOWN" in codes_of(response):
+                raise BusyError(response)
+            return response
+
+        return self.repeated(put)
 
     def _check_put(self, response: requests.Response, repository: str, reference: str, content: bytes) -> None:
         self.expect(response, 201, f"write {repository}:{reference}")

@@ -211,11 +211,25 @@ def _words(response: requests.Response) -> list[str]:
         return [response.text[:_LONGEST_WORDS]]
     except (requests.RequestException, RuntimeError):  # a body that was left to be streamed, and cannot be read
         return []
-    errors = document.get("errors") if isinstance(document, dict) else None
-    if not isinstance(errors, list):
+    if (errors := _errors(document)) is None:
         return [] if document == {} else [response.text[:_LONGEST_WORDS]]
-    said = (f"{one.get('code', '')} {one.get('message', '')}" for one in errors[:5] if isinstance(one, dict))
+    said = (f"{one.get('code', '')} {one.get('message', '')}" for one in errors)
     return [clean(one).strip()[:_LONGEST_WORDS] for one in said]
+
+
+def codes_of(response: requests.Response) -> frozenset[str]:
+    """Return the codes of a refusal, such as ``MANIFEST_UNKNOWN``."""
+    try:
+        errors = _errors(decode(response.content)) or []
+    except (UndecodableError, requests.RequestException, RuntimeError):
+        return frozenset()
+    return frozenset(str(one.get("code")) for one in errors)
+
+
+def _errors(document: object) -> list[dict[str, Any]] | None:
+    """Return the entries of ``errors``, five at most; None for another document."""
+    errors = document.get("errors") if isinstance(document, dict) else None
+    return [one for one in errors[:5] if isinstance(one, dict)] if isinstance(errors, list) else None
 
 
 def _reason(error: requests.RequestException) -> str:

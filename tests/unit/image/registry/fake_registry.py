@@ -23,6 +23,7 @@ class FakeRegistry(BaseAdapter):
         mounts: whether blobs can be mounted.
         fail_first: statuses (or exceptions) of the first answers.
         referrers: whether it has the interface of referrers.
+        unlinked: how many puts of a manifest do not know its blobs, as while another client mounts them.
     """
 
     def __init__(
@@ -33,9 +34,11 @@ class FakeRegistry(BaseAdapter):
         mounts: bool = True,
         fail_first: list[int | Exception] | None = None,
         referrers: bool = False,
+        unlinked: int = 0,
     ) -> None:
         super().__init__()
         self.referrers = referrers
+        self.unlinked = unlinked
         self.basic, self.realm, self.mounts = basic, realm, mounts
         self.fail_first = list(fail_first or ())
         self.manifests: dict[tuple[str, str], tuple[bytes, str]] = {}
@@ -89,6 +92,10 @@ class FakeRegistry(BaseAdapter):
     ) -> requests.Response:
         if request.method == "PUT":
             content = _body(request)
+            if self.unlinked:
+                self.unlinked -= 1
+                codes = [{"code": "DIGEST_INVALID"}, {"code": "MANIFEST_BLOB_UNKNOWN", "message": "blob unknown"}]
+                return _response(request, 400, json.dumps({"errors": codes}).encode())
             for name in (reference, sha256_digest(content)):
                 self.manifests[repository, name] = (content, request.headers["Content-Type"])
             return _response(request, 201, headers={"Docker-Content-Digest": sha256_digest(content)})

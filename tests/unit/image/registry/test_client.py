@@ -179,6 +179,24 @@ def test_passing_trouble_is_sat_out(failure: int | Exception) -> None:
     assert _client(FakeRegistry(fail_first=[failure, failure])).head_manifest("a", "x") is None
 
 
+@pytest.mark.parametrize("put", ["manifest", "tag"])
+def test_a_blob_that_another_client_mounts_at_the_moment_is_waited_for(put: str) -> None:
+    content = b'{"layers": []}'
+    manifest = Manifest(digest=sha256_digest(content), media_type=OCI_MANIFEST, content=content)
+
+    def write(registry: Registry) -> None:
+        if put == "tag":
+            registry.put_tag("a", "x", manifest)
+        else:
+            registry.put_manifest("a", "x", content, OCI_MANIFEST)
+
+    transport = FakeRegistry(unlinked=2)
+    write(_client(transport))
+    assert transport.manifests["a", "x"] == (content, OCI_MANIFEST)
+    with pytest.raises(ImageError, match="refused to write a:x: HTTP 400 DIGEST_INVALID MANIFEST_BLOB_UNKNOWN"):
+        write(_client(FakeRegistry(unlinked=3)))
+
+
 def test_lasting_trouble() -> None:
     with pytest.raises(ImageError, match="refused to look up a:x: HTTP 503"):
         _client(FakeRegistry(fail_first=[503] * 3)).head_manifest("a", "x")
