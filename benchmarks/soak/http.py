@@ -39,11 +39,20 @@ class Connections:
     async def request(
         self, method: str, host: str, path: str, *, headers: Mapping[str, str], body: bytes = b""
     ) -> Reply:
-        """Return the answer.
+        """Return the answer; a kept connection that the server has closed meanwhile is made again once.
 
         Raises:
             OSError, EOFError, ValueError, TimeoutError: there is none.
         """
+        kept = host in self._open
+        try:
+            return await self._request(method, host, path, headers, body)
+        except (ConnectionError, asyncio.IncompleteReadError) as error:
+            if not kept or (isinstance(error, asyncio.IncompleteReadError) and error.partial):
+                raise
+        return await self._request(method, host, path, headers, body)
+
+    async def _request(self, method: str, host: str, path: str, headers: Mapping[str, str], body: bytes) -> Reply:
         try:
             async with asyncio.timeout(SECONDS):
                 reader, writer = self._open.get(host) or await self._connect(host)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.soak.sampling import Process, read_process
+
 from tests.support.emulator_process import Emulator, executing_by
 
 HOST = "management.azure.com"

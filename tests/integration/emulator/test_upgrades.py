@@ -18,6 +18,7 @@ import pytest
 from aml_emulator.store.database import SCHEMA_VERSION
 from tests.support.emulator_client import Client
 from tests.support.emulator_process import ROOT, Emulator, azurite, executing_by
+from tests.support.log_follower import Following
 from tests.support.upgrades import FOLDER, GO, SECONDS, WAITING, observe, status_of, unpack
 
 INSTANT = "tests.support.instant_emulator"
@@ -40,6 +41,7 @@ def test_state_is_read_and_its_jobs_continue(schema: int, tmp_path: Path) -> Non
         found = observe(emulator, facts["names"])
         assert _kept(found) == _kept(facts)
         assert set(facts["datastores"]) <= set(found["datastores"])
+        _read_by_the_product(emulator, facts)
         if WAITING not in facts["jobs"]:
             return
         client = Client(emulator.environment(), emulator.info)
@@ -52,6 +54,20 @@ def test_state_is_read_and_its_jobs_continue(schema: int, tmp_path: Path) -> Non
         client.close()
         after = observe(emulator, facts["names"])
     assert after["jobs"][WAITING]["logs"]["user_logs/std_log.txt"].endswith("begun\ndone\n")
+
+
+def _read_by_the_product(emulator: Emulator, facts: Mapping[str, Any]) -> None:
+    """Fail unless today's client finds jobs with their tags, metrics, and models with their stages."""
+    service = Following(emulator).service
+    stages = {model.version: (model.staged, model.origin) for model in service.models("digits")}
+    assert stages == {"1": ("archived", "trained"), "2": ("production", "trained")}
+    for name, job in facts["jobs"].items():
+        found = service.find(name)
+        assert found is not None
+        assert found.tags == job["tags"]
+        assert service.last_metrics(name) == facts["runs"][name]["last"]
+        for metric, history in facts["runs"][name]["metrics"].items():
+            assert [[point.step, point.value] for point in service.metric_history(name, metric)] == history
 
 
 def test_every_schema_has_a_fixture_of_a_version_that_wrote_it() -> None:
