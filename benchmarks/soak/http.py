@@ -39,7 +39,9 @@ class Connections:
     async def request(
         self, method: str, host: str, path: str, *, headers: Mapping[str, str], body: bytes = b""
     ) -> Reply:
-        """Return the answer; a kept connection that the server has closed meanwhile is made again once.
+        """Return the answer.
+
+        A kept connection that the server has closed meanwhile is made again, once.
 
         Raises:
             OSError, EOFError, ValueError, TimeoutError: there is none.
