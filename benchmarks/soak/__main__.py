@@ -41,7 +41,7 @@ from benchmarks.soak.figures import (
     memory_of,
 )
 from benchmarks.soak.sampling import Sampler, disk_of
-from tests.support.crash_load import Load, kill
+from tests.support.crash_load import COMMAND, Load, kill
 from tests.support.emulator_client import TERMINAL, Client
 from tests.support.emulator_process import Emulator
 
@@ -50,7 +50,7 @@ _WARM_SHARE: Final = 0.25
 _WARM_SECONDS: Final = 600.0
 _END_SECONDS: Final = 3600.0
 _GRACE: Final = 600.0
-#: A job in a container: the same amounts of lines and of time.
+#: A job in a container: lines of the same amount in the same time, and no metrics.
 _IN_CONTAINER: Final = (
     'python -c "import time; [(print(chr(46) * {line}, flush=True), time.sleep({pause})) for _ in range({count})]"'
 )
@@ -143,7 +143,7 @@ class Soak:
             "jobType": "Command",
             "command": command,
             "environmentId": f"{scope}/environments/soak/versions/1",
-            "computeId": f"{scope}/computes/{info['compute']}",
+            "computeId": f"{scope}/computes/{'now' if now else 'soak'}",
             "experimentName": "now" if now else "soak",
             "tags": {"commit": "0123456789abcdef", "team": "vision"},
         }
@@ -151,6 +151,14 @@ class Soak:
     def _fill(self, client: Client) -> None:
         """Queue the jobs."""
         client.ask("PUT", client.arm("environments/soak/versions/1"), json={"properties": {"image": IMAGE}})
+        for name, nodes in (("soak", self.settings.places), ("now", self.settings.pipelines)):
+            scale = {"minNodeCount": 0, "maxNodeCount": nodes, "nodeIdleTimeBeforeScaleDown": "PT120S"}
+            cluster = {"vmSize": "Standard_D2s_v3", "vmPriority": "Dedicated", "scaleSettings": scale}
+            compute = {"computeType": "AmlCompute", "properties": cluster}
+            body: dict[str, Any] = {"location": self.emulator.info["location"], "properties": compute}
+            answer = client.ask("PUT", client.arm(f"computes/{name}"), json=body)
+            if answer.status_code not in (200, 201, 202):
+                raise SystemExit(f"a cluster was refused: {answer.status_code} {answer.text}")
         body = {"properties": self._job(self.settings.job_seconds)}
         for number in range(self.settings.jobs):
             name = f"queued-{number:06}"
@@ -169,6 +177,8 @@ class Soak:
             "ca": str(self.emulator.folder / "ca-bundle.pem"),
             "port": self.emulator.port,
             "seconds": seconds,
+            # Jobs in containers write logs alone.
+            "metrics": not settings.containers,
         }
         waiting = sorted(
             one for one, status in self._statuses() if one.startswith("queued-") and status not in TERMINAL
@@ -218,7 +228,7 @@ class Soak:
     def _kill(self) -> list[str]:
         """Kill the emulator at random moments; return what is wrong afterwards."""
         chance = random.Random(self.settings.seed)  # noqa: S311 - the moments of every run
-        load = Load(self.emulator, command="work 1 1000 2")
+        load = Load(self.emulator, command=COMMAND if self.settings.containers else "work 1 1000 2")
         load.start()
         try:
             for number in range(self.settings.kills):
@@ -370,6 +380,7 @@ def main() -> int:
         folder = Path(name)
         variables = {
             "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "runner"))),
+            "AML_EMULATOR_MAX_JOBS": str(settings.places + settings.pipelines),
             "SOAK_PLACES": str(settings.places),
             "SOAK_PLACES_NOW": str(settings.pipelines),
             "SOAK_DRAIN": str(folder / "drain"),

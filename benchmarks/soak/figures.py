@@ -43,7 +43,7 @@ class Latency:
 class Memory:
     """Memory of one process after the warm-up, in MiB and MiB an hour.
 
-    *slope* is None for too few samples.
+    *slope* is None for too few samples; *by_time* has seconds since the beginning with MiB, the warm-up included.
     """
 
     role: str
@@ -54,6 +54,7 @@ class Memory:
     files: tuple[int, int]
     threads: tuple[int, int]
     cpu_seconds: float
+    by_time: Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,6 +162,7 @@ def _memory_of(role: str, samples: Sequence[Sample], warm: float) -> Memory | No
         files=(seen[0][1].files, seen[-1][1].files),
         threads=(seen[0][1].threads, seen[-1][1].threads),
         cpu_seconds=seen[-1][1].cpu - whole[0][1].cpu,
+        by_time=[(round(at, 1), round(process.memory / MIB, 2)) for at, process in whole],
     )
 
 
