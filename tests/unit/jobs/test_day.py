@@ -77,6 +77,7 @@ class Wire(BaseAdapter):
     Attributes:
         faults: the share of answers that fail.
         out: from when until when nothing answers.
+        length: how long the job runs.
         counts: of requests, by kind and hour.
         most_open: bodies that were open at once.
     """
@@ -84,6 +85,7 @@ class Wire(BaseAdapter):
     clock: FakeClock
     faults: float = 0.0
     out: tuple[float, float] = (-1.0, -1.0)
+    length: float = DAY
     seed: int = 20
     counts: Counter[tuple[str, int]] = field(default_factory=Counter)
     open_bodies: set[int] = field(default_factory=set)
@@ -129,7 +131,7 @@ class Wire(BaseAdapter):
 
     def _text(self) -> int:
         """Return how many lines the log has."""
-        return int(min(self.clock.time, DAY) / LINE_SECONDS)
+        return int(min(self.clock.time, self.length) / LINE_SECONDS)
 
     def _log(self, request: requests.PreparedRequest) -> tuple[int, dict[str, str], bytes]:
         offset = int(str(request.headers["Range"]).removeprefix("bytes=").rstrip("-"))
@@ -145,7 +147,7 @@ class Wire(BaseAdapter):
         if not url.endswith("/runs/j/details"):
             places = {"discoveryUrl": "https://x.invalid/discovery", "mlFlowTrackingUri": ""}
             return 200, JSON, json.dumps({"properties": places}).encode()
-        ended = self.clock.time >= DAY
+        ended = self.clock.time >= self.length
         begin = datetime.datetime(2026, 11, 23, tzinfo=datetime.UTC)
         found = {
             "runId": "j",
@@ -248,6 +250,14 @@ def _within_budget(day: Followed, *, attempts: float = 1.0) -> None:
     assert not day.wire.open_bodies
 
 
+def test_the_first_hours_of_a_day_stay_within_its_budgets() -> None:
+    day = _follow(Wire(FakeClock(), length=5 * HOUR))
+    assert day.error is None
+    assert day.lines == 5 * HOUR / LINE_SECONDS
+    _within_budget(day)
+
+
+@pytest.mark.full
 def test_an_undisturbed_day_stays_within_its_budgets() -> None:
     day = _follow(Wire(FakeClock()))
     assert day.error is None
