@@ -34,7 +34,13 @@ from aml_emulator.executor import (
     guarded,
     why_unreachable,
 )
-from aml_emulator.fronts import PlainRegistry, serve_application, start_fault_fronts, start_registry_fronts
+from aml_emulator.fronts import (
+    PlainRegistry,
+    bound_tls_buffers,
+    serve_application,
+    start_fault_fronts,
+    start_registry_fronts,
+)
 from aml_emulator.identity import Federation, Grants, Tokens, WorkspaceNames
 from aml_emulator.network import (
     TLS_PORT,
@@ -84,6 +90,7 @@ async def run(
     Raises:
         Exception: it cannot start, or a part of it has ended; see :func:`start_error`.
     """
+    bound_tls_buffers()
     identity, certificates, backing_port = backing.identity, backing.certificates, backing.registry_port
     store = Store(settings.data / "store.db", clock=clock)
     stack.callback(store.close)

@@ -55,8 +55,10 @@ def executing_by(module: str, folder: Path, *, record: bool = False) -> Iterator
         record=record,
     )
     service.start()
-    yield service
-    service.stop()
+    try:
+        yield service
+    finally:
+        service.stop()
 
 
 @contextmanager
@@ -76,6 +78,7 @@ class Emulator:
         command: what Python is told to run.
         environment: variables on top of this process's own.
         record: have every answer written down, for `recorded`.
+        registry_tls: whether its registry has a port with TLS; the first versions had none.
     """
 
     def __init__(
@@ -85,6 +88,7 @@ class Emulator:
         command: Sequence[str] = ("-m", "aml_emulator"),
         environment: Mapping[str, str] | None = None,
         record: bool = False,
+        registry_tls: bool = True,
     ) -> None:
         self.folder = folder
         self.command = command
@@ -94,7 +98,7 @@ class Emulator:
         # None that outgoing connections can have: it is started again on the same ones.
         self.port = free_port()
         self.registry_port = free_port()
-        self.registry_tls_port = free_port()
+        self.registry_tls_port: int | None = free_port() if registry_tls else None
         self.process: subprocess.Popen[str] | None = None
 
     def start(self) -> dict[str, Any]:
@@ -102,7 +106,8 @@ class Emulator:
         argv = [sys.executable, *self.command, "serve", "--data", str(self.folder / "data")]
         argv += ["--port", str(self.port), "--registry-port", str(self.registry_port)]
         argv += ["--record", str(self.record)] if self.record else []
-        argv += ["--registry-tls-port", str(self.registry_tls_port), "--azurite", azurite()]
+        argv += ["--registry-tls-port", str(self.registry_tls_port)] if self.registry_tls_port is not None else []
+        argv += ["--azurite", azurite()]
         clean = {key: value for key, value in os.environ.items() if not key.startswith("AML_EMULATOR_")}
         with self.log.open("a") as log:
             self.process = subprocess.Popen(
@@ -118,7 +123,7 @@ class Emulator:
             raise RuntimeError(f"the emulator does not start: {self.log.read_text()}")
         ready: dict[str, Any] = json.loads(line)
         self.port, self.registry_port = ready["port"], ready["registry_port"]
-        self.registry_tls_port = ready["registry_tls_port"]
+        self.registry_tls_port = ready.get("registry_tls_port")
         return ready
 
     def stop(self) -> None:

@@ -25,7 +25,7 @@ from tests.support.emulator_process import Emulator
 from tests.support.watching import watch
 
 
-class _Token:
+class Token:
     """What azure-identity's credentials are to a `SignIn`."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
@@ -90,7 +90,7 @@ class Following:
         workspace = WorkspaceId(
             subscription_id=info["subscription_id"], resource_group=info["resource_group"], name=info["workspace"]
         )
-        self.service = AzureRest(workspace, SignIn(_Token(environment), way="secret"), session=self.session)
+        self.service = AzureRest(workspace, SignIn(Token(environment), way="secret"), session=self.session)
 
     def submit(self, name: str, *script: str, compute: str | None = None) -> str:
         """Submit a job with that script."""

@@ -222,8 +222,19 @@ def spec_to_json(spec: RunSpec) -> str:
 
 
 def spec_from_json(text: str) -> RunSpec:
-    """Return the spec that :func:`spec_to_json` wrote."""
+    """Return the spec that :func:`spec_to_json` wrote, also an earlier one.
+
+    Raises:
+        ValueError: another version wrote it, with fields that this one does not know or cannot do without.
+    """
     data: dict[str, Any] = json.loads(text)
+    try:
+        return _spec_of(data)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"its description has another form ({error})") from error
+
+
+def _spec_of(data: dict[str, Any]) -> RunSpec:
 
     def folder(value: dict[str, str] | None) -> Folder | None:
         return None if value is None else Folder(**value)
@@ -231,9 +242,10 @@ def spec_from_json(text: str) -> RunSpec:
     inputs = (InputSpec(**item | {"location": folder(item["location"])}) for item in data["inputs"])
     outputs = (OutputSpec(**item | {"location": Folder(**item["location"])}) for item in data["outputs"])
     lists = {"inputs": tuple(inputs), "outputs": tuple(outputs), "notes": tuple(data.get("notes", ()))}
-    places: dict[str, Any] = {"artifacts": Folder(**data["artifacts"]), "code": folder(data["code"])}
-    # Written by an earlier version.
-    data["launcher"] = {"processes": "pytorch", "mpirun": "mpi"}.get(data["launcher"], data["launcher"])
+    places: dict[str, Any] = {"artifacts": Folder(**data["artifacts"]), "code": folder(data.get("code"))}
+    if "launcher" in data:
+        # Words of an earlier version; the first one had none.
+        data["launcher"] = {"processes": "pytorch", "mpirun": "mpi"}.get(data["launcher"], data["launcher"])
     build = data.get("build")
     if build is not None:
         places["build"] = BuildSpec(**build | {"context": folder(build["context"])})

@@ -18,6 +18,7 @@ class Journal {
     this.number = 0;
     this.descriptor = null;
     this.pending = [];
+    this.blocks = new Map();
   }
 
   numbers() {
@@ -43,7 +44,27 @@ class Journal {
       queueMicrotask(() => this.write());
     }
     // As text, for the document may change in place before it is written.
-    this.pending.push(JSON.stringify([collection, id, document]));
+    this.pending.push(JSON.stringify(this.change(collection, id, document)));
+  }
+
+  // The change as it is written. A log is a blob to which thousands of blocks are appended, one at a time: only the blocks that
+  // this file does not have yet are written, with the number of those before. All of them each time would be more and more.
+  change(collection, id, document) {
+    const key = `${collection}/${id}`;
+    const all = document && document.properties && document.properties.blobType === "AppendBlob"
+      ? document.committedBlocksInOrder : null;
+    if (!Array.isArray(all)) {
+      this.blocks.delete(key);
+      return [collection, id, document];
+    }
+    const known = this.blocks.get(key);
+    const last = all.length ? JSON.stringify(all[all.length - 1]) : null;
+    this.blocks.set(key, { count: all.length, last });
+    if (known === undefined || known.count === 0 || known.count > all.length
+      || JSON.stringify(all[known.count - 1]) !== known.last) {
+      return [collection, id, document];
+    }
+    return [collection, id, { ...document, committedBlocksInOrder: all.slice(known.count) }, known.count];
   }
 
   write() {
@@ -58,6 +79,8 @@ class Journal {
     const known = this.numbers();
     this.number = Math.max(this.number, known.length ? known[known.length - 1] : 0) + 1;
     this.descriptor = fs.openSync(this.file(this.number), "a", 0o600);
+    // Files before this one may be removed before it: it says all that it needs.
+    this.blocks.clear();
   }
 
   // Begin a new file, and return the number of the last one that is complete.
@@ -84,9 +107,14 @@ class Journal {
           // Empty, or cut off by the end of the process: it was not acknowledged.
           continue;
         }
-        for (const [collection, id, document] of changes) {
+        for (const [collection, id, document, before] of changes) {
           if (!found.has(collection)) found.set(collection, new Map());
-          found.get(collection).set(id, document);
+          const documents = found.get(collection);
+          if (before !== undefined) {
+            const blocks = documents.get(id).committedBlocksInOrder.slice(0, before);
+            document.committedBlocksInOrder = blocks.concat(document.committedBlocksInOrder);
+          }
+          documents.set(id, document);
         }
       }
     }

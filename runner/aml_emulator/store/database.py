@@ -208,6 +208,16 @@ MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {
 }
 """For each version but the newest, what brings a database of it to the next one."""
 
+GO_BACK = (
+    "Start it again with the version of aml-train that wrote it, or begin with nothing: aml-train emulator reset."
+)
+
+
+def copy_before_migration(path: Path | str, version: int) -> Path:
+    """Return where a database of *version* is copied to before its migration."""
+    return Path(f"{path}.schema-{version}")
+
+
 DATA_TABLES = (
     "usage",
     "usage_nodes",
@@ -265,7 +275,7 @@ class Database(Queries):
         path: the file, or ``:memory:``.
 
     Raises:
-        ValueError: the file was written by a newer version of the emulator.
+        ValueError: the file was written by a newer version of the emulator, or by one between two versions.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -286,15 +296,41 @@ class Database(Queries):
         self._connection.execute("PRAGMA journal_mode=WAL")
         self._connection.execute("PRAGMA foreign_keys=ON")
         if version > SCHEMA_VERSION:
-            raise ValueError(f"{path} has schema {version}, newer than {SCHEMA_VERSION}, which this emulator knows")
+            raise ValueError(
+                f"{path} has schema {version}, newer than {SCHEMA_VERSION}, which this local AzureML knows. {GO_BACK}"
+            )
+        if 0 < version < SCHEMA_VERSION:
+            self._keep_copy(path, version)
         with self.transaction():
             if version == 0:
                 _run(self._connection, SCHEMA)
             else:
-                for step in range(version, SCHEMA_VERSION):
-                    MIGRATIONS[step](self._connection)
+                self._migrate(path, version)
             self._connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
         self._connection.execute("PRAGMA synchronous=NORMAL")
+
+    def _keep_copy(self, path: str, version: int) -> None:
+        """Copy the database before its migration, so that one can go back."""
+        target = copy_before_migration(path, version)
+        # One that another process had not finished would be in the way.
+        part = target.with_name(f"{target.name}.part")
+        part.unlink(missing_ok=True)
+        self._connection.execute("VACUUM INTO ?", (str(part),))
+        part.replace(target)
+
+    def _migrate(self, path: str, version: int) -> None:
+        """Bring the database from *version* to the newest one."""
+        for step in range(version, SCHEMA_VERSION):
+            try:
+                MIGRATIONS[step](self._connection)
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
+                    raise  # a full disk, a lock
+                # Numbers of schemas are given when branches are merged: what a branch wrote may have another meaning.
+                raise ValueError(
+                    f"{path} has schema {version} of a version between two releases, and cannot be brought to"
+                    f" {step + 1}: {error}. {GO_BACK}"
+                ) from error
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

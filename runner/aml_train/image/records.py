@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from aml_train.core.answers import clean, decode
 from aml_train.core.errors import DamagedError
+from aml_train.core.formats import UPGRADE, NewerFormatError, check_format
 from aml_train.image.readiness.facts import check_facts
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.documents import load_document, store_document
@@ -47,6 +48,8 @@ def load_record(registry: Registry, repository: str, digest: str, key: str) -> T
     where = f"{registry.host}/{repository}:{tag}"
     try:
         record = parse_record(content)
+    except NewerFormatError as error:
+        raise DamagedError(f"the test record {where} cannot be read: {error}", hint=UPGRADE) from error
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedError(f"the test record {where} is damaged: {error}", hint=_HINT) from error
     if (record.digest, record.key) != (digest, key):
@@ -63,8 +66,7 @@ def parse_record(content: bytes) -> TestRecord:
     document = decode(content)
     if not isinstance(document, dict):
         raise ValueError("it is not a JSON object")  # noqa: TRY004 - foreign input, not a caller's mistake
-    if document.get("format") != TEST_FORMAT:
-        raise ValueError(f"its format is {document.get('format')!r}, not {TEST_FORMAT}")
+    check_format(document.get("format"), TEST_FORMAT)
     fields = {field.name for field in dataclasses.fields(TestRecord)}
     if missing := sorted(fields - document.keys()):
         raise ValueError(f"it lacks {', '.join(missing)}")

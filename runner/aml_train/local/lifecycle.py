@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import Listener, Notice
+from aml_train.core.version import __version__
 from aml_train.local import container as containers
 from aml_train.local.admin import emulator_info, healthy, read_problems, request_admin
 from aml_train.local.container import reached
@@ -60,7 +61,36 @@ def start_emulator(
         if container.status != "running":
             listener(Notice(text=f"Starting the local AzureML in the container {settings.name}"))
             containers.start_container(container, settings)
-        return _await_ready(container, reached(client, container, settings))
+        info = _await_ready(container, reached(client, container, settings))
+    if (text := version_difference(info.version)) is not None:
+        listener(Notice(text=text, level="warning"))
+    return info
+
+
+def version_difference(emulator: str, own: str = __version__) -> str | None:
+    """Return a warning if the local AzureML has another version; None if not.
+
+    Its container is made of the image of aml-train's version, unless AML_TRAIN_EMULATOR_IMAGE names another one. A version that
+    is no release's, as in a checkout, says nothing.
+    """
+    theirs, ours = _numbers(emulator), _numbers(own)
+    if theirs is None or ours is None or theirs == ours:
+        return None
+    older = theirs < ours
+    remedy = (
+        "unset AML_TRAIN_EMULATOR_IMAGE or name a newer image, then: aml-train emulator start"
+        if older
+        else f"install aml-train {emulator}"
+    )
+    return (
+        f"The local AzureML has version {emulator}, {'older' if older else 'newer'} than aml-train {own}: it may answer"
+        f" otherwise than expected. Use the same version of both: {remedy} (docs/upgrading.md)."
+    )
+
+
+def _numbers(version: str) -> tuple[int, ...] | None:
+    parts = version.split(".")
+    return tuple(map(int, parts)) if parts and all(part.isascii() and part.isdecimal() for part in parts) else None
 
 
 def _make_room(

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from aml_train.core.answers import Answer, UndecodableError, decode
 from aml_train.core.errors import InvalidError, ServiceError
+from aml_train.core.formats import UPGRADE, check_format
 from aml_train.core.references import ImageRef
 from aml_train.core.tags import TAG_SOURCE
 from aml_train.core.values import dataclass
@@ -150,8 +151,10 @@ def read_recipe(folder: Path) -> Recipe:
         raise fail(f"cannot be read: {error.strerror}") from error
     except UndecodableError as error:
         raise fail(str(error)) from error
-    if document.whole("format") != _FORMAT:
-        raise fail(f"has not the format {_FORMAT}; another release of aml-train wrote it")
+    try:
+        check_format(document.whole("format"), _FORMAT)
+    except ValueError as error:
+        raise InvalidError(f"{path} is no recipe: {error}", hint=UPGRADE) from error
     image = document.optional_text("image")
     try:
         image and ImageRef.parse(image)

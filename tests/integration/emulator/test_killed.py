@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-import subprocess
 import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests.integration.emulator.crash_load import Load
+from tests.support.crash_load import Load, kill
 from tests.support.emulator_client import TERMINAL
 from tests.support.emulator_process import Emulator
 
@@ -22,24 +19,6 @@ KILLS = 50
 MOST_KILLS = 150
 ENOUGH = 10
 REST_SECONDS = 3600
-
-
-def _kill(emulator: Emulator, *, children: bool) -> None:
-    """Kill the emulator's process; with *children* its storage and registry as well, as the end of a container does."""
-    process = emulator.process
-    assert process is not None
-    assert process.stdout is not None
-    found = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=True)
-    process.kill()
-    if children:
-        for pid in map(int, found.stdout.split()):
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                # The kernel has told it of its parent's end, and it has gone.
-                continue
-    process.wait()
-    process.stdout.close()
 
 
 # On a machine under load.
@@ -55,7 +34,7 @@ def test_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
         number = 0
         while number < KILLS or (number < MOST_KILLS and load.least() < ENOUGH):
             time.sleep(chance.uniform(0.02, 0.9) * max(1, number - KILLS))
-            _kill(emulator, children=number % 2 == 1)
+            kill(emulator, children=number % 2 == 1)
             emulator.start()
             number += 1
     finally:

@@ -22,7 +22,7 @@ from aml_emulator.domain.limits import EXPERIMENT, check_limit, check_run_fields
 from aml_emulator.domain.runs import JOB_NAME, known_job
 from aml_emulator.domain.usage import record_usage
 from aml_emulator.domain.workspace import Workspace
-from aml_emulator.executor import Ending, JobExecutor, Reading, RunError, spec_from_json, spec_to_json
+from aml_emulator.executor import Ending, JobExecutor, Reading, RunError, RunSpec, spec_from_json, spec_to_json
 from aml_emulator.store import Compute, Run
 
 logger = logging.getLogger(__name__)
@@ -266,6 +266,19 @@ class JobService:
         self._workspace.store.runs.finish(run.id, "Failed", code="UserError", message=_deleted(compute))
         return True
 
+    def _spec(self, run: Run) -> RunSpec | None:
+        """Return what the executor was given; None if that cannot be read.
+
+        Another version wrote it then, and the job fails.
+        """
+        try:
+            return spec_from_json(run.spec or "")
+        except ValueError as error:
+            message = f"The job was submitted to another version of the local AzureML: {error}. Submit it again."
+            logger.error("job %s: %s", run.id, message)  # noqa: TRY400 - the cause is in the message
+            self._workspace.store.runs.finish(run.id, "Failed", code="SystemError", message=message)
+            return None
+
     def resume(self) -> None:
         """Start the executor, and resume the runs that had not ended at the last stop."""
         store = self._workspace.store.runs
@@ -278,12 +291,13 @@ class JobService:
                 for run in store.unfinished_jobs()
                 if run.spec is not None and run.id not in known and not self._lost_meanwhile(run)
             ]
-            begun = [run for run in unfinished if run.status not in ("Starting", "Queued")]
-            self._runner.adopt([spec_from_json(run.spec) for run in begun if run.spec])
+            specs = {run.id: spec for run in unfinished if (spec := self._spec(run)) is not None}
+            unfinished = [run for run in unfinished if run.id in specs]
+            self._runner.adopt([specs[run.id] for run in unfinished if run.status not in ("Starting", "Queued")])
             self._runner.start()
             for run in unfinished:
-                if run.status in ("Starting", "Queued") and run.spec:
-                    self._runner.submit(spec_from_json(run.spec))
+                if run.status in ("Starting", "Queued"):
+                    self._runner.submit(specs[run.id])
                 elif run.status == "CancelRequested" and not self._runner.cancel(run.id):
                     store.finish(run.id, "Canceled")
         for run in store.unfinished_jobs():

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, get_args
 
 from aml_train.core.answers import Answer
 from aml_train.core.answers import decode as parse
+from aml_train.core.formats import check_format
 from aml_train.core.values import dataclass
 
 FORMAT: Final = 1
@@ -130,9 +131,9 @@ def decode(content: bytes, model: str) -> Record:
     if not content.strip():
         return Record(model=model)
     document = parse(content)
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        found = document.get("format") if isinstance(document, dict) else None
-        raise ValueError(f"its format is {found!r}, not {FORMAT}")
+    if not isinstance(document, dict):
+        raise ValueError(f"its format is None, not {FORMAT}")  # noqa: TRY004 - foreign input, not a caller's mistake
+    check_format(document.get("format"), FORMAT)
     if document.get("model") != model:
         raise ValueError(f"it is about the model {document.get('model')!r}")
     revision = document.get("revision")

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from aml_train.core.errors import InvalidError
+from aml_train.core.formats import UPGRADE, NewerFormatError, check_format
 
 FORMAT: Final = 1
 MOST_BYTES: Final = 1 << 20
@@ -509,6 +510,12 @@ def fitted(report: Report, render: Callable[[Report], bytes], *, most: int) -> b
     return rendered
 
 
+class _Numbered(msgspec.Struct):
+    """The number of a report's format, whatever else is in it."""
+
+    format: int = FORMAT
+
+
 def decode(data: bytes, *, origin: str, most: int = MOST_BYTES) -> Report:
     """Return the report that *data* is, which came from *origin*.
 
@@ -518,11 +525,14 @@ def decode(data: bytes, *, origin: str, most: int = MOST_BYTES) -> Report:
     if len(data) > most:
         raise InvalidError(f"{origin} has {len(data)} bytes; a report has at most {most}.")
     try:
+        check_format(msgspec.json.decode(data, type=_Numbered).format, FORMAT)
         return msgspec.json.decode(data, type=Report)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except NewerFormatError as error:
+        raise InvalidError(f"{origin} is a report that this version cannot read: {error}.", hint=UPGRADE) from error
+    except (ValueError, RecursionError) as error:
         raise InvalidError(
             f"{origin} is no report of aml-train: {error}.",
-            hint="`aml-train report` and the action write such files; a newer version may write another format.",
+            hint="`aml-train report` and the action write such files.",
         ) from error
 
 

@@ -269,6 +269,22 @@ def test_runs_are_taken_up_again_after_a_restart(service: Service) -> None:
     assert service.store.runs.require("leaving").status == "Canceled"
 
 
+def test_a_job_that_another_version_described_otherwise_fails_alone(service: Service) -> None:
+    for name in ("newer", "older", "queued"):
+        service.submit(name)
+    known = json.loads(service.store.runs.require("newer").spec or "")
+    service.store.runs.set_spec("newer", json.dumps({**known, "sockets": 4}))
+    service.store.runs.set_spec("older", json.dumps({"run_id": "older"}))
+    service.runner.submitted.clear()
+    service.jobs.resume()
+    assert [spec.run_id for spec in service.runner.submitted] == ["queued"]
+    for name in ("newer", "older"):
+        run = service.store.runs.require(name)
+        assert (run.status, run.error_code) == ("Failed", "SystemError")
+        assert "submitted to another version of the local AzureML" in (run.error_message or "")
+        assert "Submit it again" in (run.error_message or "")
+
+
 def test_metrics_that_are_no_numbers_go_round(service: Service) -> None:
     service.submit("run1")
     metrics = [{"key": "m", "value": value, "timestamp": "5", "step": "1"} for value in ("NaN", "-Infinity", 0.5)]

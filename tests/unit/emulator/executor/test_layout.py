@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from aml_emulator.executor import layout
@@ -64,6 +66,27 @@ def changed(**variables: str) -> RunSpec:
 def test_a_spec_survives_being_stored() -> None:
     assert spec_from_json(spec_to_json(SPEC)) == SPEC
     assert spec_from_json(spec_to_json(changed())) == changed()
+
+
+def test_a_spec_of_the_first_version_is_read_and_one_of_another_form_is_refused() -> None:
+    first = json.loads(spec_to_json(changed()))
+    for name in (
+        "launcher",
+        "nodes",
+        "processes",
+        "workers",
+        "servers",
+        "compute",
+        "notes",
+        "build",
+        "hostname",
+        "host_options",
+    ):
+        del first[name]
+    assert spec_from_json(json.dumps(first)) == changed()
+    for other in ({**first, "more": 1}, {"run_id": "r"}, {**first, "artifacts": {"bucket": "b"}}):
+        with pytest.raises(ValueError, match="its description has another form"):
+            spec_from_json(json.dumps(other))
 
 
 def test_inputs_and_outputs_have_their_places() -> None:

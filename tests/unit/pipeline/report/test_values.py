@@ -85,7 +85,7 @@ def test_the_schema_accepts_what_is_written_and_refuses_other_fields() -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"format": 2}, "format"),
+        ({"format": 0}, "format"),
         ({"script": "<b>"}, "script"),
         ({"title": "x" * 1001}, "title"),
         ({"title": None}, "title"),
@@ -104,6 +104,13 @@ def test_a_forged_report_is_refused(change: dict[str, Any], reason: str) -> None
     forged = {**json.loads(report.encode(small())), **change}
     with pytest.raises(InvalidError, match=rf"artifact is no report of aml-train: .*{reason}"):
         report.decode(json.dumps(forged).encode(), origin="artifact")
+
+
+def test_a_report_of_a_newer_version_names_both_formats() -> None:
+    newer = json.dumps({"format": 2, "sections": []}).encode()
+    with pytest.raises(InvalidError, match="its format is 2, this version reads 1") as caught:
+        report.decode(newer, origin="artifact")
+    assert "docs/upgrading.md" in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{", b"\xff", b'"a"', b"[" * 100_000, b'{"title": "\\ud800"}'])

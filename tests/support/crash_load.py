@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -14,10 +17,32 @@ from tests.support.emulator_client import TERMINAL, Client, LostError
 from tests.support.emulator_process import Emulator
 
 IMAGE = "python:3.11-slim-bookworm"
+COMMAND = "mkdir -p outputs; echo $AZUREML_RUN_ID > outputs/name.txt"
+
+
+def kill(emulator: Emulator, *, children: bool) -> None:
+    """Kill the emulator's process; with *children* its storage and registry as well, as the end of a container does."""
+    process = emulator.process
+    assert process is not None
+    assert process.stdout is not None
+    found = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=True)
+    process.kill()
+    if children:
+        for pid in map(int, found.stdout.split()):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                # The kernel has told it of its parent's end, and it has gone.
+                continue
+    process.wait()
+    process.stdout.close()
 
 
 class Load:
     """Busy clients, each in a thread, and what was acknowledged to them.
+
+    Args:
+        command: of the jobs that they submit.
 
     Attributes:
         kept: by kind, the names of what was acknowledged.
@@ -25,7 +50,8 @@ class Load:
         lost: how many requests had no answer.
     """
 
-    def __init__(self, emulator: Emulator) -> None:
+    def __init__(self, emulator: Emulator, *, command: str = COMMAND) -> None:
+        self._command = command
         self._environment, self._info = emulator.environment(), emulator.info
         self.kept: dict[str, set[str]] = {kind: set() for kind in ("jobs", "metrics", "models", "artifacts", "blobs")}
         self.wrong: list[str] = []
@@ -112,7 +138,7 @@ class Load:
     def _submit(self, client: Client, name: str, number: int) -> None:
         job = {
             "jobType": "Command",
-            "command": "mkdir -p outputs; echo $AZUREML_RUN_ID > outputs/name.txt",
+            "command": self._command,
             "environmentId": f"{client.scope}/environments/load/versions/1",
             "computeId": f"{client.scope}/computes/{self._info['compute']}",
             "experimentName": "load",

@@ -1,0 +1,1 @@
+"""Load on one local AzureML for a long time, with kills, and its figures."""

@@ -1,0 +1,45 @@
+"""The soak in a short form: all of its load and some kills. Its times and slopes are those of an hour on a quiet machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.emulator_process import ROOT
+
+SECONDS = 1500
+
+
+@pytest.mark.full
+def test_a_short_soak_has_no_wrong_answer_and_loses_nothing(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    options = ["--minutes", "0.5", "--kills", "4", "--jobs", "80", "--watchers", "20", "--pipelines", "4"]
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "soak", *options, "--report", str(report)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(("runner", "action", "."))},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert report.exists(), done.stderr
+    found = json.loads(report.read_text())
+    first, second = found["phases"]
+    assert first["errors"] == second["errors"] == {}
+    assert found["missing"] == []
+    assert set(found["statuses"]) == {"Completed"}
+    assert found["statuses"]["Completed"] >= 80 + first["pipelines"] + second["pipelines"]
+    assert first["pipelines"] > 0
+    assert second["pipelines"] > 0
+    for phase in (first, second):
+        assert set(phase["latencies"]) >= {"details", "log"}
+        assert {one["role"] for one in phase["memory"]} == {"service", "storage", "registry"}
+    stored = found["stored"]
+    assert 0 < stored["written"] <= stored["accounted"] <= stored["disk"] + 1
+    for phrase in ("p50/p90/p99/max", "MiB/h", "4 kills; lost: nothing", "every job completes"):
+        assert phrase in done.stdout
