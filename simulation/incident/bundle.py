@@ -14,6 +14,8 @@ from aml_train.pipeline import Plan, RunOptions
 from aml_train.pipeline.record.bundle import FORMAT, MOST
 from aml_train.pipeline.record.values import decode
 
+#: The status word of a replay that goes beyond its recording, for instance past a defect that is mended.
+BEYOND: Final = "beyond"
 _FILES: Final = ("bundle", "config", "plan", "options", "calls", "events", "exchange")
 
 
@@ -26,7 +28,7 @@ class Ending:
     """How a run ended.
 
     Attributes:
-        status, exit_code: those of the table of endings; None if a defect ended the run.
+        status, exit_code: those of the table of endings, or :data:`BEYOND`; None if a defect ended the run.
         message: the first line of the reason.
         defect: the name of the exception's class that ended it; empty for none.
     """
@@ -37,6 +39,8 @@ class Ending:
     defect: str = ""
 
     def __str__(self) -> str:
+        if self.status == BEYOND:
+            return "beyond the recording: it sent a request that is not in the bundle"
         return f"a defect: {self.defect}" if self.defect else f"{self.status} (exit code {self.exit_code})"
 
     def same(self, other: Ending) -> bool:

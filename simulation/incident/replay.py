@@ -18,7 +18,7 @@ from aml_train.config import PassportConfig
 from aml_train.core.events import Event, to_json
 from aml_train.pipeline import Host, PreparedRun, run_prepared, standing_in
 from aml_train.pipeline.record.recorder import first_line, traceback_of
-from simulation.incident.bundle import Bundle, Ending, ReplayError
+from simulation.incident.bundle import BEYOND, Bundle, Ending, ReplayError
 from simulation.incident.target import (
     ReplayStandIn,
     recorded_fingerprints,
@@ -107,7 +107,7 @@ def replay(bundle: Bundle) -> Replay:
                 result = run_prepared(prepared, bundle.options, listeners=[listen])
             ended = Ending(status=result.status, exit_code=result.exit_code, message=first_line(result.message))
         except UnknownRequestError:
-            ended = Ending(status="unknown-request", exit_code=None)
+            ended = Ending(status=BEYOND, exit_code=None)
         except ReplayError:
             raise
         except Exception as error:  # noqa: BLE001 - a defect of the product is what a replay looks for

@@ -215,11 +215,17 @@ def test_a_defect_of_the_product_is_reproduced_as_long_as_it_is_there(emulator: 
         ["reproduced", "recorded  a defect: LookupError", output.splitlines()[2]],
     )
     assert output.splitlines()[2].startswith("replayed  a defect: LookupError at ")
+    # Without it the run continues, and there are no answers beyond the recorded end.
     code, output = replay(recording.bundle)
     assert (code, output.splitlines()[:3]) == (
         1,
-        ["not reproduced", "recorded  a defect: LookupError", "replayed  passed (exit code 0)"],
+        [
+            "not reproduced",
+            "recorded  a defect: LookupError",
+            "replayed  beyond the recording: it sent a request that is not in the bundle",
+        ],
     )
+    assert "rule-decided metric=accuracy verdict=met" in output
 
 
 def test_a_run_whose_configuration_is_refused_has_a_bundle_without_a_plan(emulator: Emulator, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
 from aml_train.image import Tested
 from aml_train.pipeline.record.values import encode
-from simulation.incident.bundle import Bundle, Ending, ReplayError, read_bundle
+from simulation.incident.bundle import BEYOND, Bundle, Ending, ReplayError, read_bundle
 from simulation.incident.replay import Replay, first_difference
 from simulation.incident.target import RecordedImages, error_of, event_of, written
 from simulation.incident.transport import Answers, UnknownRequestError, address_key, filler
@@ -194,6 +194,13 @@ def test_an_ending_is_reproduced_by_status_code_defect_and_stages() -> None:
     assert not Replay(recorded=defect, replayed=passed, difference="").reproduced
     text = str(Replay(recorded=defect, replayed=passed, difference=""))
     assert text.startswith("not reproduced\nrecorded  a defect: KeyError\nreplayed  passed (exit code 0)")
+    beyond = Replay(
+        recorded=defect, replayed=Ending(status=BEYOND, exit_code=None), difference="", unknown=("GET a",)
+    )
+    assert not beyond.reproduced
+    assert "replayed  beyond the recording: it sent a request that is not in the bundle\nunknown   GET a" in str(
+        beyond
+    )
 
 
 def test_events_and_errors_come_back_as_classes() -> None:
