@@ -31,8 +31,10 @@ from aml_train.core.scrub import Scrubber
 from aml_train.pipeline.record import Recorder, record_run
 from aml_train.pipeline.record import bundle as bundles
 from aml_train.pipeline.record.bundle import LeakError, make_bundle
+from aml_train.pipeline.record.words import product_words
 from aml_train.pipeline.result import RunOptions
 
+FIELDS = Path(bundles.__file__).with_name("fields.txt")
 ID = "4f1c2d3e-1111-2222-3333-444455556666"
 #: One for each kind of place; none of them may be in the bundle's bytes.
 PLANTED = {
@@ -313,6 +315,17 @@ def test_the_moment_of_an_interruption_is_noted() -> None:
     with pytest.raises(KeyboardInterrupt):
         recorder.clock(Clock(now=lambda: 0.0, sleep=interrupted)).sleep(1.0)
     assert recorder.seen.interrupted is not None
+
+
+def test_the_words_are_those_of_the_source_and_of_answers_and_no_others() -> None:
+    words = product_words()
+    assert {"completed", "subscriptions", "amlcompute", "aml", "train", "sig"} <= words
+    assert not {"quokka9zz", "hunter2", "quokka"} & words
+    lines = FIELDS.read_text().splitlines()
+    assert lines[0].startswith("# ")
+    fields = [word for line in lines[1:] for word in line.split()]
+    assert fields == sorted(set(fields))
+    assert all(word.isalnum() and word == word.lower() for word in fields)
 
 
 def test_options_are_named_without_values(tmp_path: Path) -> None:
