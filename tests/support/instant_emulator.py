@@ -11,6 +11,7 @@ same sink: lines go into the job's log, metrics into the store, files among the 
 ``output N P TEXT`` leaves a file at P in the named output N
 ``wait TAG``        goes on once the job carries the tag; until then it can be cancelled
 ``cancelled``       somebody else cancels the job now
+``preempted``       takes the nodes of the job's first attempt away
 ``exit CODE``       ends the job; without it, it completes
 ==================  =====================================================
 """
@@ -159,6 +160,10 @@ class InstantRunner:
                 case "cancelled":
                     sink.status("CancelRequested")
                     return "Canceled", None
+                case "preempted":
+                    if spec.run_id.endswith("-1"):
+                        message = "AzureMLCompute job failed.\nPreemptionError: Nodes of this job got pre-empted."
+                        return "Failed", RunError(code="UserError", message=message)
                 case "exit":
                     message = f"Execution failed. The job's command exited with status code {rest}."
                     return "Failed", RunError(code="UserError", message=message, exit_code=int(rest))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from aml_train.azure import AzureV2
     from aml_train.config import Config, Targets
     from aml_train.core.events import Event, Listener
-    from aml_train.pipeline import PreparedRun, RunOptions
+    from aml_train.pipeline import PreparedRun, Recorder, RunOptions
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Option = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -195,10 +195,17 @@ class OutputOptions:
         with json_listener(self.events_file) as recorders, contextlib.closing(console):
             yield (console, *recorders, *results)
 
-    def execute(self, prepared: PreparedRun, options: RunOptions, *, gate_junit: Path | None = None) -> int:
+    def execute(
+        self,
+        prepared: PreparedRun,
+        options: RunOptions,
+        *,
+        gate_junit: Path | None = None,
+        recorder: Recorder | None = None,
+    ) -> int:
         """Execute the plan and show it; return the exit code.
 
-        *gate_junit* is the file that gets a JUnit report of the gate.
+        *gate_junit* is the file that gets a JUnit report of the gate; *recorder* records the run.
         """
         from aml_train.pipeline import run_prepared
 
@@ -208,7 +215,7 @@ class OutputOptions:
                 from aml_train.pipeline import gate_junit_listener
 
                 listeners += tuple(stack.enter_context(gate_junit_listener(gate_junit)))
-            return run_prepared(prepared, options, listeners=listeners).exit_code
+            return run_prepared(prepared, options, listeners=listeners, recorder=recorder).exit_code
 
 
 def result_listener(output: TextIO) -> Listener:
@@ -253,6 +260,28 @@ def gate_junit(command: _Command) -> _Command:
         type=click.Path(path_type=Path, dir_okay=False),
         help="Write a JUnit report in which each rule of the gate is a test case.",
     )(command)
+
+
+def record_option(command: _Command) -> _Command:
+    """Add the option that records the run for a bug report."""
+    return click.option(
+        "--record",
+        metavar="FILE",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="Record the run into a ZIP file for a bug report, without secrets and names.",
+    )(command)
+
+
+@contextlib.contextmanager
+def recorded(path: Path | None, command: str) -> Iterator[Recorder | None]:
+    """Record the block into *path*, and report it; do nothing without a path."""
+    if path is None:
+        yield None
+        return
+    from aml_train.pipeline import record_run
+
+    with record_run(path, command, dict(os.environ), report=lambda text: click.echo(text, err=True)) as recorder:
+        yield recorder
 
 
 def secret_path(command: _Command) -> _Command:

@@ -18,6 +18,8 @@ from aml_train.cli.options import (
     gate_junit,
     output_options,
     project_options,
+    record_option,
+    recorded,
     secret_path,
     sigterm_as_interrupt,
     with_secret_paths,
@@ -179,6 +181,7 @@ def print_plan(plan: Plan, *, as_json: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="Print the plan and change nothing, like `aml-train plan`.")
 @secret_path
 @gate_junit
+@record_option
 @output_options
 def run(
     project: ProjectOptions,
@@ -194,6 +197,7 @@ def run(
     no_register: bool,
     dry_run: bool,
     gate_junit: Path | None,
+    record: Path | None,
     secret_paths: tuple[Path, ...],
 ) -> None:
     """Build and test the image, train, gate, register the model.
@@ -211,13 +215,15 @@ def run(
 
     if supersede and group is None:
         raise click.UsageError("--supersede needs --group, which names the older runs.")
-    loaded = project.load(*([f"watch.on-cancel={on_cancel}"] if on_cancel else []))
-    with sigterm_as_interrupt():
+    with sigterm_as_interrupt(), recorded(record, "run") as recorder:
+        loaded = project.load(*([f"watch.on-cancel={on_cancel}"] if on_cancel else []))
+        if recorder is not None:
+            recorder.loaded(loaded)
         import_ahead(loaded)
         prepared = prepare_run(
             loaded,
             Host(environ=with_secret_paths(os.environ, secret_paths)),
-            own=own_output(output.events_file, gate_junit),
+            own=own_output(output.events_file, gate_junit, record),
         )
         if dry_run:
             print_plan(prepared.plan, as_json=output.as_json is True)
@@ -231,7 +237,7 @@ def run(
             supersede=supersede,
             register=not no_register,
         )
-        code = output.execute(prepared, options, gate_junit=gate_junit)
+        code = output.execute(prepared, options, gate_junit=gate_junit, recorder=recorder)
     sys.exit(code)
 
 
@@ -240,6 +246,7 @@ def run(
 @click.argument("job_name", metavar="[JOB]", required=False)
 @click.option("--no-register", is_flag=True, help="Decide the gate, but register no model, as for a pull request.")
 @gate_junit
+@record_option
 @output_options
 def attach(
     project: ProjectOptions,
@@ -248,6 +255,7 @@ def attach(
     job_name: str | None,
     no_register: bool,
     gate_junit: Path | None,
+    record: Path | None,
 ) -> None:
     """Follow a submitted job, gate it, register its model.
 
@@ -261,14 +269,16 @@ def attach(
     """
     from aml_train.pipeline import Host, RunOptions, own_output, prepare_run
 
-    loaded = project.load()
-    with sigterm_as_interrupt():
+    with sigterm_as_interrupt(), recorded(record, "attach") as recorder:
+        loaded = project.load()
+        if recorder is not None:
+            recorder.loaded(loaded)
         prepared = prepare_run(
             loaded,
             Host(environ=dict(os.environ)),
             image=job_name is None,
-            own=own_output(output.events_file, gate_junit),
+            own=own_output(output.events_file, gate_junit, record),
         )
         options = RunOptions(attach=True, job=job_name, register=not no_register)
-        code = output.execute(prepared, options, gate_junit=gate_junit)
+        code = output.execute(prepared, options, gate_junit=gate_junit, recorder=recorder)
     sys.exit(code)

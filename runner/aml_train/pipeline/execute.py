@@ -24,10 +24,11 @@ from aml_train.pipeline.resolve import RUN_URL_VARIABLE
 from aml_train.pipeline.result import RunOptions, RunResult
 from aml_train.pipeline.run import run
 from aml_train.pipeline.sdk import SdkLoader
-from aml_train.pipeline.target import Host, open_target
+from aml_train.pipeline.target import Host, Target, open_target
 
 if TYPE_CHECKING:
     from aml_train.models import Signer
+    from aml_train.pipeline.record import Recorder
 
 
 @contextlib.contextmanager
@@ -57,11 +58,17 @@ def json_listener(path: Path | None) -> Iterator[list[Listener]]:
 
 
 def run_prepared(
-    prepared: PreparedRun, options: RunOptions, *, listeners: Sequence[Listener], masker: Masker | None = None
+    prepared: PreparedRun,
+    options: RunOptions,
+    *,
+    listeners: Sequence[Listener],
+    masker: Masker | None = None,
+    recorder: Recorder | None = None,
 ) -> RunResult:
     """Execute the plan; each of *listeners* receives every event, in their order.
 
-    *masker* knows the secrets that the job's logs must not show: by default those of the environment and the configuration.
+    *masker* knows the secrets that the job's logs must not show: by default those of the environment and the configuration. *recorder*
+    records the run, if it is recorded.
     """
     host, config = prepared.host, prepared.config
     if masker is None:
@@ -86,14 +93,22 @@ def run_prepared(
         return send_notifications(config.notify, document, host.environ)
 
     sdk = SdkLoader()
-    emit = Broadcast(*listeners, sdk)
+    emit = Broadcast(*listeners, *([] if recorder is None else [recorder]), sdk)
+    clock = Clock(now=elapsed, sleep=_sleep())
+
+    def opened() -> Target:
+        return open_target(host, config, prepared.plan, emit)
+
+    if recorder is not None:
+        recorder.prepared(prepared, options)
+        clock = recorder.clock(clock)
     return run(
         RunContext(
             plan=prepared.plan,
             options=options,
-            open_target=lambda: open_target(host, config, prepared.plan, emit),
+            open_target=opened if recorder is None else recorder.target(opened),
             emit=emit,
-            clock=Clock(now=elapsed, sleep=_sleep()),
+            clock=clock,
             secrets=masker,
             sdk=sdk,
             signer=functools.cache(signer),

@@ -101,6 +101,8 @@ def test_the_search_follows_imports_and_doors() -> None:
         "aml_train.local.image",
         "aml_train.models.passport",
         "aml_train.pipeline.gate_junit",
+        "aml_train.core.scrub",
+        "aml_train.pipeline.record",
         "aml_train.pipeline.notify",
         "aml_train.pipeline.passport",
         "aml_train.pipeline.verdict",
