@@ -180,7 +180,7 @@ def _place(workspace: Workspace, dataset_type: str, dataflow: Any) -> tuple[str,
         definition = yaml.safe_load(text)
         (path,) = definition["paths"]
         ((word, address),) = path.items()
-    except (ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, yaml.YAMLError) as error:
         raise NotSupportedError("datasets that are not one place (register a data asset for each)") from error
     if definition.get("transformations") or word not in ("file", "folder", "pattern"):
         raise NotSupportedError("datasets that transform what they read (keep the result as a data asset)")

@@ -118,7 +118,7 @@ def parse_task(text: str) -> tuple[Step, ...]:
         raise UnsupportedTaskError("templates in a task file")
     try:
         task = yaml.safe_load("{{".join(parts))
-    except (yaml.YAMLError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise TaskError(f"the task file is no YAML: {type(error).__name__}") from error
     if not isinstance(task, dict) or not isinstance(task.get("steps"), list) or not task["steps"]:
         raise TaskError("the task file has no steps")

@@ -50,7 +50,7 @@ def objective_of(properties: Answer) -> Objective | None:
     try:
         found = json.loads(properties.texts("properties").get("primary_metric_config") or "null")
         return Objective(metric=str(found["name"]), maximize=str(found["goal"]).lower().startswith("max"))
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return None
 
 
@@ -128,7 +128,7 @@ def _kind(run: Answer) -> JobKind:
 def _hyperparameters(text: str | None) -> dict[str, str]:
     try:
         found = json.loads(text or "null")
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else {}
 

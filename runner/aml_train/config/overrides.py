@@ -51,10 +51,17 @@ def parse_overrides(sets: Sequence[str], faults: Faults) -> Overrides:
     )
 
 
+def _bytes(given: str) -> bytes:
+    try:
+        return given.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # a program's text, which no command line holds
+        return given.encode("utf-8", "surrogatepass")
+
+
 def _parse(given: str, faults: Faults) -> Override | None:
     name = f"--set {shown(given.partition('=')[0])}"
     # Arguments that are not UTF-8 arrive with surrogates; as bytes again, they get the checks of a file.
-    text = decode(given.encode("utf-8", "surrogateescape"), name, Faults())
+    text = decode(_bytes(given), name, Faults())
     if text is None:
         faults.add(Mark(file="--set"), "the argument is not plain UTF-8 text", remedy="delete the odd characters")
         return None

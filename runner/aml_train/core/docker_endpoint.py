@@ -103,7 +103,7 @@ def read_context(text: str, name: str, where: str) -> tuple[str, Path | None]:
         host = str(engine["Host"])
         skips, material = bool(engine.get("SkipTLSVerify")), (found.get("TLSMaterial") or {}).get("docker")
         folder = Path(found["Storage"]["TLSPath"]) / "docker" if material else None
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise ImageError(f"{where}: the Docker context {name} has no engine: {text.strip()[:200]}") from error
     if skips:
         raise ImageError(

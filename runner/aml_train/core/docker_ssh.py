@@ -19,17 +19,31 @@ from pathlib import Path
 from typing import IO, Final
 from urllib.parse import urlsplit
 
+from aml_train.core.errors import ImageError
+
 _LONGEST: Final = 2000
 _PENDING: Final = 64
 
 
 def ssh_command(address: str) -> list[str]:
-    """Return the command of one connection to the engine at *address*. Pure."""
-    parts = urlsplit(address)
+    """Return the command of one connection to the engine at *address*. Pure.
+
+    Raises:
+        ImageError: it is no address of ssh.
+    """
+    try:
+        parts = urlsplit(address)
+        user, host, port = parts.username, parts.hostname, parts.port
+    except ValueError as error:
+        # Without the address, which may hold a password.
+        raise ImageError(
+            f"The address of the Docker engine is no address of ssh: {error}.",
+            hint="Write it as ssh://USER@HOST:PORT in DOCKER_HOST or in the Docker context.",
+        ) from None
     words = ["ssh", "-T", "-o", "ConnectTimeout=30"]
-    words += ["-l", parts.username] if parts.username else []
-    words += ["-p", str(parts.port)] if parts.port else []
-    return [*words, "--", parts.hostname or "", "docker", "system", "dial-stdio"]
+    words += ["-l", user] if user else []
+    words += ["-p", str(port)] if port else []
+    return [*words, "--", host or "", "docker", "system", "dial-stdio"]
 
 
 class SshTunnel:

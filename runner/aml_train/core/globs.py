@@ -103,12 +103,31 @@ def _segment(part: str, pattern: str) -> str:
                 )
             inner = part[at + 1 : end]
             negated = inner[0] in "!^" and len(inner) > 1
-            body = re.sub(r"([\\\[\]^&~|])", r"\\\1", inner[1:] if negated else inner)
+            body = _characters(inner[1:] if negated else inner, pattern)
             text += f"(?!/)[{'^' if negated else ''}{body}]"
             at = end
         else:
             text += re.escape(character)
         at += 1
+    return text
+
+
+def _characters(inner: str, pattern: str) -> str:
+    """Return the characters in the brackets of *pattern*, for an expression."""
+    text, at = "", 0
+    while at < len(inner):
+        low, high = inner[at], inner[at + 2 : at + 3]
+        if inner[at + 1 : at + 2] != "-" or not high:
+            text += re.escape(low)
+            at += 1
+            continue
+        if low > high:
+            raise InvalidError(
+                f"{pattern!r} is not a pattern: no character is in the range {low}-{high}.",
+                hint="Write the lower end first, or a hyphen itself as the last character: [ab-].",
+            )
+        text += f"{re.escape(low)}-{re.escape(high)}"
+        at += 3
     return text
 
 

@@ -297,6 +297,11 @@ class Masker:
                     first = at
                     break
                 at = joined.find(prefix, at + 1)
+        if first == len(joined) and not _has_line_end(window[-1:]):
+            # Behind a line end, fewer letters wait, too: the line is open anyway, and what it continues may be shown already.
+            tails = (joined[-count:] for count in range(min(_CUT_PREFIX - 1, len(joined)), 0, -1))
+            tail = next((one for one in tails if any(prefix.startswith(one) for prefix in self._known.prefixes)), b"")
+            first -= len(tail)
         if first == len(joined):
             return len(data)
         place = _LineEnds(window).place(first)
@@ -304,8 +309,9 @@ class Masker:
 
     def mask(self, text: str) -> str:
         """Return *text* with its secrets, and the signatures of SAS addresses, replaced."""
-        data = _encode(without_signatures(text))
-        return _replaced(data, self.spans(data))
+        data = _encode(text)
+        # Both in the text as it is: neither hides a part of the other.
+        return _replaced(data, _merged([*self.spans(data), *_signatures(text, data)]))
 
     def mask_name(self, text: str) -> str:
         """Return *text*, a computed name, without masking short secrets found by chance.
@@ -321,6 +327,14 @@ def without_signatures(text: str) -> str:
     """Return *text* with the signatures of SAS addresses replaced."""
     # Most text has none, and a search for the fixed part is many times as quick.
     return _SIGNATURE.sub(rf"\1{MASK}", text) if "sig=" in text or ("=" in text and "sig=" in text.lower()) else text
+
+
+def _signatures(text: str, data: bytes) -> Iterator[tuple[int, int]]:
+    """Yield where *data*, which is *text*, holds signatures of SAS addresses."""
+    if "sig=" in text or ("=" in text and "sig=" in text.lower()):
+        for found in _SIGNATURE.finditer(text):
+            start = len(_encode(text[: found.end(1)]))
+            yield start, start + len(_encode(found[0][len(found[1]) :]))
 
 
 def _replaced(data: bytes, spans: Iterable[tuple[int, int]]) -> str:

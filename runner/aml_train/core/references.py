@@ -79,7 +79,9 @@ class ImageRef:
         """The name as people and ``FROM`` lines write it: without ``docker.io/library/``."""
         name = f"{self.registry}/{self.repository}"
         if self.registry == DOCKER_HUB:
-            name = self.repository.removeprefix("library/")
+            # Of a longer path `library/` is a part like any other: docker.io/library/a/b is not docker.io/a/b.
+            official = self.repository.removeprefix("library/")
+            name = self.repository if "/" in official else official
         return name + (f":{self.tag}" if self.tag else "") + (f"@{self.digest}" if self.digest else "")
 
     def __str__(self) -> str:

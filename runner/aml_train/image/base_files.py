@@ -234,6 +234,8 @@ def find_in_layer(chunks: Iterable[bytes], paths: Collection[str] = _OS_RELEASE,
                 if member.isfile() and member.name.removeprefix("./") in wanted:
                     file = archive.extractfile(member)
                     return file.read(limit).decode(errors="replace") if file is not None else None
-    except tarfile.TarError:  # zstd, or no layer at all: then nothing is known
+    except (tarfile.TarError, EOFError):  # zstd, or no layer at all: then nothing is known
+        return None
+    except TypeError:  # Python's own fault with a layer that ends within the header of gzip
         return None
     return None

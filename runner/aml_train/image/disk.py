@@ -27,6 +27,7 @@ from aml_train.image.registry.manifest import Manifest
 if TYPE_CHECKING:
     from docker import DockerClient
 
+_MOST_DIGITS: Final = 20
 RATIO: Final = 2.2
 """How much larger layers are unpacked, a cautious estimate, as a base that would fit must not be refused: 3.4 was measured for Python
 packages; NVIDIA's images of about 9 GB take about 20 GB."""
@@ -387,4 +388,5 @@ def parse_df(text: str) -> int | None:
     """Return the free bytes of ``df -Pk`` (POSIX): line 2, column 4. Pure."""
     lines = text.splitlines()
     columns = lines[1].split() if len(lines) > 1 else []
-    return int(columns[3]) * 1024 if len(columns) > 3 and columns[3].isdigit() else None
+    free = columns[3] if len(columns) > 3 else ""
+    return int(free) * 1024 if free.isdecimal() and len(free) < _MOST_DIGITS else None

@@ -113,7 +113,7 @@ def make_sbom(
         content = _read(container, f"/{_FOLDER}/{_OUTPUT}")
     try:
         json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ImageError(f"syft's list of the packages of {name} is no JSON: {error}") from error
     return content
 

@@ -116,7 +116,7 @@ class EmulatorSettings:
 
 
 def _number(name: str, text: str, limit: int) -> int:
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= limit):
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and 1 <= int(text) <= limit):
         raise InvalidError(f"{name}: {text!r} is not a number from 1 to {limit}.")
     return int(text)
 

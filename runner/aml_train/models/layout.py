@@ -66,6 +66,9 @@ def fault_of_ml_model(content: bytes) -> str | None:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         return f"{ML_MODEL} is not YAML" + (f", line {mark.line + 1}" if mark else "")
+    except (ValueError, RecursionError):
+        # PyYAML's own: a date such as 2020-99-99, and lists of thousands of levels.
+        return f"{ML_MODEL} is no YAML that can be read"
     flavors = document.get("flavors") if isinstance(document, dict) else None
     if not isinstance(flavors, dict) or not flavors:
         return f"{ML_MODEL} names no flavors"

@@ -47,7 +47,7 @@ def verdict_tag(branch: str) -> str:
     tag = TAG_VERDICT + branch
     if len(tag) <= KEY_LENGTH:
         return tag
-    mark = hashlib.sha256(branch.encode()).hexdigest()[:12]
+    mark = hashlib.sha256(branch.encode(errors="surrogatepass")).hexdigest()[:12]
     return f"{tag[: KEY_LENGTH - len(mark) - 1]}-{mark}"
 
 

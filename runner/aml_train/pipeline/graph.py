@@ -270,7 +270,7 @@ def images_of(tags: Mapping[str, str]) -> _Images | None:
                 found = json.loads(text)
                 digests[name] = str(found["image"]).rpartition("@")[2]
                 of_nodes |= dict.fromkeys(map(str, found["nodes"]), name)
-            except (ValueError, TypeError, KeyError):
+            except (ValueError, TypeError, KeyError, RecursionError):
                 complete = False  # damaged, or too many nodes for a tag
     return _Images(digests=digests, of_nodes=of_nodes, complete=complete)
 

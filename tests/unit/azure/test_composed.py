@@ -180,3 +180,10 @@ def test_the_names_of_nodes_stay_known_when_the_job_has_ended() -> None:
     found.composed.seen(replace(view, status=S.RUNNING), {"prep-data": "prep_data"})
     found.composed.has_ended("job")
     assert [child.node for child in found.children("job")] == ["prep_data"]
+
+
+def test_properties_that_are_nested_too_deeply_say_nothing() -> None:
+    deep = "[" * 100_000
+    assert objective_of(answer({"properties": {"primary_metric_config": deep}})) is None
+    view = child_view(answer({"runId": "r", "status": "Completed", "properties": {"hyperparameters": deep}}))
+    assert view.parameters == {}

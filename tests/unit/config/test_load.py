@@ -330,6 +330,7 @@ def test_set_on_a_bare_job(tmp_path: Path) -> None:
                 "close the bracket, and put commas between the values"
             ),
         ),
+        ("watch=\ud800", "--set: the argument is not plain UTF-8 text: delete the odd characters"),
         ("target=\udcff", "--set: the argument is not plain UTF-8 text: delete the odd characters"),
         ("target=a\0", "--set: the argument is not plain UTF-8 text: delete the odd characters"),
         ("a=" + "[" * 9999, "--set a: the values are nested deeper than 50 levels"),

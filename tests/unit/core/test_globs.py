@@ -56,6 +56,27 @@ def test_the_request_asks_for_no_more_than_it_must() -> None:
     assert (select("images").name, select("images/").name) == ("images", None)
 
 
+@pytest.mark.parametrize("pattern", ["data/[z-a]", "[!9-0]x", "[a--]"])
+def test_a_range_without_characters_is_refused(pattern: str) -> None:
+    with pytest.raises(InvalidError, match="no character is in the range"):
+        select(pattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "matches"),
+    [
+        ("[+--]", "-", True),
+        ("[+--]", "a", False),
+        ("[a-]", "-", True),
+        ("[&&~~||]", "~", True),
+        ("[&&~~||]", "a", False),
+        ("[[a]", "[", True),
+    ],
+)
+def test_brackets_hold_plain_characters_and_ranges(pattern: str, name: str, matches: bool) -> None:
+    assert (select(pattern).relative(name) == name) is matches
+
+
 def test_an_open_bracket_is_told() -> None:
     with pytest.raises(InvalidError, match="a bracket is not closed"):
         select("a[b")

@@ -121,3 +121,8 @@ def test_any_change_reads_back_and_keeps_the_comments(
     assert parse_jsonc(changed) == wanted
     assert changed.startswith(COMMENT)
     assert changed.endswith(COMMENT)
+
+
+def test_much_white_space_behind_the_last_member_costs_no_time() -> None:
+    text = '{\n  "image": "x"' + " " * 5000 + "/* y */}"
+    assert parse_jsonc(change_jsonc(text, {("new",): 1})) == {"image": "x", "new": 1}

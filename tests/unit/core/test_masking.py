@@ -317,6 +317,19 @@ def test_divided_secrets_in_any_chunks(data: st.DataObject) -> None:
     assert len(left.replace(MASK, "")) - len(whole.replace(MASK, "")) <= 3 * text.count("\n") + 3 * text.count("\r")
 
 
+@pytest.mark.parametrize("cut", range(10))
+def test_a_secret_whose_first_letters_end_a_line_is_masked_in_any_chunks(cut: int) -> None:
+    scrubber = Scrubber(Masker(["8Rxyzw-1"]), across=True)
+    text = b"8\nRxyzw-1"
+    shown = scrubber.feed(text[:cut]) + scrubber.feed(text[cut:], final=True)
+    assert b"xyzw-1" not in shown
+
+
+@pytest.mark.parametrize("secret", ["cr3?sig=n", "ab12&sig=xyz", "https://a.b/c?sig=de"])
+def test_a_secret_with_a_signature_in_it_is_masked_as_a_whole(secret: str) -> None:
+    assert Masker([secret]).mask(f"see {secret} here") == "see *** here"
+
+
 def test_empty_lines_are_not_held_back_for_ever() -> None:
     masker = Masker(["password-1"])
     scrubber = Scrubber(masker, across=True)

@@ -195,3 +195,8 @@ def test_the_engines_variables_are_read_without_a_container() -> None:
     files = BaseFiles(platform="linux/amd64", engine=cast("Any", Engine()), registries=cast("Any", None))
     base = BaseImage(reference=ImageRef.parse("a"), image_id="sha256:" + "1" * 64, local_only=True)
     assert files.drivers(base) == "MLNX_OFED 5.1-2.3.7 (MOFED_VERSION)"
+
+
+@pytest.mark.parametrize("size", range(24))
+def test_a_layer_that_ends_early_says_nothing(size: int) -> None:
+    assert find_in_layer([gzip.compress(b"x" * 100)[:size]]) is None

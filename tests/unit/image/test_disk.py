@@ -111,6 +111,8 @@ def test_the_upper_folder_of_an_overlay() -> None:
         ),
         ("", None),
         ("df: no\nsuch\n", None),
+        ("F\nx 1 1 \u00b2 0% /\n", None),
+        (f"F\nx 1 1 {'9' * 5000} 0% /\n", None),
     ],
 )
 def test_what_df_tells(text: str, free: int | None) -> None:

@@ -12,7 +12,7 @@ import pytest
 from aml_train.core.git import Origin
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
-from aml_train.pipeline.branch_verdicts import GateWord, latest_passed, read_verdict, record_verdict
+from aml_train.pipeline.branch_verdicts import GateWord, latest_passed, read_verdict, record_verdict, verdict_tag
 from tests.support.fake_workspace import FakeService
 
 ORIGIN = Origin(repository="github.com/o/r", configuration="aml-train.yml", branch="main", commit="a" * 40)
@@ -137,3 +137,8 @@ def test_the_value_tells_everything_that_it_stands_for() -> None:
         "repository": "github.com/o/r",
         "configuration": "aml-train.yml",
     }
+
+
+def test_a_long_name_that_is_not_utf_8_has_a_tag() -> None:
+    assert len(verdict_tag("\udcff" * 300)) == 100
+    assert verdict_tag("\udcff" * 300) != verdict_tag("\udcfe" * 300)

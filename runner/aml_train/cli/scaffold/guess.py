@@ -267,6 +267,6 @@ def _look_around(project: Project, job: Candidate, draft: Draft) -> None:
 def _is_workspace(text: str) -> bool:
     try:
         said = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(said, dict) and {"subscription_id", "resource_group", "workspace_name"} <= set(said)

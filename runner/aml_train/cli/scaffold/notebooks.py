@@ -42,6 +42,6 @@ def _decoded(line: str) -> str:
     """Return the text of one line, or nothing if it is no JSON string."""
     try:
         value = json.loads(line.strip().rstrip(","))
-    except ValueError:
+    except (ValueError, RecursionError):
         return ""
     return value.rstrip("\n") if isinstance(value, str) else ""

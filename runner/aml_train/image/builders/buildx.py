@@ -54,7 +54,7 @@ def pushed_digest(folder: Path) -> str:
     """Return the digest in the file of ``--metadata-file``; empty if it has none."""
     try:
         found = json.loads((folder / _METADATA).read_text(encoding="utf-8")).get("containerimage.digest")
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         return ""
     return found if isinstance(found, str) and is_digest(found) else ""
 

@@ -15,6 +15,7 @@ Facts = Mapping[str, Any]
 
 Rule = Callable[[Facts, CheckPolicy], Iterator[Finding]]
 
+_MOST_DIGITS: Final = 10
 _TEXT: Final = (str, NoneType)
 _LIBRARY: Final = {"status": str, "path": _TEXT, "version": _TEXT, "error": _TEXT}
 # Facts of every probe, and facts that only a Python can find. A mapping is a mapping with these keys at least.
@@ -79,6 +80,8 @@ def _check(value: object, shape: Any, name: str) -> None:
 def python_version(facts: Facts) -> tuple[int, ...] | None:
     """Return the version of the image's Python, or None without a usable one."""
     python = facts["python"]
-    return (
-        None if python is None else tuple(int(part) for part in str(python["version"]).split(".") if part.isdigit())
-    )
+    if python is None:
+        return None
+    # An image may say anything: `²` is a digit, and no integer.
+    parts = str(python["version"]).split(".")
+    return tuple(int(part) for part in parts if part.isdecimal() and len(part) < _MOST_DIGITS)

@@ -15,6 +15,7 @@ _ENTRY: Final = re.compile(
     r'^(?:\s*File "(?P<python>[^"\n]+)", line (?P<python_line>\d{1,9})|(?P<pytest>[^\s:"][^:\n]*):(?P<pytest_line>\d{1,9}):)',
     re.MULTILINE,
 )
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +77,7 @@ class Places:
             return entries[-1] if entries and entries[-1][0] in self.files else (None, None)
         if lines:
             return known, lines[-1]
-        return known, int(start) + 1 if start is not None and start.isdigit() else None
+        return known, int(start) + 1 if start is not None and _NUMBER.fullmatch(start) else None
 
     def _entries(self, traceback: str) -> Iterator[tuple[str, int]]:
         for match in _ENTRY.finditer(traceback):

@@ -42,7 +42,7 @@ class LogName:
     def order(self) -> tuple[object, ...]:
         """The key that sorts logs: image build first, ranks by number, AzureML's own last."""
         words = tuple(
-            (0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.findall(r"\d+|\D+", self.rank)
+            (0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.findall(r"\d{1,9}|\D+", self.rank)
         )
         return self.system, not _BUILD.fullmatch(self.path), words, self.path
 

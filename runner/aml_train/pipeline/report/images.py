@@ -44,7 +44,7 @@ def further_images(tags: Mapping[str, str]) -> Iterator[values.Image]:
         if tag.startswith(TAG_IMAGES):
             try:
                 reference = str(json.loads(text)["image"])
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, RecursionError):
                 continue  # tags can be changed by hand: what is no image of ours is none
             name = tag.removeprefix(TAG_IMAGES)
             yield values.Image(name=name, reference=reference, digest=_digest(reference))

@@ -276,7 +276,7 @@ def recorded_rules(model: ModelView, histories: Callable[[str], Sequence[MetricP
     """
     try:
         entries = json.loads(model.tags.get(TAG_RULES, "[]"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return
     for entry in entries if isinstance(entries, list) else ():
         if not (isinstance(entry, list) and len(entry) == 5 and entry[4] in ("met", "missed", "warned", "skipped")):

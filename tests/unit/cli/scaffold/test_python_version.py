@@ -57,7 +57,16 @@ def test_a_projects_python(tmp_path: Path, files: dict[str, str], version: str, 
 
 @pytest.mark.parametrize(
     ("text", "version"),
-    [(">=3.14", "3.14"), (">3.11", "3.13"), ("==3.12.*", "3.12"), ("3.10", "3.10"), ("~=3.9", "3.13"), (">=4", None)],
+    [
+        (">=3.14", "3.14"),
+        (">3.11", "3.13"),
+        ("==3.12.*", "3.12"),
+        ("3.10", "3.10"),
+        ("~=3.9", "3.13"),
+        (">=4", None),
+        (f"^{'9' * 5000}", None),
+        (f"<{'9' * 5000}", None),
+    ],
 )
 def test_the_newest_of_a_range(text: str, version: str | None) -> None:
     assert newest_of(text) == version

@@ -60,6 +60,7 @@ def test_escaped_braces_are_braces() -> None:
         ("steps: [{build: .}]\nstepTimeout: x", "a time-out is a whole number"),
         ("steps: [{build: '\"'}]", "No closing quotation"),
         ("steps: [", "no YAML"),
+        ("steps: [{build: .}]\nwhen: 2020-99-99", "no YAML"),
         ("steps: [{push: x}]", "`push` is a list of texts"),
     ],
 )

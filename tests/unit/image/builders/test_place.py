@@ -94,7 +94,11 @@ def test_a_context_that_does_not_check_certificates_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", "[{}]", '[{"Endpoints": {"kubernetes": {}}}]', '[{"Endpoints": 3}]']
+    "text",
+    [
+        *("", "[]", "{}", "[{}]", '[{"Endpoints": {"kubernetes": {}}}]', '[{"Endpoints": 3}]', "[" * 5000),
+        '[{"Endpoints": {"docker": {"Host": "tcp://h"}}, "TLSMaterial": ["docker"]}]',
+    ],
 )
 def test_a_context_without_an_engine_is_an_error(text: str) -> None:
     with pytest.raises(ImageError, match="the Docker context builder has no engine"):

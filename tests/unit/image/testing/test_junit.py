@@ -34,6 +34,8 @@ def test_names_of_files(name: str, workdir: str, found: str | None) -> None:
         # pytest: the last entry of the traceback in the test's own file; its line attribute counts from zero.
         ("tests/test_a.py", "3", "", "tests/test_a.py:5: in f\nsub/src/code.py:9: E\n", ("tests/test_a.py", 5)),
         ("tests/test_a.py", "3", "", "", ("tests/test_a.py", 4)),
+        ("tests/test_a.py", "\u00b2", "", "", ("tests/test_a.py", None)),
+        ("tests/test_a.py", "9" * 5000, "", "", ("tests/test_a.py", None)),
         # Told relative to another root, as by `cd sub && pytest`.
         ("tests/test_b.py", None, "", "tests/test_b.py:7: AssertionError", ("sub/tests/test_b.py", 7)),
         # unittest's reports tell no file; Python's own traceback does.
