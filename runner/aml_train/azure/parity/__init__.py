@@ -1,0 +1,1 @@
+"""Recordings of a workspace's answers, without its names, ids and secrets."""
