@@ -1,18 +1,20 @@
-"""The simulation's commands: ``python -m simulation replay BUNDLE``."""
+"""Run the simulation: ``python -m simulation --help``."""
 
 from __future__ import annotations
 
-import click
+import os
+import sys
 
-from simulation.incident.command import replay
-
-
-@click.group()
-def main() -> None:
-    """Simulate the product, or replay one of its runs."""
+from simulation.cli import main
 
 
-main.add_command(replay)
+def _same_hashes() -> None:
+    """Start again with fixed hashes of texts, on which the order of sets depends."""
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        environment = {**os.environ, "PYTHONHASHSEED": "0"}
+        os.execve(sys.executable, [sys.executable, "-m", "simulation", *sys.argv[1:]], environment)  # noqa: S606
+
 
 if __name__ == "__main__":
-    main(prog_name="python -m simulation")
+    _same_hashes()
+    sys.exit(main(sys.argv[1:]))

@@ -120,7 +120,7 @@ def record(
 def replay(bundle: Path, *, defect: str = "") -> tuple[int, str]:
     program = (
         f"{defect}\nimport sys; sys.argv = ['simulation', 'replay', {str(bundle)!r}]\n"
-        "from simulation.__main__ import main; main()"
+        "from simulation.cli import main; sys.exit(main(sys.argv[1:]))"
     )
     path = os.pathsep.join((str(ROOT), str(ROOT / "runner")))
     done = subprocess.run(

@@ -1,0 +1,1 @@
+"""Scenarios: worlds and what must hold in them."""

@@ -1,0 +1,170 @@
+"""A planted fault is found, shrunk, written and repeated."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulation.cli import main
+from simulation.files import read_failure, write_failure
+from simulation.isolation import run_isolated
+from simulation.kernel import SimulationError
+from simulation.kernel.decisions import Value
+from simulation.runs import Job, Outcome, run
+from simulation.scenario import SCENARIOS, load
+from simulation.shrink import shrink
+
+_PLANTED = "leases-planted"
+
+
+def _first_failure() -> Outcome:
+    return next(outcome for seed in range(200) if (outcome := run(Job(scenario=_PLANTED, seed=seed))).failed)
+
+
+def _again(failure: Outcome, plan: Mapping[str, Value]) -> Outcome:
+    return run(Job(scenario=failure.scenario, seed=failure.seed, plan=plan))
+
+
+def test_a_planted_fault_is_found_shrunk_and_repeated(tmp_path: Path) -> None:
+    failure = _first_failure()
+    assert failure.invariant == "acknowledged-is-kept"
+    found = shrink(failure, lambda plan: _again(failure, plan))
+    assert found.complete
+    small = found.outcome.plan
+    assert 1 <= len(small) < len(failure.plan) / 2
+    assert found.outcome.invariant == failure.invariant
+    for left_out in small:  # the failure needs each of them
+        assert not _again(failure, {key: value for key, value in small.items() if key != left_out}).failed
+    path = write_failure(tmp_path, found.outcome)
+    job, digest, invariant = read_failure(path)
+    repeated = run(job)
+    assert (repeated.digest, repeated.invariant) == (digest, invariant)
+    assert any("PUT https://store.test/value" in line for line in repeated.lines)
+
+
+def test_the_same_world_without_the_fault_holds_under_the_same_choices() -> None:
+    failure = _first_failure()
+    assert not run(Job(scenario="leases", seed=failure.seed, plan=failure.plan)).failed
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_correct_world_holds(seed: int) -> None:
+    outcome = run(Job(scenario="leases", seed=seed))
+    assert not outcome.failed, outcome.message
+
+
+@given(
+    needed=st.sets(st.integers(0, 60), min_size=1, max_size=4),
+    others=st.sets(st.integers(0, 60), max_size=60),
+)
+def test_shrinking_finds_what_a_failure_needs(needed: set[int], others: set[int]) -> None:
+    """Pure: the run fails if all that is needed is in the plan."""
+
+    def fails(plan: Mapping[str, Value]) -> Outcome:
+        failed = {f"next:{number}" for number in needed} <= set(plan)
+        return Outcome(scenario="x", seed=0, plan=dict(plan), digest="", invariant="held" if failed else "")
+
+    failure = fails({f"next:{number}": "thread" for number in sorted(needed | others)})
+    found = shrink(failure, fails)
+    assert set(found.outcome.plan) == {f"next:{number}" for number in needed}
+
+
+def test_shrinking_keeps_the_invariant_and_obeys_its_bound() -> None:
+    def other(plan: Mapping[str, Value]) -> Outcome:
+        return Outcome(scenario="x", seed=0, plan=dict(plan), digest="", invariant="other")
+
+    failure = Outcome(scenario="x", seed=0, plan={"a": 1, "b": 2}, digest="", invariant="first")
+    assert shrink(failure, other).outcome == failure
+    bounded = shrink(failure, other, more=lambda tried: tried < 2)
+    assert (bounded.tried, bounded.complete) == (2, False)
+
+
+def test_the_command_line_finds_and_replays(tmp_path: Path) -> None:
+    failure, out = _first_failure(), io.StringIO()
+    arguments = ["--scenario", _PLANTED, "--out", str(tmp_path)]
+    assert main([*arguments, "--seed", str(failure.seed)], out) == 1
+    text = out.getvalue()
+    path = tmp_path / f"{_PLANTED}-{failure.seed}.json"
+    assert f"seed {failure.seed} violates acknowledged-is-kept" in text
+    assert "shrunk from" in text
+    assert "seeds a second" in text
+    assert f"python -m simulation replay {path}" in text
+    replayed = io.StringIO()
+    assert main(["replay", str(path)], replayed) == 1
+    assert "The same run: " in replayed.getvalue()
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps({**document, "digest": "0" * 16}))
+    assert main(["replay", str(path)], io.StringIO()) == 3
+
+
+def test_the_command_line_kills_at_each_switch_point() -> None:
+    out = io.StringIO()
+    assert main(["--kill-each", "client-0"], out) == 0
+    points = int(out.getvalue().partition(" has ")[2].split()[0])
+    assert points > 5
+    assert f"{points} runs in" in out.getvalue()
+
+
+def test_progress_and_ranges() -> None:
+    out = io.StringIO()
+    assert main(["--seeds", "3-6", "--workers", "2"], out) == 0
+    assert out.getvalue().startswith("4 runs in ")
+    assert main(["--minutes", "0", "--seeds", "5-"], out) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--scenario", "nothing"], "no such scenario: nothing; there are leases, leases-planted"),
+        (["--scenario", "simulation.nothing:make"], "cannot be imported"),
+        (["--kill-each", "nothing"], "no process nothing: there are client-0"),
+        (["replay", "nothing.json"], "nothing.json cannot be read"),
+        (["replay"], "`replay` needs a FILE"),
+        (["--seeds", "9"], "'9' is no range such as 0-99"),
+        (["--seeds", "9-"], "seeds without an end need --minutes"),
+        (["--workers", "0"], "--workers is at least 1"),
+    ],
+)
+def test_bad_arguments(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        code = main(arguments, io.StringIO())
+    except SystemExit as error:
+        code = int(str(error.code))
+    assert code == 2
+    assert text in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("document", "text"),
+    [
+        ([], "no file of a failure"),
+        ({"simulation": 2}, "no file of a failure"),
+        ({"simulation": 1}, "needs `scenario`"),
+        (
+            {"simulation": 1, "scenario": "x", "seed": 1, "plan": {"k": []}, "digest": "", "invariant": ""},
+            "the choice k",
+        ),
+    ],
+)
+def test_files_that_are_none(document: Any, text: str, tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(SimulationError, match=text):
+        read_failure(path)
+
+
+def test_a_run_that_breaks_the_simulation_is_an_outcome() -> None:
+    outcome = run_isolated(Job(scenario="tests.unit.simulation.test_failures:nothing", seed=0))
+    assert outcome.invariant == "simulation-works"
+    assert "cannot be imported" in outcome.message
+
+
+def test_all_scenarios_can_be_made() -> None:
+    assert all(load(name)().settings for name in SCENARIOS)

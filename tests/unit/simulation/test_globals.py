@@ -1,0 +1,142 @@
+"""Every global variable of aml_train that can change is listed: for each process, or shared with a reason."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import aml_train
+from simulation.kernel.state import PRODUCT, PYTHON, SHARED, Globals
+
+_ROOT = Path(aml_train.__file__).parent
+_CHANGES = frozenset(
+    {
+        "add",
+        "append",
+        "appendleft",
+        "clear",
+        "discard",
+        "extend",
+        "insert",
+        "pop",
+        "popitem",
+        "remove",
+        "set",
+        "setdefault",
+    }
+    | {"update", "acquire"}
+)
+#: Calls whose results keep state; calls of other modules make values.
+_STATEFUL = (
+    "Barrier",
+    "Condition",
+    "ContextVar",
+    "Event",
+    "Lock",
+    "RLock",
+    "Semaphore",
+    "SimpleQueue",
+    "Queue",
+    "deque",
+)
+_STATEFUL_TOO = (
+    "local",
+    "count",
+    "defaultdict",
+    "Counter",
+    "OrderedDict",
+    "WeakKeyDictionary",
+    "WeakValueDictionary",
+    "Random",
+)
+_CONSTRUCTORS = ("Session", "ThreadPoolExecutor", "SafeConstructor", "Environment")
+
+
+def _stateful(source: str) -> set[str]:
+    """Return the names of a module's variables that its code, or whoever calls it, can change."""
+    tree = ast.parse(source)
+    names: dict[str, ast.expr] = {}
+    found: set[str] = set()
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign):
+            names |= {target.id: statement.value for target in statement.targets if isinstance(target, ast.Name)}
+        elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and statement.value:
+            names[statement.target.id] = statement.value
+        elif isinstance(statement, ast.FunctionDef) and any(
+            "cache" in ast.unparse(each) for each in statement.decorator_list
+        ):
+            found.add(statement.name)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Global):
+            found.update(node.names)
+        found.update(name for name in _changed(node) if name in names)
+    for name, value in names.items():
+        if isinstance(value, ast.Call):
+            made = ast.unparse(value.func).rpartition(".")[2].partition("[")[0]
+            if made in (*_STATEFUL, *_STATEFUL_TOO, *_CONSTRUCTORS):
+                found.add(name)
+    return found
+
+
+def _changed(node: ast.AST) -> Iterator[str]:
+    """Yield the name that this node changes in place."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attribute)) if attribute in _CHANGES:
+            yield name
+        case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()):
+            yield name
+        case ast.Attribute(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()):
+            yield name
+        case ast.AugAssign(target=ast.Name(id=name)):
+            yield name
+
+
+def test_every_changing_variable_of_the_product_is_listed() -> None:
+    found = set()
+    for path in sorted(_ROOT.rglob("*.py")):
+        module = ".".join(("aml_train", *path.relative_to(_ROOT).with_suffix("").parts)).removesuffix(".__init__")
+        if "in_build" not in path.parts and path.name != "probe.py":  # these run in images
+            found |= {(module, name) for name in _stateful(path.read_text(encoding="utf-8"))}
+    listed = {(slot.module, slot.name) for slot in PRODUCT} | set(SHARED)
+    assert found - listed == set(), (
+        "list it in simulation/kernel/state.py: PRODUCT if each process has its own, else SHARED"
+    )
+    assert listed - found == set(), "it is gone: take it from simulation/kernel/state.py"
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("a = []\ndef f(): a.append(1)", {"a"}),
+        ("a = {}\ndef f(): a['x'] = 1", {"a"}),
+        ("a: list[int] = []\ndef f():\n    del a[0]", {"a"}),
+        ("a = None\ndef f():\n    global a\n    a = 1", {"a"}),
+        ("@functools.cache\ndef f(): ...", {"f"}),
+        ("a = threading.Lock()\nb = local()\nc = ContextVar('c')\nd = itertools.count()", {"a", "b", "c", "d"}),
+        ("a: Final = ('x',)\nb = {'x': 1}\nc = re.compile('x')\ndef f():\n    d = []\n    d.append(b['x'])", set()),
+    ],
+)
+def test_changing_variables_are_found(source: str, names: set[str]) -> None:
+    assert _stateful(source) == names
+
+
+def test_the_listed_variables_exist() -> None:
+    for slot in (*PRODUCT, *PYTHON):
+        import_module(slot.module)
+        value: object = sys.modules[slot.module]
+        for name in slot.name.split("."):
+            assert hasattr(value, name), f"{slot.module}.{slot.name}"
+            value = getattr(value, name)
+        slot.fresh(value)
+
+
+def test_the_values_outside_are_put_back() -> None:
+    variables = Globals([*PYTHON, *PRODUCT])
+    before = variables._read()
+    variables.enter(None)
+    assert all(now is then for now, then in zip(variables._read(), before, strict=True))

@@ -1,0 +1,290 @@
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import requests
+
+from aml_train.core.interrupts import interrupted, interruptible
+from aml_train.core.temporary import _this_process
+from aml_train.core.threads import _cleanups, cleanup_on_interrupt, exit_process
+from simulation.kernel import Decisions, Kernel, Moment, Network, Request, Response, Violation, installed
+from tests.support.simulated_world import later, simulate
+
+
+def _killed_at(point: int) -> tuple[list[str], Kernel]:
+    """Kill a program that sends a request, at one of its switch points."""
+    log: list[str] = []
+
+    def serve(request: Request) -> Response:
+        log.append(f"arrived {request.method}")
+        return Response()
+
+    def main() -> None:
+        atexit.register(log.append, "atexit")
+        try:
+            log.append("begin")
+            time.sleep(1)
+            log.append("send")
+            requests.put("https://service.test/", timeout=5)
+            log.append("sent")
+            time.sleep(1)
+        except BaseException:
+            log.append("except")
+            raise
+        finally:
+            log.append("finally")
+
+    _results, kernel = simulate(main, serve=serve, plan={f"kill:program:{point}": True})
+    return log, kernel
+
+
+def test_a_kill_runs_no_code_of_the_process_and_what_it_sent_arrives() -> None:
+    logs = {}
+    for point in range(1, 10):
+        log, kernel = _killed_at(point)
+        logs[point] = log[: log.index("except")] if "except" in log else log
+        if kernel.processes[-1].exit_code != -9:
+            assert log == ["begin", "send", "arrived PUT", "sent", "finally", "atexit"]
+            break
+        # What comes after the last check is the end of the simulation, not of the process.
+        assert "atexit" not in log
+    assert list(logs.values()) == [
+        ["begin"],  # while it sleeps
+        ["begin", "send"],  # before the request is sent
+        ["begin", "send", "arrived PUT"],  # while it waits for the answer
+        ["begin", "send", "arrived PUT", "sent"],
+        ["begin", "send", "arrived PUT", "sent", "finally", "atexit"],
+    ]
+
+
+def test_no_finally_runs_before_the_last_check() -> None:
+    seen: list[str] = []
+    checked: list[list[str]] = []
+
+    def main() -> None:
+        try:
+            time.sleep(100)
+        finally:
+            seen.append("finally")
+
+    kernel = Kernel(Decisions(0, {"kill:program:1": True}))
+
+    def check(_moment: Moment) -> None:
+        checked.append(list(seen))
+
+    kernel.checker = check
+    with installed(kernel):
+        kernel.process("program", main)
+        kernel.run()
+    assert checked == [[]]
+
+
+def test_a_killed_process_starts_again() -> None:
+    starts: list[tuple[int, float]] = []
+
+    def main() -> None:
+        starts.append((os.getpid(), time.monotonic()))
+        time.sleep(1)
+
+    _results, kernel = simulate(main, plan={"kill:program:1": True, "restart:program": 30.0}, restart=True)
+    assert [process.label for process in kernel.processes] == ["program", "program#2"]
+    assert [process.exit_code for process in kernel.processes] == [-9, 0]
+    assert starts[0][0] != starts[1][0]
+    assert starts[1][1] - starts[0][1] == pytest.approx(30.0)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [(lambda: None, 0), (lambda: sys.exit(7), 7), (lambda: sys.exit("text"), 1), (lambda: os._exit(5), 5)],
+    ids=["return", "exit", "message", "_exit"],
+)
+def test_exit_codes(code: object, expected: int) -> None:
+    assert callable(code)
+    _results, kernel = simulate(code)
+    assert kernel.processes[0].exit_code == expected
+
+
+def test_the_products_own_end_calls_atexit_and_ends_daemons() -> None:
+    log: list[str] = []
+
+    def main() -> None:
+        atexit.register(log.append, "atexit")
+        threading.Thread(target=later(5, lambda: log.append("daemon")), daemon=True).start()
+        exit_process(3)
+
+    _results, kernel = simulate(main)
+    assert kernel.processes[0].exit_code == 3
+    assert log == ["atexit"]
+
+
+def test_a_program_waits_for_threads_that_are_no_daemons() -> None:
+    log: list[str] = []
+
+    def main() -> None:
+        threading.Thread(target=later(5, lambda: log.append("thread"))).start()
+
+    simulate(main)
+    assert log == ["thread"]
+
+
+def test_an_unexpected_error_of_a_program_is_a_violation() -> None:
+    def main() -> None:
+        raise LookupError("unexpected")
+
+    with pytest.raises(Violation, match=r"(?s)no-crash: program ended with.*LookupError: unexpected"):
+        simulate(main)
+
+
+def test_an_error_that_ends_a_thread_is_in_the_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    def main() -> None:
+        thread = threading.Thread(target=lambda: {}["missing"], name="worker")
+        thread.start()
+        thread.join()
+
+    _results, kernel = simulate(main)
+    assert any("program/worker" in line and "ends with KeyError: 'missing'" in line for line in kernel.trace.lines())
+    assert capsys.readouterr().err == ""
+
+
+def test_signals_reach_the_main_thread_of_their_process() -> None:
+    seen: list[object] = []
+
+    def main() -> None:
+        try:
+            with interruptible(signal.SIGTERM):
+                time.sleep(100)
+        except KeyboardInterrupt:
+            seen.append((interrupted(), round(time.monotonic() - 1000)))
+
+    kernel = Kernel(Decisions(0, {}))
+    before = signal.getsignal(signal.SIGTERM)
+    with installed(kernel):
+        first = kernel.process("first", main)
+        kernel.process("second", later(50, lambda: seen.append(interrupted())))
+        third = kernel.process("third", lambda: time.sleep(100))
+        kernel.process(
+            "sender",
+            later(3, *(functools.partial(os.kill, process.pid, signal.SIGTERM) for process in (first, third))),
+        )
+        kernel.run()
+    assert seen == [(True, 3), False]
+    assert (first.exit_code, third.exit_code) == (0, -signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_global_variables_are_those_of_the_process() -> None:
+    seen: dict[str, object] = {}
+
+    def main(name: str) -> None:
+        os.environ["NAME"] = name
+        sys.argv.append(name)
+        cleanup_on_interrupt(lambda: time.sleep(10))
+        time.sleep(5)
+        owner = _this_process()
+        seen[name] = (os.environ["NAME"], sys.argv[-1], len(_modules_cleanups()), owner.pid == os.getpid())
+        time.sleep(10)
+
+    kernel = Kernel(Decisions(0, {}))
+    arguments = list(sys.argv)
+    with installed(kernel):
+        for name in ("one", "two"):
+            kernel.process(name, functools.partial(main, name))
+        kernel.run()
+    assert seen == {name: (name, name, 1, True) for name in ("one", "two")}
+    assert "NAME" not in os.environ
+    assert sys.argv == arguments
+    assert not _cleanups
+
+
+def _modules_cleanups() -> list[threading.Thread]:
+    from aml_train.core import threads
+
+    return threads._cleanups
+
+
+def test_a_lock_of_a_module_that_a_killed_process_held_is_free_for_others() -> None:
+    got: list[bool] = []
+
+    def hold() -> None:
+        with _LOCK:
+            time.sleep(100)
+
+    kernel = Kernel(Decisions(0, {"kill:holder:1": True}))
+    with installed(kernel):
+        kernel.process("holder", hold)
+        kernel.process("other", later(1, lambda: got.append(_LOCK.acquire(timeout=5))))
+        kernel.run()
+    assert got == [True]
+
+
+_LOCK = threading.Lock()
+
+
+def test_a_service_that_is_killed_resets_its_connections_and_its_successor_answers() -> None:
+    seen: list[object] = []
+
+    def serve(_request: Request) -> Response:
+        time.sleep(10)
+        return Response(body=b"done")
+
+    def main() -> None:
+        for _ in range(3):
+            try:
+                seen.append(requests.get("https://service.test/", timeout=60).text)
+            except requests.ConnectionError as error:
+                seen.append("reset" if "reset" in str(error) else "refused")
+            time.sleep(20)
+
+    kernel = Kernel(Decisions(0, {}))
+    with installed(kernel):
+        network = Network(kernel)
+        service = kernel.process("service")
+        network.serve("service.test", serve, process=service)
+        kernel.process("client", main)
+        kernel.after(3.0, lambda: kernel.kill(service))
+        kernel.after(30.0, lambda: network.serve("service.test", serve, process=kernel.process("service")))
+        kernel.run()
+    assert seen == ["reset", "refused", "done"]
+
+
+def test_a_check_waits_until_a_change_is_complete() -> None:
+    lock, values = [threading.Lock()], [0, 0]
+    checked: list[tuple[int, int]] = []
+
+    def serve(request: Request) -> Response:
+        with lock[0]:
+            values[0] += 1
+            time.sleep(float(request.headers["seconds"]))
+            values[1] += 1
+        return Response()
+
+    def check(_moment: Moment) -> None:
+        with lock[0]:
+            checked.append((values[0], values[1]))
+
+    def client(seconds: str) -> None:
+        requests.post("https://service.test/", headers={"seconds": seconds}, timeout=60)
+
+    kernel = Kernel(Decisions(0, {}))
+    kernel.checker = check
+    with installed(kernel):
+        lock[0] = threading.Lock()
+        network = Network(kernel)
+        network.serve("service.test", serve, process=kernel.process("service"))
+        for name, seconds in (("one", "1"), ("two", "5")):
+            kernel.process(name, functools.partial(client, seconds))
+        kernel.run()
+    assert checked
+    assert all(first == second for first, second in checked)
+
+
+def test_the_file_system_is_the_real_one(tmp_path: Path) -> None:
+    assert simulate(lambda: (tmp_path / "file").write_text("text"))[0] == [4]
