@@ -46,7 +46,13 @@ def _arguments() -> argparse.ArgumentParser:
         prog="python -m simulation", description=_DESCRIPTION, epilog=_EXAMPLES, formatter_class=raw
     )
     parser.add_argument("command", nargs="?", choices=["replay"], help="repeat the run of a file; default: run seeds")
-    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="of `replay`: what a failure wrote, or a bundle of `aml-train run --record`")
+    parser.add_argument(
+        "file",
+        nargs="?",
+        type=Path,
+        metavar="FILE",
+        help="of `replay`: what a failure wrote, or a bundle of `aml-train run --record`",
+    )
     parser.add_argument(
         "--scenario", default=DEFAULT, metavar="NAME", help=f"{', '.join(SCENARIOS)} [default: {DEFAULT}]"
     )

@@ -93,6 +93,7 @@ PRODUCT: Final = (
 
 #: What processes share without harm: what is computed from the code or the machine alone, or kept for each thread anyway.
 SHARED: Final = {
+    ("aml_train.azure.parity.script", "read_script"): "computed from a file of the product",
     ("aml_train.azure.sdk_v1", "_WORKING_DIRECTORY"): "a lock, which simulation.kernel.references replaces",
     ("aml_train.azure.sdk_v2", "_LEAVING"): "a context variable: each thread has a separate context",
     ("aml_train.config.yaml.scalars", "_constructor"): "used for single scalars, and keeps nothing between them",
@@ -100,6 +101,7 @@ SHARED: Final = {
     ("aml_train.core.temporary", "this_machine"): "computed from the machine",
     ("aml_train.image.readiness.judge", "probe_key"): "computed from a file of the product",
     ("aml_train.image.readiness.judge", "probe_script"): "computed from a file of the product",
+    ("aml_train.pipeline.record.words", "product_words"): "computed from files of the product",
     ("aml_train.pipeline.report.html", "_template"): "computed from a file of the product",
 }
 

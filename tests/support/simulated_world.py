@@ -87,8 +87,8 @@ class World:
         threads = [threading.Thread(target=serve, daemon=True) for _ in range(2)]
         for thread in threads:
             thread.start()
-        for item in (1, 2, 3, -1, -1):
-            work.put(item)
+        for number in (1, 2, 3, -1, -1):
+            work.put(number)
         for thread in threads:
             thread.join()
         found = {done.get() for _ in range(3)}
@@ -99,8 +99,8 @@ class World:
             concurrent.futures.wait(futures[:2], return_when=concurrent.futures.FIRST_COMPLETED)
             for future in concurrent.futures.as_completed(futures):
                 found.add(future.result())
-        for item in found:  # in the order of their hashes
-            time.sleep(len(item) / 100)
+        for text in found:  # in the order of their hashes
+            time.sleep(len(text) / 100)
 
     def _ask(self, session: requests.Session, path: str) -> str:
         try:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import random
 import sys
 import tempfile
@@ -44,7 +45,8 @@ def test_modules_that_a_run_imports_are_reported(monkeypatch: pytest.MonkeyPatch
     assert run(Job(scenario=_WORLD, seed=3)).late == []
     monkeypatch.delitem(sys.modules, "concurrent.futures.process", raising=False)
     monkeypatch.setattr(
-        "tests.support.simulated_world.World._ask", lambda *_: __import__("concurrent.futures.process") and ""
+        "tests.support.simulated_world.World._ask",
+        lambda *_: str(importlib.import_module("concurrent.futures.process")),
     )
     assert "concurrent.futures.process" in run(Job(scenario=_WORLD, seed=3)).late
 

@@ -145,12 +145,12 @@ def test_an_unexpected_error_of_a_program_is_a_violation() -> None:
 
 def test_an_error_that_ends_a_thread_is_in_the_trace(capsys: pytest.CaptureFixture[str]) -> None:
     def main() -> None:
-        thread = threading.Thread(target=lambda: {}["missing"], name="worker")
+        thread = threading.Thread(target=lambda: os.environ["MISSING"], name="worker")
         thread.start()
         thread.join()
 
     _results, kernel = simulate(main)
-    assert any("program/worker" in line and "ends with KeyError: 'missing'" in line for line in kernel.trace.lines())
+    assert any("program/worker" in line and "ends with KeyError: 'MISSING'" in line for line in kernel.trace.lines())
     assert capsys.readouterr().err == ""
 
 

@@ -314,22 +314,22 @@ def test_everything_is_put_back() -> None:
         time.sleep,
         time.monotonic,
         threading.Lock,
-        threading._active,
+        vars(threading)["_active"],
         queue.SimpleQueue,
         os.urandom,
         random.random,
-    ]  # type: ignore[attr-defined]
+    ]
     module = [_AT_IMPORT, _LOCAL, imported_monotonic, SYSTEM_CLOCK.sleep, socket.socket.connect]
     simulate(lambda: time.sleep(1))
     after = [
         time.sleep,
         time.monotonic,
         threading.Lock,
-        threading._active,
+        vars(threading)["_active"],
         queue.SimpleQueue,
         os.urandom,
         random.random,
-    ]  # type: ignore[attr-defined]
+    ]
     assert all(mine is theirs for mine, theirs in zip(before, after, strict=True))
     now = [_AT_IMPORT, _LOCAL, imported_monotonic, SYSTEM_CLOCK.sleep, socket.socket.connect]
     assert all(mine is theirs for mine, theirs in zip(module, now, strict=True))
