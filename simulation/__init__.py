@@ -1,0 +1,1 @@
+"""The deterministic simulation of the product and the services that it uses."""
