@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from aml_emulator.api.admin import Admin as Admin
 from aml_emulator.api.admin import prepare_workspace as prepare_workspace
+from aml_emulator.api.app import Answered as Answered
 from aml_emulator.api.app import App as App
+from aml_emulator.api.app import Asked as Asked
 from aml_emulator.api.directory import Directory as Directory
 from aml_emulator.api.directory import OpenWorkspace as OpenWorkspace
 from aml_emulator.api.errors import MlflowError as MlflowError

@@ -6,8 +6,8 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 from urllib.parse import quote
@@ -72,8 +72,36 @@ ASCII = "".join(map(chr, range(0x21, 0x7F)))
 MAX_BODY_BYTES = 64 * 1024 * 1024
 
 
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """One request, as it came.
+
+    Attributes:
+        path: percent-encoded.
+        query: the query string.
+        body: None for one that is too large.
+        from_job: whether it comes from a job's network.
+    """
+
+    method: str
+    path: str
+    query: bytes
+    headers: Headers
+    body: bytes | None
+    from_job: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answered:
+    """One answer, whole."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
 class App:
-    """The ASGI application.
+    """The ASGI application; :meth:`answer` needs no server.
 
     Args:
         tasks: the registry's runs; None for a registry without ACR Tasks.
@@ -136,29 +164,42 @@ class App:
     async def _serve(self, scope: Scope, receive: Receive, send: Send, *, from_job: bool) -> None:
         if scope["type"] != "http":
             raise RuntimeError(f"not an HTTP request: {scope['type']}")
+        asked = Asked(
+            method=scope["method"],
+            path=quote(scope["raw_path"], safe=ASCII),
+            query=scope["query_string"],
+            headers=Headers(scope=scope),
+            body=await _read(receive),
+            from_job=from_job,
+        )
+        answered = await run_in_threadpool(self.answer, asked)
+        encoded = [(key.encode("latin-1"), value.encode("latin-1")) for key, value in answered.headers.items()]
+        await send({"type": "http.response.start", "status": answered.status, "headers": encoded})
+        await send({"type": "http.response.body", "body": answered.body})
+
+    def answer(self, asked: Asked) -> Answered:
+        """Answer one request in this thread; an ASGI server is not needed."""
         began = time.perf_counter()
-        headers = Headers(scope=scope)
-        method, raw_path = scope["method"], quote(scope["raw_path"], safe=ASCII)
+        method, headers = asked.method, asked.headers
         host = headers.get("host", "").partition(":")[0].lower()
-        query = QueryParams(scope["query_string"])
-        body = await _read(receive)
-        if body is None:
+        query = QueryParams(asked.query)
+        if asked.body is None:
             too_large = ServiceError(413, "RequestEntityTooLarge", f"More than {MAX_BODY_BYTES} bytes.")
-            reply = self._error(too_large, raw_path, host)
+            reply = self._error(too_large, asked.path, host)
             content = reply.encoded()
         else:
             call = Call(
                 method=method,
                 host=host,
-                path=raw_path,
+                path=asked.path,
                 params={},
                 query=query,
                 headers=headers,
-                body=body,
+                body=asked.body,
                 principal=None,
-                from_job=from_job,
+                from_job=asked.from_job,
             )
-            reply, content = await run_in_threadpool(self._answer, call)
+            reply, content = self._answer(call)
         took = time.perf_counter() - began
         location = self._context.identity.location
         sent = {
@@ -167,11 +208,9 @@ class App:
             **({"content-type": reply.media_type} if content else {}),
             **reply.headers,
         }
-        encoded = [(key.encode("latin-1"), value.encode("latin-1")) for key, value in sent.items()]
-        await send({"type": "http.response.start", "status": reply.status, "headers": encoded})
-        await send({"type": "http.response.body", "body": b"" if method == "HEAD" else content})
-        logger.debug("%s %s%s -> %d in %.1f ms", method, host, raw_path, reply.status, took * 1000)
-        self._note(method, host, raw_path, query, reply, took, headers.get("user-agent", ""))
+        logger.debug("%s %s%s -> %d in %.1f ms", method, host, asked.path, reply.status, took * 1000)
+        self._note(method, host, asked.path, query, reply, took, headers.get("user-agent", ""))
+        return Answered(status=reply.status, headers=sent, body=b"" if method == "HEAD" else content)
 
     def _note(
         self, method: str, host: str, path: str, query: QueryParams, reply: Reply, seconds: float, client: str

@@ -17,8 +17,16 @@ class Clock:
     sleep: Callable[[float], None]
 
 
-SYSTEM_CLOCK: Final = Clock(now=time.monotonic, sleep=time.sleep)
-"""The time of this machine."""
+def _now() -> float:
+    return time.monotonic()
+
+
+def _sleep(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+SYSTEM_CLOCK: Final = Clock(now=_now, sleep=_sleep)
+"""The time of this machine, looked up in ``time`` at each call: a simulation puts its own there."""
 
 
 def elapsed() -> float:

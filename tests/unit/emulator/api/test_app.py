@@ -9,7 +9,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from starlette.datastructures import Headers
 
+from aml_emulator.api import Asked
 from aml_emulator.domain import RunProgress
 from aml_emulator.executor.spec import Folder, RunError
 from aml_emulator.identity.federation import AUDIENCE
@@ -549,3 +551,14 @@ def test_an_operation_that_goes_on_says_when_to_ask_again(service: Service) -> N
     )
     service.store.runs.finish("job1", "Canceled")
     assert service.call("GET", location).status == 200
+
+
+def test_the_application_answers_without_a_server(service: Service) -> None:
+    headers = Headers({"host": "management.azure.com", "authorization": f"Bearer {service.token}"})
+    asked = Asked(method="GET", path=WS, query=b"api-version=2024-01-01-preview", headers=headers, body=b"")
+    answered, served = service.app.answer(asked), service.call("GET", WS)
+    assert (answered.status, json.loads(answered.body)) == (served.status, served.json)
+    too_large = service.app.answer(dataclasses.replace(asked, method="PUT", body=None))
+    assert too_large.status == 413
+    head = service.app.answer(dataclasses.replace(asked, method="HEAD"))
+    assert (head.body, int(head.headers["content-length"]) > 0) == (b"", True)

@@ -1,0 +1,1 @@
+"""The simulated world: services, computes, builder and clients in one process."""
