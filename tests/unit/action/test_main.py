@@ -119,9 +119,10 @@ def pipeline(
         return object()
 
     def execute(
-        _prepared: object, options: RunOptions, *, listeners: Sequence[Listener], masker: Masker
+        _prepared: object, options: RunOptions, *, listeners: Sequence[Listener], masker: Masker, recorder: object
     ) -> RunResult:
         assert masker.longest
+        assert recorder is None
         run(listeners, options)
         return RunResult()
 

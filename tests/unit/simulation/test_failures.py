@@ -86,6 +86,7 @@ def test_shrinking_keeps_the_invariant_and_obeys_its_bound() -> None:
     assert (bounded.tried, bounded.complete) == (2, False)
 
 
+@pytest.mark.full
 def test_the_command_line_finds_and_replays(tmp_path: Path) -> None:
     failure, out = _first_failure(), io.StringIO()
     arguments = ["--scenario", _PLANTED, "--out", str(tmp_path)]
