@@ -16,6 +16,7 @@ from aml_train.azure.parity.cleaning import clean
 from aml_train.azure.parity.conversation import Conversation, Skipped, each_step
 from aml_train.azure.parity.recording import RecordedPlace, RemainsError, check_recording_id, record_workspace
 from aml_train.azure.parity.script import MissingError, Step, Until, parse_script
+from aml_train.azure.parity.scrub import Scrubber
 from aml_train.azure.sign_in import SignIn
 from aml_train.core.clock import Clock
 from aml_train.core.errors import InvalidError, ServiceError
@@ -141,7 +142,12 @@ def test_tokens() -> None:
 
 def test_a_signed_address_gets_no_token() -> None:
     seen: list[Any] = []
-    talk = conversation(Session(lambda _method, _url, options: (seen.append(options["headers"]), (200, {}))[1]))
+
+    def answers(_method: str, _url: str, options: Mapping[str, Any]) -> Answered:
+        seen.append(options["headers"])
+        return 200, {}
+
+    talk = conversation(Session(answers))
     talk.send(step(token="absent", headers={"x-a": "b"}))
     talk.send(step())
     assert seen == [{"x-a": "b"}, {"Authorization": "Bearer token of https://management.azure.com/.default"}]
@@ -255,7 +261,7 @@ def test_what_is_recorded_names_no_one() -> None:
 
 
 def test_a_recording_with_a_remain_is_refused_without_naming_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Careless(recording.Scrubber):
+    class Careless(Scrubber):
         def message(self, value: str) -> str:
             return value
 
