@@ -268,23 +268,23 @@ def run(emulator: Emulator, *arguments: str) -> subprocess.CompletedProcess[str]
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_an_ended_recording_leaves_nothing_behind(azure: Emulator, number: signal.Signals) -> None:
     """SIGTERM cleans up itself; after SIGKILL the printed command does."""
-    process = subprocess.Popen(
+    id_ = ""
+    with subprocess.Popen(
         command(azure, "--compute", CONTOSO.compute, "--yes", "--no-sdk"),
         env=variables(azure),
         cwd=azure.folder,
-        stdout=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-    )
-    assert process.stderr is not None
-    id_ = ""
-    for line in process.stderr:
-        id_ = line.rpartition("--clean ")[2].strip() if "--clean" in line else id_
-        if "cancelled-submit" in line:
-            break
-    process.send_signal(number)
-    said = process.stderr.read()
-    code = process.wait(timeout=SECONDS)
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            id_ = line.rpartition("--clean ")[2].strip() if "--clean" in line else id_
+            if "cancelled-submit" in line:
+                break
+        process.send_signal(number)
+        said = process.stderr.read()
+        code = process.wait(timeout=SECONDS)
     place = place_of(azure)
     if number == signal.SIGTERM:
         assert code == 7, said
