@@ -34,6 +34,12 @@ def azurite() -> str:
     return found
 
 
+def azurite_modules() -> Path | None:
+    """Return the folder of Azurite's modules, among them its database lokijs; None if it has no such folder."""
+    modules = next((folder for folder in Path(azurite()).resolve().parents if folder.name == "node_modules"), None)
+    return modules if modules is not None and (modules / "lokijs").is_dir() else None
+
+
 def python_of_v1() -> str:
     """Return the Python that has azureml-core, whose pins keep it apart from everything else."""
     local = ROOT / ".aml-train" / "client-v1" / "bin" / "python"

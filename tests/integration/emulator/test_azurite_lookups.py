@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.emulator_process import ROOT, azurite
+from tests.support.emulator_process import ROOT, azurite_modules
 
 SCRIPT = """
 const Loki = require(process.argv[1]);
@@ -52,8 +52,8 @@ def answers(modules: Path, *options: str) -> dict[str, list[object]]:
 
 
 def test_the_name_comes_first_and_changes_no_answer() -> None:
-    modules = next((folder for folder in Path(azurite()).resolve().parents if folder.name == "node_modules"), None)
-    if modules is None or not (modules / "lokijs").is_dir():
+    modules = azurite_modules()
+    if modules is None:
         pytest.skip("this Azurite does not have its modules in a folder")
     plain = answers(modules)
     quick = answers(modules, "--require", str(ROOT / "runner/aml_emulator/processes/azurite_lookups.js"))
