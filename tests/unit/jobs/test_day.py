@@ -11,6 +11,7 @@ import datetime
 import gc
 import io
 import json
+import logging
 import random
 import tracemalloc
 from collections import Counter
@@ -208,6 +209,9 @@ def _follow(wire: Wire, *, limits: Limits | None = None) -> Followed:
     workspace = WorkspaceId(subscription_id="s", resource_group="g", name="w")
     service = AzureRest(workspace, SignIn(_Token(), way="secret"), session=session)
     error: AmlTrainError | None
+    # Python keeps no record of a logger without handlers; pytest keeps each until the end of the test.
+    repetitions = logging.getLogger("stamina")
+    repetitions.disabled = True
     tracemalloc.start()
     try:
         # A repeated request waits for no real time.
@@ -224,6 +228,7 @@ def _follow(wire: Wire, *, limits: Limits | None = None) -> Followed:
         error = failure
     finally:
         tracemalloc.stop()
+        repetitions.disabled = False
         session.close()
     return Followed(wire, error, lines, notices, marks[1] - marks[0] if len(marks) > 1 else 0)
 
