@@ -82,6 +82,7 @@ PYTHON: Final = (
 
 #: What aml_train keeps for each process. A test finds variables that are in neither list.
 PRODUCT: Final = (
+    Slot("aml_train.azure.sdk", "_SILENCE", lambda present: type(present)()),
     Slot("aml_train.core.interrupts", "_arrived", lambda _: threading.Event()),
     Slot("aml_train.core.temporary", "_this_process", uncached),
     Slot("aml_train.core.threads", "_cleanups", lambda _: []),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
 
@@ -60,16 +61,52 @@ def made(
     raise AssertionError("the last attempt returns or raises")
 
 
+class _Silence:
+    """The streams of the process, kept from the terminal during calls that overlap.
+
+    The first call redirects them and the last one restores them: two that nested their own redirections in different threads would
+    leave one of them behind.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._calls = 0
+        self._streams = contextlib.ExitStack()
+        self._said = io.StringIO()
+
+    def begin(self) -> None:
+        """Redirect the streams, unless another call has."""
+        with self._lock:
+            self._calls += 1
+            if self._calls == 1:
+                self._said = io.StringIO()
+                self._streams.enter_context(contextlib.redirect_stderr(self._said))
+                self._streams.enter_context(contextlib.redirect_stdout(self._said))
+
+    def end(self) -> None:
+        """Restore the streams, unless another call still needs them; log what was printed."""
+        with self._lock:
+            self._calls -= 1
+            if self._calls:
+                return
+            self._streams.close()
+            said = self._said.getvalue().strip()
+        if said:
+            _LOG.debug("SDK: %s", said)
+
+
+_SILENCE: Final = _Silence()
+
+
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Keep an SDK's output from the terminal; log it at level debug.
 
     Even with ``show_progress=False`` azure-ai-ml prints colour resets around an upload (``_artifacts/_blob_storage_helper.py``).
+    Other threads of the process are silent for that time, too.
     """
-    said = io.StringIO()
+    _SILENCE.begin()
     try:
-        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
-            yield
+        yield
     finally:
-        if said.getvalue().strip():
-            _LOG.debug("SDK: %s", said.getvalue().strip())
+        _SILENCE.end()

@@ -75,12 +75,19 @@ def _stateful(source: str) -> set[str]:
         if isinstance(node, ast.Global):
             found.update(node.names)
         found.update(name for name in _changed(node) if name in names)
+    changing = {each.name for each in tree.body if isinstance(each, ast.ClassDef) and _changes_itself(each)}
     for name, value in names.items():
         if isinstance(value, ast.Call):
             made = ast.unparse(value.func).rpartition(".")[2].partition("[")[0]
-            if made in (*_STATEFUL, *_STATEFUL_TOO, *_CONSTRUCTORS):
+            if made in (*_STATEFUL, *_STATEFUL_TOO, *_CONSTRUCTORS, *changing):
                 found.add(name)
     return found
+
+
+def _changes_itself(made: ast.ClassDef) -> bool:
+    """Return whether a method besides ``__init__`` changes an attribute of its object."""
+    methods = [each for each in made.body if isinstance(each, ast.FunctionDef) and each.name != "__init__"]
+    return any("self" in set(_changed(node)) for method in methods for node in ast.walk(method))
 
 
 def _changed(node: ast.AST) -> Iterator[str]:
@@ -117,6 +124,8 @@ def test_every_changing_variable_of_the_product_is_listed() -> None:
         ("a: list[int] = []\ndef f():\n    del a[0]", {"a"}),
         ("a = None\ndef f():\n    global a\n    a = 1", {"a"}),
         ("@functools.cache\ndef f(): ...", {"f"}),
+        ("class A:\n    def f(self): self.x = 1\na = A()", {"a"}),
+        ("class A:\n    def __init__(self): self.x = 1\na = A()", set()),
         ("a = threading.Lock()\nb = local()\nc = ContextVar('c')\nd = itertools.count()", {"a", "b", "c", "d"}),
         ("a: Final = ('x',)\nb = {'x': 1}\nc = re.compile('x')\ndef f():\n    d = []\n    d.append(b['x'])", set()),
     ],
