@@ -24,7 +24,7 @@ from aml_train.jobs import SERVERLESS, Pace
 
 if TYPE_CHECKING:
     from aml_train.config import BuilderConfig, ClusterConfig, TargetConfig
-    from aml_train.image import BuildPlace, BuildService, Registry, RegistryLocation
+    from aml_train.image import BuildPlace, BuildService, Claims, Registry, RegistryLocation
 
 #: Azure limits how often a principal may ask: https://learn.microsoft.com/azure/azure-resource-manager/management/request-limits-and-throttling
 AZURE_PACE: Final = Pace(shortest=1.0, longest=60.0, share=0.05, calls=1000)
@@ -71,9 +71,15 @@ class AzureTarget:
             listener=self.listener,
             force=force,
             commit=commit,
+            claims=self._claims,
         )
         self._report(doubts)
         return tested
+
+    def _claims(self) -> Claims:
+        from aml_train.azure.blob.claims import claims_of
+
+        return claims_of(self.rest)
 
     def ensure_compute(self, cluster: ClusterConfig, clock: Clock) -> None:
         """Have the cluster that the job is to run on: find it, or make it."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from aml_train.image.collect import read_file as read_file
     from aml_train.image.collect import unresolved_base as unresolved_base
     from aml_train.image.disk import room_here as room_here
+    from aml_train.image.context import Claims as Claims
     from aml_train.image.ensure import ensure_image as ensure_image
     from aml_train.image.ensure import find_image as find_image
     from aml_train.image.imports.check import missing_imports as missing_imports
@@ -101,6 +102,7 @@ _MODULES = {
     "build_and_probe": "make",
     "ensure_image": "ensure",
     "find_image": "ensure",
+    "Claims": "context",
     "missing_imports": "imports.check",
     "test_folders": "imports.check",
     "programs": "imports.command_line",

@@ -17,7 +17,7 @@ from aml_train.core.events import Event, ImageChecked, ImageReady, Listener, Sta
 from aml_train.core.references import ImageRef
 from aml_train.core.threads import drain, in_background
 from aml_train.image.completeness import lost_part
-from aml_train.image.context import ImageContext
+from aml_train.image.context import Claims, ImageContext
 from aml_train.image.leases import hold_image
 from aml_train.image.registry.client import RegistryLocation
 from aml_train.image.registry.manifest import Manifest
@@ -44,6 +44,7 @@ def ensure_image(
     force: bool = False,
     commit: str | None = None,
     release_tags: Sequence[str] = (),
+    claims: Callable[[], Claims] | None = None,
 ) -> Tested:
     """Return the image of *spec*, released in the registry, with *tests* passed in it.
 
@@ -59,6 +60,7 @@ def ensure_image(
         builder: gives what builds and tests, by default *engine*; called only if an image is built or tests run.
         job_engine: the engine that jobs run on, if it is another one than *engine*.
         force: build without the builder's cache, and test again.
+        claims: gives what decides between runs that release an image of the same address at once; called only if one is built.
 
     Raises:
         ImageError: if it cannot be built, pushed, found or verified, or a readiness check fails; nothing is released then.
@@ -80,6 +82,7 @@ def ensure_image(
             commit=commit,
             release_tags=tuple(dict.fromkeys([*spec.release.tags, *release_tags])),
             job_engine=job_engine,
+            claims=claims,
         )
         try:
             return _find_or_build(ctx, builder or _engine_builder, force=force)

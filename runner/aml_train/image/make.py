@@ -16,6 +16,7 @@ from aml_train.image.build.build import build_image
 from aml_train.image.build.cache import CACHE_TAG
 from aml_train.image.builder import Builder
 from aml_train.image.candidate import CANDIDATE_LEASE, Candidate
+from aml_train.image.claims import claim_address
 from aml_train.image.context import ImageContext
 from aml_train.image.disk import check_disk
 from aml_train.image.leases import hold_image
@@ -75,7 +76,12 @@ def make_image(
         other = None if force else _released_meanwhile(ctx, manifest)
         if other is None:
             papers = prepare_papers(ctx, manifest, started, builder=builder.identity(ctx))
-            _release(ctx, manifest, record, built.facts, papers)
+            _store(ctx, manifest, record, built.facts, papers)
+            claimed = claim_address(ctx, manifest, force=force)
+            if claimed.digest == manifest.digest:
+                _release(ctx, manifest)
+            else:
+                other = _adopted(ctx, claimed)
     except Exception:
         remove()
         raise
@@ -89,18 +95,32 @@ def make_image(
 def _released_meanwhile(ctx: ImageContext, ours: Manifest) -> Manifest | None:
     """Return the same image, if another run has released it since this one began.
 
-    The first one stays: two runs of one commit train in one digest, and so submit one job.
+    Looked up before anything is stored; :func:`claim_address` decides between those that find nothing here.
     """
     found = ctx.registry.get_manifest(ctx.repository, ctx.spec.address_tag)
     if found is None or found.digest in (ours.digest, ctx.damaged):
         return None
-    ctx.note(f"Another run has released this image meanwhile: {found.digest[:19]} is used.")
-    return found
+    return _noted(ctx, found)
 
 
-def _release(ctx: ImageContext, manifest: Manifest, record: TestRecord | None, facts: Facts, papers: Papers) -> None:
-    """Put the image under its tags; the address, by which readers find all, is last."""
-    tags = (digest_tag(manifest.digest), *ctx.release_tags)
+def _noted(ctx: ImageContext, other: Manifest) -> Manifest:
+    ctx.note(f"Another run has released this image meanwhile: {other.digest[:19]} is used.")
+    return other
+
+
+def _adopted(ctx: ImageContext, other: Manifest) -> Manifest:
+    """Return the image of the run that was quicker, under its address.
+
+    That run puts the tag itself, unless it was ended before.
+    """
+    if ctx.registry.head_manifest(ctx.repository, ctx.spec.address_tag) is None:
+        ctx.registry.put_tag(ctx.repository, ctx.spec.address_tag, other)
+    return _noted(ctx, other)
+
+
+def _store(ctx: ImageContext, manifest: Manifest, record: TestRecord | None, facts: Facts, papers: Papers) -> None:
+    """Put the image and all that belongs to it under the tag of its digest."""
+    tags = (digest_tag(manifest.digest),)
     release(ctx.registry, manifest, source=ctx.candidates, repository=ctx.repository, tags=tags)
     if not hold_image(ctx, manifest):  # A clean-up has deleted the same digest, an old release that was built again.
         release(ctx.registry, manifest, source=ctx.candidates, repository=ctx.repository, tags=tags)
@@ -110,8 +130,12 @@ def _release(ctx: ImageContext, manifest: Manifest, record: TestRecord | None, f
         store_record(ctx.registry, ctx.repository, record)
     store_facts(ctx.registry, ctx.repository, manifest.digest, facts)
     keep_papers(ctx, manifest, papers)
+
+
+def _release(ctx: ImageContext, manifest: Manifest) -> None:
+    """Put the image under its tags; the address, by which readers find all, is last."""
     # The next build's cache is no part of the release.
-    for tag in (ctx.spec.address_tag, CACHE_TAG):
+    for tag in (*ctx.release_tags, ctx.spec.address_tag, CACHE_TAG):
         ctx.registry.put_tag(ctx.repository, tag, manifest)
     if ctx.location.engine_runs_jobs:
         # All layers are there: this only names the image by its digest, so that the job finds it in the engine.

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
     from aml_train.config import BuilderConfig, ClusterConfig
-    from aml_train.image import BuildPlace, BuildService, Registry, RegistryLocation
+    from aml_train.image import BuildPlace, BuildService, Claims, Registry, RegistryLocation
 
 #: Seconds for which a run waits for a container that has stopped: enough to start it, and to replace it by a newer one.
 PATIENCE: Final = 120.0
@@ -163,12 +163,18 @@ class LocalTarget:
             listener=self.listener,
             force=force,
             commit=commit,
+            claims=self._claims,
         )
 
     def _build_service(self, config: BuilderConfig) -> BuildService:
         from aml_train.azure import build_service
 
         return build_service(config, self.service, self.image_registry(), self.listener)
+
+    def _claims(self) -> Claims:
+        from aml_train.azure import claims_of
+
+        return claims_of(self.service)
 
     def ensure_compute(self, cluster: ClusterConfig, clock: Clock) -> None:
         """Have the cluster that the job is to run on: find it, or make it."""

@@ -15,6 +15,7 @@ import pytest
 import requests
 from requests.adapters import HTTPAdapter
 
+from aml_train.azure.blob.claims import BlobClaims
 from aml_train.azure.blob.datastores import Access
 from aml_train.azure.blob.lease import AzureLeases
 from aml_train.azure.blob.storage import AzureBlobs
@@ -135,6 +136,7 @@ OPERATIONS: Mapping[str, Callable[[], object]] = {
     "stage": lambda: blobs().stage("a", "MDAw", b"test", md5=b"0" * 16),
     "commit": lambda: blobs().commit("a", ["MDAw"], md5=b"0" * 16),
     "delete": lambda: blobs().delete("a"),
+    "a claim": lambda: BlobClaims(blobs).claim("r.test/n/addr-1", "sha256:" + "0" * 64, replaces=lambda _other: True),
     "a promotion's record": lambda: leases().read("m"),
     "a lease": held,
     "sign-in": signed_in,

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from aml_train.core.checks import CHECKS
-from aml_train.core.errors import DamagedError, ImageError
+from aml_train.core.errors import DamagedError, ImageError, ServiceError
 from aml_train.core.events import Event, ImageChecked, ImageReady, Notice, StageFinished, StageStarted, TestsFinished
 from aml_train.core.files import FileSet
 from aml_train.image.builder import Builder, Verified
@@ -266,3 +266,115 @@ def test_a_registry_that_does_not_answer_ends_it(world: World) -> None:
     world.registry.fail_first = [500]
     with pytest.raises(ImageError, match="HTTP 500"):
         world.ensure(never)
+
+
+class Meanwhile:
+    """Claims of which another run makes one after this run has looked for its image.
+
+    Attributes:
+        made: name → digest of every claim.
+    """
+
+    def __init__(self, world: World, claimed: str | None = None, *, fails: bool = False) -> None:
+        self.made: dict[str, str] = {}
+        self._world, self._claimed, self._fails = world, claimed, fails
+
+    def claim(self, name: str, digest: str, *, replaces: Callable[[str], bool]) -> str:
+        if self._fails:
+            raise ServiceError("The storage does not answer.")
+        there = self.made.get(name, self._claimed)
+        if there is None or replaces(there):
+            self.made[name] = there = digest
+        return there
+
+
+def another(world: World) -> Manifest:
+    """Put another build of the image into the registry, as a run does before its claim."""
+    content = world.image.content + b" "
+    manifest = Manifest(digest=sha256_digest(content), media_type=OCI_MANIFEST, content=content)
+    client, repository = world.location.client(), world.spec.repository
+    client.put_tag(repository, f"dig-{manifest.digest[7:]}", manifest)
+    record = read_test_record(world)
+    store_record(
+        client,
+        repository,
+        dataclasses.replace(record, digest=manifest.digest, key=world.tests.key(manifest.digest)),
+    )
+    store_facts(client, repository, manifest.digest, FACTS)
+    return manifest
+
+
+def read_test_record(world: World) -> TestRecord:
+    record = world.ensure().record
+    assert record is not None
+    world.events.clear()
+    return record
+
+
+def claimed(world: World, claims: Meanwhile, **options: Any) -> Tested:
+    return world.ensure(lambda: cast("Builder", Builds(world)), claims=lambda: claims, **options)
+
+
+def tag_of(world: World, tag: str) -> str:
+    return sha256_digest(world.registry.manifests[world.spec.repository, tag][0])
+
+
+@pytest.mark.parametrize("tagged", [False, True])
+def test_of_two_releases_at_the_same_moment_one_is_used(world: World, tagged: bool) -> None:
+    """Both found no image under the address; the other run's claim came first, its tag perhaps not yet."""
+    theirs = another(world)
+    del world.registry.manifests[world.spec.repository, world.spec.address_tag]
+    claims = Meanwhile(world, theirs.digest)
+    if tagged:
+        client = world.location.client()
+
+        def claim(name: str, digest: str, *, replaces: Callable[[str], bool]) -> str:
+            client.put_tag(world.spec.repository, world.spec.address_tag, theirs)
+            return Meanwhile.claim(claims, name, digest, replaces=replaces)
+
+        claims.claim = claim  # type: ignore[method-assign]
+    found = claimed(world, claims, release_tags=["git-1"])
+    assert (found.how, found.digest) == ("found", theirs.digest)
+    assert found.record is not None
+    assert tag_of(world, world.spec.address_tag) == tag_of(world, "git-1") == theirs.digest
+    assert any("Another run has released this image meanwhile" in notice.text for notice in world.of(Notice))
+
+
+def test_the_first_claim_is_kept(world: World) -> None:
+    del world.registry.manifests[world.spec.repository, world.spec.address_tag]
+    claims = Meanwhile(world)
+    built = claimed(world, claims)
+    assert (built.how, built.digest) == ("built", world.image.digest)
+    assert claims.made == {f"r.test/{world.spec.repository}/{world.spec.address_tag}": world.image.digest}
+
+
+@pytest.mark.parametrize("lost", ["the image", "a layer", "damaged", "forced"])
+def test_an_earlier_claim_of_what_is_lost_is_replaced(world: World, lost: str) -> None:
+    theirs = another(world)
+    repository = world.spec.repository
+    if lost == "damaged":
+        world.location.client().put_tag(repository, world.spec.address_tag, theirs)
+        del world.registry.blobs[repository, sha256_digest(LAYERS[1])]
+    else:
+        del world.registry.manifests[repository, world.spec.address_tag]
+    if lost == "the image":
+        del world.registry.manifests[repository, f"dig-{theirs.digest[7:]}"]
+    claims = Meanwhile(world, theirs.digest)
+    if lost == "a layer":
+        content = json.loads(theirs.content)
+        content["layers"].append({"digest": sha256_digest(b"lost"), "size": 4})
+        whole = json.dumps(content).encode()
+        damaged = Manifest(digest=sha256_digest(whole), media_type=OCI_MANIFEST, content=whole)
+        world.registry.manifests[repository, f"dig-{damaged.digest[7:]}"] = (whole, OCI_MANIFEST)
+        claims = Meanwhile(world, damaged.digest)
+    built = claimed(world, claims, force=lost == "forced")
+    assert (built.how, built.digest) == ("built", world.image.digest)
+    assert list(claims.made.values()) == [world.image.digest]
+    assert tag_of(world, world.spec.address_tag) == world.image.digest
+
+
+def test_without_an_answer_to_the_claim_the_image_is_released_with_a_notice(world: World) -> None:
+    del world.registry.manifests[world.spec.repository, world.spec.address_tag]
+    built = claimed(world, Meanwhile(world, fails=True))
+    assert built.how == "built"
+    assert any("both train: The storage does not answer." in notice.text for notice in world.of(Notice))

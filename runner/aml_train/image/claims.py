@@ -1,0 +1,54 @@
+"""The agreement of concurrent runs on one digest for a content address.
+
+Two runs that build the same address at the same moment have different digests, and each would train in its own. A registry
+cannot decide between them: its tags are overwritten without a condition. A claim is decided by a service that can: see decision 17.
+"""
+
+from __future__ import annotations
+
+from aml_train.core.errors import ImageError, ServiceError
+from aml_train.image.completeness import lost_part
+from aml_train.image.context import ImageContext
+from aml_train.image.registry.manifest import Manifest
+from aml_train.image.tags import digest_tag
+
+
+def claim_address(ctx: ImageContext, ours: Manifest, *, force: bool) -> Manifest:
+    """Return the image that the address has from now on: *ours*, or another run's.
+
+    An earlier claim of an image that the registry no longer has, or has lost a part of, is replaced. If no claim can be made, a
+    notice says so, and *ours* is returned.
+    """
+    found: dict[str, Manifest] = {}
+
+    def replaces(other: str) -> bool:
+        if force or other == ctx.damaged:
+            return True
+        manifest = _released(ctx, other)
+        if manifest is None:
+            return True
+        found[other] = manifest
+        return False
+
+    if ctx.claims is None:
+        return ours
+    name = f"{ctx.location.job_name}/{ctx.repository}/{ctx.spec.address_tag}"
+    try:
+        digest = ctx.claims().claim(name, ours.digest, replaces=replaces)
+    except ServiceError as error:
+        ctx.note(f"If another run releases this image at this moment, both train: {error.message}")
+        return ours
+    return ours if digest == ours.digest else found[digest]
+
+
+def _released(ctx: ImageContext, digest: str) -> Manifest | None:
+    """Return the released image of *digest*; None if it is missing or incomplete."""
+    manifest = ctx.registry.get_manifest(ctx.repository, digest_tag(digest))
+    if manifest is None or manifest.digest != digest:
+        return None
+    try:
+        lost = lost_part(ctx.registry, ctx.repository, manifest)
+    except ImageError as error:
+        ctx.warn(f"Whether all of {ctx.repository}@{digest[:19]} is there is not known: {error.message}")
+        return manifest
+    return manifest if lost is None else None
