@@ -23,7 +23,15 @@ from starlette.concurrency import run_in_threadpool
 
 from aml_emulator.api import Admin, App, Directory, Gateway, OpenWorkspace, prepare_workspace
 from aml_emulator.context import Context
-from aml_emulator.domain import CuratedImages, DataMap, EnvironmentBuilds, JobService, RegistryTasks, RunProgress
+from aml_emulator.domain import (
+    CuratedImages,
+    DataMap,
+    EnvironmentBuilds,
+    JobService,
+    RegistryImports,
+    RegistryTasks,
+    RunProgress,
+)
 from aml_emulator.executor import (
     EnvironmentImages,
     ExecutorSettings,
@@ -66,6 +74,7 @@ from aml_emulator.processes import (
     own_version,
     system_authorities,
 )
+from aml_emulator.registry import ImageCopier
 from aml_emulator.settings import Settings
 from aml_emulator.store import Blobs, Store, disk_problem, failure_of
 from aml_emulator.workspaces import MakeRunner, Opener, resume, run_in_containers
@@ -175,7 +184,13 @@ async def run(
     first = OpenWorkspace(
         context=context,
         jobs=jobs,
-        app=App(context, jobs, tasks, builds),
+        app=App(
+            context,
+            jobs,
+            tasks,
+            builds,
+            RegistryImports(ImageCopier(backing_port, login_server=identity.login_server)),
+        ),
         admin=make_admin(context, jobs, tasks=tasks),
     )
     directory = Directory(names, first, opener.open, opener.is_empty)

@@ -60,7 +60,14 @@ from aml_emulator.api.v1 import runs as v1_runs
 from aml_emulator.api.v1.other_services import other_body, other_service
 from aml_emulator.api.versions import check as check_version
 from aml_emulator.context import Context
-from aml_emulator.domain import DomainError, EnvironmentBuilds, JobService, NotSupportedError, RegistryTasks
+from aml_emulator.domain import (
+    DomainError,
+    EnvironmentBuilds,
+    JobService,
+    NotSupportedError,
+    RegistryImports,
+    RegistryTasks,
+)
 from aml_emulator.identity import Principal, TokenError
 from aml_emulator.network import LOGIN_HOSTS, REGISTRY_SUFFIX, SERVICE_SUFFIX
 
@@ -106,6 +113,7 @@ class App:
     Args:
         tasks: the registry's runs; None for a registry without ACR Tasks.
         builds: the builds of environments; None for a workspace that builds none on request.
+        imports: the imports of the registry; None for a registry that imports nothing.
     """
 
     def __init__(
@@ -114,6 +122,7 @@ class App:
         job_service: JobService,
         tasks: RegistryTasks | None = None,
         builds: EnvironmentBuilds | None = None,
+        imports: RegistryImports | None = None,
     ) -> None:
         self._context = context
         self._login = Router(login.routes(context))
@@ -121,6 +130,7 @@ class App:
             workspaces.routes(context),
             authorization.routes(context),
             registry_tasks.routes(context, tasks) if tasks is not None else (),
+            registry_tasks.import_routes(context, imports) if imports is not None else (),
             datastores.routes(context),
             computes.routes(context, job_service),
             assets.routes(context),

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aml_train.azure.acr import find_registry
+from aml_train.azure.acr_import import AcrImports
 from aml_train.azure.acr_tasks import ROLES, AcrTasks
 from aml_train.azure.environment_builds import EnvironmentBuilds
 from aml_train.azure.workspace import AzureRest
+from aml_train.core.answers import Answer
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.events import Listener
 
@@ -39,12 +41,9 @@ def _acr_tasks(config: BuilderConfig, rest: AzureRest, location: RegistryLocatio
             f"{config.where}: the builder `acr` needs an Azure Container Registry, and the target's is {host}",
             hint="Use another builder, or name another registry: targets.NAME.registry.",
         )
-    found = find_registry(rest, host)
-    if found is None:
-        raise ServiceError(
-            f"{config.where}: the registry {host} is not found, or not visible to this identity.", hint=ROLES
-        )
-    return AcrTasks(rest, found, listener=listener, where=config.where, agent_pool=config.agent_pool)
+    found = _registry(config, rest, host)
+    imports = _imports(config, rest, found, listener)
+    return AcrTasks(rest, found, listener=listener, where=config.where, agent_pool=config.agent_pool, imports=imports)
 
 
 def _environment_builds(
@@ -58,4 +57,23 @@ def _environment_builds(
             f"target's is {location.job_name}",
             hint="Leave out `registry` of the target, or use the builder `acr`.",
         )
-    return EnvironmentBuilds(rest, location, listener=listener, where=config.where, compute=config.compute)
+    imports = None
+    if config.import_base:
+        imports = _imports(config, rest, _registry(config, rest, location.job_name), listener)
+    return EnvironmentBuilds(
+        rest, location, listener=listener, where=config.where, compute=config.compute, imports=imports
+    )
+
+
+def _imports(config: BuilderConfig, rest: AzureRest, registry: Answer, listener: Listener) -> AcrImports | None:
+    return AcrImports(rest, registry, listener=listener, where=config.where) if config.import_base else None
+
+
+def _registry(config: BuilderConfig, rest: AzureRest, host: str) -> Answer:
+    """Return the resource of the registry *host*."""
+    found = find_registry(rest, host)
+    if found is None:
+        raise ServiceError(
+            f"{config.where}: the registry {host} is not found, or not visible to this identity.", hint=ROLES
+        )
+    return found

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from aml_train.image.build_secrets import WORKSPACE_VARIABLE as WORKSPACE_VARIABLE
     from aml_train.image.build_secrets import secret_access as secret_access
     from aml_train.image.builders.place import BuildPlace as BuildPlace
+    from aml_train.image.builders.service import BaseImports as BaseImports
     from aml_train.image.builders.service import BuildService as BuildService
     from aml_train.image.builders.service import ServiceBuild as ServiceBuild
     from aml_train.image.collect import BaseResolver as BaseResolver
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from aml_train.image.collect import collect_inputs as collect_inputs
     from aml_train.image.collect import read_file as read_file
     from aml_train.image.collect import unresolved_base as unresolved_base
-    from aml_train.image.disk import room_here as room_here
     from aml_train.image.context import Claims as Claims
+    from aml_train.image.disk import room_here as room_here
     from aml_train.image.ensure import ensure_image as ensure_image
     from aml_train.image.ensure import find_image as find_image
     from aml_train.image.imports.check import missing_imports as missing_imports
@@ -97,12 +98,13 @@ _MODULES = {
     "WORKSPACE_VARIABLE": "build_secrets",
     "secret_access": "build_secrets",
     "BuildPlace": "builders.place",
+    "BaseImports": "builders.service",
     "BuildService": "builders.service",
     "ServiceBuild": "builders.service",
     "build_and_probe": "make",
+    "Claims": "context",
     "ensure_image": "ensure",
     "find_image": "ensure",
-    "Claims": "context",
     "missing_imports": "imports.check",
     "test_folders": "imports.check",
     "programs": "imports.command_line",

@@ -165,7 +165,9 @@ class FakeRegistry(BaseAdapter):
 
 def _body(request: requests.PreparedRequest) -> bytes:
     body: Any = request.body
-    return bytes(body.read() if hasattr(body, "read") else body)
+    if hasattr(body, "read"):
+        return bytes(body.read())
+    return bytes(body) if isinstance(body, bytes) else b"".join(body)
 
 
 def _response(
