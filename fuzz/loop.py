@@ -100,15 +100,16 @@ def run(
 
     Args:
         inputs: how many inputs the run has in all; None for as many as the time allows.
-        seconds: when to end; None for no limit.
+        seconds: when to end, the target's start included; None for no limit. Seeds take at most half of it.
         first: which of *step* equal shares of the inputs this process tries.
         examples: where failing inputs are written.
     """
+    began = time.monotonic()
     target = load(name)
     pool = pool_of(name, target)
-    result, began, used = Result(name=name), time.monotonic(), time.process_time()
+    result, used = Result(name=name), time.process_time()
     for value in pool if first == 0 else ():
-        if seconds is not None and time.monotonic() - began >= seconds:
+        if seconds is not None and time.monotonic() - began >= seconds / 2:
             break
         _try(target, name, value, result, examples)
     number = first
