@@ -97,7 +97,7 @@ def _run(names: Sequence[str], options: argparse.Namespace) -> int:
         for result in pool.imap_unordered(carry_out, tasks):
             known = results.setdefault(result.name, Result(name=result.name))
             known.inputs += result.inputs
-            known.seconds = max(known.seconds, result.seconds)
+            known.seconds += result.seconds
             known.failures.update(result.failures)
             if parts == 1:
                 print(_line(known), flush=True)

@@ -57,7 +57,7 @@ def _start(name: str, target: Target, pool: list[Any], options: argparse.Namespa
     found = FOUND / name
     for value in pool:
         write(found, value, target.kind)
-    result, began = Result(name=name), time.monotonic()
+    result, began, used = Result(name=name), time.monotonic(), time.process_time()
 
     def one(data: bytes) -> None:
         try:
@@ -85,7 +85,7 @@ def _start(name: str, target: Target, pool: list[Any], options: argparse.Namespa
 
     def end() -> None:
         failures = [[one.key, one.text, str(one.file)] for one in result.failures.values()]
-        seconds = time.monotonic() - began
+        seconds = time.process_time() - used
         print(json.dumps({"inputs": result.inputs, "seconds": seconds, "failures": failures}), flush=True)
         # libFuzzer's own end would call its handlers of exits.
         sys.stdout.flush()

@@ -60,6 +60,7 @@ PIECES: Final = (
         "1",
         "-1",
         "9" * 30,
+        "9" * 4400,  # Python reads no integer of more than 4300 digits
         "1e999",
         "nan",
         "inf",

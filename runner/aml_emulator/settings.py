@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from aml_emulator.domain import Quotas, parse_quotas
 from aml_emulator.executor import MICROMAMBA_URL
+from aml_emulator.reading import whole
 
 PREFIX = "AML_EMULATOR_"
 
@@ -177,6 +178,7 @@ def _quotas(parser: argparse.ArgumentParser, text: str) -> Quotas:
 
 
 def _number(parser: argparse.ArgumentParser, flag: str, text: str, low: int, high: int) -> int:
-    if not text.isdecimal() or not low <= int(text) <= high:
+    number = whole(text)
+    if number is None or not low <= number <= high:
         parser.error(f"{flag}: a number from {low} to {high}, not '{text}'")
-    return int(text)
+    return number

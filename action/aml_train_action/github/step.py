@@ -8,6 +8,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Final
 
+from aml_train.core.numbers import whole
 from aml_train.core.values import dataclass
 from aml_train.pipeline import Group
 from aml_train_action.github.proposals import EVENTS, Event, read_event
@@ -77,7 +78,8 @@ def _group(environ: Mapping[str, str]) -> Group | None:
     run; a pull request's ``GITHUB_REF`` is ``refs/pull/NUMBER/merge``).
     """
     run, ref = environ.get("GITHUB_RUN_ID", ""), environ.get("GITHUB_REF", "")
-    if not run.isdecimal() or not ref:
+    sequence = whole(run)
+    if sequence is None or not ref:
         return None
     pull = re.fullmatch(r"refs/pull/(\d+)/\w+", ref)
     place = f"#{pull[1]}" if pull else "@" + re.sub(r"^refs/(heads|tags)/", "", ref)
@@ -87,4 +89,4 @@ def _group(environ: Mapping[str, str]) -> Group | None:
         # It has the default branch's ref, and is no run of that branch.
         words.append(event)
     words += [environ[name] for name in ("GITHUB_WORKFLOW", "GITHUB_JOB") if environ.get(name)]
-    return Group(name=" / ".join(words)[:_LONGEST_TAG], sequence=int(run))
+    return Group(name=" / ".join(words)[:_LONGEST_TAG], sequence=sequence)

@@ -31,6 +31,7 @@ from aml_emulator.domain import (
 from aml_emulator.executor import Folder
 from aml_emulator.identity import FederatedCredential
 from aml_emulator.network import KEPT_REQUESTS, Rule
+from aml_emulator.reading import whole
 from aml_emulator.store import state_problems
 
 logger = logging.getLogger(__name__)
@@ -193,30 +194,31 @@ class Admin:
 
     def remove_faults(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
         """Remove one fault (``id``) or all; 404 where there is none of that number."""
-        number = query.get("id")
-        if number is not None and not number.isdecimal():
-            return 400, {"error": f"id: a number, not '{number}'"}
-        removed = self._context.faults.remove(None if number is None else int(number))
-        if number is not None and not removed:
-            return 404, {"error": f"there is no fault {number}"}
+        text = query.get("id")
+        number = None if text is None else whole(text)
+        if text is not None and number is None:
+            return 400, {"error": f"id: a number, not '{text}'"}
+        removed = self._context.faults.remove(number)
+        if text is not None and not removed:
+            return 404, {"error": f"there is no fault {text}"}
         logger.warning("faults removed: %d", removed)
         return 200, {"removed": removed, "faults": self._context.faults.listed()}
 
     def clean(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
         """Remove old runs and unused uploads by ``older_than``, ``keep``, ``dry_run=1``."""
-        older, keep = query.get("older_than", ""), query.get("keep", "0")
-        if not older.isdecimal() or not keep.isdecimal():
+        older, keep = whole(query.get("older_than", "")), whole(query.get("keep", "0"))
+        if older is None or keep is None:
             return 400, {"error": "older_than: seconds, and keep: a number of runs"}
         dry_run = query.get("dry_run") == "1"
-        return 200, clean_workspace(self._context, older_than=float(older), keep=int(keep), dry_run=dry_run)
+        return 200, clean_workspace(self._context, older_than=float(older), keep=keep, dry_run=dry_run)
 
     def requests(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
         """Return the last requests after number ``since``, at most ``limit``."""
-        since, limit = query.get("since", "0"), query.get("limit", str(KEPT_REQUESTS))
-        if not since.isdecimal() or not limit.isdecimal():
+        since, limit = whole(query.get("since", "0")), whole(query.get("limit", str(KEPT_REQUESTS)))
+        if since is None or limit is None:
             return 400, {"error": "since and limit: numbers"}
         log = self._context.requests
-        return 200, {"total": log.total, "requests": log.since(int(since), limit=int(limit))}
+        return 200, {"total": log.total, "requests": log.since(since, limit=limit)}
 
     def environments(self) -> tuple[int, dict[str, Any]]:
         """Return the images of curated environments by pattern, the first counts."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from aml_emulator.domain.workspace import Workspace
+from aml_emulator.reading import whole
 from aml_emulator.store import AssetContainer, AssetVersion
 
 CURATED_REGISTRY: Final = "azureml"
@@ -99,4 +100,9 @@ def _versions(workspace: Workspace, name: str) -> list[str]:
         for known, _, version in [pattern.partition(":")]
         if known.lower() == name.lower() and version and not _WILD & set(version)
     }
-    return sorted(found, key=lambda one: (int(one) if one.isdecimal() else -1, one), reverse=True) or [FIRST]
+    return sorted(found, key=_place, reverse=True) or [FIRST]
+
+
+def _place(version: str) -> tuple[int, str]:
+    number = whole(version)
+    return -1 if number is None else number, version

@@ -19,6 +19,7 @@ from aml_emulator.domain.errors import ConflictError, DomainError, InvalidError,
 from aml_emulator.domain.jobs.from_runconfig import dataset_references
 from aml_emulator.domain.locations import BlobPath, parse_location
 from aml_emulator.domain.workspace import Workspace
+from aml_emulator.reading import read_yaml
 from aml_emulator.store import AssetVersion
 
 FILES: Final = frozenset({"uri_file", "uri_folder"})
@@ -177,10 +178,10 @@ def _place(workspace: Workspace, dataset_type: str, dataflow: Any) -> tuple[str,
     try:
         held = json.loads(str(dataflow or "")) if str(dataflow or "").lstrip().startswith("{") else None
         text = dataflow if held is None else held["meta"]["RsDataflow"]
-        definition = yaml.safe_load(text)
+        definition = read_yaml(str(text))
         (path,) = definition["paths"]
         ((word, address),) = path.items()
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, yaml.YAMLError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise NotSupportedError("datasets that are not one place (register a data asset for each)") from error
     if definition.get("transformations") or word not in ("file", "folder", "pattern"):
         raise NotSupportedError("datasets that transform what they read (keep the result as a data asset)")

@@ -10,13 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import yaml
-
 from aml_emulator.domain.curated import curated_image
 from aml_emulator.domain.errors import DomainError, InvalidError, NotSupportedError
 from aml_emulator.domain.locations import AssetId, parse_location
 from aml_emulator.domain.workspace import Workspace
 from aml_emulator.executor import BuildSpec
+from aml_emulator.reading import read_yaml
 from aml_emulator.schema import FLAG, OBJECT, TEXT, WORD, WORDS, BodyError, Fields, ListOf, check
 from aml_emulator.store import AssetVersion
 
@@ -315,9 +314,9 @@ def conda_of(text: str) -> Any:
         InvalidError: a text that is no YAML.
     """
     try:
-        return json.loads(json.dumps(yaml.safe_load(text), default=str))
-    except (yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
-        raise InvalidError("The environment's conda file is not YAML that JSON could hold.") from error
+        return json.loads(json.dumps(read_yaml(text), default=str))
+    except (TypeError, ValueError) as error:
+        raise InvalidError(f"The environment's conda file is not YAML that JSON could hold: {error}.") from error
 
 
 def plain_definition(name: str, version: str | None, image: str, conda: Any = None) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from aml_emulator.domain.models import (
     store_aliases,
 )
 from aml_emulator.domain.workspace import Workspace
+from aml_emulator.reading import whole
 from aml_emulator.store import AssetContainer, AssetVersion
 
 STAGES: Final = ("None", "Staging", "Production", "Archived")
@@ -157,4 +158,5 @@ def _store_stage(workspace: Workspace, version: AssetVersion, stage: str) -> Non
 
 def _number(version: AssetVersion) -> tuple[int, float]:
     """Return a sort key: by number, after versions that are no numbers, by age."""
-    return (int(version.version) if version.version.isdecimal() else -1, version.created)
+    number = whole(version.version, most=255)
+    return (-1 if number is None else number, version.created)

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
+from aml_emulator.reading import whole
+
 DEFAULT_QUOTA: Final = 300
 """vCPUs of a family, where nothing else is said: what Azure gives a pay-as-you-go subscription at most
 (https://learn.microsoft.com/azure/machine-learning/how-to-manage-quotas)."""
@@ -125,9 +127,10 @@ def parse_quotas(text: str) -> Quotas:
         family, _, number = part.partition("=")
         if family.strip().lower() not in known:
             raise ValueError(f"there is no family of sizes called '{family.strip()}'")
-        if not number.strip().isdecimal():
+        limit = whole(number.strip())
+        if limit is None:
             raise ValueError(f"'{part}' is not FAMILY=VCPUS")
-        limits[family.strip().lower()] = int(number)
+        limits[family.strip().lower()] = limit
     return Quotas(limits=limits, default=limits.pop("*", DEFAULT_QUOTA))
 
 

@@ -21,6 +21,7 @@ from urllib3.exceptions import NewConnectionError
 from aml_emulator.executor.archive import ContentError
 from aml_emulator.executor.spec import InputSpec
 from aml_emulator.network import Destination, InwardError, Outward, decide, is_public_storage
+from aml_emulator.reading import whole
 
 CHUNK_BYTES = 1024 * 1024
 CONNECT_SECONDS = 30.0
@@ -206,7 +207,7 @@ def _keep(answer: requests.Response, file: IO[bytes], go_on: Callable[[], None])
         go_on()
         file.write(chunk)
     file.flush()
-    announced = answer.headers.get("Content-Length")
-    if announced is not None and announced.isdecimal() and int(announced) != file.tell():
+    announced = whole(answer.headers.get("Content-Length", ""))
+    if announced is not None and announced != file.tell():
         # urllib3 lets a body that was cut short pass for a whole one.
         raise requests.ConnectionError("the body was cut short")

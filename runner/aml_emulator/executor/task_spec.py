@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
-import yaml
+from aml_emulator.reading import read_yaml
 
 VERSIONS: Final = ("1.0-preview-1", "v1.0.0", "v1.1.0")
 """Versions of a task file (Azure/acr-builder, ``graph/task.go``: ``validTaskVersions``)."""
@@ -117,9 +117,9 @@ def parse_task(text: str) -> tuple[Step, ...]:
     if any("{{" in part for part in parts):
         raise UnsupportedTaskError("templates in a task file")
     try:
-        task = yaml.safe_load("{{".join(parts))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise TaskError(f"the task file is no YAML: {type(error).__name__}") from error
+        task = read_yaml("{{".join(parts))
+    except ValueError as error:
+        raise TaskError(f"the task file is no YAML: {error}") from error
     if not isinstance(task, dict) or not isinstance(task.get("steps"), list) or not task["steps"]:
         raise TaskError("the task file has no steps")
     _refuse(task, _TASK, "a task file")

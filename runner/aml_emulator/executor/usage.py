@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from aml_emulator.reading import whole
+
 _NVIDIA_SMI: Final = (
     "nvidia-smi --query-gpu=index,utilization.gpu,memory.used,memory.total --format=csv,noheader,nounits"
 )
@@ -111,7 +113,7 @@ def read_gpus(output: str) -> tuple[GpuReading, ...]:
     found = []
     for line in output.splitlines():
         cells = [cell.strip() for cell in line.split(",")]
-        if len(cells) != 4 or not cells[0].isdigit():
+        if len(cells) != 4 or whole(cells[0]) is None:
             continue
         # "[N/A]" and "[Not Supported]" stand for what a GPU does not report.
         percentage, used, capacity = (_number(cell) for cell in cells[1:])

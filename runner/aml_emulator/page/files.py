@@ -54,7 +54,7 @@ FRAMES: Final = "frame-src 'self'"
 
 _PICTURE_NAME: Final = re.compile(r"\.(png|jpe?g|gif|webp)", re.IGNORECASE)
 _MLFLOW: Final = re.compile(
-    r"images/(?P<key>.+)(?P<mark>[+%])step(?P=mark)(?P<step>-?\d+)(?P=mark)timestamp(?P=mark)\d+(?P=mark)[^+%/]+"
+    r"images/(?P<key>.+)(?P<mark>[+%])step(?P=mark)(?P<step>-?\d{1,18})(?P=mark)timestamp(?P=mark)\d+(?P=mark)[^+%/]+"
     r"(?P<small>(?P=mark)compressed)?\.(?:png|webp)"
 )
 """The names of the files of ``mlflow.log_image(image, key=, step=)``: a picture, and a small copy of it

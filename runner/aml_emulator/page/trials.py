@@ -15,6 +15,7 @@ from aml_emulator.page import parallel
 from aml_emulator.page.charts import text
 from aml_emulator.page.parallel import Parallel, Scale, Value, draw_parallel
 from aml_emulator.page.view import Paging, link, paged
+from aml_emulator.reading import whole
 from aml_emulator.store import Run
 
 TRIALS: Final = 500
@@ -105,13 +106,13 @@ def trials_of(context: Context, run: Run, call: Call) -> Trials:
     }
     found = [
         Trial(
-            number=int(child.properties[TRIAL]),
+            number=number,
             run=child,
             values=hyperparameters_of(child),
             score=scores.get(child.id),
         )
         for child in children
-        if child.properties.get(TRIAL, "").isdecimal()
+        if (number := whole(child.properties.get(TRIAL, ""))) is not None
     ]
     best = _best(run, found, maximize=maximize)
     found = [_marked(trial) if trial.run.id == best else trial for trial in found]

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from aml_emulator.files import write_private
+from aml_emulator.reading import whole
 from aml_emulator.registry.requests import Asked
 from aml_emulator.registry.storage import RegistryStorage, StoredManifest, Tag
 
@@ -330,8 +331,7 @@ def _page(
         found = found[places[0] + 1 :] if places else ([] if last else found)
     else:
         found = [item for item in found if key(item) > last]
-    count = asked.query.get("n", "")
-    size = min(int(count), 1000) if count.isdecimal() and int(count) > 0 else PAGE_ITEMS
+    size = min(whole(asked.query.get("n", "")) or PAGE_ITEMS, 1000)
     page = found[:size]
     if len(found) <= size:
         return page, {}

@@ -32,6 +32,7 @@ from aml_emulator.network import (
     read_target,
     split_target,
 )
+from aml_emulator.reading import whole
 from aml_emulator.registry.acr import AcrInterface, Answer, refused
 from aml_emulator.registry.requests import Asked, plain_target, read_request, read_scope
 
@@ -258,11 +259,11 @@ async def _manifest(head: Head, reader: asyncio.StreamReader) -> bytes:
 
     A client that waits for permission to send has sent nothing yet.
     """
-    length = head.header("content-length") or ""
+    length = whole(head.header("content-length") or "")
     asked = read_request(head.method, head.target)
-    if head.method != "PUT" or asked.kind != "manifests" or head.header("expect") or not length.isdecimal():
+    if head.method != "PUT" or asked.kind != "manifests" or head.header("expect") or length is None:
         return b""
-    return await reader.readexactly(int(length)) if int(length) <= MAX_MANIFEST_BYTES else b""
+    return await reader.readexactly(length) if length <= MAX_MANIFEST_BYTES else b""
 
 
 def _user_and_password(head: Head) -> tuple[str, str]:
@@ -290,10 +291,10 @@ def _loopback_host(host: str) -> str:
 
 
 async def _small_body(head: Head, reader: asyncio.StreamReader) -> bytes:
-    length = head.header("content-length") or "0"
-    if not length.isdecimal() or int(length) > MAX_FORM_BYTES:
+    length = whole(head.header("content-length") or "0")
+    if length is None or length > MAX_FORM_BYTES:
         raise BadHeadError("not the length of a form")
-    return await reader.readexactly(int(length))
+    return await reader.readexactly(length)
 
 
 async def _send(

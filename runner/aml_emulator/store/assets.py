@@ -8,9 +8,12 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
+from aml_emulator.reading import whole
 from aml_emulator.store.database import Database, decoded
+
+_VERSION_LENGTH: Final = 255
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,7 +187,7 @@ class AssetStore:
 
 def next_number(versions: Iterable[AssetVersion]) -> str:
     """Return one more than the highest of these versions that is a number, or ``1``."""
-    numbers = [int(item.version) for item in versions if item.version.isdecimal()]
+    numbers = [number for item in versions if (number := whole(item.version, most=_VERSION_LENGTH)) is not None]
     return str(max(numbers, default=0) + 1)
 
 

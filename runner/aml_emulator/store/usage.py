@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from aml_emulator.reading import whole
 from aml_emulator.store.database import Database, Queries
 
 STEPS: Final = (1, 5, 15, 60, 300, 900, 3600, 21_600, 86_400)
@@ -210,7 +211,8 @@ class UsageStore:
 
 def _number(device: str) -> int:
     """Return the place of a device in lists: the node itself comes first."""
-    return int(device) if device.isdigit() else -1
+    number = whole(device)
+    return -1 if number is None else number
 
 
 def step_for(first: int, until: float, *, least: int) -> int:

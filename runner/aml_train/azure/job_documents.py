@@ -28,7 +28,7 @@ _IDENTITIES: Final[Mapping[str, str]] = {
     "UserIdentity": "user_identity",
 }
 _DURATION: Final = re.compile(
-    r"P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+)(?:\.\d+)?S)?)?"
+    r"P(?:(?P<days>\d{1,9})D)?(?:T(?:(?P<hours>\d{1,9})H)?(?:(?P<minutes>\d{1,9})M)?(?:(?P<seconds>\d{1,9})(?:\.\d+)?S)?)?"
 )
 _SECONDS: Final[Mapping[str, int]] = {"days": 86_400, "hours": 3600, "minutes": 60, "seconds": 1}
 

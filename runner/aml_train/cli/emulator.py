@@ -18,6 +18,7 @@ from aml_train.cli.emulator_registry import registry
 from aml_train.cli.emulator_request import ask_emulator, emulator_settings, running_emulator
 from aml_train.cli.emulator_workspaces import latency, workspace
 from aml_train.cli.result import json_option, print_result_line
+from aml_train.core.numbers import whole
 
 _FAULTS: Final = ("status", "delay", "truncate", "reset", "outage")
 _FOLLOW_SECONDS: Final = 0.5
@@ -462,9 +463,10 @@ def _images_by_pattern(texts: Sequence[str]) -> dict[str, str]:
 
 def _seconds(text: str) -> int:
     units = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-    if not (text[:-1].isascii() and text[:-1].isdecimal() and text[-1] in units):
+    number = whole(text[:-1])
+    if number is None or text[-1] not in units:
         raise click.BadParameter(f"'{text}' is not a time such as 90s, 30m, 12h or 7d", param_hint="--older-than")
-    return int(text[:-1]) * units[text[-1]]
+    return number * units[text[-1]]
 
 
 def _line(entry: dict[str, Any]) -> str:

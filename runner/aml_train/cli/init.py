@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NAME = "aml-train.yml"
 MOST_NAMED = 20
-_LINE = re.compile(r"(.+\.(?:py|ipynb)):(\d+)")
+_LINE = re.compile(r"(.+\.(?:py|ipynb)):(\d{1,9})")
 _ACTION = re.compile(r"[A-Za-z0-9-]+/[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*@[A-Za-z0-9._/-]+")
 
 

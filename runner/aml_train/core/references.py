@@ -21,6 +21,11 @@ def is_digest(text: str) -> bool:
     return _DIGEST.fullmatch(text) is not None
 
 
+def _names_registry(part: str) -> bool:
+    """Return whether the first of several parts of a name is a registry."""
+    return "." in part or ":" in part or part == "localhost"
+
+
 @dataclass(frozen=True, kw_only=True)
 class ImageRef:
     """A container image's name, as in ``registry/repository:tag@digest``.
@@ -51,7 +56,7 @@ class ImageRef:
         if at and not is_digest(digest):
             raise ValueError(f"{text!r} has a digest that is not sha256: and 64 lower-case hexadecimal digits")
         first, slash, remainder = rest.partition("/")
-        if slash and ("." in first or ":" in first or first == "localhost"):
+        if slash and _names_registry(first):
             registry, path = first, remainder
             if not _HOST.fullmatch(registry):
                 raise ValueError(f"{text!r} names the registry {registry!r}, which is not a host name")
@@ -82,6 +87,9 @@ class ImageRef:
             # Of a longer path `library/` is a part like any other: docker.io/library/a/b is not docker.io/a/b.
             official = self.repository.removeprefix("library/")
             name = self.repository if "/" in official else official
+            first, slash, _ = name.partition("/")
+            if slash and _names_registry(first):
+                name = f"{self.registry}/{name}"
         return name + (f":{self.tag}" if self.tag else "") + (f"@{self.digest}" if self.digest else "")
 
     def __str__(self) -> str:

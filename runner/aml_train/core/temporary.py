@@ -27,10 +27,10 @@ from aml_train.core.machine import machine_errors
 from aml_train.core.values import dataclass
 
 OWNER_PATTERN: Final = re.compile(
-    r"(?P<machine>[0-9a-f]{12})\.(?P<pid>\d+)\.(?P<start>\d+)\.(?P<container>[0-9a-f]{12}|host)"
+    r"(?P<machine>[0-9a-f]{12})\.(?P<pid>\d{1,18})\.(?P<start>\d{1,18})\.(?P<container>[0-9a-f]{12}|host)"
 )
 _LOG = logging.getLogger(__name__)
-_NAME: Final = re.compile(r"aml-train-(?P<kind>[a-z]+)-(?P<owner>[0-9a-f]{12}\.\d+\.\d+\.host)-[^/]+")
+_NAME: Final = re.compile(r"aml-train-(?P<kind>[a-z]+)-(?P<owner>[0-9a-f]{12}\.\d{1,18}\.\d{1,18}\.host)-[^/]+")
 _KINDS: Final = {"build": "build context", "check": "build context", "code": "copy of code"}
 LEASE: Final = 26 * 3600.0
 """Seconds after which the folder of an owner that cannot be looked up (of an earlier boot, or of another PID namespace) is left over:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aml_train.core.comparison import Side
+from aml_train.core.numbers import whole
 from aml_train.core.values import dataclass
 from aml_train.gate.decide import Baseline
 from aml_train.gate.history import MetricPoint
@@ -113,8 +114,8 @@ def read_value(content: bytes, pointer: str) -> float:
         key = token.replace("~1", "/").replace("~0", "~")
         if isinstance(value, dict) and key in value:
             value = value[key]
-        elif isinstance(value, list) and key.isdecimal() and int(key) < len(value):
-            value = value[int(key)]
+        elif isinstance(value, list) and (index := whole(key)) is not None and index < len(value):
+            value = value[index]
         else:
             raise ValueError(f"{walked or 'the document'} has no {key!r}")
         walked += f"/{token}"

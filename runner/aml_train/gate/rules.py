@@ -12,6 +12,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Final, Literal, cast, get_args
 
+from aml_train.core.numbers import whole
 from aml_train.core.values import dataclass
 
 AggregateName = Literal["last", "first", "best", "min", "max", "mean", "median", "p", "count", "steps"]
@@ -38,6 +39,8 @@ COMPARE: Final[dict[Operator, Callable[[float, float], bool]]] = {
 _WORDS: Final = "last, first, best, min, max, mean, mean(N), median, p(N), count, steps"
 _RULE: Final = re.compile(r"(?P<left>[^<>=!~]*)(?P<operator>[<>=!~]+)\s*(?P<right>[^<>=!~\s].*)", re.DOTALL)
 _AGGREGATE: Final = re.compile(r"(?P<name>[A-Za-z_]\w*)(?:\((?P<argument>[^()]*)\))?")
+_LONGEST: Final = 500
+"""Characters of a rule: twice the longest name of a metric."""
 _NUMBER_TEXT: Final = r"(?:\d+(?:_\d+)*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
 _NUMBER: Final = re.compile(rf"[+-]?{_NUMBER_TEXT}")
 _REFERENCE: Final = re.compile(
@@ -163,6 +166,8 @@ def parse_rule(text: str) -> Rule:
         ValueError: if the text is no rule; the message says what would be one.
     """
     given = text.strip()
+    if len(given) > _LONGEST:
+        raise ValueError(f"a rule has at most {_LONGEST} characters, and {given[:40]!r}… has {len(given)}")
     if given in SHAPES:
         return Rule(text=given, shape=given)
     match = _RULE.fullmatch(given)
@@ -198,7 +203,7 @@ def _aggregate(given: str, text: str) -> Aggregate:
         return Aggregate(name=name)
     if name != "mean":
         raise ValueError(f"{text!r}: {name} takes nothing in parentheses")
-    if not argument.strip().isdecimal() or not 1 <= int(argument) <= 1_000_000:
+    if not 1 <= (whole(argument.strip()) or 0) <= 1_000_000:
         raise ValueError(f"{text!r}: the mean of the last values is written mean(5), with a whole number from 1")
     return Aggregate(name=name, argument=float(argument))
 
@@ -238,6 +243,6 @@ def _number(given: str, text: str) -> float:
     if not math.isfinite(number):
         raise ValueError(f"{text!r} compares with {given!r}, which is too large for a float")
     digits = given.replace("_", "").lstrip("+")
-    if re.fullmatch(r"-?\d+", digits) and int(digits) != int(number):
+    if re.fullmatch(r"-?\d+", digits) and Decimal(digits) != Decimal(number):
         raise ValueError(f"{text!r} compares with {given!r}, which as a float is {int(number)}")
     return number

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from aml_train.core.docker import in_container, own_container
 from aml_train.core.events import Listener, Notice
+from aml_train.core.numbers import whole
 from aml_train.core.temporary import OWNER_PATTERN, Life, Owner, life_of, process_start, this_machine
 from aml_train.core.values import dataclass
 
@@ -30,7 +31,7 @@ CANDIDATE_SUFFIX: Final = "-candidate"
 """The end of the names of repositories for images that are not released."""
 
 _LOG = logging.getLogger(__name__)
-_TAG = re.compile(rf"candidate-(?P<owner>{OWNER_PATTERN.pattern})\.(?P<lease>\d+)\.[0-9a-f]+")
+_TAG = re.compile(rf"candidate-(?P<owner>{OWNER_PATTERN.pattern})\.(?P<lease>\d{{1,18}})\.[0-9a-f]+")
 _SHORT: Final = 12
 # The engine matches a name's parts one by one, as in a shell's path: one pattern for each depth of a repository.
 _DEPTHS: Final = 8
@@ -82,8 +83,8 @@ class Lease:
 
 def lease_of_labels(labels: Mapping[str, str]) -> Lease | None:
     """Return the lease in a container's labels, or None without one."""
-    until = labels.get(LABEL_LEASE, "")
-    return Lease(owner=Owner.parse(labels.get(LABEL_OWNER, "")), until=int(until)) if until.isdecimal() else None
+    until = whole(labels.get(LABEL_LEASE, ""))
+    return None if until is None else Lease(owner=Owner.parse(labels.get(LABEL_OWNER, "")), until=until)
 
 
 def lease_of_image(name: str) -> Lease | None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from aml_train.core.errors import AmlTrainError, PreemptedError, ServiceError
+from aml_train.core.numbers import whole
 from aml_train.core.tags import TAG_FINGERPRINT, TAG_RESUBMITTED, TAG_RETRIES
 from aml_train.core.values import dataclass
 from aml_train.jobs.live import LiveJob
@@ -61,7 +62,7 @@ def attempt_of(view: JobView) -> Attempt:
 def retries_of(tags: Mapping[str, str]) -> int:
     """Return how often the job was submitted again before the one with these tags."""
     text = tags.get(TAG_RETRIES, "")
-    return int(text) if text.isascii() and text.isdecimal() else 0
+    return whole(text) or 0
 
 
 def earlier_attempts(service: Workspace, view: JobView) -> Iterator[JobView]:

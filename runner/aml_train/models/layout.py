@@ -16,6 +16,7 @@ import yaml
 ML_MODEL: Final = "MLmodel"
 _CONFIG: Final = "config.pbtxt"
 _SHOWN: Final = 6
+_DEEPEST: Final = 100
 
 
 def fault_of_layout(type_: str, files: Sequence[str]) -> str | None:
@@ -62,12 +63,19 @@ def _triton(files: Sequence[str]) -> str | None:
 def fault_of_ml_model(content: bytes) -> str | None:
     """Return what is wrong with an ``MLmodel`` file; None where nothing is."""
     try:
+        # PyYAML takes minutes for thousands of open brackets: their events show them at once.
+        depth = 0
+        for event in yaml.parse(content, Loader=yaml.SafeLoader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > _DEEPEST:
+                line = event.start_mark.line + 1 if event.start_mark else 1
+                return f"{ML_MODEL}, line {line}: more than {_DEEPEST} lists and mappings are inside one another"
         document = yaml.safe_load(content)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         return f"{ML_MODEL} is not YAML" + (f", line {mark.line + 1}" if mark else "")
-    except (ValueError, RecursionError):
-        # PyYAML's own: a date such as 2020-99-99, and lists of thousands of levels.
+    except ValueError:
+        # PyYAML's own: a date such as 2020-99-99.
         return f"{ML_MODEL} is no YAML that can be read"
     flavors = document.get("flavors") if isinstance(document, dict) else None
     if not isinstance(flavors, dict) or not flavors:

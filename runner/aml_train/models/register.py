@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from aml_train.core.errors import InvalidError, JobFailedError, ServiceError
+from aml_train.core.numbers import whole
 from aml_train.core.tags import (
     KEY_LENGTH,
     TAG_ADDRESS,
@@ -60,6 +61,7 @@ FIXED: Final = (TAG_JOB, TAG_SOURCE, TAG_COMMIT, TAG_DIGEST)
 #: page does not speak of models; ten are left for promotions.
 MOST_TAGS: Final = 40
 _ATTEMPTS: Final = 20
+_VERSION_LENGTH: Final = 255
 _MOST_FILES: Final = 10_000
 _MOST_BYTES: Final = 1 << 20
 _SECRET: Final = re.compile(
@@ -131,7 +133,13 @@ def fitting(tags: Mapping[str, str]) -> dict[str, str]:
 
 def next_version(versions: list[str]) -> str:
     """Return the number after the highest of *versions*; words among them are ignored."""
-    return str(max((int(version) for version in versions if version.isdecimal()), default=0) + 1)
+    return str(
+        max(
+            (number for version in versions if (number := whole(version, most=_VERSION_LENGTH)) is not None),
+            default=0,
+        )
+        + 1
+    )
 
 
 def check_written(service: Workspace, spec: ModelSpec, job: str) -> str | None:

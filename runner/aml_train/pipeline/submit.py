@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from aml_train.core.errors import CancelledError, ServiceError
 from aml_train.core.events import GraphPlanned, ImageReady, JobSubmitted
+from aml_train.core.numbers import whole
 from aml_train.core.tags import TAG_ADDRESS, TAG_DIGEST, TAG_GROUP, TAG_IMAGE, TAG_SEQUENCE
 from aml_train.core.text import size
 from aml_train.gate import FoundBaseline
@@ -147,8 +148,8 @@ def _supersede(ctx: RunContext, target: Target, group: Group) -> None:
     """
     stem = ctx.plan.job.stem
     for view in target.service.live_jobs(TAG_GROUP):
-        sequence = view.tags.get(TAG_SEQUENCE, "")
-        older = sequence.isdecimal() and int(sequence) < group.sequence
+        sequence = whole(view.tags.get(TAG_SEQUENCE, ""))
+        older = sequence is not None and sequence < group.sequence
         if view.tags[TAG_GROUP] == group.name and older and view.name.startswith(f"{stem}-"):
             ctx.notice(f"Superseded: cancelling the job {view.name} of an older run of {group.name}.")
             request_cancel(target.service, view.name, clock=ctx.clock)

@@ -40,6 +40,7 @@ from aml_train.pipeline.report import Image, PackageChange, decode
 from aml_train.pipeline.result import Group, RunOptions, RunResult
 from aml_train.pipeline.target import Host
 from aml_train_action.github.proposals import Checkout
+from aml_train_action.github.step import read_step
 from aml_train_action.main import main
 from aml_train_action.report.outputs import outputs_of
 from aml_train_action.report.record import Record
@@ -479,6 +480,11 @@ def test_the_log_says_why_a_run_only_proposes(
     ran = act(set="model.name=digits\nmodel.path=outputs/m", more=more, **given)
     shown = [line for line in ran.runner.shown if "only proposes" in line]
     assert [line[: len(remark or "")] for line in shown] == ([remark] if remark else [])
+
+
+@pytest.mark.parametrize("run", ["", "x", "\u00b2", "9" * 5000])
+def test_a_run_without_a_number_belongs_to_no_group(run: str) -> None:
+    assert read_step({"GITHUB_REF": "refs/heads/main", "GITHUB_RUN_ID": run}).group is None
 
 
 def test_the_pipeline_gets_what_the_inputs_say(

@@ -83,6 +83,12 @@ def test_the_least_job() -> None:
     }
 
 
+@pytest.mark.parametrize("text", ["PT" + "9" * 5000 + "S", "P\u00b2D", "soon", "1:00:00"])
+def test_a_limit_that_is_no_duration_is_left_out(text: str) -> None:
+    job = {"jobType": "Command", "command": "true", "limits": {"jobLimitsType": "Command", "timeout": text}}
+    assert "limits" not in portable(command_document("j", answered(job)))
+
+
 def test_another_kind_of_job() -> None:
     with pytest.raises(InvalidError, match="The job j is of type Pipeline: only command jobs"):
         command_document("j", answered({"jobType": "Pipeline"}))

@@ -96,8 +96,9 @@ def test_cleaning_tells_what_went_and_what_stays(admin: Admin) -> None:
         "c stays: model m:1 lies in its outputs\n"
         "Would remove 2 runs, 1 code uploads, 2 unnamed data assets: 9 files, 1.5 MB\n"
     )
-    with pytest.raises(Exception, match="'soon' is not a time such as 90s"):
-        run("clean", "--older-than", "soon")
+    for text in ("soon", "9" * 5000 + "s", "s", "\u00b2s"):
+        with pytest.raises(Exception, match=f"'{text}' is not a time such as 90s"):
+            run("clean", "--older-than", text)
 
 
 def test_a_refusal_and_an_absence_are_told(admin: Admin) -> None:

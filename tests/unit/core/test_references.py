@@ -25,6 +25,9 @@ DIGEST = "sha256:" + "0a" * 32
         (f"my.azurecr.io/a/b_c@{DIGEST}", f"my.azurecr.io/a/b_c@{DIGEST}", f"my.azurecr.io/a/b_c@{DIGEST}"),
         (f"a:1@{DIGEST}", f"docker.io/library/a:1@{DIGEST}", f"a:1@{DIGEST}"),
         ("[::1]:5000/x:1", "[::1]:5000/x:1", "[::1]:5000/x:1"),
+        # Without docker.io/ their first part would be a registry.
+        ("docker.io/a.b/c:1", "docker.io/a.b/c:1", "docker.io/a.b/c:1"),
+        ("docker.io/localhost/c:1", "docker.io/localhost/c:1", "docker.io/localhost/c:1"),
         # Another image than me/app: only names of one part are Docker's own.
         ("library/me/app:1", "docker.io/library/me/app:1", "library/me/app:1"),
     ],

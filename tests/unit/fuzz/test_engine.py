@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -60,6 +61,24 @@ def test_shares_of_several_processes_are_the_inputs_of_one(tmp_path: Path, monke
         seen.append(sorted(tried))
     assert seen[0] == seen[1]
     assert len(seen[0]) > 40
+
+
+def test_a_short_run_has_time_for_mutations_after_many_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second passes at each look at the clock, and the target takes three to load."""
+    seconds, tried = iter(range(1000)), list[str]()
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: next(seconds), process_time=lambda: 0.0))
+    target = _target(tried.append, seeds=[f"seed {number}" for number in range(100)])
+
+    def load(_name: str) -> Target:
+        for _ in range(3):
+            next(seconds)
+        return target
+
+    monkeypatch.setattr(loop, "load", load)
+    result = run("rules", seed=3, seconds=20, examples=tmp_path)
+    assert len(tried) - result.inputs == 6
+    assert result.inputs == 9
+    assert next(seconds) == 21
 
 
 def _spins(_value: Any) -> None:

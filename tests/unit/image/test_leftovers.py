@@ -36,7 +36,16 @@ def test_an_owner_is_read_as_it_was_written(owner: Owner) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "0" * 32, f"{HERE}.1.2", f"{HERE}.1.2.nowhere", f"{HERE}.x.2.host", f"{HERE}.1.2.host\n"]
+    "text",
+    [
+        "",
+        "0" * 32,
+        f"{HERE}.1.2",
+        f"{HERE}.1.2.nowhere",
+        f"{HERE}.x.2.host",
+        f"{HERE}.1.2.host\n",
+        f"{HERE}.{'9' * 5000}.2.host",
+    ],
 )
 def test_anything_else_is_nobody(text: str) -> None:
     assert Owner.parse(text) is None
@@ -196,6 +205,8 @@ def test_labels_and_tags_carry_owner_and_lease(monkeypatch: pytest.MonkeyPatch) 
     lease = lease_of_labels(labels)
     assert lease is not None
     assert (lease.owner, lease.until) == (owner, 1060)
+    for odd in ("", "soon", "\u00b2", "9" * 5000):
+        assert lease_of_labels({**labels, "org.aml-train.lease": odd}) is None
 
     tag = candidate_tag(engine, 60)
     assert re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", tag), "what the engine takes as a tag"

@@ -21,7 +21,15 @@ SPEC = ModelSpec(name="m", artifact="outputs/model", output=None, type="custom_m
 
 @pytest.mark.parametrize(
     ("versions", "following"),
-    [([], "1"), (["1", "2"], "3"), (["9", "10"], "11"), (["v1", "latest"], "1"), (["2", "x"], "3")],
+    [
+        ([], "1"),
+        (["1", "2"], "3"),
+        (["9", "10"], "11"),
+        (["v1", "latest"], "1"),
+        (["2", "x"], "3"),
+        (["\u00b2", "2"], "3"),
+        (["9" * 20], "1" + "0" * 20),
+    ],
 )
 def test_the_next_version_follows_the_highest(versions: list[str], following: str) -> None:
     assert next_version(versions) == following

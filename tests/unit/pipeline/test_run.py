@@ -489,7 +489,8 @@ def test_older_runs_of_the_group_are_superseded_and_nobody_else() -> None:
     grouped_job(service, "digits-ended-1", "octo/digits#7", "40", S.FAILED)
     grouped_job(service, "digits-other-1", "octo/digits#8", "41")
     grouped_job(service, "faces-older-1", "octo/digits#7", "41")
-    grouped_job(service, "digits-odd-1", "octo/digits#7", "x")
+    for number, odd in enumerate(("x", "\u00b2", "9" * 5000)):
+        grouped_job(service, f"digits-odd-{number}", "octo/digits#7", odd)
     outcome, events = run(make_plan(), service, group=Group(name="octo/digits#7", sequence=42), supersede=True)
     assert outcome.exit_code == 0
     assert service.cancelled == ["digits-older-1"]

@@ -20,6 +20,7 @@ from aml_emulator.domain import (
     known_experiment,
     put_run,
 )
+from aml_emulator.reading import whole
 from aml_emulator.schema import TEXT, WHOLE, WORD, WORDS, Either, Fields, ListOf
 from aml_emulator.store import Experiment, Run
 
@@ -187,6 +188,7 @@ def _field_of_experiment(experiment: Experiment, name: str) -> str | None:
 
 def _offset(token: Any) -> int:
     text = str(token or "0")
-    if not text.isdecimal():
+    number = whole(text)
+    if number is None:
         raise InvalidError(f"Not a continuation token of this list: '{text}'")
-    return int(text)
+    return number

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aml_emulator.domain.errors import InvalidError, NotSupportedError
+from aml_emulator.reading import whole
 
 CAPABILITIES = frozenset(
     {
@@ -31,10 +32,11 @@ ULIMITS = frozenset(
     }
 )
 
-_SIZE = re.compile(r"(\d+)([bkmg]?)b?", re.IGNORECASE)
+_SIZE = re.compile(r"([0-9]{1,15})([bkmg]?)b?", re.IGNORECASE)
 _UNITS = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 _SHORT = {"-e": "--env", "-m": "--memory", "-h": "--hostname"}
 _VARIABLE = re.compile(r"[^=\x00-\x20]+")
+_CPUSET = re.compile(r"[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?){0,1000}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +111,7 @@ class _Reader:
             "--cap-add": self._cap_add,
             "--cap-drop": lambda _name, value: self._list("cap_drop", value),
             "--cpus": self._cpus,
-            "--cpuset-cpus": lambda _name, value: self._set("cpuset_cpus", value),
+            "--cpuset-cpus": self._cpuset,
             "--env": self._env,
             "--gpus": self._all_gpus,
             "--hostname": self._name,
@@ -135,9 +137,10 @@ class _Reader:
         self._host.setdefault(key, []).append(value)
 
     def _number(self, name: str, value: str, low: int, high: int) -> int:
-        if not re.fullmatch(r"\d+", value) or not low <= int(value) <= high:
+        number = whole(value)
+        if number is None or not low <= number <= high:
             raise InvalidError(f"{self._where(name)} takes a whole number from {low} to {high}, not '{value}'")
-        return int(value)
+        return number
 
     def _swap(self, name: str, value: str) -> int:
         return -1 if value == "-1" else size_bytes(value, self._where(name))
@@ -151,9 +154,14 @@ class _Reader:
         self._list("cap_add", capability)
 
     def _cpus(self, name: str, value: str) -> None:
-        if not re.fullmatch(r"\d+(\.\d+)?|\.\d+", value) or float(value) <= 0:
+        if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,9})?|\.[0-9]{1,9}", value) or float(value) <= 0:
             raise InvalidError(f"{self._where(name)} takes a number of processors, not '{value}'")
         self._set("nano_cpus", int(float(value) * 1e9))
+
+    def _cpuset(self, name: str, value: str) -> None:
+        if not _CPUSET.fullmatch(value):
+            raise InvalidError(f"{self._where(name)} takes processors such as '0-3,8', not '{value}'")
+        self._set("cpuset_cpus", value)
 
     def _env(self, name: str, value: str) -> None:
         variable, equals, text = value.partition("=")
@@ -193,7 +201,7 @@ class _Reader:
         self._host.setdefault("tmpfs", {})[path] = options
 
     def _ulimit(self, name: str, value: str) -> None:
-        match = re.fullmatch(r"([a-z]+)=(-1|\d+)(?::(-1|\d+))?", value)
+        match = re.fullmatch(r"([a-z]+)=(-1|[0-9]{1,18})(?::(-1|[0-9]{1,18}))?", value)
         if match is None or match.group(1) not in ULIMITS:
             raise InvalidError(f"{self._where(name)} takes TYPE=SOFT[:HARD], not '{value}'")
         soft = int(match.group(2))

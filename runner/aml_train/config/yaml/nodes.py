@@ -173,8 +173,8 @@ def value_mark(tree: MapNode, *keys: str) -> Mark:
 
 
 def join(name: str, key: str) -> str:
-    """Extend the dotted name of a key; a key that is no plain word is put in quotes."""
-    if not re.fullmatch(r"[\w$-]+", key):
+    """Extend the dotted name of a key: quoted if it is no plain word, cut if long."""
+    if not re.fullmatch(r"[\w$-]{1,256}", key):
         key = '"' + shown(key).replace('"', "'") + '"'
     return f"{name}.{key}" if name else key
 

@@ -16,7 +16,7 @@ from aml_train.core.text import Piece, lines_in, states
 from aml_train.core.values import dataclass
 
 _VERTEX = re.compile(r"#(?P<number>\d+) (?P<rest>.*)", re.DOTALL)
-_STEP = re.compile(r"\[(?:[\w.-]+ )?(?P<done>\d+)/(?P<total>\d+)\] (?P<instruction>.*)", re.DOTALL)
+_STEP = re.compile(r"\[(?:[\w.-]+ )?(?P<done>\d{1,9})/(?P<total>\d{1,9})\] (?P<instruction>.*)", re.DOTALL)
 _TIMED = re.compile(r"\d+\.\d+ ?(?P<text>.*)", re.DOTALL)
 _ENDED = re.compile(r"(?:DONE \d|CACHED$|CANCELED)")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")

@@ -192,7 +192,7 @@ def _ofed(facts: Facts, policy: CheckPolicy) -> Iterator[Finding]:
 
 def _numbers(text: str | None) -> tuple[int, ...]:
     """Read the version in such as ``MLNX_OFED_LINUX-5.0-2.1.8.0:``, or nothing."""
-    found = re.search(r"(\d+(?:[.-]\d+)+)", text or "")
+    found = re.search(r"(?<!\d)(\d{1,9}(?:[.-]\d{1,9})+)(?!\d)", text or "")
     return tuple(int(part) for part in re.split(r"[.-]", found[1])) if found else ()
 
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from aml_train.core.numbers import whole
 from aml_train.core.values import dataclass
 
 # user_logs/std_log.txt, std_log_process_03.txt, std_log_worker_1.txt, std_log_0_ps.txt; perhaps in a folder of the node or the retry.
@@ -60,7 +61,7 @@ def log_name(path: str) -> LogName:
 def _rank(who: str) -> str:
     if match := _NUMBERED.fullmatch(who):
         return f"ps {int(match[1])}" if match[2] else str(int(match[1]))
-    return " ".join(str(int(word)) if word.isdecimal() else word for word in who.split("_"))
+    return " ".join(word if (number := whole(word)) is None else str(number) for word in who.split("_"))
 
 
 def chosen(paths: Iterable[str], *, every: bool) -> list[LogName]:

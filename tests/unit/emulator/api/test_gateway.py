@@ -101,6 +101,22 @@ def test_a_workspace_is_created_at_once_and_opened_when_it_is_used(world: World)
     assert world.call("GET", OTHER.replace("other", "third")).status == 404
 
 
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("DELETE", "faults?id={}"),
+        ("POST", "clean?older_than={}"),
+        ("POST", "clean?older_than=1&keep={}"),
+        ("GET", "requests?since={}"),
+        ("GET", "requests?limit={}"),
+    ],
+)
+@pytest.mark.parametrize("text", ["x", "-1", "%C2%B2", "9" * 5000])
+def test_what_is_no_number_is_refused(world: World, method: str, path: str, text: str) -> None:
+    status, body = world.ask(method, path.format(text))
+    assert (status, "number" in body["error"]) == (400, True)
+
+
 def test_every_workspace_has_its_own_state(world: World) -> None:
     world.ask("POST", "workspaces?name=other")
     body = {"properties": {"dataUri": "azureml://datastores/workspaceblobstore/paths/d/", "dataType": "uri_folder"}}

@@ -102,6 +102,9 @@ def test_runs_are_queried_in_pages_and_in_order(service: Service) -> None:
     second = ask(service, "POST", path, {**query, "continuationToken": first["continuationToken"]})
     assert [run["runId"] for run in first["value"] + second["value"]] == ["job-0", "job-1", "job-2"]
     assert second["continuationToken"] is None
+    for token in ("x", "\u00b2", "9" * 5000):
+        refused = service.call("POST", path, {**query, "continuationToken": token}, host=API)
+        assert (refused.status, "Not a continuation token" in refused.json["error"]["message"]) == (400, True)
     answer = service.call("POST", path, {"filter": "(Nothing eq 1)"}, host=API)
     assert (answer.status, "by 'Nothing'" in answer.json["error"]["message"]) == (501, True)
 

@@ -64,6 +64,12 @@ def test_variables_and_the_name_of_the_host_are_taken_and_lists_are_not_split() 
         ("--tmpfs /mnt/azureml", 400, "tmpfs"),
         ("--hostname a/b", 400, "name of a host"),
         ("--pids-limit 0", 400, "from 1 to"),
+        (f"--pids-limit {'9' * 5000}", 400, "from 1 to"),
+        (f"--memory {'9' * 5000}g", 400, "not a size"),
+        (f"--cpus {'9' * 400}", 400, "number of processors"),
+        (f"--ulimit memlock={'9' * 5000}", 400, "TYPE=SOFT"),
+        ("--cpuset-cpus some", 400, "processors such as"),
+        ("--cpuset-cpus 0-", 400, "processors such as"),
         ("--env 'A=1", 400, "split into words"),
     ],
 )

@@ -126,7 +126,7 @@ def test_the_command_of_nvidia_smi_is_bounded() -> None:
 
 
 def test_the_output_of_nvidia_smi() -> None:
-    output = "0, 97, 40536, 143771\n1, [N/A], 12, [Not Supported]\nNVIDIA-SMI has failed\n\n2, 0, 0\nx, 1, 2, 3\n3, nan, 1, 2\n"
+    output = "0, 97, 40536, 143771\n1, [N/A], 12, [Not Supported]\nNVIDIA-SMI has failed\n\n2, 0, 0\nx, 1, 2, 3\n\u00b2, 1, 2, 3\n3, nan, 1, 2\n"
     assert read_gpus(output) == (
         GpuReading(device="0", percentage=97.0, used=40536.0, capacity=143771.0),
         GpuReading(device="1", percentage=None, used=12.0, capacity=None),

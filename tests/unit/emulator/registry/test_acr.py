@@ -91,6 +91,8 @@ def test_repositories_in_pages(acr: AcrInterface, files: Files) -> None:
     assert first[2] == {"Link": '</acr/v1/_catalog?last=a%2Fnested&n=2&orderby=>; rel="next"'}
     second = acr.answer(read_request("GET", first[2]["Link"][1:].partition(">")[0]), b"")
     assert (_names(second, "repositories"), second[2]) == (["b", "c"], {})
+    for odd in ("0", "-1", "x", "\u00b2", "9" * 5000):
+        assert _names(_ask(acr, "GET", f"_catalog?n={odd}"), "repositories") == ["a", "a/nested", "b", "c"]
     _ask(acr, "PATCH", "b", {"listEnabled": False})
     assert _names(_ask(acr, "GET", "_catalog"), "repositories") == ["a", "a/nested", "c"]
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import dataclasses
 from pathlib import Path
+from typing import cast
 from urllib.parse import urlencode
 
 import pytest
@@ -290,3 +292,26 @@ def test_the_answer_to_a_referrer_names_its_subject() -> None:
     assert with_subject(taken, "sha256:a") == taken[:-2] + b"OCI-Subject: sha256:a\r\n\r\n"
     refused = b"HTTP/1.1 400 Bad Request\r\n\r\n"
     assert with_subject(refused, "sha256:a") == refused
+
+
+class Writer:
+    """A connection of which only the end counts."""
+
+    def __init__(self) -> None:
+        self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.mark.parametrize("length", ["x", "-1", "\u00b2", "9" * 5000])
+def test_a_form_without_a_length_ends_the_connection(front: RegistryFront, length: str) -> None:
+    writer = Writer()
+
+    async def ask() -> None:
+        reader = asyncio.StreamReader()
+        reader.feed_data(f"POST /oauth2/token HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: {length}\r\n\r\n".encode())
+        await front.accept(reader, cast("asyncio.StreamWriter", writer))
+
+    asyncio.run(ask())
+    assert writer.closed

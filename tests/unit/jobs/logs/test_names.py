@@ -14,6 +14,7 @@ from aml_train.jobs.logs.names import chosen, log_name
         ("user_logs/std_log_process_128.txt", False, "128"),
         ("user_logs/std_log_3.txt", False, "3"),
         ("user_logs/std_log_worker_1.txt", False, "worker 1"),
+        (f"user_logs/std_log_{'9' * 5000}.txt", False, "9" * 5000),
         ("user_logs/std_log_ps_00.txt", False, "ps 0"),
         ("user_logs/std_log_process_1_ps.txt", False, "ps 1"),
         ("user_logs/10.0.0.5/std_log_process_1.txt", False, "10.0.0.5, 1"),

@@ -18,6 +18,7 @@ from aml_emulator.domain.jobs.output_assets import put_output_asset, register_ou
 from aml_emulator.domain.jobs.sweeps.search import Search, Value, read_search
 from aml_emulator.domain.jobs.sweeps.termination import read_policy
 from aml_emulator.domain.workspace import Workspace
+from aml_emulator.reading import whole
 from aml_emulator.store import Run
 
 SWEEP_LOG: Final = "azureml-logs/hyperdrive.txt"
@@ -85,7 +86,8 @@ class SweepRuns:
     def advance(self, run: Run) -> None:
         """See `Advancing`."""
         job, runs = run.job or {}, self._workspace.store.runs
-        trials = {int(child.properties[TRIAL]): child for child in runs.children(run.id) if TRIAL in child.properties}
+        numbered = ((whole(child.properties.get(TRIAL, "")), child) for child in runs.children(run.id))
+        trials = {number: child for number, child in numbered if number is not None}
         search = read_search(job, seed=run.id)
         total = min(most_trials(job), search.count or _MOST)
         stopping = run.status == "CancelRequested" or self._is_late(run)
