@@ -43,7 +43,7 @@ running = run(plan(load_config(directory="../digits")))
 before = signal.getsignal(signal.SIGINT)
 
 def press():
-    while not any(view.status.value == "Running" for view in service.jobs.values()):
+    while not any(view.status.value == "Running" for view in list(service.jobs.values())):
         threading.Event().wait(0.01)
     os.kill(os.getpid(), signal.SIGINT)
 
