@@ -8,6 +8,7 @@ target (`Target.reads`), or is in exempt.toml with the reason.
 from __future__ import annotations
 
 import ast
+import functools
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -46,6 +47,7 @@ NAMES: Final = ("parse", "decode")
 FOLDERS: Final = ("runner/aml_train", "runner/aml_emulator", "action/aml_train_action")
 
 
+@functools.cache
 def readers() -> frozenset[str]:
     """Return the names of the modules that read."""
     return frozenset(name for name, path in modules().items() if _reads(path))

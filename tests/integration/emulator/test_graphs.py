@@ -59,6 +59,7 @@ def instant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
         yield service
 
 
+@pytest.mark.full
 def test_clients_read_of_a_reused_node_what_the_earlier_one_has(instant: Emulator) -> None:
     seen = instant.client("played", script=SCRIPT)
     first, again = seen["first"], seen["again"]

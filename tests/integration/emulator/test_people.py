@@ -26,7 +26,7 @@ def browser(emulator: Emulator) -> dict[str, Any]:
     return {"BROWSER": f"env {address} {sys.executable} -m aml_train emulator sign-in %s"}
 
 
-@pytest.mark.parametrize("way", ["device code", "browser"])
+@pytest.mark.parametrize("way", ["device code", pytest.param("browser", marks=pytest.mark.full)])
 def test_a_person_signs_in_by_azure_identity(emulator: Emulator, way: str) -> None:
     seen = emulator.client("of_azure_identity", script="people_steps.py", way=way, **browser(emulator))
     assert seen == {"compute": "local-cluster", "username": DEFAULT}

@@ -18,6 +18,7 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
         yield service
 
 
+@pytest.mark.full
 def test_curated_environments_are_listed_and_got(emulator: Emulator) -> None:
     for pattern, image in (("sklearn-1.5", "sklearn:1"), ("AzureML-*", "other:1")):
         assert emulator.admin("POST", f"environments?pattern={pattern}&image={image}").status_code == 200

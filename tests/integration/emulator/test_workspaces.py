@@ -53,6 +53,7 @@ def test_two_workspaces_know_nothing_of_each_other(emulator: Emulator) -> None:
     assert emulator.admin("GET", "status?workspace=team-a").json()["jobs"] == {"Completed": 1}
 
 
+@pytest.mark.full
 def test_they_are_there_after_a_restart_and_gone_after_their_end(emulator: Emulator) -> None:
     create(emulator, "kept")
     emulator.client("use", script="workspace_steps.py", workspace="kept")

@@ -33,6 +33,7 @@ def scanner(folder: Path, severity: str) -> str:
     return str(file)
 
 
+@pytest.mark.full
 def test_the_papers_of_an_image_are_its_referrers(
     spec: ImageSpec, ensure: Ensure, registry: Registry, cli: BuildCli, tmp_path: Path
 ) -> None:

@@ -166,6 +166,7 @@ def test_the_storage_refuses_whoever_has_lost_the_lock(place: Workspace) -> None
     assert "the lock was lost" in writing
 
 
+@pytest.mark.full
 def test_registrations_at_once_make_one_version_of_each_place(place: Workspace) -> None:
     done = place.step("register_race", job=place.made["jobs"][0], same=3, others=3)
     by_place = {

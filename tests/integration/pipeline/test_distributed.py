@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.integration.pipeline.conftest import AmlTrain
 
 
+@pytest.mark.full
 def test_setup_runs_once_for_the_processes_of_a_node(aml_train: AmlTrain, tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()

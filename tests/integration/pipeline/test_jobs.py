@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.integration.pipeline.conftest import AmlTrain, Ended, Running
 
 WRITE = (
@@ -28,6 +30,7 @@ def files(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
 
 
+@pytest.mark.full
 def test_jobs_are_listed_shown_cancelled_submitted_again_and_downloaded(aml_train: AmlTrain, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()

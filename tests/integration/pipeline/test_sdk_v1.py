@@ -230,6 +230,7 @@ def test_models_of_azureml_core_have_stages(project: Project) -> None:
     assert "no job made it: neither its tags nor AzureML name one" in said
 
 
+@pytest.mark.full
 def test_a_gate_that_is_missed_and_a_script_that_fails(project: Project) -> None:
     code, events, said = project.run("run", "--set", "job.arguments.1=0.1")
     assert code == 6, said

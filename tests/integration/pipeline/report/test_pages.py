@@ -79,10 +79,14 @@ FULL = msgspec.structs.replace(
 @pytest.mark.parametrize(
     ("name", "made"),
     [
-        ("full", FULL),
-        ("small", msgspec.structs.replace(EVERYTHING, curves=(), tables=(), nodes=(), trials=(), lineage=None)),
+        pytest.param("full", FULL, marks=pytest.mark.full),
+        pytest.param(
+            "small",
+            msgspec.structs.replace(EVERYTHING, curves=(), tables=(), nodes=(), trials=(), lineage=None),
+            marks=pytest.mark.full,
+        ),
         ("hostile", everywhere(" ".join(HOSTILE))),
-        ("long", everywhere("x" * 900)),
+        pytest.param("long", everywhere("x" * 900), marks=pytest.mark.full),
     ],
 )
 def test_a_report_is_whole_and_accessible_in_every_look(
