@@ -7,7 +7,7 @@ import html.parser
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import pytest
@@ -111,6 +111,21 @@ def test_an_interruption_of_the_program_cancels_the_job_and_is_raised_again(
     with pytest.raises(KeyboardInterrupt):
         begun.result() if waiting == "result" else list(begun)
     assert signal.getsignal(signal.SIGINT) is before, "the library installs no handler"
+    assert begun.done
+    assert begun.result().status == "cancelled"
+    assert [view.status for view in memory.jobs.values()] == [JobStatus.CANCELED]
+
+
+def test_an_interruption_between_two_waits_for_events_cancels_the_job_too(memory: MemoryService) -> None:
+    memory.training = endless
+    begun = aml_train.run(planned())
+    events = iter(begun)
+    assert isinstance(events, Generator)
+    assert isinstance(next(events), Event)
+    _until(lambda: any(view.status is JobStatus.RUNNING for view in memory.jobs.values()))
+    # A signal is handled between two instructions: here at the first one after an event was given.
+    with pytest.raises(KeyboardInterrupt):
+        events.throw(KeyboardInterrupt())
     assert begun.done
     assert begun.result().status == "cancelled"
     assert [view.status for view in memory.jobs.values()] == [JobStatus.CANCELED]
