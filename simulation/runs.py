@@ -116,8 +116,9 @@ def run(job: Job, *, bury: bool = True) -> Outcome:
         kernel.profile = settings.profile(decisions.stream("profile")) if job.plan is None else Profile()
         kernel.separate(settings.slots)
         try:
-            scenario.build(kernel, Network(kernel), decisions.stream("scenario"))
-            kernel.run(settings.linger)
+            with settings.around():
+                scenario.build(kernel, Network(kernel), decisions.stream("scenario"))
+                kernel.run(settings.linger)
         except Violation as violation:
             found = violation
         late = sorted(set(sys.modules) - before)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import random
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -20,12 +21,14 @@ class Settings:
         linger: virtual seconds that the services continue after the last program has ended.
         slots: global variables of which each process has a separate value, besides those of :mod:`simulation.kernel.state`.
         profile: draws how often faults happen, for each seed.
+        around: is entered before ``build``, and left after the run: for what is replaced meanwhile.
     """
 
     limits: Limits = field(default_factory=Limits)
     linger: float = 0.0
     slots: tuple[Slot, ...] = ()
     profile: Callable[[random.Random], Profile] = Profile.drawn
+    around: Callable[[], AbstractContextManager[object]] = nullcontext
 
 
 class Scenario(Protocol):
@@ -55,10 +58,18 @@ class Scenario(Protocol):
 
 #: Each scenario's name, and where it is made.
 SCENARIOS: Final = {
+    "world": "simulation.scenarios.world:any_of_them",
+    **{
+        f"world-{name.replace('_', '-')}": f"simulation.scenarios.world:{name}"
+        for name in (
+            *("one_client", "same_commit", "same_moment", "branches", "killed", "promoters", "restarted"),
+            *("preempted", "interrupted", "failing"),
+        )
+    },
     "leases": "simulation.scenarios.leases:correct",
     "leases-planted": "simulation.scenarios.leases:planted",
 }
-DEFAULT: Final = "leases"
+DEFAULT: Final = "world"
 
 
 def load(name: str) -> Callable[[], Scenario]:

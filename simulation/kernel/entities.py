@@ -53,6 +53,7 @@ class Process:
         skew: nanoseconds that its wall clock is ahead.
         random: the source of ``os.urandom``, ``random``, ``secrets`` and ``uuid`` in it.
         service: serves requests; the run does not wait for its end.
+        preemptible: whether another thread may continue before one of its threads acquires a lock.
         alive: whether it has neither ended nor been killed.
         exit_code: how it ended; -9 if it was killed.
         error: what ended its main thread, if that was unexpected.
@@ -68,6 +69,7 @@ class Process:
     random: random.Random
     service: bool = False
     killable: bool = False
+    preemptible: bool = True
     alive: bool = True
     exit_code: int | None = None
     error: BaseException | None = None

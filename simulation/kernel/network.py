@@ -34,6 +34,7 @@ class _Service:
     handler: Handler
     process: Process
     immune: frozenset[str]
+    direct: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,19 +65,26 @@ class Network:
         kernel.network = self
 
     def serve(
-        self, host: str, handler: Handler, *, process: Process | None = None, immune: Collection[str] = ()
+        self,
+        host: str,
+        handler: Handler,
+        *,
+        process: Process | None = None,
+        immune: Collection[str] = (),
+        direct: bool = False,
     ) -> None:
         """Let a handler answer the requests to a host.
 
         Args:
-            host: a name, or a pattern such as ``*.blob.core.windows.net``. The latest that matches counts, so that a process
-                that starts again takes the place of the killed one.
-            handler: is called in a separate thread of the process for each request.
+            host: a name, or a pattern such as ``*.blob.core.windows.net``. The longest that matches counts, and the latest of
+                equal ones: a process that starts again takes the place of the killed one.
+            handler: is called in a separate thread of the process for each request. May raise RefusedError.
             process: of the service; the present one by default.
             immune: faults that do not happen to this service, of :data:`simulation.kernel.faults.FAULTS`.
+            direct: it answers in the thread that asks, at once and without faults, as a disk of that process does.
         """
         owner = process or self._kernel.running().process
-        service = _Service(pattern=host.lower(), handler=handler, process=owner, immune=frozenset(immune))
+        service = _Service(pattern=host.lower(), handler=handler, process=owner, immune=frozenset(immune), direct=direct)
         self._services.insert(0, service)
         if owner not in self._open:
             self._open[owner] = []
@@ -89,7 +97,8 @@ class Network:
 
     def _service(self, url: str) -> _Service | None:
         host = (urlsplit(url).hostname or "").lower()
-        return next((each for each in self._services if fnmatch.fnmatchcase(host, each.pattern)), None)
+        found = [each for each in self._services if fnmatch.fnmatchcase(host, each.pattern)]
+        return max(found, key=lambda each: len(each.pattern), default=None)
 
     # The client's side
 
@@ -105,10 +114,12 @@ class Network:
         """
         kernel = self._kernel
         task = kernel.running()
+        service = self._service(request.url)
+        if service is not None and service.direct:
+            return self._at_once(service, request)
         task.requests += 1
         key = f"request:{task.name}:{task.requests}"
         kernel.point("send")
-        service = self._service(request.url)
         place = f"{request.method} {request.url}"
         self._trace(task.name, "request", f"{place} ({len(request.body)} bytes)")
         if service is None:
@@ -140,6 +151,16 @@ class Network:
             )
         exchange.wait(read)
         self._trace(task.name, "request", f"{exchange.status} for {place}")
+        return exchange
+
+    def _at_once(self, service: _Service, request: Request) -> Exchange:
+        """Answer in the present thread."""
+        response = service.handler(request)
+        exchange = Exchange(self._kernel, self._kernel.running())
+        exchange.begin(replace(response, headers=_with_length(response)))
+        for part in () if request.method == "HEAD" else parts(response.body):
+            exchange.feed(part)
+        exchange.finish()
         return exchange
 
     def _delay(self, key: str) -> float:
@@ -175,7 +196,12 @@ class Network:
         if refusal is not None and fault.kind == "refusal":
             response = refusal
         else:
-            response = self._call(service, request, place)
+            try:
+                response = self._call(service, request, place)
+            except RefusedError as error:
+                kernel.after(back, partial(exchange.fail, error))
+                self._open[service.process].remove(exchange)
+                return
             if request.method not in _READS:
                 kernel.changed(f"{service.process.label} answered {response.status} to {place}")
             response = refusal or self._remembered(request, response, fault)
@@ -190,7 +216,7 @@ class Network:
     def _call(self, service: _Service, request: Request, place: str) -> Response:
         try:
             return service.handler(request)
-        except (Violation, Buried):
+        except (Violation, Buried, RefusedError):
             raise
         except Exception as error:
             text = "".join(traceback.format_exception(error))
@@ -214,14 +240,7 @@ class Network:
         kernel = self._kernel
         whole = isinstance(response.body, bytes)
         exchange.streamed = not whole
-        headers = CaseInsensitiveDict(response.headers)
-        if (
-            isinstance(response.body, bytes)
-            and "Content-Length" not in headers
-            and "Transfer-Encoding" not in headers
-        ):
-            headers["Content-Length"] = str(len(response.body))
-        kernel.after(back, partial(exchange.begin, replace(response, headers=headers)))
+        kernel.after(back, partial(exchange.begin, replace(response, headers=_with_length(response))))
         size = len(response.body) if isinstance(response.body, bytes) else 0
         limit = int(size * fault.number(50) / 100) if fault.kind in ("truncated", "stalled") else None
         for part in () if request.method == "HEAD" else parts(response.body):
@@ -237,6 +256,14 @@ class Network:
 
     def _trace(self, who: str, kind: str, text: str) -> None:
         self._kernel.trace.add(self._kernel.now, who, kind, text)
+
+
+def _with_length(response: Response) -> CaseInsensitiveDict[str]:
+    """Return the headers of an answer, with the length of a body that is whole."""
+    headers = CaseInsensitiveDict(response.headers)
+    if isinstance(response.body, bytes) and "Content-Length" not in headers and "Transfer-Encoding" not in headers:
+        headers["Content-Length"] = str(len(response.body))
+    return headers
 
 
 def _refusal(fault: _Fault) -> Response | None:

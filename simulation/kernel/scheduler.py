@@ -86,6 +86,7 @@ class Kernel:
         service: bool = False,
         killable: bool = False,
         restart: bool = False,
+        preemptible: bool = True,
     ) -> Process:
         """Start a simulated process.
 
@@ -97,6 +98,7 @@ class Kernel:
             service: it lives on after *main*, and the run ends without waiting for it.
             killable: the profile's kills may hit it.
             restart: it is started again some time after it was killed.
+            preemptible: whether another thread may continue before one of its threads acquires a lock.
         """
         label = self._unique(name)
         process = Process(
@@ -107,9 +109,16 @@ class Kernel:
             random=self.decisions.stream(f"process/{label}"),
             service=service or main is None,
             killable=killable,
+            preemptible=preemptible,
         )
         if restart:
-            options: dict[str, Any] = {"skew": skew, "service": service, "killable": killable, "restart": True}
+            options: dict[str, Any] = {
+                "skew": skew,
+                "service": service,
+                "killable": killable,
+                "restart": True,
+                "preemptible": preemptible,
+            }
             process.on_kill = partial(self._restart_later, process, main, options)
         self.processes.append(process)
         self._by_pid[process.pid] = process
@@ -259,7 +268,7 @@ class Kernel:
         """Switch to another thread before a lock, if the choice is so."""
         task = self.running()
         task.locked += 1
-        if self._ready:
+        if self._ready and task.process.preemptible:
             self._maybe_switch(f"lock:{task.name}:{task.locked}", task, self.profile.preempt)
 
     def _maybe_switch(self, key: str, task: Task, rate: float) -> None:

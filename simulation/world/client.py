@@ -172,7 +172,7 @@ class Client:
 
     def _ended(self, command: str, sinks: Sinks, work: Callable[[], None]) -> Ended:
         """Do the work, and write down how it ended: as the command line says it."""
-        began = time.time()
+        began = self.world.clock()
         code: int | None
         status, message, hint, facts, interrupted = "", "", "", {}, False
         try:
@@ -206,7 +206,7 @@ class Client:
             hint=hint,
             interrupted=interrupted or (code == 7 and message.startswith("Interrupted")),
             began=began,
-            ended=time.time(),
+            ended=self.world.clock(),
             facts=facts,
             events=tuple(sinks.events),
             console=sinks.console.getvalue(),

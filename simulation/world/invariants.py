@@ -179,7 +179,7 @@ def no_orphan(truth: Truth) -> Iterator[str]:
             found = _CANDIDATE.fullmatch(tag)
             if found is None:
                 yield f"{repository}:{tag} names no owner and no lease: no sweep removes it"
-            elif float(found["until"]) > _last_end(truth) + _LONGEST_LEASE:
+            elif float(found["until"]) > _present(truth) + _LONGEST_LEASE:
                 yield f"{repository}:{tag} is leased for more than a week"
     if truth.ends and not truth.living:
         dead = {end.client for end in truth.ends if end.killed}
@@ -281,8 +281,8 @@ def no_secret(truth: Truth) -> Iterator[str]:
                 yield f"{place} shows a secret ({name})"
 
 
-def _last_end(truth: Truth) -> float:
-    return max((end.ended for end in truth.ends), default=0.0)
+def _present(truth: Truth) -> float:
+    return max([truth.now, *(end.ended for end in truth.ends)])
 
 
 #: Those that hold at any time.

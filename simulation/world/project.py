@@ -113,6 +113,7 @@ class Project:
             path.write_text(text, encoding="utf-8")
         checkout = CheckedOut(sha=self.sha, branch=self.branch, remote=REPOSITORY)
         world.repositories.add(folder, checkout)
+        world.projects[self.key] = self
         return folder
 
     def _configuration(self, world: World) -> str:

@@ -87,6 +87,7 @@ class Truth:
         living: names of clients that still run.
         secrets: every secret, by what it is.
         sinks: texts that others may read, by their places.
+        now: seconds since the epoch.
     """
 
     jobs: Mapping[str, TrueJob] = field(default_factory=dict)
@@ -103,9 +104,10 @@ class Truth:
     living: frozenset[str] = frozenset()
     secrets: Mapping[str, str] = field(default_factory=dict)
     sinks: Mapping[str, str] = field(default_factory=dict)
+    now: float = 0.0
 
 
-def read_truth(world: World, projects: Mapping[str, Project], *, living: frozenset[str] = frozenset()) -> Truth:
+def read_truth(world: World, *, living: frozenset[str] = frozenset()) -> Truth:
     """Return the truth of a world whose service runs."""
     world.cluster.advance()
     store = world.azureml.context.store
@@ -148,7 +150,7 @@ def read_truth(world: World, projects: Mapping[str, Project], *, living: frozens
     return Truth(
         jobs=jobs,
         models=models,
-        projects=projects,
+        projects=dict(world.projects),
         tags={name: {tag: one[0] for tag, one in place.tags.items()} for name, place in registry.content.items()},
         manifests={name: frozenset(place.manifests) for name, place in registry.content.items()},
         blobs=blobs,
@@ -160,6 +162,7 @@ def read_truth(world: World, projects: Mapping[str, Project], *, living: frozens
         living=living,
         secrets={**service, **planted, **issued},
         sinks=_sinks(world, jobs, models),
+        now=world.clock(),
     )
 
 

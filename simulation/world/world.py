@@ -16,11 +16,12 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from unittest import mock
 
 from aml_emulator.identity import Identity
@@ -34,6 +35,9 @@ from simulation.world.registry import RegistryService, sha256
 from simulation.world.service import STORAGE_HOST, AzureMlService
 from simulation.world.storage import BlobStorage
 from simulation.world.wire import connected
+
+if TYPE_CHECKING:
+    from simulation.world.project import Project
 
 BASE: Final = "base"
 """The repository of the image that every project builds on."""
@@ -83,11 +87,21 @@ class World:
         folder: an empty folder for the clients' projects.
         seed: decides names and secrets.
         start_seconds: from a job's submission to the start of its command.
+        clock: seconds since the epoch, of the world and not of one of its processes.
     """
 
-    def __init__(self, folder: Path, *, seed: int = 0, start_seconds: float = 4.0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        seed: int = 0,
+        start_seconds: float = 4.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
+        self.clock = clock
+        self.projects: dict[str, Project] = {}
         # In memory where there is such a folder: a busy disk would stop the world's time.
         self._state = tempfile.TemporaryDirectory(prefix="aml-train-simulation-", dir=_memory_folder())
         state = Path(self._state.name)
@@ -110,6 +124,7 @@ class World:
         self.repositories = Repositories()
         self.journal: list[Acknowledged] = []
         self.ends: list[Ended] = []
+        self.on_end: Callable[[Ended], object] = lambda _ended: None
         self.requests = 0
         self._cut = False
         self._lock = threading.Lock()
@@ -120,7 +135,7 @@ class World:
         """Run the services, with every request of this process going to them."""
         # Submissions of one process redirect these while they call the SDK, and two at once do not put them back.
         streams = sys.stdout, sys.stderr
-        with connected(self.handle), self.repositories.installed(), _alone():
+        with connected(self.handle), self.alone():
             self.azureml.start()
             try:
                 yield
@@ -128,6 +143,12 @@ class World:
                 self.azureml.stop()
                 self.close()
                 sys.stdout, sys.stderr = streams
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Answer for git, start no other program, and keep the environment."""
+        with self.repositories.installed(), _alone():
+            yield
 
     def close(self) -> None:
         """Remove the state of the services."""
@@ -189,6 +210,7 @@ class World:
         """Write down how a client has ended."""
         with self._lock:
             self.ends.append(ended)
+        self.on_end(ended)
 
     def _note(self, place: str, request: Request, response: Response) -> None:
         found = list(_acknowledged(place, request, response))
