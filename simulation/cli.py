@@ -32,6 +32,8 @@ examples:
   python -m simulation --seed 7 --trace             each switch between threads, too
   python -m simulation --kill-each client-0         without other faults: kill that process at each of its switch points
   python -m simulation replay .aml-train/simulation/leases-7.json
+  python -m simulation planted --workers 2          search for each of the planted bugs, 10 minutes at most for one
+  python -m simulation planted job-runs-in-a-tag    one of them
   python -m simulation replay bundle.zip            a run that `aml-train run --record bundle.zip` recorded
 
 exit codes: 0 all invariants hold; 1 one does not; 2 the arguments or a file are wrong; 3 a replay took another course"""
@@ -45,13 +47,18 @@ def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m simulation", description=_DESCRIPTION, epilog=_EXAMPLES, formatter_class=raw
     )
-    parser.add_argument("command", nargs="?", choices=["replay"], help="repeat the run of a file; default: run seeds")
+    parser.add_argument(
+        "command",
+        nargs="?",
+        choices=["replay", "planted"],
+        help="repeat the run of a file; search for planted bugs; default: run seeds",
+    )
     parser.add_argument(
         "file",
         nargs="?",
         type=Path,
         metavar="FILE",
-        help="of `replay`: what a failure wrote, or a bundle of `aml-train run --record`",
+        help="of `replay`: what a failure wrote, or a bundle of `aml-train run --record`; of `planted`: the name of one bug",
     )
     parser.add_argument(
         "--scenario", default=DEFAULT, metavar="NAME", help=f"{', '.join(SCENARIOS)} [default: {DEFAULT}]"
@@ -67,6 +74,7 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--trace", action="store_true", help="print each switch between threads, not only what matters"
     )
+    parser.add_argument("--first", action="store_true", help="end after the first failure")
     parser.add_argument("--no-shrink", action="store_true", help="print failures as they were found")
     parser.add_argument(
         "--shrink-minutes", type=float, default=2.0, metavar="M", help="for each failure [default: 2]"
@@ -93,7 +101,7 @@ def main(argv: Sequence[str], out: TextIO | None = None) -> int:
     parser = _arguments()
     options = parser.parse_args(argv)
     screen = _Screen(out or sys.stdout)
-    if (options.command == "replay") != (options.file is not None):
+    if options.command == "replay" and options.file is None:
         parser.error("`replay` needs a FILE")
     if options.workers < 1:
         parser.error("--workers is at least 1")
@@ -102,6 +110,8 @@ def main(argv: Sequence[str], out: TextIO | None = None) -> int:
     try:
         if options.command == "replay":
             return _replay(options, screen)
+        if options.command == "planted":
+            return _planted(options, screen)
         load(options.scenario)
         return _run(options, screen)
     except SimulationError as error:
@@ -145,6 +155,22 @@ def _replay(options: argparse.Namespace, screen: _Screen) -> int:
     return int(outcome.invariant == invariant)
 
 
+def _planted(options: argparse.Namespace, screen: _Screen) -> int:
+    """Search for planted bugs; return 1 if one is not found."""
+    from simulation.planted import MINUTES, read_bugs, search, table
+
+    minutes = MINUTES if options.minutes is None else options.minutes
+    found = []
+    for bug in read_bugs(None if options.file is None else str(options.file)):
+        found.append(search(bug, minutes=minutes, workers=options.workers))
+        screen.line(found[-1].line)
+    screen.line()
+    screen.line(table(found))
+    missed = sum(not one.invariant for one in found)
+    screen.line(f"{len(found) - missed} of {len(found)} planted bugs were found, each within {minutes:g} minutes")
+    return int(bool(missed))
+
+
 def _run(options: argparse.Namespace, screen: _Screen) -> int:
     began = time.monotonic()
     jobs = _bounded(_jobs(options, screen), None if options.minutes is None else began + 60 * options.minutes)
@@ -155,6 +181,8 @@ def _run(options: argparse.Namespace, screen: _Screen) -> int:
         if outcome.failed:
             screen.line(f"seed {outcome.seed} violates {outcome.invariant}")
             failures.append(outcome)
+            if options.first:
+                break
         if (now := time.monotonic()) - shown >= _PROGRESS:
             shown = now
             speed = count / (now - began)

@@ -199,12 +199,16 @@ def no_orphan(truth: Truth) -> Iterator[str]:
 
 
 def swept(truth: Truth) -> Iterator[str]:
-    """After a clean-up when all leases have ended, no candidate is left."""
+    """After a clean-up when all leases have ended, no candidate is left, and each model has its image."""
     for repository, tags in truth.tags.items():
         if repository.endswith("-candidate") and (tags or truth.manifests.get(repository)):
             yield f"{repository} still has {len(tags)} tags and {len(truth.manifests.get(repository, ()))} manifests"
     for owner in truth.containers:
         yield f"a container of {owner} is left"
+    for model in truth.models:
+        digest = model.tags.get("aml-train.image-digest", "")
+        if not any(digest in digests for digests in truth.manifests.values()):
+            yield f"the image of {model.name}:{model.version}, {digest[:19]}, is gone"
 
 
 def known_endings(truth: Truth) -> Iterator[str]:

@@ -113,7 +113,8 @@ def interrupted(world: World, together: Together, source: random.Random) -> Mapp
 
 
 def _ended_at(world: World, together: Together, source: random.Random, end: BaseException) -> Mapping[str, Project]:
-    project = Project(key="ended")
+    # Whoever follows a job to its end has to gate it, whatever became of the run that submitted it.
+    project = Project(key="ended", metrics={"accuracy": (0.9, source.choice((0.9, 0.3)))})
     moment = source.randint(1, MOST_EVENTS)
 
     def crash(number: int) -> None:
@@ -198,6 +199,7 @@ def failing(world: World, together: Together, source: random.Random) -> Mapping[
         for one in (
             Project(key="tests", tests_pass=False),
             Project(key="job", ending=("exit 3",)),
+            Project(key="cancelled", ending=("cancelled",)),
             Project(key="model", writes_model=False),
             Project(key="gate", metrics={"accuracy": (0.9, 0.3)}),
             Project(key="metric", metrics={"loss": (0.9, 0.3)}),
