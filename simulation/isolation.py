@@ -79,6 +79,8 @@ def _work(job: Job, write: int, hangs: float) -> None:
     code = 1
     try:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+        # A test runner's filters, which make errors of warnings, would change what libraries do.
+        warnings.simplefilter("ignore")
         faulthandler.dump_traceback_later(hangs, exit=True, file=write)
         text = json.dumps(run(job, bury=False).as_json())
         faulthandler.cancel_dump_traceback_later()

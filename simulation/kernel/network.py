@@ -84,7 +84,9 @@ class Network:
             direct: it answers in the thread that asks, at once and without faults, as a disk of that process does.
         """
         owner = process or self._kernel.running().process
-        service = _Service(pattern=host.lower(), handler=handler, process=owner, immune=frozenset(immune), direct=direct)
+        service = _Service(
+            pattern=host.lower(), handler=handler, process=owner, immune=frozenset(immune), direct=direct
+        )
         self._services.insert(0, service)
         if owner not in self._open:
             self._open[owner] = []

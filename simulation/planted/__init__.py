@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from simulation.kernel import SimulationError
 
@@ -47,14 +47,14 @@ class Bug:
     patch: Path
 
     def plant(self, folder: Path) -> Path:
-        """Copy the product into *folder*, and apply the patch; return the folder of its packages.
+        """Copy the product into *folder*, patched; return the folder of its packages.
 
         Raises:
             SimulationError: the patch does not apply.
         """
         packages = folder / _PACKAGES
         shutil.copytree(_ROOT / _PACKAGES, packages, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-        command = ["git", "apply", "--recount", "--whitespace=nowarn", str(self.patch)]
+        command = ["git", "apply", "--whitespace=nowarn", str(self.patch)]
         # In the copy, also where the folder is inside another repository.
         environ = {**os.environ, "GIT_CEILING_DIRECTORIES": str(folder.parent)}
         done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, check=False)
@@ -119,12 +119,20 @@ def search(bug: Bug, *, minutes: float = MINUTES, workers: int = 1) -> Found:
         environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(packages), str(_ROOT)])}
         began = time.monotonic()
         done = subprocess.run(
-            command, cwd=_ROOT, env=environ, capture_output=True, text=True, check=False, timeout=minutes * 60 + _SPARE
+            command,
+            cwd=_ROOT,
+            env=environ,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=minutes * 60 + _SPARE,
         )
         seconds = time.monotonic() - began
         if done.returncode not in (0, 1) or (done.returncode == 1 and not out.is_dir()):
-            raise SimulationError(f"the simulation of {bug.name} ended with {done.returncode}:\n{done.stderr[-2000:]}")
-        document = {"invariant": "", "seed": 0}
+            raise SimulationError(
+                f"the simulation of {bug.name} ended with {done.returncode}:\n{done.stderr[-2000:]}"
+            )
+        document: dict[str, Any] = {"invariant": "", "seed": 0}
         for path in out.glob("*.json") if done.returncode else ():
             document = json.loads(path.read_text(encoding="utf-8"))
     return Found(bug=bug, invariant=str(document["invariant"]), seed=int(document["seed"]), seconds=seconds)
@@ -135,5 +143,7 @@ def table(found: Sequence[Found]) -> str:
     lines = ["| planted bug | scenario | found by | seed | seconds |", "|---|---|---|---:|---:|"]
     for one in found:
         by = f"`{one.invariant}`" if one.invariant else "not found"
-        lines.append(f"| {one.bug.planted} (`{one.bug.name}`) | `{one.bug.scenario}` | {by} | {one.seed} | {one.seconds:.0f} |")
+        lines.append(
+            f"| {one.bug.planted} (`{one.bug.name}`) | `{one.bug.scenario}` | {by} | {one.seed} | {one.seconds:.0f} |"
+        )
     return "\n".join(lines)

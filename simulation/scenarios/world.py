@@ -1,6 +1,6 @@
-"""A workspace with its clients under the scheduler: the scenarios of :mod:`simulation.world.scenarios`.
+"""A workspace with its clients, under the scheduler.
 
-The services answer whole requests at a time: no other thread continues in the middle of one. A kill of the service between two
+The scenarios are those of :mod:`simulation.world.scenarios`. The services answer whole requests at a time: no other thread continues in the middle of one. A kill of the service between two
 requests, and the loss of an answer, are what a client sees of a kill within one.
 """
 
@@ -10,6 +10,7 @@ import contextlib
 import functools
 import random
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -30,8 +31,11 @@ from simulation.world.service import STORAGE_HOST
 from simulation.world.truth import read_truth
 from simulation.world.world import World
 
-for _name in LATE:
-    import_module(_name)
+with warnings.catch_warnings():
+    # Of libraries, about their own use of others.
+    warnings.simplefilter("ignore")
+    for _name in LATE:
+        import_module(_name)
 
 #: What is checked after every change; the rest reads everything that was ever written, and is checked at the end.
 _AT_ONCE: Final[tuple[Invariant, ...]] = tuple(
@@ -94,7 +98,7 @@ class Workspace:
         """Start a process of the service, and let it answer."""
         kernel, azureml = self._kernel, self.world.azureml
         process = kernel.running().process
-        # What the operating system does: files are closed, and an open transaction is undone.
+        # As the operating system does it: files are closed, and an open transaction is undone.
         process.on_death.append(azureml.stop)
         azureml.start()
         self._network.serve("*", self._answer, process=process)

@@ -199,7 +199,10 @@ def no_orphan(truth: Truth) -> Iterator[str]:
 
 
 def swept(truth: Truth) -> Iterator[str]:
-    """After a clean-up when all leases have ended, no candidate is left, and each model has its image."""
+    """After a clean-up no candidate is left, and each model has its image.
+
+    It is carried out when all leases have ended.
+    """
     for repository, tags in truth.tags.items():
         if repository.endswith("-candidate") and (tags or truth.manifests.get(repository)):
             yield f"{repository} still has {len(tags)} tags and {len(truth.manifests.get(repository, ()))} manifests"

@@ -113,7 +113,7 @@ def interrupted(world: World, together: Together, source: random.Random) -> Mapp
 
 
 def _ended_at(world: World, together: Together, source: random.Random, end: BaseException) -> Mapping[str, Project]:
-    # Whoever follows a job to its end has to gate it, whatever became of the run that submitted it.
+    # Each run that follows a job to its end has to gate it, also where another one submitted it.
     project = Project(key="ended", metrics={"accuracy": (0.9, source.choice((0.9, 0.3)))})
     moment = source.randint(1, MOST_EVENTS)
 
