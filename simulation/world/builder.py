@@ -71,10 +71,11 @@ FACTS: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Tried:
-    """The truth about one execution of tests in an image."""
+    """The truth about one execution of a project's tests in an image."""
 
     digest: str
     key: str
+    project: str
     passed: bool
 
 
@@ -231,7 +232,7 @@ class SimulatedBuilder:
         finally:
             engine.remove(container)
         passed = project.tests_pass
-        engine.note(Tried(digest=digest, key=tests.key(digest), passed=passed))
+        engine.note(Tried(digest=digest, key=tests.key(digest), project=project.key, passed=passed))
         failure = "" if passed else '<failure message="assert 1 == 2">assert 1 == 2</failure>'
         report = (
             f'<testsuites><testsuite name="pytest" tests="1" failures="{int(not passed)}" errors="0" skipped="0">'

@@ -53,7 +53,7 @@ def no_false_green(truth: Truth) -> Iterator[str]:
             yield f"{who} passed with the job {job.name}, which is {job.status}"
         if job.command.strip() != project.command.strip():
             yield f"{who} passed with the job {job.name}, which executes another script"
-        yield from _tested(truth, who, job)
+        yield from _tested(truth, who, job, project.key)
         values = logged_values(job.command)
         sides = _baselines(truth, end, job)
         if all(missed(project.rules, values, side) for side in sides):
@@ -61,12 +61,12 @@ def no_false_green(truth: Truth) -> Iterator[str]:
             yield f"{who} passed, and its job {job.name} does not meet: {rules}"
 
 
-def _tested(truth: Truth, who: str, job: TrueJob) -> Iterator[str]:
-    tries = [one for one in truth.tried if one.digest == job.digest]
+def _tested(truth: Truth, who: str, job: TrueJob, project: str) -> Iterator[str]:
+    tries = [one for one in truth.tried if (one.digest, one.project) == (job.digest, project)]
     if not job.digest:
         yield f"{who} passed, and its job {job.name} has an environment without a digest: {job.image}"
     elif not any(one.passed for one in tries):
-        yield f"{who} passed, and no tests have passed in {job.digest[:19]}, the image of {job.name}"
+        yield f"{who} passed, and none of its tests have passed in {job.digest[:19]}, the image of {job.name}"
     for model in truth.models:
         if work_of(model.tags.get("aml-train.job", "")) != work_of(job.name):
             continue

@@ -61,7 +61,7 @@ TRUE = Truth(
     manifests={"p": frozenset({DIGEST}), "p-candidate": frozenset({DIGEST})},
     blobs={("store", "name"): b"content"},
     promotions={MODEL: {"pending": None, "history": [CHANGE]}},
-    tried=(Tried(digest=DIGEST, key="k", passed=True),),
+    tried=(Tried(digest=DIGEST, key="k", project="p", passed=True),),
     journal=(
         Acknowledged(kind="job", key=(JOB.name,)),
         Acknowledged(kind="model", key=(MODEL, "1")),
@@ -88,6 +88,7 @@ WITH_BASELINE = replace(
     jobs={JOB.name: JOB, BETTER.name: BETTER},
     projects={"p": COMPARED, "first": FIRST},
     ends=(FIRST_PASSED, PASSED),
+    tried=(*TRUE.tried, Tried(digest=DIGEST, key="f", project="first", passed=True)),
 )
 
 
@@ -104,12 +105,24 @@ DOCTORED: list[tuple[str, Invariant, Truth, str]] = [
         with_job(replace(JOB, document={"command": "say x"})),
         "another script",
     ),
-    ("untested", invariants.no_false_green, replace(TRUE, tried=()), "no tests have passed"),
+    ("untested", invariants.no_false_green, replace(TRUE, tried=()), "none of its tests have passed"),
     (
         "tests of another image",
         invariants.no_false_green,
-        replace(TRUE, tried=(Tried(digest=OTHER, key="k", passed=True), Tried(digest=DIGEST, key="k", passed=False))),
-        "no tests have passed",
+        replace(
+            TRUE,
+            tried=(
+                Tried(digest=OTHER, key="k", project="p", passed=True),
+                Tried(digest=DIGEST, key="k", project="p", passed=False),
+            ),
+        ),
+        "none of its tests have passed",
+    ),
+    (
+        "tests of another project",
+        invariants.no_false_green,
+        replace(TRUE, tried=(Tried(digest=DIGEST, key="k", project="other", passed=True),)),
+        "none of its tests have passed",
     ),
     ("a tag as image", invariants.no_false_green, with_job(replace(JOB, image="p:latest")), "without a digest"),
     (
