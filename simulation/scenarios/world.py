@@ -81,7 +81,7 @@ class Workspace:
             seed=rng.randrange(1 << 32),
             clock=lambda: (EPOCH + kernel.now) / 1e9,
         )
-        self.world.on_end = self._note
+        self.world.on_end, self.world.on_restart = self._note, self._kill_service
         self._stack.callback(self.world.close)
         self._stack.enter_context(self.world.alone())
         identity = self.world.identity
@@ -102,6 +102,10 @@ class Workspace:
         process.on_death.append(azureml.stop)
         azureml.start()
         self._network.serve("*", self._answer, process=process)
+
+    def _kill_service(self) -> None:
+        kernel = self._kernel
+        kernel.kill(next(one for one in reversed(kernel.processes) if one.name == _SERVICE))
 
     def _answer(self, request: Request) -> Response:
         asked = http.Request(

@@ -1,13 +1,12 @@
 """Scenarios of clients in a world. Each returns the projects that they check out.
 
-A scenario starts programs together, and says nothing of the order in which they advance: threads of the machine run them in the
-tests, and the simulation's scheduler does it with seeds and faults.
+A scenario starts programs together, and says nothing of the order in which they advance: the simulation's scheduler decides that,
+with seeds and faults.
 """
 
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -33,32 +32,8 @@ Scenario = Callable[[World, Together, random.Random], Mapping[str, Project]]
 
 #: Seconds that jobs take. A running job's log is read every second: longer jobs show nothing more, and cost time.
 _WAITS: Final = (2, 5, 20)
-_LEFT_SECONDS: Final = 2.0
 #: The most events of a run that a kill or an interruption counts; a run of this world has about forty.
 MOST_EVENTS: Final = 40
-
-
-def in_threads(programs: Sequence[Program]) -> None:
-    """Run programs in threads of this process; raise the first error of one."""
-    errors: list[BaseException] = []
-
-    def run(program: Program) -> None:
-        try:
-            program.work()
-        except BaseException as error:  # noqa: BLE001 - raised below, in the thread of the scenario
-            errors.append(error)
-
-    before = set(threading.enumerate())
-    threads = [threading.Thread(target=run, args=(one,), name=one.name) for one in programs]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    # Threads that a program leaves end by themselves, or are no matter of the next one.
-    for thread in set(threading.enumerate()) - before:
-        thread.join(_LEFT_SECONDS)
-    if errors:
-        raise errors[0]
 
 
 def one_client(world: World, together: Together, source: random.Random) -> Mapping[str, Project]:

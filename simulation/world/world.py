@@ -125,6 +125,7 @@ class World:
         self.journal: list[Acknowledged] = []
         self.ends: list[Ended] = []
         self.on_end: Callable[[Ended], object] = lambda _ended: None
+        self.on_restart: Callable[[], object] = self._restart
         self.requests = 0
         self._cut = False
         self._lock = threading.Lock()
@@ -202,7 +203,10 @@ class World:
         self._cut = False
 
     def restart(self) -> None:
-        """End the service's process, and start the next one."""
+        """End the service's process; the next one starts by itself."""
+        self.on_restart()
+
+    def _restart(self) -> None:
         self.azureml.stop()
         self.azureml.start()
 
