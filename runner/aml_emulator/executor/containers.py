@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import queue
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from aml_emulator.executor import archive, launch, ranks
 from aml_emulator.executor.engine import Engine, Exit, OutputStream
@@ -17,6 +19,9 @@ from aml_emulator.executor.spec import LOG_PATH, BlobStore, RunSink, RunSpec
 
 TERMINATED = 128 + 15
 """The status of a command that SIGTERM ended."""
+
+#: A line of the file of ends, as :mod:`aml_emulator.executor.launch` writes it; exit codes have a byte, ranks count processes.
+_REPORTED: Final = re.compile(rb"(\d{1,6}) (\d{1,3}) (\d{1,12}(?:\.\d{1,9})?)")
 
 logger = logging.getLogger(__name__)
 
@@ -168,12 +173,21 @@ class Containers:
         processes = ranks.processes(self._spec)
         found = []
         for container_id in self.ids if processes else ():
-            lines = b"".join(self._engine.file(container_id, launch.ENDS)).splitlines()
-            for position, words in enumerate(line.split() for line in lines):
-                if len(words) == 3:
-                    rank, code, uptime = int(words[0]), int(words[1]), float(words[2])
+            content = b"".join(self._engine.file(container_id, launch.ENDS))
+            for position, (rank, code, uptime) in enumerate(read_ends(content)):
+                if rank < len(processes):
                     found.append(_End(process=processes[rank], code=code, uptime=uptime, position=position))
         return found
+
+
+def read_ends(content: bytes) -> Iterator[tuple[int, int, float]]:
+    """Yield rank, exit code and uptime of each process that reported its end.
+
+    The job can write into that file: lines of another form are left out.
+    """
+    for line in content.splitlines():
+        if (match := _REPORTED.fullmatch(line)) is not None:
+            yield int(match[1]), int(match[2]), float(match[3])
 
 
 def _named(spec: RunSpec, process: ranks.Process) -> str:
