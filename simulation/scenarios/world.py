@@ -142,6 +142,7 @@ class Workspace:
                 restart=True,
             )
         self._wait([program.name for program in programs])
+        self._kernel.changed("the clients have ended")
 
     def _client(self, program: Program) -> None:
         process, began = self._kernel.running().process, self.world.clock()

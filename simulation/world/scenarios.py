@@ -89,7 +89,9 @@ def interrupted(world: World, together: Together, source: random.Random) -> Mapp
 
 def _ended_at(world: World, together: Together, source: random.Random, end: BaseException) -> Mapping[str, Project]:
     # Each run that follows a job to its end has to gate it, also where another one submitted it.
-    project = Project(key="ended", metrics={"accuracy": (0.9, source.choice((0.9, 0.3)))})
+    # Long jobs outlive the minute for which the end of a cancelled one is awaited.
+    script = ("say training", f"wait {source.choice((5, 5, 300))}")
+    project = Project(key="ended", metrics={"accuracy": (0.9, source.choice((0.9, 0.3)))}, script=script)
     moment = source.randint(1, MOST_EVENTS)
 
     def crash(number: int) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from typing import NoReturn
+
 import click
 import pytest
 
@@ -26,3 +29,18 @@ def test_help_imports_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [line.split()[0] for line in shown.partition("Commands:\n")[2].split("\n\n")[0].splitlines()] == list(
         main._COMMANDS
     )
+
+
+@pytest.mark.parametrize(
+    ("columns", "width"), [("60", 58), ("120", 98), ("20", 50), ("", 78), ("wide", 78), ("-5", 78)]
+)
+def test_help_is_as_wide_as_the_terminal_within_bounds(
+    columns: str, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_terminal(_descriptor: int) -> NoReturn:
+        raise OSError("not a terminal")
+
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setattr(os, "get_terminal_size", no_terminal)
+    assert main.help_width() == width
+    assert main.cli.make_context("aml-train", ["run"]).make_formatter().width == width
