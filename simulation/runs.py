@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -79,21 +80,41 @@ class Job:
 
 
 @contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold a lock of the operating system on a file that exists meanwhile."""
+    held = False
+    while True:
+        with path.open("wb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            # The one before may have removed the file that was waited for.
+            with suppress(FileNotFoundError):
+                held = path.stat().st_ino == os.fstat(file.fileno()).st_ino
+            if held:
+                try:
+                    yield
+                finally:
+                    path.unlink()
+                return
+
+
+@contextmanager
 def _temporary_files(job: Job) -> Iterator[None]:
     """Give the run an empty folder for temporary files.
 
     Its name follows from the run: the names of files may reach a request. It is empty, because ``tempfile`` draws another name
-    if one exists, and killed processes leave theirs.
+    if one exists, and killed processes leave theirs. A process that makes the same run at the same time is waited for.
     """
     top = Path(tempfile.gettempdir()) / f"aml-train-simulation-{os.getuid()}"
     folder = top / f"{job.scenario.replace('/', '.')}-{job.seed}"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    try:
-        with mock.patch.object(tempfile, "tempdir", str(folder)):
-            yield
-    finally:
+    top.mkdir(exist_ok=True)
+    with _locked(Path(f"{folder}.lock")):
         shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        try:
+            with mock.patch.object(tempfile, "tempdir", str(folder)):
+                yield
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def run(job: Job, *, bury: bool = True) -> Outcome:

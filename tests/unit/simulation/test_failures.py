@@ -107,7 +107,7 @@ def test_the_command_line_finds_and_replays(tmp_path: Path) -> None:
 
 def test_the_command_line_kills_at_each_switch_point() -> None:
     out = io.StringIO()
-    assert main(["--kill-each", "client-0"], out) == 0
+    assert main(["--scenario", "leases", "--kill-each", "client-0"], out) == 0
     points = int(out.getvalue().partition(" has ")[2].split()[0])
     assert points > 5
     assert f"{points} runs in" in out.getvalue()
@@ -115,17 +115,17 @@ def test_the_command_line_kills_at_each_switch_point() -> None:
 
 def test_progress_and_ranges() -> None:
     out = io.StringIO()
-    assert main(["--seeds", "3-6", "--workers", "2"], out) == 0
+    assert main(["--scenario", "leases", "--seeds", "3-6", "--workers", "2"], out) == 0
     assert out.getvalue().startswith("4 runs in ")
-    assert main(["--minutes", "0", "--seeds", "5-"], out) == 0
+    assert main(["--scenario", "leases", "--minutes", "0", "--seeds", "5-"], out) == 0
 
 
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["--scenario", "nothing"], "no such scenario: nothing; there are leases, leases-planted"),
+        (["--scenario", "nothing"], "no such scenario: nothing; there are "),
         (["--scenario", "simulation.nothing:make"], "cannot be imported"),
-        (["--kill-each", "nothing"], "no process nothing: there are client-0"),
+        (["--scenario", "leases", "--kill-each", "nothing"], "no process nothing: there are client-0"),
         (["replay", "nothing.json"], "nothing.json cannot be read"),
         (["replay"], "`replay` needs a FILE"),
         (["--seeds", "9"], "'9' is no range such as 0-99"),
