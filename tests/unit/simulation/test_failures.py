@@ -18,7 +18,6 @@ from simulation.isolation import run_isolated
 from simulation.kernel import SimulationError
 from simulation.kernel.decisions import Value
 from simulation.runs import Job, Outcome, run
-from simulation.scenario import SCENARIOS, load
 from simulation.shrink import shrink
 
 _PLANTED = "leases-planted"
@@ -165,7 +164,3 @@ def test_a_run_that_breaks_the_simulation_is_an_outcome() -> None:
     outcome = run_isolated(Job(scenario="tests.unit.simulation.test_failures:nothing", seed=0))
     assert outcome.invariant == "simulation-works"
     assert "cannot be imported" in outcome.message
-
-
-def test_all_scenarios_can_be_made() -> None:
-    assert all(load(name)().settings for name in SCENARIOS)

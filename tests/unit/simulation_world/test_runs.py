@@ -55,6 +55,10 @@ def test_each_scenario_of_the_world_has_a_name() -> None:
     assert named == set(scenarios.SCENARIOS)
 
 
+def test_all_scenarios_can_be_made() -> None:
+    assert all(load(name)().settings for name in SCENARIOS)
+
+
 @pytest.mark.parametrize(
     "name", ["one_client", "failing", *(pytest.param(name, marks=pytest.mark.full) for name in sorted(CALM))]
 )
