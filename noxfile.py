@@ -114,6 +114,20 @@ def fuzz(session: nox.Session) -> None:
 
 
 @nox.session
+def simulation(session: nox.Session) -> None:
+    """Run 10,000 seeds of the simulation, or as many as five hours have room for.
+
+    Arguments: those of ``python -m simulation`` instead.
+    """
+    _install(session)
+    first = 10_000 * int(os.environ.get("SIMULATION_NIGHT", "0"))
+    out = ("--out", os.environ.get("SIMULATION_FAILURES", "simulation-failures"))
+    common = ("--workers", str(os.cpu_count() or 2), *out)
+    night = ("--seeds", f"{first}-{first + 9_999}", "--minutes", "300")
+    session.run("python", "-m", "simulation", *(session.posargs or night), *common, env={"PYTHONPATH": "runner:action"})
+
+
+@nox.session
 def fresh_engine(session: nox.Session) -> None:
     """Run every test on an engine with a new data root. As root, on Linux."""
     _install(session)
