@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,6 +30,8 @@ def desk(local: Local, digits: Path, tmp_path: Path) -> Iterator[Reader]:
     command = programs / "aml-train"
     command.write_text(f'#!/bin/sh\nexec "{local.python}" -m aml_train "$@"\n')
     command.chmod(0o755)
+    # Other tests build the example's own image in the same registry: here nobody has built it yet.
+    edit(digits / "aml-train.yml", "image:\n", f"image:\n  env: {{DESK: {uuid.uuid4().hex!r}}}\n")
     yield Reader(local, programs, digits)
     label = f"label=devcontainer.local_folder={digits}"
     found = subprocess.run(["docker", "ps", "-aq", "--filter", label], capture_output=True, text=True, check=True)
@@ -88,7 +91,7 @@ def test_the_tested_image_comes_up_at_the_desk(desk: Reader) -> None:
 
     # Another image: the file is outdated, and keeps what the user wrote.
     (desk.folder / FILE).write_text(text.replace('"features": {},', '"features": {}, // none'))
-    edit(desk.folder / "aml-train.yml", "image:\n", "image:\n  env: {AT_THE_DESK: 'yes'}\n")
+    edit(desk.folder / "aml-train.yml", "env: {DESK:", "env: {AT_THE_DESK: 'yes', DESK:")
     assert "is not in" in desk.type("aml-train devcontainer --check", code=3)
     desk.type("aml-train image build")
     assert "does not name" in desk.type("aml-train devcontainer --check", code=10)
