@@ -124,7 +124,9 @@ def simulation(session: nox.Session) -> None:
     out = ("--out", os.environ.get("SIMULATION_FAILURES", "simulation-failures"))
     common = ("--workers", str(os.cpu_count() or 2), *out)
     night = ("--seeds", f"{first}-{first + 9_999}", "--minutes", "300")
-    session.run("python", "-m", "simulation", *(session.posargs or night), *common, env={"PYTHONPATH": "runner:action"})
+    session.run(
+        "python", "-m", "simulation", *(session.posargs or night), *common, env={"PYTHONPATH": "runner:action"}
+    )
 
 
 @nox.session
