@@ -47,8 +47,8 @@ _LINGER: Final = 600.0
 _LOOK: Final = 5.0
 #: Seconds that a client's clock is wrong at most, either way.
 _SKEW: Final = 45.0
-#: From the end of the last client to the clean-up: longer than any lease.
-_UNTIL_SWEEP: Final = 8 * 86_400.0
+#: From the end of the last client to the clean-up: longer than any lease, and than releases that nothing uses are kept.
+_UNTIL_SWEEP: Final = 100 * 86_400.0
 _SERVICE: Final = "azureml"
 
 
@@ -61,7 +61,7 @@ class Workspace:
 
     def __init__(self, choose: Callable[[random.Random], Scenario]) -> None:
         self.settings = Settings(
-            limits=Limits(switches=2_000_000, seconds=60 * 86_400.0), linger=_LINGER, around=self._around
+            limits=Limits(switches=2_000_000, seconds=200 * 86_400.0), linger=_LINGER, around=self._around
         )
         self._choose = choose
         self._stack = contextlib.ExitStack()
@@ -125,7 +125,12 @@ class Workspace:
         kernel.sleep(_UNTIL_SWEEP)
         self.world.restore()
         sweeper = Client(self.world, "sweeper", Project(key="sweeper"))
-        cleaning = kernel.process("sweeper", sweeper.prune)
+
+        def clean_up() -> None:
+            result = sweeper.prune()
+            kernel.note(f"the clean-up deletes {result.count('deleted')} manifests, and leaves {result.count('left')}")
+
+        cleaning = kernel.process("sweeper", clean_up)
         self._wait([cleaning.name])
         self.world.engine.sweep(self._alive)
         self._sweeping = True
@@ -142,7 +147,9 @@ class Workspace:
                 restart=True,
             )
         self._wait([program.name for program in programs])
+        # Checked before other clients begin.
         self._kernel.changed("the clients have ended")
+        self._kernel.sleep(0.0)
 
     def _client(self, program: Program) -> None:
         process, began = self._kernel.running().process, self.world.clock()

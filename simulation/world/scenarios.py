@@ -34,6 +34,8 @@ Scenario = Callable[[World, Together, random.Random], Mapping[str, Project]]
 _WAITS: Final = (2, 5, 20)
 #: The most events of a run that a kill or an interruption counts; a run of this world has about forty.
 MOST_EVENTS: Final = 40
+#: About the event at which a run has submitted its job.
+_SUBMITTED: Final = 18
 
 
 def one_client(world: World, together: Together, source: random.Random) -> Mapping[str, Project]:
@@ -92,7 +94,8 @@ def _ended_at(world: World, together: Together, source: random.Random, end: Base
     # Long jobs outlive the minute for which the end of a cancelled one is awaited.
     script = ("say training", f"wait {source.choice((5, 5, 300))}")
     project = Project(key="ended", metrics={"accuracy": (0.9, source.choice((0.9, 0.3)))}, script=script)
-    moment = source.randint(1, MOST_EVENTS)
+    # Half of the runs are ended after the submission of the job, whatever comes before.
+    moment = source.randint(source.choice((1, _SUBMITTED)), MOST_EVENTS)
 
     def crash(number: int) -> None:
         if number == moment:
