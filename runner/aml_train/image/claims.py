@@ -16,8 +16,8 @@ from aml_train.image.tags import digest_tag
 def claim_address(ctx: ImageContext, ours: Manifest, *, force: bool) -> Manifest:
     """Return the image that the address has from now on: *ours*, or another run's.
 
-    An earlier claim of an image that the registry no longer has, or has lost a part of, is replaced. If no claim can be made, a
-    notice says so, and *ours* is returned.
+    An earlier claim of an image that the registry no longer has, or has lost a part of, is replaced. If no claim can be made, the
+    registry's tag decides, and a notice says that only one of two runs at the same moment sees it.
     """
     found: dict[str, Manifest] = {}
 
@@ -36,9 +36,21 @@ def claim_address(ctx: ImageContext, ours: Manifest, *, force: bool) -> Manifest
     try:
         digest = ctx.claims().claim(name, ours.digest, replaces=replaces)
     except ServiceError as error:
+        other = None if force else tagged_otherwise(ctx, ours)
+        if other is not None:
+            return other
         ctx.note(f"If another run releases this image at this moment, both train: {error.message}")
         return ours
     return ours if digest == ours.digest else found[digest]
+
+
+def tagged_otherwise(ctx: ImageContext, ours: Manifest) -> Manifest | None:
+    """Return the image under the address's tag, if it is another one.
+
+    One that is known to be damaged does not count.
+    """
+    found = ctx.registry.get_manifest(ctx.repository, ctx.spec.address_tag)
+    return None if found is None or found.digest in (ours.digest, ctx.damaged) else found
 
 
 def _released(ctx: ImageContext, digest: str) -> Manifest | None:

@@ -16,7 +16,7 @@ from aml_train.image.build.build import build_image
 from aml_train.image.build.cache import CACHE_TAG
 from aml_train.image.builder import Builder
 from aml_train.image.candidate import CANDIDATE_LEASE, Candidate
-from aml_train.image.claims import claim_address
+from aml_train.image.claims import claim_address, tagged_otherwise
 from aml_train.image.context import ImageContext
 from aml_train.image.disk import check_disk
 from aml_train.image.leases import hold_image
@@ -97,10 +97,8 @@ def _released_meanwhile(ctx: ImageContext, ours: Manifest) -> Manifest | None:
 
     Looked up before anything is stored; :func:`claim_address` decides between those that find nothing here.
     """
-    found = ctx.registry.get_manifest(ctx.repository, ctx.spec.address_tag)
-    if found is None or found.digest in (ours.digest, ctx.damaged):
-        return None
-    return _noted(ctx, found)
+    found = tagged_otherwise(ctx, ours)
+    return None if found is None else _noted(ctx, found)
 
 
 def _noted(ctx: ImageContext, other: Manifest) -> Manifest:

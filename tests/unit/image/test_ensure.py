@@ -378,3 +378,21 @@ def test_without_an_answer_to_the_claim_the_image_is_released_with_a_notice(worl
     built = claimed(world, Meanwhile(world, fails=True))
     assert built.how == "built"
     assert any("both train: The storage does not answer." in notice.text for notice in world.of(Notice))
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_without_an_answer_to_the_claim_the_tag_of_another_run_decides(world: World, force: bool) -> None:
+    """The other run has released its image by then, after this one had looked."""
+    theirs = another(world)
+    del world.registry.manifests[world.spec.repository, world.spec.address_tag]
+    claims, client = Meanwhile(world, fails=True), world.location.client()
+
+    def claim(name: str, digest: str, *, replaces: Callable[[str], bool]) -> str:
+        client.put_tag(world.spec.repository, world.spec.address_tag, theirs)
+        return Meanwhile.claim(claims, name, digest, replaces=replaces)
+
+    claims.claim = claim  # type: ignore[method-assign]
+    found = claimed(world, claims, force=force)
+    assert (found.how, found.digest) == (("built", world.image.digest) if force else ("found", theirs.digest))
+    assert tag_of(world, world.spec.address_tag) == found.digest
+    assert any("both train" in notice.text for notice in world.of(Notice)) is force
