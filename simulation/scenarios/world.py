@@ -128,7 +128,9 @@ class Workspace:
 
         def clean_up() -> None:
             result = sweeper.prune()
-            kernel.note(f"the clean-up deletes {result.count('deleted')} manifests, and leaves {result.count('left')}")
+            kernel.note(
+                f"the clean-up deletes {result.count('deleted')} manifests, and leaves {result.count('left')}"
+            )
 
         cleaning = kernel.process("sweeper", clean_up)
         self._wait([cleaning.name])
