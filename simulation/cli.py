@@ -30,7 +30,8 @@ examples:
   python -m simulation --minutes 10                 as many seeds as fit into ten minutes, from 0 on
   python -m simulation --seeds 5000- --minutes 10   the same, from seed 5000 on
   python -m simulation --seed 7 --trace             each switch between threads, too
-  python -m simulation --kill-each client-0         without other faults: kill that process at each of its switch points
+  python -m simulation --scenario world-one-client --kill-each client-1
+                                                    without other faults: kill that process at each of its switch points
   python -m simulation replay .aml-train/simulation/leases-7.json
   python -m simulation planted --workers 2          search for each of the planted bugs, 10 minutes at most for one
   python -m simulation planted job-runs-in-a-tag    one of them

@@ -1,7 +1,8 @@
 """A workspace with its clients, under the scheduler.
 
-The scenarios are those of :mod:`simulation.world.scenarios`. The services answer whole requests at a time: no other thread continues in the middle of one. A kill of the service between two
-requests, and the loss of an answer, are what a client sees of a kill within one.
+The scenarios are those of :mod:`simulation.world.scenarios`. The services answer whole requests at a time: no other thread
+continues in the middle of one. A kill of the service between two requests, and the loss of an answer, are what a client sees
+of a kill within one.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class Workspace:
             seed=rng.randrange(1 << 32),
             clock=lambda: (EPOCH + kernel.now) / 1e9,
         )
-        self.world.on_end, self.world.on_restart = self._note, self._kill_service
+        self.world.on_end, self.world.restart = self._note, self._kill_service
         self._stack.callback(self.world.close)
         self._stack.enter_context(self.world.alone())
         identity = self.world.identity
@@ -162,7 +163,7 @@ class Workspace:
                 self.world.ends.append(
                     Ended(
                         client=program.name,
-                        command="run",
+                        command="",
                         project="",
                         exit_code=None,
                         status="",

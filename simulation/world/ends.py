@@ -12,8 +12,8 @@ class Ended:
 
     Attributes:
         client: its name.
-        command: ``run``, ``attach``, ``promote`` or ``rollback``.
-        project: the project's key in the scenario.
+        command: ``run``, ``attach``, ``promote`` or ``rollback``; may be empty if it was killed.
+        project: the project's key in the scenario; may be empty if it was killed.
         exit_code: None if it was killed.
         status: the word of the table of endings; empty if it was killed.
         interrupted: whether it was interrupted.

@@ -1,7 +1,7 @@
 """Virtual time for real threads: pauses cost nothing.
 
 Time runs as usual while a thread works, and leaps to the end of the next pause as soon as every thread waits. With this the
-scenarios run without the simulation's scheduler, in the order in which the machine happens to run their threads.
+services are tested without the simulation's scheduler.
 """
 
 from __future__ import annotations

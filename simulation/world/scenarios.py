@@ -1,4 +1,4 @@
-"""Scenarios of clients in a world. Each returns the projects that they check out.
+"""Scenarios of clients in a world.
 
 A scenario starts programs together, and says nothing of the order in which they advance: the simulation's scheduler decides that,
 with seeds and faults.
@@ -28,7 +28,7 @@ class Program:
 Together = Callable[[Sequence[Program]], None]
 """Runs programs together; returns when all have ended."""
 
-Scenario = Callable[[World, Together, random.Random], Mapping[str, Project]]
+Scenario = Callable[[World, Together, random.Random], None]
 
 #: Seconds that jobs take. A running job's log is read every second: longer jobs show nothing more, and cost time.
 _WAITS: Final = (2, 5, 20)
@@ -38,58 +38,54 @@ MOST_EVENTS: Final = 40
 _SUBMITTED: Final = 18
 
 
-def one_client(world: World, together: Together, source: random.Random) -> Mapping[str, Project]:
+def one_client(world: World, together: Together, source: random.Random) -> None:
     """One client, one commit."""
     project = Project(key="one", script=("say training", "secret DATABASE_PASSWORD", f"wait {source.choice(_WAITS)}"))
     client = Client(world, "client-1", project)
     together([Program(name=client.name, work=client.run)])
-    return {"one": project}
 
 
-def same_commit(world: World, together: Together, source: random.Random) -> Mapping[str, Project]:
+def same_commit(world: World, together: Together, source: random.Random) -> None:
     """Two to four clients with the same commit, one a minute after the other."""
     return _same(world, together, source, apart=60.0)
 
 
-def same_moment(world: World, together: Together, source: random.Random) -> Mapping[str, Project]:
+def same_moment(world: World, together: Together, source: random.Random) -> None:
     """Two to four clients with the same commit, which all release an image at once."""
     return _same(world, together, source, apart=0.0)
 
 
-def _same(world: World, together: Together, source: random.Random, *, apart: float) -> Mapping[str, Project]:
+def _same(world: World, together: Together, source: random.Random, *, apart: float) -> None:
     project = Project(key="same", script=("say training", f"wait {source.choice(_WAITS)}"))
     count = source.randint(2, 4)
     clients = [Client(world, f"client-{number}", project, delay=number * apart) for number in range(count)]
     together([Program(name=one.name, work=one.run) for one in clients])
-    return {"same": project}
 
 
-def branches(world: World, together: Together, source: random.Random) -> Mapping[str, Project]:
+def branches(world: World, together: Together, source: random.Random) -> None:
     """Clients with different commits, compared with the baseline of the branch main."""
     main = Project(key="main", baseline="branch", rules=(_ABOVE_MAIN,))
     better = replace(main, key="better", branch="better", metrics={"accuracy": (0.7, 0.95)})
     worse = replace(main, key="worse", branch="worse", metrics={"accuracy": (0.7, 0.5 + source.random() / 4)})
-    projects = {one.key: one for one in (main, better, worse)}
-    clients = {key: Client(world, f"client-{key}", one) for key, one in projects.items()}
+    clients = {one.key: Client(world, f"client-{one.key}", one) for one in (main, better, worse)}
     together([Program(name="client-main", work=clients["main"].run)])
     together([Program(name=clients[key].name, work=clients[key].run) for key in ("better", "worse")])
-    return projects
 
 
 _ABOVE_MAIN: Final = Rule(metric="accuracy", limit=0.02, baseline=True)
 
 
-def killed(world: World, together: Together, source: random.Random) -> Mapping[str, Project]:
+def killed(world: World, together: Together, source: random.Random) -> None:
     """A client is killed at any point; then the same command again, or attach."""
-    return _ended_at(world, together, source, Killed())
+    _ended_at(world, together, source, Killed())
 
 
-def interrupted(world: World, together: Together, source: random.Random) -> Mapping[str, Project]:
+def interrupted(world: World, together: Together, source: random.Random) -> None:
     """A client is interrupted at any point; then the same command again, or attach."""
-    return _ended_at(world, together, source, KeyboardInterrupt())
+    _ended_at(world, together, source, KeyboardInterrupt())
 
 
-def _ended_at(world: World, together: Together, source: random.Random, end: BaseException) -> Mapping[str, Project]:
+def _ended_at(world: World, together: Together, source: random.Random, end: BaseException) -> None:
     # Each run that follows a job to its end has to gate it, also where another one submitted it.
     # Long jobs outlive the minute for which the end of a cancelled one is awaited.
     script = ("say training", f"wait {source.choice((5, 5, 300))}")
@@ -115,13 +111,11 @@ def _ended_at(world: World, together: Together, source: random.Random, end: Base
         return again.run()
 
     together([Program(name=again.name, work=follow)])
-    return {"ended": project}
 
 
-def promoters(world: World, together: Together, source: random.Random) -> Mapping[str, Project]:
+def promoters(world: World, together: Together, source: random.Random) -> None:
     """Several promoters of two versions into one stage at once, and a rollback."""
     old, new = Project(key="old"), Project(key="new", metrics={"accuracy": (0.8, 0.93)})
-    projects = {"old": old, "new": new}
     for project in (old, new):
         trainer = Client(world, f"trainer-{project.key}", project)
         together([Program(name=trainer.name, work=trainer.run)])
@@ -140,10 +134,9 @@ def promoters(world: World, together: Together, source: random.Random) -> Mappin
     back = Client(world, "rollback", old)
     last = Client(world, "last", new)
     together([Program(name=back.name, work=back.rollback), Program(name=last.name, work=lambda: last.promote("2"))])
-    return projects
 
 
-def restarted(world: World, together: Together, source: random.Random) -> Mapping[str, Project]:
+def restarted(world: World, together: Together, source: random.Random) -> None:
     """The service is restarted in the middle of a run."""
     project = Project(key="restarted")
     moment = source.randint(10, 60)
@@ -154,10 +147,9 @@ def restarted(world: World, together: Together, source: random.Random) -> Mappin
 
     client = Client(world, "client-1", project, crash=crash)
     together([Program(name=client.name, work=client.run)])
-    return {"restarted": project}
 
 
-def preempted(world: World, together: Together, source: random.Random) -> Mapping[str, Project]:
+def preempted(world: World, together: Together, source: random.Random) -> None:
     """Nodes are taken away; two clients retry, and one has no retries left."""
     times = source.randint(1, 2)
     retried = Project(key="retried", script=("wait 5", f"preempt {times}", "wait 5"), retries=times)
@@ -168,28 +160,23 @@ def preempted(world: World, together: Together, source: random.Random) -> Mappin
         Client(world, "client-3", given_up),
     ]
     together([Program(name=one.name, work=one.run) for one in clients])
-    return {"retried": retried, "given-up": given_up}
 
 
-def failing(world: World, together: Together, source: random.Random) -> Mapping[str, Project]:
+def failing(world: World, together: Together, source: random.Random) -> None:
     """Failures of tests, of a job, of a model, of a gate, of an engine."""
     del source
-    projects = {
-        one.key: one
-        for one in (
-            Project(key="tests", tests_pass=False),
-            Project(key="job", ending=("exit 3",)),
-            Project(key="cancelled", ending=("cancelled",)),
-            Project(key="model", writes_model=False),
-            Project(key="gate", metrics={"accuracy": (0.9, 0.3)}),
-            Project(key="metric", metrics={"loss": (0.9, 0.3)}),
-            Project(key="engine"),
-        )
-    }
+    projects = (
+        Project(key="tests", tests_pass=False),
+        Project(key="job", ending=("exit 3",)),
+        Project(key="cancelled", ending=("cancelled",)),
+        Project(key="model", writes_model=False),
+        Project(key="gate", metrics={"accuracy": (0.9, 0.3)}),
+        Project(key="metric", metrics={"loss": (0.9, 0.3)}),
+        Project(key="engine"),
+    )
     world.engine.dies = lambda client, moment: client == "client-engine" and moment == "push"
-    clients = [Client(world, f"client-{key}", one) for key, one in projects.items()]
+    clients = [Client(world, f"client-{one.key}", one) for one in projects]
     together([Program(name=one.name, work=one.run) for one in clients])
-    return projects
 
 
 SCENARIOS: Final[Mapping[str, Scenario]] = {

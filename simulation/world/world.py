@@ -88,6 +88,11 @@ class World:
         seed: decides names and secrets.
         start_seconds: from a job's submission to the start of its command.
         clock: seconds since the epoch, of the world and not of one of its processes.
+
+    Attributes:
+        projects: every project that was checked out, by its key.
+        on_end: receives the end of each command.
+        restart: ends the service's process, and starts the next one.
     """
 
     def __init__(
@@ -125,7 +130,7 @@ class World:
         self.journal: list[Acknowledged] = []
         self.ends: list[Ended] = []
         self.on_end: Callable[[Ended], object] = lambda _ended: None
-        self.on_restart: Callable[[], object] = self._restart
+        self.restart: Callable[[], object] = self._restart
         self.requests = 0
         self._cut = False
         self._lock = threading.Lock()
@@ -201,10 +206,6 @@ class World:
     def restore(self) -> None:
         """Answer again."""
         self._cut = False
-
-    def restart(self) -> None:
-        """End the service's process; the next one starts by itself."""
-        self.on_restart()
 
     def _restart(self) -> None:
         self.azureml.stop()

@@ -30,7 +30,7 @@ def desk(local: Local, digits: Path, tmp_path: Path) -> Iterator[Reader]:
     command = programs / "aml-train"
     command.write_text(f'#!/bin/sh\nexec "{local.python}" -m aml_train "$@"\n')
     command.chmod(0o755)
-    # Other tests build the example's own image in the same registry: here nobody has built it yet.
+    # Other tests build the example's own image in the same registry: here no run has built it yet.
     edit(digits / "aml-train.yml", "image:\n", f"image:\n  env: {{DESK: {uuid.uuid4().hex!r}}}\n")
     yield Reader(local, programs, digits)
     label = f"label=devcontainer.local_folder={digits}"
