@@ -179,6 +179,8 @@ class Emulator:
             "AZURE_TENANT_ID": info["tenant_id"],
             "AZURE_CLIENT_ID": info["client_id"],
             "AZURE_CLIENT_SECRET": info["client_secret"],
+            # A thread of MLflow's telemetry changes os.environ while requests reads it.
+            "MLFLOW_DISABLE_TELEMETRY": "true",
         }
 
     def client(
