@@ -27,6 +27,7 @@ def nodes(ended: Ended) -> dict[str, tuple[str, bool]]:
     return {event["node"]: (event["status"], event["reused"]) for event in ended.of("node-changed")}
 
 
+@pytest.mark.full
 def test_a_pipeline_is_gated_and_registered_and_its_nodes_are_reused(local: Local, tmp_path: Path) -> None:
     project = example("pipeline", "pipeline.yml", tmp_path)
     ended = local.run(project)

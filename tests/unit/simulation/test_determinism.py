@@ -17,6 +17,7 @@ _SEEDS = range(50)
 _WORLD = "tests.support.simulated_world:Eventful"
 
 
+@pytest.mark.full
 def test_a_seed_has_one_trace_in_any_process_and_each_seed_another() -> None:
     jobs = [Job(scenario=_WORLD, seed=seed) for seed in _SEEDS]
     run(jobs[0])  # what is imported by the first run is imported

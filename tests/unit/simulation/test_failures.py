@@ -31,6 +31,7 @@ def _again(failure: Outcome, plan: Mapping[str, Value]) -> Outcome:
     return run(Job(scenario=failure.scenario, seed=failure.seed, plan=plan))
 
 
+@pytest.mark.full
 def test_a_planted_fault_is_found_shrunk_and_repeated(tmp_path: Path) -> None:
     failure = _first_failure()
     assert failure.invariant == "acknowledged-is-kept"
@@ -48,6 +49,7 @@ def test_a_planted_fault_is_found_shrunk_and_repeated(tmp_path: Path) -> None:
     assert any("PUT https://store.test/value" in line for line in repeated.lines)
 
 
+@pytest.mark.full
 def test_the_same_world_without_the_fault_holds_under_the_same_choices() -> None:
     failure = _first_failure()
     assert not run(Job(scenario="leases", seed=failure.seed, plan=failure.plan)).failed
