@@ -24,7 +24,6 @@ from urllib.parse import quote, urlsplit
 
 import requests
 import urllib3
-from requests.adapters import HTTPAdapter
 from requests.utils import DEFAULT_CA_BUNDLE_PATH
 
 from aml_train.azure.workspace import AzureRest
@@ -33,7 +32,7 @@ from aml_train.core.answers import REACH, Answer, split, trace_of
 from aml_train.core.errors import CancelledError, ServiceError
 from aml_train.core.file_selection import FileEntry
 from aml_train.core.files import FileSet, changed
-from aml_train.core.http_client import USER_AGENT
+from aml_train.core.http_client import USER_AGENT, ProxyAdapter
 from aml_train.core.threads import CancelToken, in_background
 from aml_train.core.values import dataclass
 
@@ -226,7 +225,7 @@ class _Upload:
     def __post_init__(self) -> None:
         container, _, self._signature = self.address.partition("?")
         self._container = urlsplit(container.rstrip("/"))
-        self._adapter = HTTPAdapter(pool_connections=1, pool_maxsize=_CONNECTIONS)
+        self._adapter = ProxyAdapter(pool_connections=1, pool_maxsize=_CONNECTIONS)
         self._pool = _pool(self._adapter, container)
 
     def __enter__(self) -> Self:
@@ -332,7 +331,7 @@ class _Upload:
                     )
 
 
-def _pool(adapter: HTTPAdapter, url: str) -> urllib3.HTTPConnectionPool:
+def _pool(adapter: ProxyAdapter, url: str) -> urllib3.HTTPConnectionPool:
     """Return connections to *url*'s host, with the environment's proxy and trust.
 
     They omit the rest of requests' work, which costs more than sending a small file, for each of thousands.

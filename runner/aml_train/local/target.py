@@ -17,7 +17,7 @@ from aml_train.core.answers import Answer
 from aml_train.core.clock import Clock
 from aml_train.core.errors import AmlTrainError, ServiceError
 from aml_train.core.events import Listener
-from aml_train.core.http_client import USER_AGENT
+from aml_train.core.http_client import Session
 from aml_train.core.values import dataclass
 from aml_train.image import ImageSpec, Tested, TestSpec
 from aml_train.jobs import JobView, Pace, TargetNames
@@ -39,7 +39,7 @@ START: Final = "Start it: aml-train emulator start. Then run the same command ag
 _KILLED: Final = 137
 
 
-class Presence(requests.Session):
+class Presence(Session):
     """A session with the local AzureML, which says so when its container has stopped.
 
     Args:
@@ -62,7 +62,6 @@ class Presence(requests.Session):
         if proxy is not None:
             self.trust_env = False
             self.proxies = {"https": proxy}
-        self.headers["User-Agent"] = USER_AGENT
         self._stopped = stopped
         self._now = now
         self._since: float | None = None
