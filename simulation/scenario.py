@@ -63,7 +63,7 @@ SCENARIOS: Final = {
         f"world-{name.replace('_', '-')}": f"simulation.scenarios.world:{name}"
         for name in (
             *("one_client", "same_commit", "same_moment", "branches", "killed", "promoters", "restarted"),
-            *("preempted", "interrupted", "failing"),
+            *("preempted", "interrupted", "outage", "failing"),
         )
     },
     "leases": "simulation.scenarios.leases:correct",

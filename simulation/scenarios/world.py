@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import random
+import signal
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ from simulation.scenarios.imports import LATE
 from simulation.world import http
 from simulation.world.client import Client
 from simulation.world.ends import Ended
+from simulation.world.incidents import Incident
 from simulation.world.invariants import INVARIANTS, Invariant, swept
 from simulation.world.project import Project
 from simulation.world.scenarios import SCENARIOS, Program, Scenario
@@ -46,6 +48,8 @@ _AT_ONCE: Final[tuple[Invariant, ...]] = tuple(
 _LINGER: Final = 600.0
 #: Virtual seconds between two looks whether the programs have ended.
 _LOOK: Final = 5.0
+#: Seconds after the end of a client by which most of its delayed requests have arrived.
+_ARRIVED: Final = 90.0
 #: Seconds that a client's clock is wrong at most, either way.
 _SKEW: Final = 45.0
 #: From the end of the last client to the clean-up: longer than any lease, and than releases that nothing uses are kept.
@@ -112,11 +116,33 @@ class Workspace:
         asked = http.Request(
             method=request.method, url=request.url, headers=dict(request.headers.items()), body=request.body
         )
+        incident = self.world.incident
+        hit = None
+        if incident is not None and asked.host != STORAGE_HOST:
+            place = self.world.service_of(asked.host)
+            hit = incident if incident.hits(request.sender, place, request.method) else None
+        if hit is not None:
+            self._begin(hit)
         try:
             answered = self.world.handle(asked)
         except http.UnreachableError:
             raise refused() from None
+        if hit is not None and hit.outage and hit.done:
+            self.world.refuse(hit.outage)
+            answered = self.world.handle(asked)
         return Response(status=answered.status, headers=answered.headers, body=answered.body)
+
+    def _begin(self, incident: Incident) -> None:
+        """Interrupt the client whose write has arrived, let the write be late, or refuse it and all that follows."""
+        kernel = self._kernel
+        kernel.note(f"{incident}")
+        if incident.interrupted:
+            kernel.signal(
+                next(one for one in reversed(kernel.processes) if one.name == incident.client), signal.SIGINT
+            )
+        kernel.sleep(incident.delay)
+        if incident.outage and not incident.done:
+            self.world.refuse(incident.outage)
 
     def _run(self, scenario: Scenario) -> None:
         """Run the clients, and then the clean-up, without faults."""
@@ -150,8 +176,10 @@ class Workspace:
                 restart=True,
             )
         self._wait([program.name for program in programs])
-        # Checked before other clients begin.
+        # Checked before other clients begin, and sometimes when what they have sent has arrived.
         self._kernel.changed("the clients have ended")
+        self._kernel.sleep(self._source.choice((0.0, _ARRIVED)))
+        self._kernel.changed("what the clients had sent has arrived")
         self._kernel.sleep(0.0)
 
     def _client(self, program: Program) -> None:

@@ -171,7 +171,7 @@ def one_winner(truth: Truth) -> Iterator[str]:
 
 
 def no_orphan(truth: Truth) -> Iterator[str]:
-    """Sweeps reach what clients leave; an interrupted run left no live job."""
+    """Sweeps reach what clients leave; no live job is unknown, nor left by an interrupted run."""
     for repository, tags in truth.tags.items():
         if not repository.endswith("-candidate"):
             continue
@@ -189,13 +189,21 @@ def no_orphan(truth: Truth) -> Iterator[str]:
     for job in truth.jobs.values():
         if job.terminal or job.status == "CancelRequested":
             continue
-        followers = [end for end in truth.ends if end.facts.get("job") == job.name]
         if truth.living or any(end.killed for end in truth.ends):
             continue
+        if not any(_names(end, job.name) for end in truth.ends):
+            yield f"{job.name} is {job.status}, and no run has said so"
+        followers = [end for end in truth.ends if end.facts.get("job") == job.name]
         if followers and all(end.interrupted and end.command == "run" for end in followers):
             admitted = any("could not be cancelled" in end.message for end in followers)
             if not admitted:
                 yield f"{job.name} is {job.status}, and every run that followed it was interrupted"
+
+
+def _names(end: Ended, job: str) -> bool:
+    """Return whether a run says that there may be such a job."""
+    denied = "there is no job" in end.message
+    return end.facts.get("job") == job or (job in f"{end.message} {end.hint}" and not denied)
 
 
 def swept(truth: Truth) -> Iterator[str]:
@@ -234,8 +242,13 @@ def nothing_lost(truth: Truth) -> Iterator[str]:
     for one in truth.journal:
         if one.kind == "untagged":
             _forget(latest, one.key)
-        else:
-            latest[one.kind, one.key] = one.value
+            continue
+        if one.kind == "job":
+            # AzureML takes a second submission for an update, which replaces tags: a duplicate that arrives late does so.
+            latest = {
+                known: value for known, value in latest.items() if known[0] != "tags" or known[1][0] != one.key[0]
+            }
+        latest[one.kind, one.key] = one.value
     models = {(one.name, one.version) for one in truth.models}
     for (kind, key), value in latest.items():
         name = "/".join(key)

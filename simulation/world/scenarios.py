@@ -13,6 +13,7 @@ from typing import Final
 
 from simulation.world.client import Client, Killed
 from simulation.world.ends import Ended
+from simulation.world.incidents import drawn_interruption, drawn_outage, seconds_up_to
 from simulation.world.project import Project, Rule
 from simulation.world.world import World
 
@@ -81,11 +82,24 @@ def killed(world: World, together: Together, source: random.Random) -> None:
 
 
 def interrupted(world: World, together: Together, source: random.Random) -> None:
-    """A client is interrupted at any point; then the same command again, or attach."""
-    _ended_at(world, together, source, KeyboardInterrupt())
+    """A client is interrupted at any event or write; then the same command again, or attach."""
+    if source.random() < 0.5:
+        world.incident = drawn_interruption(source, "client-1")
+        _ended_at(world, together, source, None)
+    else:
+        outage = source.choice((0.0, seconds_up_to(source, 600.0)))
+        _ended_at(world, together, source, KeyboardInterrupt(), outage=outage)
 
 
-def _ended_at(world: World, together: Together, source: random.Random, end: BaseException) -> None:
+def outage(world: World, together: Together, source: random.Random) -> None:
+    """Every service refuses for a while, from any write on; then the same command again, or attach."""
+    world.incident = drawn_outage(source, "client-1")
+    _ended_at(world, together, source, None)
+
+
+def _ended_at(
+    world: World, together: Together, source: random.Random, end: BaseException | None, *, outage: float = 0.0
+) -> None:
     # Each run that follows a job to its end has to gate it, also where another one submitted it.
     # Long jobs outlive the minute for which the end of a cancelled one is awaited.
     script = ("say training", f"wait {source.choice((5, 5, 300))}")
@@ -94,9 +108,10 @@ def _ended_at(world: World, together: Together, source: random.Random, end: Base
     moment = source.randint(source.choice((1, _SUBMITTED)), MOST_EVENTS)
 
     def crash(number: int) -> None:
-        if number == moment:
+        if number == moment and end is not None:
             if isinstance(end, Killed):
                 world.cut()
+            world.refuse(outage)
             raise end
 
     first = Client(world, "client-1", project, crash=crash)
@@ -191,6 +206,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         restarted,
         preempted,
         interrupted,
+        outage,
         failing,
     )
 }

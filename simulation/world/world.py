@@ -31,6 +31,7 @@ from simulation.world.cluster import Cluster
 from simulation.world.ends import Ended
 from simulation.world.git import Repositories
 from simulation.world.http import Request, Response, UnreachableError
+from simulation.world.incidents import Incident
 from simulation.world.registry import RegistryService, sha256
 from simulation.world.service import STORAGE_HOST, AzureMlService
 from simulation.world.storage import BlobStorage
@@ -47,6 +48,11 @@ _JOB: Final = re.compile(rf"{_WORKSPACE}/jobs/([^/]+)$", re.IGNORECASE)
 _MODEL: Final = re.compile(rf"{_WORKSPACE}/models/([^/]+)/versions/([^/]+)$", re.IGNORECASE)
 _RUN: Final = re.compile(rf"/history/.*{_WORKSPACE}/runs/([^/]+)$", re.IGNORECASE)
 _MANIFEST: Final = re.compile(r"^/v2/(.+)/manifests/([^/]+)$")
+_OUT: Final = Response(
+    status=503,
+    headers={"Content-Type": "application/json"},
+    body=b'{"error": {"code": "ServiceUnavailable", "message": "The service is out for a while"}}',
+)
 _TOKENS: Final = re.compile(r"/(?:oauth2/(?:v2\.0/)?token|oauth2/exchange)$")
 
 
@@ -93,6 +99,7 @@ class World:
         projects: every project that was checked out, by its key.
         on_end: receives the end of each command.
         restart: ends the service's process, and starts the next one.
+        incident: happens at a write of a client; None for nothing.
     """
 
     def __init__(
@@ -131,8 +138,10 @@ class World:
         self.ends: list[Ended] = []
         self.on_end: Callable[[Ended], object] = lambda _ended: None
         self.restart: Callable[[], object] = self._restart
+        self.incident: Incident | None = None
         self.requests = 0
         self._cut = False
+        self._refusing_until = 0.0
         self._lock = threading.Lock()
         self._push_base()
 
@@ -169,6 +178,8 @@ class World:
         place = self.service_of(request.host)
         if self._cut and request.host != STORAGE_HOST:
             raise UnreachableError("the process that sends this was killed")
+        if self.clock() < self._refusing_until and request.host != STORAGE_HOST:
+            return _OUT
         if place == "azureml":
             self.cluster.advance()
             response = self.azureml.handle(request)
@@ -202,6 +213,10 @@ class World:
     def cut(self) -> None:
         """Answer nothing from now on: the client that sends was killed."""
         self._cut = True
+
+    def refuse(self, seconds: float) -> None:
+        """Answer everything with 503 for a while."""
+        self._refusing_until = self.clock() + seconds
 
     def restore(self) -> None:
         """Answer again."""

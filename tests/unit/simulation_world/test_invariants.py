@@ -197,6 +197,12 @@ DOCTORED: list[tuple[str, Invariant, Truth, str]] = [
         replace(with_job(LIVE), ends=(INTERRUPTED,)),
         "every run that followed it was interrupted",
     ),
+    (
+        "job that no one knows",
+        invariants.no_orphan,
+        replace(with_job(LIVE), ends=(replace(INTERRUPTED, facts={}),)),
+        "no run has said so",
+    ),
     ("unknown status", invariants.known_endings, replace(TRUE, ends=(replace(PASSED, status="fine"),)), "no row"),
     (
         "a fault",
@@ -263,8 +269,22 @@ def test_every_invariant_has_a_doctored_world() -> None:
             ),
             invariants.nothing_lost,
         ),
+        (
+            replace(
+                with_job(replace(JOB, tags={})), journal=(*TRUE.journal, Acknowledged(kind="job", key=(JOB.name,)))
+            ),
+            invariants.nothing_lost,
+        ),
     ],
-    ids=["killed owner", "another follower", "killed promoter", "killed", "baseline of meanwhile", "removed"],
+    ids=[
+        "killed owner",
+        "another follower",
+        "killed promoter",
+        "killed",
+        "baseline of meanwhile",
+        "removed",
+        "updated",
+    ],
 )
 def test_what_is_allowed_is_no_violation(truth: Truth, invariant: Invariant) -> None:
     assert list(invariant(truth)) == []
