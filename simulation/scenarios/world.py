@@ -116,30 +116,33 @@ class Workspace:
         asked = http.Request(
             method=request.method, url=request.url, headers=dict(request.headers.items()), body=request.body
         )
-        incident = self.world.incident
-        hit = None
-        if incident is not None and asked.host != STORAGE_HOST:
-            place = self.world.service_of(asked.host)
-            hit = incident if incident.hits(request.sender, place, request.method) else None
-        if hit is not None:
-            self._begin(hit)
         try:
+            hit = self._incident_at(request, asked.host)
+            if hit is not None:
+                self._begin(hit)
             answered = self.world.handle(asked)
+            if hit is not None and hit.outage and hit.done:
+                self.world.refuse(hit.outage)
+                answered = self.world.handle(asked)
         except http.UnreachableError:
             raise refused() from None
-        if hit is not None and hit.outage and hit.done:
-            self.world.refuse(hit.outage)
-            answered = self.world.handle(asked)
         return Response(status=answered.status, headers=answered.headers, body=answered.body)
 
+    def _incident_at(self, request: Request, host: str) -> Incident | None:
+        """Return the incident of the world if it happens at this request."""
+        incident = self.world.incident
+        if incident is None or host == STORAGE_HOST:
+            return None
+        hits = incident.hits(request.sender, self.world.service_of(host), request.method)
+        return incident if hits else None
+
     def _begin(self, incident: Incident) -> None:
-        """Interrupt the client whose write has arrived, let the write be late, or refuse it and all that follows."""
+        """Begin what happens at the write that has arrived."""
         kernel = self._kernel
         kernel.note(f"{incident}")
         if incident.interrupted:
-            kernel.signal(
-                next(one for one in reversed(kernel.processes) if one.name == incident.client), signal.SIGINT
-            )
+            client = next(one for one in reversed(kernel.processes) if one.name == incident.client)
+            kernel.signal(client, signal.SIGINT)
         kernel.sleep(incident.delay)
         if incident.outage and not incident.done:
             self.world.refuse(incident.outage)

@@ -1,4 +1,4 @@
-"""What happens to a client at one of its writes: an interruption, an outage, a delay.
+"""Incidents at a write of a client: an interruption, an outage, a delay.
 
 Faults of the scheduler happen to requests one by one. These happen at one moment, and to everything: few seeds would draw them.
 """
@@ -16,7 +16,7 @@ _WRITES: Final = {"azureml": 12, "storage": 4, "registry": 45}
 
 @dataclass(kw_only=True)
 class Incident:
-    """What happens when a client's write arrives at a service.
+    """An incident when a client's write arrives at a service.
 
     Attributes:
         client: the name of the client.
@@ -36,6 +36,15 @@ class Incident:
     outage: float = 0.0
     done: bool = False
     _seen: int = field(default=0, init=False)
+
+    def __str__(self) -> str:
+        parts = [
+            f"the write {self.write} of {self.client} at {self.service}",
+            f"is {self.delay} s late" if self.delay else "",
+            "interrupts it" if self.interrupted else "",
+            f"begins an outage of {self.outage} s {'after' if self.done else 'before'} it" if self.outage else "",
+        ]
+        return ", ".join(part for part in parts if part)
 
     def hits(self, sender: str, service: str, method: str) -> bool:
         """Count a request that has arrived; return whether it is the one.
@@ -58,7 +67,10 @@ def drawn_outage(source: random.Random, client: str) -> Incident:
 
 
 def drawn_interruption(source: random.Random, client: str) -> Incident:
-    """Return an interruption at some write of *client*: the write is late, or the services refuse for a while."""
+    """Return an interruption at some write of *client*.
+
+    The write is late, or the services refuse for a while.
+    """
     if source.random() < 0.5:
         return _drawn(source, client, interrupted=True, delay=seconds_up_to(source, 60.0))
     return _drawn(source, client, interrupted=True, outage=seconds_up_to(source, 600.0))
@@ -81,5 +93,5 @@ def _drawn(
 
 
 def seconds_up_to(source: random.Random, most: float) -> float:
-    """Return up to *most* seconds, evenly spread over their orders of magnitude, from a second on."""
+    """Return one to *most* seconds, spread evenly over orders of magnitude."""
     return float(round(most ** source.random(), 1))

@@ -171,7 +171,7 @@ def one_winner(truth: Truth) -> Iterator[str]:
 
 
 def no_orphan(truth: Truth) -> Iterator[str]:
-    """Sweeps reach what clients leave; no live job is unknown, nor left by an interrupted run."""
+    """Sweeps reach what clients leave, and runs name or cancel their jobs."""
     for repository, tags in truth.tags.items():
         if not repository.endswith("-candidate"):
             continue

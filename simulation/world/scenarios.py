@@ -82,7 +82,7 @@ def killed(world: World, together: Together, source: random.Random) -> None:
 
 
 def interrupted(world: World, together: Together, source: random.Random) -> None:
-    """A client is interrupted at any event or write; then the same command again, or attach."""
+    """A client is interrupted at any event or write, and runs again."""
     if source.random() < 0.5:
         world.incident = drawn_interruption(source, "client-1")
         _ended_at(world, together, source, None)
@@ -92,7 +92,7 @@ def interrupted(world: World, together: Together, source: random.Random) -> None
 
 
 def outage(world: World, together: Together, source: random.Random) -> None:
-    """Every service refuses for a while, from any write on; then the same command again, or attach."""
+    """Every service refuses for a while, from any write on."""
     world.incident = drawn_outage(source, "client-1")
     _ended_at(world, together, source, None)
 

@@ -393,7 +393,7 @@ def own_container(client: DockerClient) -> Container | None:
 
     It is the one that has a file which was just written here.
 
-    The host name only decides which container is asked first: under act it is the machine's.
+    The host name only decides which container is queried first: under act it is the machine's.
     """
     from docker.errors import APIError
 
@@ -401,7 +401,7 @@ def own_container(client: DockerClient) -> Container | None:
     with tempfile.TemporaryDirectory(prefix="aml-train-") as folder:
         mark = Path(folder) / secrets.token_hex(16)
         mark.touch()
-        # With sparse, the engine is not asked about each container.
+        # With sparse, there is no request for each container.
         listed = client.containers.list(sparse=True)
         for candidate in sorted(listed, key=lambda one: not str(one.id).startswith(hostname)):
             try:
