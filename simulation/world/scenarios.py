@@ -154,7 +154,7 @@ def promoters(world: World, together: Together, source: random.Random) -> None:
 def restarted(world: World, together: Together, source: random.Random) -> None:
     """The service is restarted in the middle of a run."""
     project = Project(key="restarted")
-    moment = source.randint(10, 60)
+    moment = source.randint(1, MOST_EVENTS)
 
     def crash(number: int) -> None:
         if number == moment:
