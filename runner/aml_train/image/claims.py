@@ -7,17 +7,31 @@ cannot decide between them: its tags are overwritten without a condition. A clai
 from __future__ import annotations
 
 from aml_train.core.errors import ImageError, ServiceError
+from aml_train.core.values import dataclass
 from aml_train.image.completeness import lost_part
 from aml_train.image.context import ImageContext
 from aml_train.image.registry.manifest import Manifest
 from aml_train.image.tags import digest_tag
 
 
-def claim_address(ctx: ImageContext, ours: Manifest, *, force: bool) -> Manifest:
+@dataclass(frozen=True, kw_only=True)
+class Agreement:
+    """The image that an address has from now on.
+
+    Attributes:
+        image: this run's, or another run's.
+        problem: the reason why no claim could be made; empty if one was, or if nothing can decide.
+    """
+
+    image: Manifest
+    problem: str = ""
+
+
+def claim_address(ctx: ImageContext, ours: Manifest, *, force: bool) -> Agreement:
     """Return the image that the address has from now on: *ours*, or another run's.
 
     An earlier claim of an image that the registry no longer has, or has lost a part of, is replaced. If no claim can be made, the
-    registry's tag decides, and a notice says that only one of two runs at the same moment sees it.
+    registry's tag decides.
     """
     found: dict[str, Manifest] = {}
 
@@ -31,17 +45,31 @@ def claim_address(ctx: ImageContext, ours: Manifest, *, force: bool) -> Manifest
         return False
 
     if ctx.claims is None:
-        return ours
+        return Agreement(image=ours)
     name = f"{ctx.location.job_name}/{ctx.repository}/{ctx.spec.address_tag}"
     try:
         digest = ctx.claims().claim(name, ours.digest, replaces=replaces)
     except ServiceError as error:
         other = None if force else tagged_otherwise(ctx, ours)
-        if other is not None:
-            return other
-        ctx.note(f"If another run releases this image at this moment, both train: {error.message}")
-        return ours
-    return ours if digest == ours.digest else found[digest]
+        return Agreement(image=other or ours, problem=error.message)
+    if digest != ours.digest:
+        return Agreement(image=found[digest])
+    # A run whose claim had no answer may have released another image before this claim, and train in it.
+    other = None if force else tagged_otherwise(ctx, ours)
+    if other is None or _released(ctx, other.digest) is None:
+        return Agreement(image=ours)
+    _hand_over(ctx, name, ours, other)
+    return Agreement(image=other)
+
+
+def _hand_over(ctx: ImageContext, name: str, ours: Manifest, other: Manifest) -> None:
+    """Let the claim of *ours* be that of the image under the address's tag."""
+    if ctx.claims is None:
+        return
+    try:
+        ctx.claims().claim(name, other.digest, replaces=lambda digest: digest == ours.digest)
+    except ServiceError as error:
+        ctx.note(f"The claim of this image names {ours.digest[:19]}, which is not used: {error.message}")
 
 
 def tagged_otherwise(ctx: ImageContext, ours: Manifest) -> Manifest | None:

@@ -16,7 +16,7 @@ from aml_train.image.build.build import build_image
 from aml_train.image.build.cache import CACHE_TAG
 from aml_train.image.builder import Builder
 from aml_train.image.candidate import CANDIDATE_LEASE, Candidate
-from aml_train.image.claims import claim_address, tagged_otherwise
+from aml_train.image.claims import Agreement, claim_address, tagged_otherwise
 from aml_train.image.context import ImageContext
 from aml_train.image.disk import check_disk
 from aml_train.image.leases import hold_image
@@ -77,11 +77,9 @@ def make_image(
         if other is None:
             papers = prepare_papers(ctx, manifest, started, builder=builder.identity(ctx))
             _store(ctx, manifest, record, built.facts, papers)
-            claimed = claim_address(ctx, manifest, force=force)
-            if claimed.digest == manifest.digest:
-                _release(ctx, manifest)
-            else:
-                other = _adopted(ctx, claimed)
+            agreed = claim_address(ctx, manifest, force=force)
+            image = _release(ctx, manifest, agreed, force=force) if _is_same(agreed.image, manifest) else agreed.image
+            other = None if _is_same(image, manifest) else _adopted(ctx, image)
     except Exception:
         remove()
         raise
@@ -130,11 +128,28 @@ def _store(ctx: ImageContext, manifest: Manifest, record: TestRecord | None, fac
     keep_papers(ctx, manifest, papers)
 
 
-def _release(ctx: ImageContext, manifest: Manifest) -> None:
-    """Put the image under its tags; the address, by which readers find all, is last."""
+def _is_same(one: Manifest, other: Manifest) -> bool:
+    return one.digest == other.digest
+
+
+def _release(ctx: ImageContext, manifest: Manifest, agreed: Agreement, *, force: bool) -> Manifest:
+    """Put the image under its tags; the address, by which readers find all, is last.
+
+    Returns:
+        the image, or another run's: a claim without an answer is repeated before the address, because minutes may have passed.
+    """
+    for tag in ctx.release_tags:
+        ctx.registry.put_tag(ctx.repository, tag, manifest)
+    if agreed.problem:
+        agreed = claim_address(ctx, manifest, force=force)
+        if not _is_same(agreed.image, manifest):
+            return agreed.image
+    if agreed.problem:
+        ctx.note(f"If another run releases this image at this moment, both train: {agreed.problem}")
     # The next build's cache is no part of the release.
-    for tag in (*ctx.release_tags, ctx.spec.address_tag, CACHE_TAG):
+    for tag in (ctx.spec.address_tag, CACHE_TAG):
         ctx.registry.put_tag(ctx.repository, tag, manifest)
     if ctx.location.engine_runs_jobs:
         # All layers are there: this only names the image by its digest, so that the job finds it in the engine.
         ctx.keep_for_jobs(manifest)
+    return manifest

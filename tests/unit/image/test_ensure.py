@@ -373,6 +373,42 @@ def test_an_earlier_claim_of_what_is_lost_is_replaced(world: World, lost: str) -
     assert tag_of(world, world.spec.address_tag) == world.image.digest
 
 
+def test_a_claim_that_comes_after_an_unclaimed_release_is_handed_over(world: World) -> None:
+    """The other run could make no claim; its tag was put after this run had looked for one."""
+    theirs = another(world)
+    del world.registry.manifests[world.spec.repository, world.spec.address_tag]
+    claims, client = Meanwhile(world), world.location.client()
+
+    def claim(name: str, digest: str, *, replaces: Callable[[str], bool]) -> str:
+        if not claims.made:
+            client.put_tag(world.spec.repository, world.spec.address_tag, theirs)
+        return Meanwhile.claim(claims, name, digest, replaces=replaces)
+
+    claims.claim = claim  # type: ignore[method-assign]
+    found = claimed(world, claims, release_tags=["git-1"])
+    assert (found.how, found.digest) == ("found", theirs.digest)
+    assert tag_of(world, world.spec.address_tag) == tag_of(world, "git-1") == theirs.digest
+    assert list(claims.made.values()) == [theirs.digest]
+
+
+def test_a_claim_without_an_answer_is_repeated_before_the_address(world: World) -> None:
+    """Another run has claimed the address while this one put its other tags."""
+    theirs = another(world)
+    del world.registry.manifests[world.spec.repository, world.spec.address_tag]
+    claims, silent = Meanwhile(world, theirs.digest), iter([True])
+
+    def claim(name: str, digest: str, *, replaces: Callable[[str], bool]) -> str:
+        if next(silent, False):
+            raise ServiceError("The storage does not answer.")
+        return Meanwhile.claim(claims, name, digest, replaces=replaces)
+
+    claims.claim = claim  # type: ignore[method-assign]
+    found = claimed(world, claims, release_tags=["git-1"])
+    assert (found.how, found.digest) == ("found", theirs.digest)
+    assert tag_of(world, world.spec.address_tag) == tag_of(world, "git-1") == theirs.digest
+    assert not any("both train" in notice.text for notice in world.of(Notice))
+
+
 def test_without_an_answer_to_the_claim_the_image_is_released_with_a_notice(world: World) -> None:
     del world.registry.manifests[world.spec.repository, world.spec.address_tag]
     built = claimed(world, Meanwhile(world, fails=True))
