@@ -33,6 +33,7 @@ class Exchange:
         status, headers: of the answer, once it has begun.
         streamed: whether the service produces the body part by part.
         answered: whether the service has answered, whatever becomes of the answer.
+        given_up: whether the client no longer waits for an answer.
     """
 
     def __init__(self, kernel: Kernel, task: Task) -> None:
@@ -41,6 +42,7 @@ class Exchange:
         self.headers: Mapping[str, str] = {}
         self.streamed = False
         self.answered = False
+        self.given_up = False
         self._kernel = kernel
         self._begun = False
         self._chunks: deque[bytes] = deque()
@@ -86,6 +88,7 @@ class Exchange:
             if self._error is not None:
                 raise self._error
             if until is not None and self._kernel.now >= until:
+                self.given_up = True
                 raise TimedOutError
             self._kernel.wait("an answer", until)
 

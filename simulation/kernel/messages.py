@@ -18,6 +18,7 @@ class Request:
         headers: names in any case.
         body: all of it.
         sender: the thread that sent it, such as ``client/MainThread``.
+        late: its sender has given it up, or had it answered, before it arrived.
     """
 
     method: str
@@ -25,6 +26,7 @@ class Request:
     headers: CaseInsensitiveDict[str] = field(default_factory=CaseInsensitiveDict)
     body: bytes = b""
     sender: str = ""
+    late: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -147,6 +147,7 @@ class Network:
             kernel.after(out, partial(self._arrive, request, exchange, fault, back, key))
         if fault.kind == "duplicated":
             unanswered = Exchange(kernel, task)
+            unanswered.given_up = True
             later = out + fault.number(0.0)
             kernel.after(
                 later, partial(self._arrive, request, unanswered, _Fault(kind="answer-hangs"), back, f"{key}:again")
@@ -185,6 +186,8 @@ class Network:
             self._trace(request.sender, "request", f"no process answers {request.method} {request.url}")
             kernel.after(back, partial(exchange.fail, refused()))
             return
+        if exchange.given_up:
+            request = replace(request, late=True)
         name = "answers " + key.removeprefix("request:")
         self._open[service.process].append(exchange)
         kernel.spawn(service.process, name, partial(self._handle, service, request, exchange, fault, back))

@@ -114,7 +114,11 @@ class Workspace:
 
     def _answer(self, request: Request) -> Response:
         asked = http.Request(
-            method=request.method, url=request.url, headers=dict(request.headers.items()), body=request.body
+            method=request.method,
+            url=request.url,
+            headers=dict(request.headers.items()),
+            body=request.body,
+            late=request.late,
         )
         try:
             hit = self._incident_at(request, asked.host)

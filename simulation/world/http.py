@@ -17,12 +17,14 @@ class Request:
     Attributes:
         url: absolute.
         headers: as they were sent; :meth:`header` finds them in any case.
+        late: its sender no longer waits for an answer.
     """
 
     method: str
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
+    late: bool = False
 
     @property
     def host(self) -> str:

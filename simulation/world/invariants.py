@@ -147,7 +147,12 @@ def one_model_per_work(truth: Truth) -> Iterator[str]:
 
 
 def one_winner(truth: Truth) -> Iterator[str]:
-    """A stage has one version, that of the last recorded change; it is never lost."""
+    """A stage has one version, that of the last recorded change; it is never lost.
+
+    A write of tags that arrives after its client has given it up counts as a change by someone else, such as in the portal: AzureML
+    has no condition that would keep it out, and the next promotion reports it.
+    """
+    late = {one.key for one in truth.journal if one.kind == "late"}
     holders: dict[tuple[str, str], list[str]] = defaultdict(list)
     for model in truth.models:
         holders[model.name, model.stage].append(model.version)
@@ -159,7 +164,7 @@ def one_winner(truth: Truth) -> Iterator[str]:
                 continue  # the next command finishes it
             last = [str(one["version"]) for one in history if one["stage"] == stage][-1]
             found = holders.get((name, stage), [])
-            if found != [last]:
+            if found != [last] and not {(name, version) for version in {*found} ^ {last}} <= late:
                 yield f"{stage} of {name} holds {', '.join(found) or 'nothing'}, and the last change put {last} there"
         if pending is not None and not any(end.killed or end.exit_code for end in truth.ends) and not truth.living:
             yield f"a change of {name} is pending, and no command failed"

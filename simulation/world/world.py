@@ -61,7 +61,8 @@ class Acknowledged:
     """A change that a service has acknowledged.
 
     Attributes:
-        kind: ``job``, ``model``, ``tags``, ``manifest``, ``untagged`` or ``blob``.
+        kind: ``job``, ``model``, ``late`` (a model, for a sender that no longer waits), ``tags``, ``manifest``, ``untagged`` or
+            ``blob``.
         key: the names of what was changed.
         value: what it was set to.
     """
@@ -312,7 +313,7 @@ def _acknowledged(place: str, request: Request, response: Response) -> Iterator[
     if place == "azureml" and method == "PUT" and (job := _JOB.search(path)):
         yield Acknowledged(kind="job", key=(job[1],))
     elif place == "azureml" and method == "PUT" and (model := _MODEL.search(path)):
-        yield Acknowledged(kind="model", key=(model[1], model[2]))
+        yield Acknowledged(kind="late" if request.late else "model", key=(model[1], model[2]))
     elif place == "azureml" and method == "PATCH" and (run := _RUN.search(path)):
         for name, value in (json.loads(request.body or b"{}").get("tags") or {}).items():
             yield Acknowledged(kind="tags", key=(run[1], name), value=str(value))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from requests.adapters import HTTPAdapter
 
 from aml_train.core.http_client import exchange, new_session
 from simulation.kernel import Decisions, Kernel, Network, Request, Response, installed
+from simulation.kernel.decisions import Plan
 from simulation.kernel.faults import FAULTS, Profile, draw_delay, draw_fault
 from tests.support.simulated_world import later, simulate
 
@@ -87,6 +89,29 @@ def test_a_stale_answer_is_an_earlier_one_to_the_same_read() -> None:
     assert [answer[2] for answer in answers if isinstance(answer, tuple)] == ["1", "2", "3", "2"]
     answers, _took, _seen = _send("POST", "stale 2", times=4)
     assert [answer[2] for answer in answers if isinstance(answer, tuple)] == ["1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize(
+    ("plan", "late"),
+    [
+        ({}, [False]),
+        ({"request:program/MainThread:1:out": 20.0}, [True]),
+        ({"request:program/MainThread:1:fault": "duplicated 30"}, [False, True]),
+    ],
+)
+def test_a_request_is_late_whose_sender_no_longer_waits(plan: Plan, late: list[bool]) -> None:
+    arrived: list[bool] = []
+
+    def serve(request: Request) -> Response:
+        arrived.append(request.late)
+        return Response()
+
+    def send() -> None:
+        with contextlib.suppress(requests.Timeout):
+            requests.post("https://service.test/", timeout=5)
+
+    simulate(send, serve=serve, plan=plan)
+    assert arrived == late
 
 
 def test_delays_reorder_requests() -> None:

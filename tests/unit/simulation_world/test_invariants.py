@@ -275,6 +275,14 @@ def test_every_invariant_has_a_doctored_world() -> None:
             ),
             invariants.nothing_lost,
         ),
+        (
+            replace(
+                TRUE,
+                models=(MODEL_1, replace(MODEL_1, version="2")),
+                journal=(*TRUE.journal, Acknowledged(kind="late", key=(MODEL, "2"))),
+            ),
+            invariants.one_winner,
+        ),
     ],
     ids=[
         "killed owner",
@@ -284,6 +292,7 @@ def test_every_invariant_has_a_doctored_world() -> None:
         "baseline of meanwhile",
         "removed",
         "updated",
+        "late",
     ],
 )
 def test_what_is_allowed_is_no_violation(truth: Truth, invariant: Invariant) -> None:
