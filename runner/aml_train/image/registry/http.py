@@ -9,6 +9,7 @@ from urllib.parse import urljoin, urlsplit
 
 import requests
 import requests.adapters
+import urllib3
 
 from aml_train.core.answers import MOST_PAGES, Answer, Pages, UndecodableError, clean, decode, is_within
 from aml_train.core.errors import DamagedError, ImageError
@@ -240,4 +241,7 @@ def _reason(error: requests.RequestException) -> str:
         if not isinstance(inner, BaseException):
             break
         reason = inner
-    return clean(str(reason))[:_LONGEST_WORDS]
+    # urllib3's ConnectTimeoutError has its connection before the text.
+    texts = reason.args[-1:] if isinstance(reason, urllib3.exceptions.ConnectTimeoutError) else ()
+    text = texts[0] if texts else reason
+    return clean(str(text))[:_LONGEST_WORDS]

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import requests
 import stamina
+import urllib3
+from urllib3.exceptions import ConnectTimeoutError, MaxRetryError
 
 from aml_train.core.errors import ImageError
 from aml_train.image.push import read_back, release
@@ -202,6 +204,15 @@ def test_lasting_trouble() -> None:
         _client(FakeRegistry(fail_first=[503] * 3)).head_manifest("a", "x")
     with pytest.raises(ImageError, match=r"registry.test cannot be reached: no route"):
         _client(FakeRegistry(fail_first=[requests.ConnectionError("no route")] * 3)).head_manifest("a", "x")
+
+
+def test_a_connection_that_is_not_answered_is_told_without_an_object() -> None:
+    words = "Connection to registry.test timed out. (connect timeout=10.0)"
+    connection = urllib3.HTTPSConnectionPool("registry.test")
+    problem = requests.ConnectTimeout(MaxRetryError(connection, "/v2/", ConnectTimeoutError(connection, words)))
+    with pytest.raises(ImageError) as raised:
+        _client(FakeRegistry(fail_first=[problem] * 3)).head_manifest("a", "x")
+    assert raised.value.message == f"the registry registry.test cannot be reached: {words}"
 
 
 def test_blobs() -> None:
