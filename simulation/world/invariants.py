@@ -150,7 +150,7 @@ def one_winner(truth: Truth) -> Iterator[str]:
     """A stage has one version, that of the last recorded change; it is never lost.
 
     A write of tags that arrives after its client has given it up counts as a change by someone else, such as in the portal: AzureML
-    has no condition that would keep it out, and the next promotion reports it.
+    has no condition that would keep it out. The next promotion archives all other versions of the stage; a rollback refuses.
     """
     late = {one.key for one in truth.journal if one.kind == "late"}
     holders: dict[tuple[str, str], list[str]] = defaultdict(list)
