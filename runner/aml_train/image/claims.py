@@ -48,7 +48,8 @@ def claim_address(ctx: ImageContext, ours: Manifest, *, force: bool) -> Agreemen
         return Agreement(image=ours)
     name = f"{ctx.location.job_name}/{ctx.repository}/{ctx.spec.address_tag}"
     try:
-        digest = ctx.claims().claim(name, ours.digest, replaces=replaces)
+        claims = ctx.claims()
+        digest = claims.claim(name, ours.digest, replaces=replaces)
     except ServiceError as error:
         other = None if force else tagged_otherwise(ctx, ours)
         return Agreement(image=other or ours, problem=error.message)
@@ -58,18 +59,11 @@ def claim_address(ctx: ImageContext, ours: Manifest, *, force: bool) -> Agreemen
     other = None if force else tagged_otherwise(ctx, ours)
     if other is None or _released(ctx, other.digest) is None:
         return Agreement(image=ours)
-    _hand_over(ctx, name, ours, other)
-    return Agreement(image=other)
-
-
-def _hand_over(ctx: ImageContext, name: str, ours: Manifest, other: Manifest) -> None:
-    """Let the claim of *ours* be that of the image under the address's tag."""
-    if ctx.claims is None:
-        return
     try:
-        ctx.claims().claim(name, other.digest, replaces=lambda digest: digest == ours.digest)
+        claims.claim(name, other.digest, replaces=lambda digest: digest == ours.digest)
     except ServiceError as error:
         ctx.note(f"The claim of this image names {ours.digest[:19]}, which is not used: {error.message}")
+    return Agreement(image=other)
 
 
 def tagged_otherwise(ctx: ImageContext, ours: Manifest) -> Manifest | None:

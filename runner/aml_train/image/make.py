@@ -16,7 +16,7 @@ from aml_train.image.build.build import build_image
 from aml_train.image.build.cache import CACHE_TAG
 from aml_train.image.builder import Builder
 from aml_train.image.candidate import CANDIDATE_LEASE, Candidate
-from aml_train.image.claims import Agreement, claim_address, tagged_otherwise
+from aml_train.image.claims import claim_address, tagged_otherwise
 from aml_train.image.context import ImageContext
 from aml_train.image.disk import check_disk
 from aml_train.image.leases import hold_image
@@ -77,9 +77,8 @@ def make_image(
         if other is None:
             papers = prepare_papers(ctx, manifest, started, builder=builder.identity(ctx))
             _store(ctx, manifest, record, built.facts, papers)
-            agreed = claim_address(ctx, manifest, force=force)
-            image = _release(ctx, manifest, agreed, force=force) if _is_same(agreed.image, manifest) else agreed.image
-            other = None if _is_same(image, manifest) else _adopted(ctx, image)
+            image = _release(ctx, manifest, force=force)
+            other = None if image.digest == manifest.digest else _adopted(ctx, image)
     except Exception:
         remove()
         raise
@@ -128,22 +127,23 @@ def _store(ctx: ImageContext, manifest: Manifest, record: TestRecord | None, fac
     keep_papers(ctx, manifest, papers)
 
 
-def _is_same(one: Manifest, other: Manifest) -> bool:
-    return one.digest == other.digest
+def _release(ctx: ImageContext, manifest: Manifest, *, force: bool) -> Manifest:
+    """Claim the address, and put the image under its tags.
 
-
-def _release(ctx: ImageContext, manifest: Manifest, agreed: Agreement, *, force: bool) -> Manifest:
-    """Put the image under its tags; the address, by which readers find all, is last.
+    The address, by which readers find all, is last.
 
     Returns:
-        the image, or another run's: a claim without an answer is repeated before the address, because minutes may have passed.
+        the image that the address has: this one, or that of a run which was quicker.
     """
-    for tag in ctx.release_tags:
-        ctx.registry.put_tag(ctx.repository, tag, manifest)
-    if agreed.problem:
-        agreed = claim_address(ctx, manifest, force=force)
-        if not _is_same(agreed.image, manifest):
-            return agreed.image
+    agreed = claim_address(ctx, manifest, force=force)
+    if agreed.image.digest == manifest.digest:
+        for tag in ctx.release_tags:
+            ctx.registry.put_tag(ctx.repository, tag, manifest)
+        if agreed.problem:
+            # Minutes may have passed: another run may have claimed the address.
+            agreed = claim_address(ctx, manifest, force=force)
+    if agreed.image.digest != manifest.digest:
+        return agreed.image
     if agreed.problem:
         ctx.note(f"If another run releases this image at this moment, both train: {agreed.problem}")
     # The next build's cache is no part of the release.
