@@ -6,12 +6,17 @@ import json
 import sqlite3
 import threading
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 SCHEMA_VERSION = 6
+
+_READER_CACHE_KIB = 512
+_READER_STATEMENTS = 64
+"""Of each connection that reads: there may be dozens."""
 
 DATASTORES = """
 CREATE TABLE datastores (
@@ -266,13 +271,56 @@ class Queries(ABC):
         return int(self.rows(query, values)[0][0])
 
 
-class Database(Queries):
-    """One connection, used by one thread at a time.
+class Readers(Queries):
+    """Connections that only read, as many as there are queries at once.
 
-    Statements are short and the database is on a local disk, so a lock serves better than a pool.
+    No query waits for a lock: a thread that holds one waits for the interpreter, too, and so would all others. The write-ahead
+    log keeps reads and writes apart; a query sees all that was committed before it.
 
     Args:
-        path: the file, or ``:memory:``.
+        path: the database file; it is opened at the first query.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._address = f"{path.absolute().as_uri()}?mode=ro"
+        # Appending and popping are atomic. The last one used comes first, so that there are few, with warm caches.
+        self._idle: deque[sqlite3.Connection] = deque()
+
+    def rows(self, query: str, values: Sequence[object] = ()) -> list[sqlite3.Row]:
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self._open()
+        try:
+            return connection.execute(query, values).fetchall()
+        finally:
+            self._idle.append(connection)
+
+    def _open(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self._address,
+            uri=True,
+            check_same_thread=False,
+            isolation_level=None,
+            cached_statements=_READER_STATEMENTS,
+        )
+        connection.row_factory = sqlite3.Row
+        connection.execute(f"PRAGMA cache_size=-{_READER_CACHE_KIB}")
+        return connection
+
+    def close(self) -> None:
+        """Close the connections."""
+        while self._idle:
+            self._idle.pop().close()
+
+
+class Database(Queries):
+    """One connection that writes, used by one thread at a time, and others that read.
+
+    A thread reads its own transaction, and otherwise what was committed.
+
+    Args:
+        path: the file, or ``:memory:``, which has no second connection.
 
     Raises:
         ValueError: the file was written by a newer version of the emulator, or by one between two versions.
@@ -281,6 +329,7 @@ class Database(Queries):
     def __init__(self, path: Path | str) -> None:
         self._lock = threading.RLock()
         self._depth = 0
+        self._writer: int | None = None
         self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         self._connection.row_factory = sqlite3.Row
         try:
@@ -288,6 +337,7 @@ class Database(Queries):
         except BaseException:
             self._connection.close()
             raise
+        self._readers = None if str(path) == ":memory:" else Readers(Path(path))
 
     def _prepare(self, path: str) -> None:
         version = int(self._connection.execute("PRAGMA user_version").fetchone()[0])
@@ -338,6 +388,7 @@ class Database(Queries):
         with self._lock:
             if self._depth == 0:
                 self._connection.execute("BEGIN IMMEDIATE")
+                self._writer = threading.get_ident()
             self._depth += 1
             try:
                 yield
@@ -350,6 +401,8 @@ class Database(Queries):
                 raise
             finally:
                 self._depth -= 1
+                if self._depth == 0:
+                    self._writer = None
 
     def execute(self, statement: str, values: Sequence[object] = ()) -> int:
         """Run one statement that changes rows and return how many it changed."""
@@ -362,12 +415,17 @@ class Database(Queries):
             self._connection.executemany(statement, rows)
 
     def rows(self, query: str, values: Sequence[object] = ()) -> list[sqlite3.Row]:
-        with self._lock:
-            return self._connection.execute(query, values).fetchall()
+        # No other thread makes this comparison true or false.
+        if self._readers is None or self._writer == threading.get_ident():
+            with self._lock:
+                return self._connection.execute(query, values).fetchall()
+        return self._readers.rows(query, values)
 
     def put(self, statement: str, values: Sequence[object]) -> sqlite3.Row:
         """Insert or replace one row and return it as it is stored now."""
-        return self.rows(f"{statement} RETURNING *", values)[0]
+        with self._lock:
+            row: sqlite3.Row = self._connection.execute(f"{statement} RETURNING *", values).fetchall()[0]
+            return row
 
     def clear(self) -> None:
         """Delete every row of every table."""
@@ -383,36 +441,8 @@ class Database(Queries):
 
     def close(self) -> None:
         """Write the log back into the file and close it."""
+        if self._readers is not None:
+            self._readers.close()
         with self._lock:
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._connection.close()
-
-
-class Reader(Queries):
-    """A second connection, for long queries.
-
-    The write-ahead log keeps reads and writes apart, so they delay no one.
-
-    Args:
-        path: a file that a `Database` has open; this connection is opened at the first question.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lock = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
-
-    def rows(self, query: str, values: Sequence[object] = ()) -> list[sqlite3.Row]:
-        with self._lock:
-            if self._connection is None:
-                address = f"{self._path.absolute().as_uri()}?mode=ro"
-                self._connection = sqlite3.connect(address, uri=True, check_same_thread=False, isolation_level=None)
-                self._connection.row_factory = sqlite3.Row
-            return self._connection.execute(query, values).fetchall()
-
-    def close(self) -> None:
-        """Close the connection."""
-        with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None

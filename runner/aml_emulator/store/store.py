@@ -9,7 +9,7 @@ from pathlib import Path
 
 from aml_emulator.store.assets import AssetStore
 from aml_emulator.store.browse import Browse
-from aml_emulator.store.database import Database, Reader
+from aml_emulator.store.database import Database, Readers
 from aml_emulator.store.datastores import DatastoreStore
 from aml_emulator.store.listing import Listing
 from aml_emulator.store.metrics import MetricStore
@@ -24,11 +24,11 @@ def has_unfinished_jobs(path: Path) -> bool:
     Raises:
         sqlite3.Error: it cannot be read.
     """
-    reader = Reader(path)
+    readers = Readers(path)
     try:
-        return reader.number(f"SELECT count(*) FROM runs WHERE {UNFINISHED}") > 0  # noqa: S608 - a constant
+        return readers.number(f"SELECT count(*) FROM runs WHERE {UNFINISHED}") > 0  # noqa: S608 - a constant
     finally:
-        reader.close()
+        readers.close()
 
 
 class Store:
@@ -46,11 +46,9 @@ class Store:
         self.assets = AssetStore(self._db, clock=clock)
         self.datastores = DatastoreStore(self._db, clock=clock)
         self.v1 = V1Store(self._db)
-        # A database in memory has no second connection.
-        self._reader = None if str(path) == ":memory:" else Reader(Path(path))
-        self.browse = Browse(self._reader or self._db)
-        self.usage = UsageStore(self._db, reads=self._reader or self._db)
-        self.listing = Listing(self._reader or self._db)
+        self.browse = Browse(self._db)
+        self.usage = UsageStore(self._db)
+        self.listing = Listing(self._db)
 
     def transaction(self) -> AbstractContextManager[None]:
         """Return a context in which all changes are made or, if it raises, none."""
@@ -66,6 +64,4 @@ class Store:
 
     def close(self) -> None:
         """Close the database."""
-        if self._reader is not None:
-            self._reader.close()
         self._db.close()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from aml_emulator.reading import whole
-from aml_emulator.store.database import Database, Queries
+from aml_emulator.store.database import Database
 
 STEPS: Final = (1, 5, 15, 60, 300, 900, 3600, 21_600, 86_400)
 """Lengths of intervals in seconds; each is a multiple of the one before."""
@@ -78,15 +78,10 @@ class UsageInterval:
 
 
 class UsageStore:
-    """Reads and writes system metrics.
+    """Reads and writes system metrics."""
 
-    Args:
-        reads: the connection for the page's queries.
-    """
-
-    def __init__(self, database: Database, *, reads: Queries) -> None:
+    def __init__(self, database: Database) -> None:
         self._db = database
-        self._reads = reads
 
     def last(self, run_id: str, node: int) -> str | None:
         """Return the last reading of a node, as it was added; None before the first."""
@@ -136,7 +131,7 @@ class UsageStore:
 
     def summaries(self, run_id: str) -> list[UsageSummary]:
         """Return mean and peak of each system metric of a run, by node and GPU."""
-        rows = self._reads.rows(
+        rows = self._db.rows(
             "SELECT key, node, device, sum(integral) AS total, sum(seconds) AS seconds, max(high) AS peak FROM usage"
             " WHERE run_id = ? GROUP BY node, device, key",
             (run_id,),
@@ -161,7 +156,7 @@ class UsageStore:
         Args:
             points: about so many of each curve at most: intervals are joined to longer ones.
         """
-        known = self._reads.rows(
+        known = self._db.rows(
             "SELECT step, first, (SELECT max(at) FROM usage AS u WHERE u.run_id = n.run_id AND u.node = n.node"
             " AND u.device = '' AND u.key = ?) AS last FROM usage_nodes AS n WHERE run_id = ? AND node < ?",
             (keys[0], run_id, nodes),
@@ -172,7 +167,7 @@ class UsageStore:
         longest = max((row["last"] or row["first"]) - row["first"] for row in known)
         stretch = step * max(1, -(-(longest // step + 1) // points))
         marks = ",".join("?" * len(keys))
-        rows = self._reads.rows(
+        rows = self._db.rows(
             "SELECT key, node, device, avg(at) AS at, sum(integral) / sum(seconds) AS mean FROM usage"  # noqa: S608 - marks
             f" WHERE run_id = ? AND node < ? AND key IN ({marks}) GROUP BY node, device, key, at / ?",
             (run_id, nodes, *keys, stretch),
@@ -200,7 +195,7 @@ class UsageStore:
         """
         marks = ",".join("?" * len(keys))
         chosen = "" if runs is None else f" AND run_id IN ({','.join('?' * len(runs))})"
-        rows = self._reads.rows(
+        rows = self._db.rows(
             "SELECT run_id, node, device, key, at / ? * ? AS at, sum(seconds) AS seconds,"  # noqa: S608 - marks
             " sum(integral) AS integral, min(low) AS low, max(high) AS high FROM usage"
             f" WHERE key IN ({marks}) AND at >= ? AND at < ?{chosen} GROUP BY run_id, node, device, key, at / ?",

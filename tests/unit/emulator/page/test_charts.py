@@ -6,7 +6,6 @@ import itertools
 import math
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 
 from aml_emulator.page.charts import HEIGHT, WIDTH, draw, labels, text, ticks
 from aml_emulator.store.browse import DRAWN, Series
-from aml_emulator.store.conditions import RunFilter
 from aml_emulator.store.metrics import Metric
 from aml_emulator.store.store import Store
 
@@ -183,18 +181,3 @@ def test_a_curve_that_grew_is_drawn_anew(store: Store) -> None:
     second = store.browse.series("r", "m")
     assert second is not None
     assert second.points[-1] == (5.0, 5.0)
-
-
-def test_long_questions_have_a_connection_of_their_own(tmp_path: Path) -> None:
-    made = Store(tmp_path / "store.db")
-    experiment = made.runs.ensure_experiment("e")
-    with made.transaction():
-        made.runs.create(run_id="r", experiment_id=experiment.id, display_name="r", status="Running")
-        assert made.listing.runs(RunFilter(), limit=5) == ([], 0), (
-            "what is not committed is not seen, and nobody waits"
-        )
-    assert made.listing.runs(RunFilter(), limit=5)[1] == 1
-    made.clear()
-    assert made.listing.runs(RunFilter(), limit=5)[1] == 0
-    made.compact()
-    made.close()

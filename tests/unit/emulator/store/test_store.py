@@ -3,10 +3,13 @@ from __future__ import annotations
 import math
 import sqlite3
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
+from aml_emulator.store.conditions import RunFilter
 from aml_emulator.store.database import Database
 from aml_emulator.store.metrics import Metric, ParameterConflictError
 from aml_emulator.store.runs import Run
@@ -168,6 +171,42 @@ def test_everything_survives_a_restart_and_nothing_a_reset(tmp_path: Path) -> No
     assert second.runs.experiments() == []
     assert second.assets.computes() == []
     second.close()
+
+
+def test_queries_wait_for_no_transaction_and_see_what_is_committed(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store.db")
+    _run(store)
+    with ThreadPoolExecutor(1) as others, store.transaction():
+        store.runs.advance("r", "Running")
+        assert store.runs.require("r").status == "Running", "a thread reads its own transaction"
+        # A query that waited for this transaction would never get an answer.
+        other = others.submit(store.runs.require, "r").result(timeout=60)
+        assert other.status == "Queued", "and others what is committed"
+        assert others.submit(store.listing.runs, RunFilter(), limit=5).result(timeout=60)[1] == 1
+    assert store.runs.require("r").status == "Running"
+    store.clear()
+    assert store.runs.get("r") is None
+    store.compact()
+    store.close()
+
+
+def test_queries_at_once_have_a_connection_each(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store.db")
+    names = [f"r{number}" for number in range(20)]
+    with store.transaction():
+        for name in names:
+            _run(store, name)
+    together = Barrier(8)
+
+    def read(name: str) -> str:
+        if name in names[:8]:
+            together.wait(60)
+        return store.runs.require(name).id
+
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(read, names)) == names
+    store.close()
+    assert [one.name for one in tmp_path.iterdir()] == ["store.db"], "the last connection has removed the log"
 
 
 def test_a_database_of_the_future_is_refused(tmp_path: Path) -> None:
