@@ -7,6 +7,7 @@ those of Azure Blob Storage: https://learn.microsoft.com/rest/api/storageservice
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ from azure.storage.blob import (
 
 APPEND_BLOCK_BYTES = 4 * 1024 * 1024
 """The largest block that Append Block takes."""
+
+APPENDING_THREADS = 2
+"""How many threads append at once. Every job has one, and with dozens in a turn for the interpreter, each request waits for them."""
 
 POOLED_CONNECTIONS = 32
 """Connections kept open to the store; more callers than this at once open further ones."""
@@ -79,6 +83,7 @@ class Blobs:
         self._endpoint = endpoint
         self._ca_file = ca_file
         self._clock = clock
+        self._appending = threading.BoundedSemaphore(APPENDING_THREADS)
 
     @cached_property
     def _service(self) -> Any:
@@ -176,7 +181,10 @@ class Blobs:
 
         Empty *data* only creates it.
         """
-        blob = self._blob(container, name)
+        with self._appending:
+            self._append(self._blob(container, name), data)
+
+    def _append(self, blob: Any, data: bytes) -> None:
         blocks = [data[at : at + APPEND_BLOCK_BYTES] for at in range(0, len(data), APPEND_BLOCK_BYTES)]
         if not blocks:
             self._create_append(blob)
