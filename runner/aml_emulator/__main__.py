@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import sys
 from collections.abc import Sequence
 
 from aml_emulator import settings as settings_module
-
-SWITCH_SECONDS = 0.0005
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -26,12 +23,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     for noisy in ("azure", "urllib3", "docker", "asyncio", "uvicorn"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     from aml_emulator.processes import StartError
-    from aml_emulator.serving import serve
+    from aml_emulator.serving import run
 
-    # A few threads answer many short requests at once: a thread should not wait 5 ms for its turn.
-    sys.setswitchinterval(SWITCH_SECONDS)
     try:
-        asyncio.run(serve(settings))
+        run(settings)
     except StartError as error:
         sys.stderr.write(f"aml-emulator: {error}\n")
         return 1

@@ -6,7 +6,6 @@ Each has a front that breaks requests on purpose while there are faults.
 from __future__ import annotations
 
 import asyncio
-import asyncio.sslproto
 import contextlib
 import logging
 import socket
@@ -36,9 +35,6 @@ logger = logging.getLogger(__name__)
 
 STOP_SECONDS = 2.0
 
-TLS_BUFFER_BYTES = 64 * 1024
-"""Of each connection's buffer for decrypted data. A TLS record has at most 16 KiB; asyncio's 256 KiB would be 100 MB for 400 clients."""
-
 
 class _Uvicorn(uvicorn.Server):
     """Uvicorn without signal handlers: the supervisor has them."""
@@ -46,14 +42,6 @@ class _Uvicorn(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
-
-
-def bound_tls_buffers() -> None:
-    """Have connections over TLS that are accepted from now on take less memory.
-
-    asyncio fills the buffer with zeros, so that all of it is resident, and has no parameter for its size.
-    """
-    asyncio.sslproto.SSLProtocol.max_size = TLS_BUFFER_BYTES
 
 
 def serve_application(

@@ -44,7 +44,6 @@ from aml_emulator.executor import (
 )
 from aml_emulator.fronts import (
     PlainRegistry,
-    bound_tls_buffers,
     serve_application,
     start_fault_fronts,
     start_registry_fronts,
@@ -99,7 +98,6 @@ async def run(
     Raises:
         Exception: it cannot start, or a part of it has ended; see :func:`start_error`.
     """
-    bound_tls_buffers()
     identity, certificates, backing_port = backing.identity, backing.certificates, backing.registry_port
     store = Store(settings.data / "store.db", clock=clock)
     stack.callback(store.close)

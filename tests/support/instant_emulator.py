@@ -18,7 +18,6 @@ same sink: lines go into the job's log, metrics into the store, files among the 
 
 from __future__ import annotations
 
-import asyncio
 import datetime
 import io
 import json
@@ -34,7 +33,7 @@ from typing import Any
 from aml_emulator import settings as settings_module
 from aml_emulator.context import Context
 from aml_emulator.executor.spec import LOG_PATH, Ending, ExecutorSettings, RunError, RunSink, RunSpec, SinkFor
-from aml_emulator.serving import serve
+from aml_emulator.serving import run
 from aml_emulator.store.metrics import Metric
 from aml_emulator.store.v1 import MetricRow
 from aml_emulator.workspaces import MakeRunner
@@ -208,7 +207,7 @@ def serve_with(make_runner: MakeRunner) -> None:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)
     for noisy in ("azure", "urllib3", "docker", "asyncio", "uvicorn"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    asyncio.run(serve(settings_module.parse(sys.argv[1:], os.environ), make_runner=make_runner))
+    run(settings_module.parse(sys.argv[1:], os.environ), make_runner=make_runner)
 
 
 def run_at_once(services: Context, _settings: ExecutorSettings, sink_for: SinkFor) -> InstantRunner:
@@ -218,7 +217,6 @@ def run_at_once(services: Context, _settings: ExecutorSettings, sink_for: SinkFo
 
 def main() -> None:
     """Serve, as ``aml-emulator`` does."""
-    sys.setswitchinterval(0.0005)
     serve_with(run_at_once)
 
 

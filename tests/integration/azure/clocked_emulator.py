@@ -5,7 +5,6 @@ Azurite, its child, is a process of Node.js: :data:`PRELOAD` gives it the same c
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import struct
@@ -48,13 +47,13 @@ def read_clock(file: Path) -> Callable[[], float]:
 def main() -> None:
     """Serve, as ``aml-emulator`` does."""
     from aml_emulator import settings
-    from aml_emulator.serving import serve
+    from aml_emulator.serving import run
 
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)
     logging.getLogger("aml_emulator.api.app").setLevel(logging.DEBUG)
     for noisy in ("azure", "urllib3", "docker", "asyncio", "uvicorn"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    asyncio.run(serve(settings.parse(sys.argv[1:], os.environ), clock=read_clock(Path(os.environ[CLOCK]))))
+    run(settings.parse(sys.argv[1:], os.environ), clock=read_clock(Path(os.environ[CLOCK])))
 
 
 if __name__ == "__main__":
