@@ -30,7 +30,7 @@ APPEND_BLOCK_BYTES = 4 * 1024 * 1024
 """The largest block that Append Block takes."""
 
 APPENDING_THREADS = 2
-"""How many threads append at once. Every job has one, and with dozens in a turn for the interpreter, each request waits for them."""
+"""How many threads append at once. Every job has one, and while dozens wait for the interpreter, all requests wait among them."""
 
 POOLED_CONNECTIONS = 32
 """Connections kept open to the store; more callers than this at once open further ones."""

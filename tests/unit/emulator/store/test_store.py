@@ -178,14 +178,17 @@ def test_queries_wait_for_no_transaction_and_see_what_is_committed(tmp_path: Pat
     _run(store)
     with ThreadPoolExecutor(1) as others, store.transaction():
         store.runs.advance("r", "Running")
+        _run(store, "new")
         assert store.runs.require("r").status == "Running", "a thread reads its own transaction"
         # A query that waited for this transaction would never get an answer.
         other = others.submit(store.runs.require, "r").result(timeout=60)
         assert other.status == "Queued", "and others what is committed"
         assert others.submit(store.listing.runs, RunFilter(), limit=5).result(timeout=60)[1] == 1
     assert store.runs.require("r").status == "Running"
+    assert store.listing.runs(RunFilter(), limit=5)[1] == 2
     store.clear()
     assert store.runs.get("r") is None
+    assert store.listing.runs(RunFilter(), limit=5)[1] == 0
     store.compact()
     store.close()
 
