@@ -43,8 +43,8 @@ from aml_emulator.executor import (
     why_unreachable,
 )
 from aml_emulator.fronts import (
+    Application,
     PlainRegistry,
-    serve_application,
     start_fault_fronts,
     start_registry_fronts,
 )
@@ -196,13 +196,16 @@ async def run(
     latency = Latency()
     gateway = Gateway(directory, latency)
     service_socket, jobs_socket = listen("127.0.0.1", 0), listen("127.0.0.1", 0)
-    serving = [
-        serve_application(gateway, service_socket, certificates, stack),
-        serve_application(gateway.for_jobs, jobs_socket, certificates, stack),
-    ]
-
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(certificates.server_cert, certificates.server_key)
+    applications = {
+        Destination.SERVICE: Application(gateway, certificates, tls),
+        Destination.SERVICE_FOR_JOBS: Application(gateway.for_jobs, certificates, tls),
+    }
+    serving = [
+        applications[Destination.SERVICE].serve(service_socket, stack),
+        applications[Destination.SERVICE_FOR_JOBS].serve(jobs_socket, stack),
+    ]
     fronts = await start_registry_fronts(
         settings,
         context,
@@ -228,11 +231,16 @@ async def run(
         page=Sites(directory).serve,
         is_job=runner.is_job,
         latency=latency,
+        take_of=lambda destination: (
+            one.take if (one := applications.get(destination)) and one.ready and not context.faults else None
+        ),
     )
     loop = asyncio.get_running_loop()
     # Connections that are open already would pass the faults by, or keep to them.
     for changing in (context.faults, latency):
-        changing.on_change(lambda: loop.call_soon_threadsafe(proxy.break_off))
+        changing.on_change(partial(loop.call_soon_threadsafe, proxy.break_off))
+        for application in applications.values():
+            changing.on_change(partial(loop.call_soon_threadsafe, application.break_off))
     stack.push_async_callback(proxy.close)
     stack.callback((await proxy.serve_on(listener)).close)
     if tls_listener is not None:

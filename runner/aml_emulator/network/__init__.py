@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from aml_emulator.network.proxy import BadHeadError as BadHeadError
     from aml_emulator.network.proxy import Head as Head
     from aml_emulator.network.proxy import Proxy as Proxy
+    from aml_emulator.network.proxy import acknowledge as acknowledge
     from aml_emulator.network.proxy import join_streams as join_streams
     from aml_emulator.network.proxy import parse_head as parse_head
     from aml_emulator.network.proxy import read_target as read_target
@@ -64,6 +65,7 @@ _MODULES = {
     "BadHeadError": "proxy",
     "Head": "proxy",
     "Proxy": "proxy",
+    "acknowledge": "proxy",
     "join_streams": "proxy",
     "parse_head": "proxy",
     "read_target": "proxy",

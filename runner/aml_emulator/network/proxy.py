@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 
 HEAD_TIMEOUT_SECONDS = 30.0
 CHUNK_BYTES = 256 * 1024
+ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 TLS_PORT = 443
 HTTP_PORT = 80
 HOP_HEADERS = frozenset({"proxy-connection", "proxy-authorization", "connection", "keep-alive"})
@@ -98,6 +99,9 @@ NO_HEAD = (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError,
 
 _Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 
+Take = Callable[[asyncio.StreamWriter], Awaitable[None]]
+"""Serves TLS on a client's connection from now on; returns when its handshake is done."""
+
 
 class Proxy:
     """Serves the port.
@@ -110,6 +114,7 @@ class Proxy:
         page: answers browsers, whose requests are for the page; it refuses by itself what it is not for.
         is_job: whether connections from an address come from a job's network.
         latency: how long every host takes longer to answer; the admin interface and the page do not.
+        take_of: gives what takes over the connections to a destination, or None where they are copied to its port.
     """
 
     def __init__(
@@ -123,6 +128,7 @@ class Proxy:
         page: Page,
         is_job: Callable[[str], bool] = lambda _address: False,
         latency: Latency | None = None,
+        take_of: Callable[[Destination], Take | None] = lambda _destination: None,
     ) -> None:
         self._decide = decide
         self._port_of = port_of
@@ -132,6 +138,7 @@ class Proxy:
         self._page = page
         self._is_job = is_job
         self._latency = latency or Latency()
+        self._take_of = take_of
         self._open: set[asyncio.Task[None]] = set()
         self._tunnels: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
@@ -164,6 +171,7 @@ class Proxy:
         if task is not None:
             self._open.add(task)
             task.add_done_callback(self._open.discard)
+        own = writer.transport.get_protocol()
         try:
             await handle(reader, writer)
         except (*NO_HEAD, NoHelloError) as error:
@@ -171,7 +179,9 @@ class Proxy:
         except (ConnectionError, asyncio.CancelledError) as error:
             logger.debug("a connection was interrupted: %r", error)
         finally:
-            await _close(writer)
+            # One that was taken over has the protocol of who took it, who closes it as well.
+            if writer.transport.get_protocol() is own:
+                await _close(writer)
 
     async def _request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(HEAD_TIMEOUT_SECONDS):
@@ -224,7 +234,7 @@ class Proxy:
         if target is None or target.port is None or target.path:
             await _answer(writer, 400, "text/plain", b"CONNECT needs host:port\n")
             return
-        host, port = target.host, target.port
+        host, port, early = target.host, target.port, None
         decision = self._decide(host)
         if decision.destination is Destination.REFUSED:
             await _refuse(writer, decision.reason)
@@ -235,23 +245,36 @@ class Proxy:
         if decision.destination is Destination.ONWARD:
             connecting = self._upstream.tunnel(host, port)
         elif port == TLS_PORT:
-            connecting = connect("127.0.0.1", self._port_of(_door(decision.destination, from_job=from_job)))
+            door = _door(decision.destination, from_job=from_job)
+            take = None if self._latency.seconds else self._take_of(door)
+            early = None if take is None else await _received(reader)
+            if take is not None and early is None:
+                self._hold(writer)
+                writer.write(ESTABLISHED)
+                await take(writer)
+                return
+            connecting = connect("127.0.0.1", self._port_of(door))
         else:
             await _refuse(writer, f"{host} has port 443 only")
             return
         streams = await _connected(connecting, writer, host)
         if streams is None:
             return
-        await self._join((reader, writer), streams, b"HTTP/1.1 200 Connection established\r\n\r\n")
+        streams[1].write(early or b"")
+        await self._join((reader, writer), streams, ESTABLISHED)
+
+    def _hold(self, writer: asyncio.StreamWriter) -> None:
+        """Have :meth:`break_off` end this task and its client's connection."""
+        task = asyncio.current_task()
+        if task is not None:
+            self._tunnels[task] = writer
+            task.add_done_callback(lambda done: self._tunnels.pop(done, None))
 
     async def _join(self, client: Streams, server: Streams, greeting: bytes = b"") -> None:
         """Send *greeting* to the client, and copy both ways until the rules change."""
         await self._latency.connect()
         client[1].write(greeting)
-        task = asyncio.current_task()
-        if task is not None:
-            self._tunnels[task] = client[1]
-            task.add_done_callback(lambda done: self._tunnels.pop(done, None))
+        self._hold(client[1])
         await join_streams(client, server, late=self._latency.seconds)
 
     async def _forward(self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -395,6 +418,17 @@ def acknowledge(connection: socket.socket | None) -> None:
     """
     if connection is not None and hasattr(socket, "TCP_QUICKACK"):
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+
+
+async def _received(reader: asyncio.StreamReader) -> bytes | None:
+    """Return what a client has sent before it was answered, empty at the end; None if it waits, as most do."""
+    reading = asyncio.ensure_future(reader.read(CHUNK_BYTES))
+    await asyncio.sleep(0)
+    if reading.done():
+        return reading.result()
+    reading.cancel()
+    await asyncio.wait([reading])
+    return None
 
 
 async def _copy(source_streams: Streams, writer: asyncio.StreamWriter, late: float) -> None:

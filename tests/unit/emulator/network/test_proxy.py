@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from aml_emulator.network.hosts import Destination, decide
 from aml_emulator.network.outward import Outward
-from aml_emulator.network.proxy import Head, Proxy, is_from_a_tool
+from aml_emulator.network.proxy import Head, Proxy, Take, is_from_a_tool
 from aml_emulator.network.server_name import UNRECOGNIZED_NAME, NoHelloError, server_name
 from aml_emulator.network.upstream import Streams, Upstream
 
@@ -29,6 +29,9 @@ class Writer:
         self.peer = peer
         self.sent = b""
         self.transport = self
+
+    def get_protocol(self) -> Any:
+        return self
 
     def get_extra_info(self, name: str) -> Any:
         return (self.peer, 40000) if name == "peername" else None
@@ -70,7 +73,16 @@ class Listening:
             admin=self.admin,
             page=self.show,
             is_job=lambda address: address.startswith("172.30."),
+            take_of=self.take_of,
         )
+        self.taken: list[Destination] = []
+        self.taking = False
+
+    def take_of(self, destination: Destination) -> Take | None:
+        async def take(_writer: asyncio.StreamWriter) -> None:
+            self.taken.append(destination)
+
+        return take if self.taking else None
 
     def resolve(self, host: str, _port: int) -> Sequence[str]:
         names = {"rebound.example": "127.0.0.1", "index.internal": "10.1.2.3", "emulator": "172.17.0.2"}
@@ -91,13 +103,17 @@ class Listening:
         self.page.append(head.target)
         writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
 
-    def send(self, data: bytes, *, peer: str = HOST, tls: bool = False) -> bytes:
-        """Return all that is answered to a connection that sends *data* and ends, to the port of TLS if asked."""
+    def send(self, data: bytes, *, peer: str = HOST, tls: bool = False, ends: bool = True) -> bytes:
+        """Return all that is answered to a connection that sends *data* and ends, to the port of TLS if asked.
+
+        One that does not end has to be answered by itself.
+        """
 
         async def run() -> bytes:
             reader = asyncio.StreamReader(limit=64 * 1024)
             reader.feed_data(data)
-            reader.feed_eof()
+            if ends:
+                reader.feed_eof()
             writer = Writer(peer)
             handle = self.proxy._direct if tls else self.proxy._request
             await self.proxy._accept(handle, reader, writer)  # type: ignore[arg-type]
@@ -219,6 +235,20 @@ def hello(host: str | None) -> bytes:
     with pytest.raises(ssl.SSLWantReadError):
         context.wrap_bio(ssl.MemoryBIO(), out, server_hostname=host).do_handshake()
     return out.read()
+
+
+@pytest.mark.parametrize(
+    ("peer", "door"), [(HOST, Destination.SERVICE), (JOB, Destination.SERVICE_FOR_JOBS)], ids=["client", "job"]
+)
+def test_a_client_that_waits_for_its_tunnel_is_handed_over(
+    listening: Listening, peer: str, door: Destination
+) -> None:
+    listening.taking = True
+    head = b"CONNECT management.azure.com:443 HTTP/1.1\r\n\r\n"
+    assert listening.send(head, peer=peer, ends=False) == b"HTTP/1.1 200 Connection established\r\n\r\n"
+    assert (listening.taken, listening.doors) == ([door], [])
+    listening.send(head + b"\x16", peer=peer, ends=False)
+    assert (listening.taken, listening.doors) == ([door], [door])
 
 
 def test_jobs_reach_the_services_by_tls_under_their_own_names(listening: Listening) -> None:
