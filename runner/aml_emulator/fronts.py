@@ -88,7 +88,7 @@ class _Connection(HttpToolsProtocol):
 
 
 class Application:
-    """AzureML's interfaces over TLS, on a port of their own and on connections that the proxy hands over.
+    """AzureML's interfaces over TLS, on a port and on the proxy's connections.
 
     A connection that is handed over costs no second one, through which each request and answer would be copied: that is a
     fifth of the time of short requests.
@@ -147,6 +147,7 @@ def _config(app: ASGIApp, certificates: Certificates) -> uvicorn.Config:
         access_log=False,
         log_config=None,
         server_header=False,
+        proxy_headers=False,
         timeout_keep_alive=75,
         timeout_graceful_shutdown=1,
     )

@@ -421,7 +421,10 @@ def acknowledge(connection: socket.socket | None) -> None:
 
 
 async def _received(reader: asyncio.StreamReader) -> bytes | None:
-    """Return what a client has sent before it was answered, empty at the end; None if it waits, as most do."""
+    """Return what a client has sent before it was answered.
+
+    Empty if it has ended; None if it waits for the answer, as most do.
+    """
     reading = asyncio.ensure_future(reader.read(CHUNK_BYTES))
     await asyncio.sleep(0)
     if reading.done():
