@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
+import uvloop
+
 from aml_train.jobs.pace import Cadence, Pace
 from aml_train.jobs.states import parse_status
 from aml_train.local.target import LOCAL_PACE
@@ -281,7 +283,7 @@ async def watch(given: Mapping[str, Any]) -> Results:
 
 def main() -> int:
     """Read the work from stdin, and write the results to stdout."""
-    results = asyncio.run(watch(json.load(sys.stdin)))
+    results = uvloop.run(watch(json.load(sys.stdin)))
     json.dump(results.as_json(), sys.stdout)
     return 0
 

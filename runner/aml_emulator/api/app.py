@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 from urllib.parse import quote
 
-from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, QueryParams
 from starlette.types import Receive, Scope, Send
 
@@ -76,6 +77,9 @@ logger = logging.getLogger(__name__)
 ASCII = "".join(map(chr, range(0x21, 0x7F)))
 """Characters that a path may hold; other bytes are percent-encoded."""
 
+ANSWERING_THREADS = 40
+"""How many requests are answered at once: handlers wait for the database and for Blob storage."""
+
 MAX_BODY_BYTES = 64 * 1024 * 1024
 
 
@@ -125,6 +129,7 @@ class App:
         imports: RegistryImports | None = None,
     ) -> None:
         self._context = context
+        self._threads = ThreadPoolExecutor(ANSWERING_THREADS, thread_name_prefix="answer")
         self._login = Router(login.routes(context))
         modules: tuple[Iterable[Route], ...] = (
             workspaces.routes(context),
@@ -182,7 +187,12 @@ class App:
             body=await _read(receive),
             from_job=from_job,
         )
-        answered = await run_in_threadpool(self.answer, asked)
+        found = self._routes.find(asked.method, asked.path)
+        if found is not None and found[0].quick:
+            # Clients poll these. A thread would take longer to begin and to end than to answer.
+            answered = self.answer(asked)
+        else:
+            answered = await asyncio.get_running_loop().run_in_executor(self._threads, self.answer, asked)
         encoded = [(key.encode("latin-1"), value.encode("latin-1")) for key, value in answered.headers.items()]
         await send({"type": "http.response.start", "status": answered.status, "headers": encoded})
         await send({"type": "http.response.body", "body": answered.body})

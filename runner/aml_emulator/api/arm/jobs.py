@@ -40,7 +40,7 @@ def routes(context: Context, jobs: JobService) -> Sequence[Route]:
     results = f"{locations}/{{location}}/mfeOperationResults/{{id}}"
     return (
         Route(method="GET", path="{WS}/jobs", handler=handlers.list),
-        Route(method="GET", path="{WS}/jobs/{name}", handler=handlers.get),
+        Route(method="GET", path="{WS}/jobs/{name}", handler=handlers.get, quick=True),
         Route(method="PUT", path="{WS}/jobs/{name}", handler=handlers.put),
         Route(method="PATCH", path="{WS}/jobs/{name}", handler=handlers.patch),
         Route(method="DELETE", path="{WS}/jobs/{name}", handler=handlers.delete),

@@ -37,11 +37,10 @@ def routes(context: Context) -> Sequence[Route]:
         Route(method="GET", path=f"{base}/experiments/{{experiment}}", handler=history.experiment),
         Route(method="POST", path=f"{base}/experiments/{{experiment}}", handler=history.create_experiment),
         Route(method="GET", path=f"{base}/experimentids/{{experiment_id}}", handler=history.experiment),
+        *run_routes(("GET", "", history.run), ("GET", "/details", history.details), quick=True),
         *run_routes(
-            ("GET", "", history.run),
             ("PATCH", "", history.patch),
             ("PATCH", "/modify", history.patch),
-            ("GET", "/details", history.details),
             ("GET", "/children", history.children),
             ("GET", "/serviceinstances/{node}", history.instances),
         ),

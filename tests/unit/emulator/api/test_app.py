@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
+import threading
 from typing import Any
 from urllib.parse import urlencode
 
@@ -12,6 +13,7 @@ import pytest
 from starlette.datastructures import Headers
 
 from aml_emulator.api import Asked
+from aml_emulator.api.app import Answered
 from aml_emulator.domain import RunProgress
 from aml_emulator.executor.spec import Folder, RunError
 from aml_emulator.identity.federation import AUDIENCE
@@ -562,3 +564,29 @@ def test_the_application_answers_without_a_server(service: Service) -> None:
     assert too_large.status == 413
     head = service.app.answer(dataclasses.replace(asked, method="HEAD"))
     assert (head.body, int(head.headers["content-length"]) > 0) == (b"", True)
+
+
+@pytest.mark.parametrize(
+    ("path", "host", "waits"),
+    [
+        (f"{WS}/jobs/job1", "management.azure.com", False),
+        (f"{WS}/jobs", "management.azure.com", True),
+        (f"/history/v1.0{WS}/runs/job1/details", API, False),
+        (f"/history/v1.0{WS}/runs/job1", API, False),
+        (f"/history/v1.0{WS}/runs/job1/children", API, True),
+    ],
+)
+def test_only_what_clients_poll_is_answered_in_the_event_loop(
+    service: Service, monkeypatch: pytest.MonkeyPatch, path: str, host: str, waits: bool
+) -> None:
+    answering: list[threading.Thread] = []
+    answer = service.app.answer
+
+    def noted(asked: Asked) -> Answered:
+        answering.append(threading.current_thread())
+        return answer(asked)
+
+    service.submit("job1")
+    monkeypatch.setattr(service.app, "answer", noted)
+    assert service.call("GET", path, host=host).status == 200
+    assert [one is not threading.current_thread() for one in answering] == [waits]
