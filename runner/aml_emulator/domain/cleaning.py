@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aml_emulator.domain.errors import DomainError, InvalidError
+from aml_emulator.domain.folder_index import FolderIndex
 from aml_emulator.domain.locations import JobOutput, parse_location
 from aml_emulator.domain.workspace import REGISTRIES, REUSED_RUN, Workspace, shelf
 from aml_emulator.executor import Folder
@@ -122,21 +123,16 @@ def choose(workspace: Workspace, *, older_than: float, keep: int) -> Choice:
     ]
     left = {(one.kind, one.name, one.version) for one in assets}
     remaining = [one for one in versions if (one.kind, one.name, one.version) not in left]
-    used = [folder for one in (*remaining, *shared) if (folder := _folder_of(workspace, one)) is not None]
+    used: FolderIndex[AssetVersion] = FolderIndex()
+    for one in (*remaining, *shared):
+        if (folder := _folder_of(workspace, one)) is not None:
+            used.add(folder, one)
     return Choice(
         runs=tuple(going),
         kept=kept,
         assets=tuple(assets),
-        folders=tuple(folder for folder in dict.fromkeys(folders) if not any(overlap(folder, one) for one in used)),
+        folders=tuple(folder for folder in dict.fromkeys(folders) if not any(used.overlapping(folder))),
     )
-
-
-def overlap(one: Folder, other: Folder) -> bool:
-    """Return whether one of two places in Blob storage is in the other."""
-    if one.container != other.container:
-        return False
-    left, right = (f"{folder.prefix.strip('/')}/".lstrip("/") for folder in (one, other))
-    return left.startswith(right) or right.startswith(left)
 
 
 def _families(runs: Iterable[Run]) -> list[list[Run]]:
@@ -164,16 +160,18 @@ def _reasons(workspace: Workspace, runs: Iterable[Run], named: Iterable[AssetVer
     """Return why runs stay, by their ids: outputs with a name, or another's inputs."""
     runs = list(runs)
     reasons: dict[str, str] = {}
-    places = [(run.id, folder) for run in runs for folder in _folders_of(workspace, run)]
+    places: FolderIndex[str] = FolderIndex()
+    for run in runs:
+        for place in _folders_of(workspace, run):
+            places.add(place, run.id)
     for version in named:
         label = f"{version.kind.rstrip('s')} {version.name}:{version.version}"
         job = _job_of(version) or version.properties.get("jobName")
         if job is not None:
             reasons.setdefault(str(job), f"{label} is in its outputs")
         folder = _folder_of(workspace, version)
-        for run_id, place in places:
-            if folder is not None and overlap(folder, place):
-                reasons.setdefault(run_id, f"{label} is in its outputs")
+        for run_id in () if folder is None else places.overlapping(folder):
+            reasons.setdefault(run_id, f"{label} is in its outputs")
     for run in runs:
         for address in _inputs(run) if not run.terminal else ():
             job = _job_in(address)

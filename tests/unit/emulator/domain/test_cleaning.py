@@ -8,8 +8,7 @@ from typing import Any, cast
 import pytest
 
 from aml_emulator.context import Context
-from aml_emulator.domain.cleaning import clean_workspace, overlap
-from aml_emulator.executor.spec import Folder
+from aml_emulator.domain.cleaning import clean_workspace
 from tests.support.fake_executor import MemoryBlobs
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
@@ -146,12 +145,3 @@ def test_children_go_with_their_parent_and_not_before(bench: Bench) -> None:
     bench.later(2 * DAY)
     assert bench.clean()["runs"] == ["parent", "child"]
     assert store.get("child") is None
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "together"),
-    [("a/b", "a/b/c", True), ("a/b", "a/bc", False), ("a", "", True), ("a/b/", "a/b", True), ("x", "y", False)],
-)
-def test_overlap(one: str, other: str, together: bool) -> None:
-    assert overlap(Folder(container="c", prefix=one), Folder(container="c", prefix=other)) is together
-    assert not overlap(Folder(container="c", prefix=one), Folder(container="d", prefix=other))
