@@ -2,9 +2,10 @@
 
 2,000 queued jobs, 200 watchers with the pace of the product, 20 pipelines at once and a gigabyte of logs in an hour, then fifty kills at
 random moments with restarts, and the load again. The service is a plain process, and jobs execute without containers; with
-``--containers`` they are containers of the machine's engine.
+``--containers`` they are containers of the machine's engine. Jobs that ended minutes ago are cleaned up, and of models the oldest versions
+are deleted, so that as much is stored at the end of an hour as early in it; with ``--keep`` all of it stays.
 
-    python -m benchmarks.soak [--minutes 60] [--kills 50] [--containers] [--report FILE]
+    python -m benchmarks.soak [--minutes 60] [--kills 50] [--containers] [--keep] [--report FILE]
 
 Goals: no wrong answer; p99 of a status request at most 50 ms; memory of each process flat, at most 1 MiB an hour; disk as accounted;
 after the kills, nothing acknowledged is lost and every job ends.
@@ -21,8 +22,10 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -71,11 +74,17 @@ class Settings:
     kills: int = 50
     seed: int = 20
     containers: bool = False
+    keep: bool = False
 
     @property
     def log_bytes(self) -> float:
         """Bytes of all logs in each phase: a gigabyte an hour, if not set."""
         return (1000.0 * self.minutes / 60 if self.megabytes is None else self.megabytes) * 1e6
+
+    @property
+    def clean_seconds(self) -> float:
+        """Seconds between two cleanings, and for how long an ended job stays at least."""
+        return max(60.0, min(300.0, self.minutes * 60 / 12))
 
     @property
     def rate(self) -> float:
@@ -93,6 +102,8 @@ class Soak:
     submitted: list[str] = field(default_factory=list)
     models: list[str] = field(default_factory=list)
     numbered: int = 0
+    cleaned: set[str] = field(default_factory=set)
+    cleaned_bytes: int = 0
 
     def run(self) -> Report:
         """Run all phases and return the figures."""
@@ -108,8 +119,7 @@ class Soak:
         statuses = self._await_end()
         missing += self._missing(client)
         stored = self._stored(client)
-        cleaned = self.emulator.admin("POST", "clean?older_than=0&keep=0")
-        cleaned.raise_for_status()
+        self._clean(0.0)
         client.close()
         self.emulator.stop()
         return Report(
@@ -126,6 +136,7 @@ class Soak:
         shown = {name: getattr(self.settings, name) for name in ("minutes", "jobs", "watchers", "pipelines", "kills")}
         return shown | {
             "log MB": self.settings.log_bytes / 1e6,
+            "kept": "all" if self.settings.keep else f"{self.settings.clean_seconds:.0f} s",
             "executor": "containers" if self.settings.containers else "plain",
         }
 
@@ -196,13 +207,18 @@ class Soak:
             "prefix": f"pipeline-{self.numbered}",
             "job": self._job(settings.pipeline_seconds, now=True),
             "bytes": int(settings.rate * settings.pipeline_seconds) if not settings.containers else 1,
+            "keep": settings.keep,
         }
         every = max(1.0, min(10.0, seconds / 60))
         data = self.emulator.folder / "data"
         before = disk_of(data) / MIB
         sampler = Sampler(self._pid, data, every=every)
         sampler.start()
-        with _client("watchers", given | watching) as watchers, _client("pipelines", given | running) as pipelines:
+        with (
+            self._cleaning(),
+            _client("watchers", given | watching) as watchers,
+            _client("pipelines", given | running) as pipelines,
+        ):
             watched, run = _results(watchers, seconds), _results(pipelines, seconds)
         sampler.stop()
         self.models += run["models"]
@@ -224,6 +240,33 @@ class Soak:
             log_bytes_read=watched["bytes"],
             disk=(before, disk_of(data) / MIB),
         )
+
+    @contextlib.contextmanager
+    def _cleaning(self) -> Iterator[None]:
+        """Clean up what ended a while ago, again and again."""
+        stop, every = threading.Event(), self.settings.clean_seconds
+
+        def repeat() -> None:
+            while not stop.wait(every):
+                self._clean(every)
+
+        if self.settings.keep:
+            yield
+            return
+        with ThreadPoolExecutor(1) as pool:
+            repeating = pool.submit(repeat)
+            try:
+                yield
+            finally:
+                stop.set()
+            repeating.result()
+
+    def _clean(self, older_than: float) -> None:
+        """Clean up what ended so many seconds ago."""
+        answer = self.emulator.admin("POST", f"clean?older_than={older_than:g}&keep=0")
+        answer.raise_for_status()
+        self.cleaned.update(answer.json()["runs"])
+        self.cleaned_bytes += int(answer.json()["bytes"])
 
     def _kill(self) -> list[str]:
         """Kill the emulator at random moments; return what is wrong afterwards."""
@@ -262,7 +305,7 @@ class Soak:
 
     def _missing(self, client: Client) -> list[str]:
         """Return what was acknowledged and is not there."""
-        known = {name for name, _ in self._statuses()}
+        known = {name for name, _ in self._statuses()} | self.cleaned
         gone = [f"jobs/{name}" for name in self.submitted if name not in known]
         for model in {one.partition("/")[0] for one in self.models}:
             answer = client.ask("GET", client.arm(f"models/{model}/versions"))
@@ -297,7 +340,8 @@ class Soak:
         blobs = self.emulator.folder / "data" / "blobs"
         return {
             "written": sum(map(int, lines)) / MIB,
-            "accounted": accounted / MIB,
+            "accounted": (accounted + self.cleaned_bytes) / MIB,
+            "cleaned": self.cleaned_bytes / MIB,
             "disk": disk_of(blobs) / MIB,
         }
 
@@ -352,6 +396,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--pipelines", type=int, help="at once (20; 4 with --containers)")
     parser.add_argument("--megabytes", type=float, help="of logs in each phase (1000 an hour)")
     parser.add_argument("--containers", action="store_true", help="execute jobs as containers")
+    parser.add_argument("--keep", action="store_true", help="clean nothing up meanwhile")
     parser.add_argument("--report", type=Path, help="a file for the figures as JSON")
     return parser.parse_args(arguments)
 
@@ -367,8 +412,11 @@ def settings_of(given: argparse.Namespace) -> Settings:
         kills=given.kills,
         megabytes=given.megabytes,
         containers=given.containers,
+        keep=given.keep,
         places=4 if given.containers else Settings.places,
-        **amounts,
+        jobs=amounts.get("jobs", Settings.jobs),
+        watchers=amounts.get("watchers", Settings.watchers),
+        pipelines=amounts.get("pipelines", Settings.pipelines),
     )
 
 

@@ -14,6 +14,8 @@ from benchmarks.soak.sampling import Sample
 MIB: Final = 1024 * 1024
 GOAL_MILLISECONDS: Final = 50.0
 GOAL_SLOPE: Final = 1.0
+SLACK: Final = 64.0
+"""MiB of a file of Azurite, which frees a file when none of the blobs in it is left."""
 STATUS: Final = ("details", "status")
 _SURE: Final = 1.96
 """Of the normal distribution: 95 in 100 are within so many deviations."""
@@ -90,7 +92,8 @@ class Report:
         kills: how often the service was killed, and what was wrong afterwards.
         missing: what was acknowledged and is lost.
         statuses: how all jobs ended.
-        stored: MiB of logs by the jobs' commands, by the service's account (``clean --dry-run``), and on the disk.
+        stored: MiB of logs: *written* by the jobs' commands, *accounted* by the service (``clean`` and ``clean --dry-run``), *cleaned* of these,
+            and on the *disk*.
         freed: MiB on the disk after everything was cleaned up; None if not measured.
     """
 
@@ -187,8 +190,9 @@ def goals_of(report: Report) -> Iterator[Goal]:
         yield Goal(text=f"nothing acknowledged is lost ({len(report.missing)})", met=not report.missing)
     if report.stored:
         accounted, written = report.stored["accounted"], report.stored["written"]
-        text = f"logs: {written:.1f} MiB written, {accounted:.1f} accounted, {report.stored['disk']:.1f} on the disk"
-        yield Goal(text=text, met=accounted >= written and report.stored["disk"] <= 1.1 * accounted + 64)
+        cleaned, disk = report.stored["cleaned"], report.stored["disk"]
+        text = f"logs: {written:.1f} MiB written, {accounted:.1f} accounted, {cleaned:.1f} of these cleaned up, {disk:.1f} on the disk"
+        yield Goal(text=text, met=accounted >= written and disk <= 1.1 * (accounted - cleaned) + SLACK)
 
 
 def _is_flat(slope: Slope) -> bool | None:

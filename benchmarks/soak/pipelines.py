@@ -33,6 +33,8 @@ from tests.support.watching import watch
 
 _MOST_ERRORS: Final = 20
 _READS: Final = 6
+#: Versions of each model that stay.
+_VERSIONS: Final = 10
 
 
 class Pipelines:
@@ -40,7 +42,7 @@ class Pipelines:
 
     Args:
         given: ``info`` and ``environment`` of the emulator, ``pipelines`` (how many at once), ``seconds``, ``job`` (its body), ``bytes`` (of
-            its log) and ``prefix`` of the names.
+            its log), ``prefix`` of the names, and ``keep``, whether all versions of models stay.
     """
 
     def __init__(self, given: Mapping[str, Any]) -> None:
@@ -140,8 +142,18 @@ class Pipelines:
         _check(any(one.version == str(version) for one in service.models(model)), f"{model}/{version} is not listed")
         found_job = service.find(name)
         _check(found_job is not None and found_job.tags.get("aml-train.gate") == "met", f"{name} has lost a tag")
+        if not self._given["keep"] and version > _VERSIONS:
+            self._delete(client, model, version - _VERSIONS)
         with self._lock:
             self.done += 1
+
+    def _delete(self, client: Client, model: str, version: int) -> None:
+        answer = client.ask("DELETE", client.arm(f"models/{model}/versions/{version}"))
+        with self._lock:
+            # One whose pipeline was interrupted was never registered.
+            if f"{model}/{version}" in self.models:
+                _check(answer.status_code in (200, 202, 204), f"deleting: {answer.status_code} {answer.text[:200]}")
+                self.models.remove(f"{model}/{version}")
 
     def _wrong(self, text: str) -> None:
         with self._lock:

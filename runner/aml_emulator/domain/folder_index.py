@@ -1,4 +1,4 @@
-"""Folders of Blob storage that contain one another, found without comparing each with each. Pure."""
+"""Finds folders of Blob storage that overlap without comparing all pairs. Pure."""
 
 from __future__ import annotations
 
