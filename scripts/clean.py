@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +19,7 @@ LABELS: Final = (
     "org.aml-train.owner",
     "org.aml-train.emulator",
     "org.aml-train.emulator.instance",
+    "org.aml-train.emulator.name",
     "org.aml-train.source",
     "org.aml-train.stand-in",
 )
@@ -40,33 +41,51 @@ _KINDS: Final = (
 )
 
 
-def find_argv(listing: Sequence[str], label: str) -> list[str]:
-    """Return the command that lists the ids of the objects with *label*."""
-    return ["docker", *listing, "--filter", f"label={label}"]
+Engine = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]
+"""Runs the Docker client with these arguments."""
 
 
-def _remove_from_engine() -> bool:
-    if shutil.which("docker") is None:
-        return True
-    complete = True
-    for listing, removal in _KINDS:
-        ids = sorted({identity for label in LABELS for identity in _ask(find_argv(listing, label)).split()})
-        if ids:
-            print(f"removing {len(ids)} x {listing[0]}")
-            complete &= (
-                subprocess.run(["docker", *removal, *ids], stdout=subprocess.DEVNULL, check=False).returncode == 0
-            )
-    return complete
+def remove_all(engine: Engine, listing: Sequence[str], removal: Sequence[str]) -> bool:
+    """Remove all objects of one kind with a label of ours.
+
+    Returns whether none is left.
+
+    Images are built on one another, and the engine lists them in no order: each pass removes those that no other needs.
+
+    Raises:
+        subprocess.CalledProcessError: the engine cannot list them.
+    """
+    found = _find(engine, listing)
+    while found:
+        print(f"removing {len(found)} x {listing[0]}")
+        refusals = engine([*removal, *found]).stderr
+        left = _find(engine, listing)
+        if len(left) >= len(found):
+            print(f"clean: {len(left)} x {listing[0]} cannot be removed:\n{refusals.strip()}", file=sys.stderr)
+            return False
+        found = left
+    return True
 
 
-def _ask(argv: list[str]) -> str:
-    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+def _find(engine: Engine, listing: Sequence[str]) -> list[str]:
+    found: set[str] = set()
+    for label in LABELS:
+        done = engine([*listing, "--filter", f"label={label}"])
+        done.check_returncode()
+        found.update(done.stdout.split())
+    return sorted(found)
+
+
+def _docker(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["docker", *arguments], capture_output=True, text=True, check=False)
 
 
 def main() -> int:
     """Remove everything; return 0, or 1 where something could not be removed."""
+    complete = True
     try:
-        complete = _remove_from_engine()
+        for listing, removal in _KINDS if shutil.which("docker") is not None else ():
+            complete &= remove_all(_docker, listing, removal)
     except subprocess.CalledProcessError as error:
         print(f"clean: the Docker engine was not cleaned: {error.stderr.strip()}", file=sys.stderr)
         complete = False

@@ -33,7 +33,6 @@ from scripts.bootstrap.probes import (
 )
 from scripts.bootstrap.stand_in import DEFAULT_MIRROR, AptSource, find_mirror, parse_deb822, parse_one_line
 from scripts.bootstrap.steps import emulator_build_argv
-from scripts.clean import find_argv
 from scripts.lock import LOCKS, compile_argv, without
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -333,17 +332,6 @@ def test_every_profile_names_known_needs(tmp_path: Path) -> None:
     machine = needs.Machine(Shell(root=tmp_path, log=tmp_path / "log", say=lambda _: None), HOST)
     with pytest.raises(ValueError, match="'other' is none of the needs"):
         machine.satisfy("other")
-
-
-def test_cleaning_goes_by_labels_only() -> None:
-    assert find_argv(("network", "ls", "--quiet"), "org.aml-train.owner") == [
-        "docker",
-        "network",
-        "ls",
-        "--quiet",
-        "--filter",
-        "label=org.aml-train.owner",
-    ]
 
 
 def test_lock_files_share_their_versions(tmp_path: Path) -> None:
