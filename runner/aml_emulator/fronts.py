@@ -48,7 +48,9 @@ class _Uvicorn(uvicorn.Server):
 
 
 class _Connection(HttpToolsProtocol):
-    """A connection of uvicorn that acknowledges what it receives.
+    """A connection of uvicorn that acknowledges parts of requests at once.
+
+    See :func:`aml_emulator.network.acknowledge`.
 
     One that the proxy hands over may receive, and even end, before its task hears that TLS is ready.
 
@@ -63,6 +65,7 @@ class _Connection(HttpToolsProtocol):
         self._ready = False
         self._early = b""
         self._lost = False
+        self._within_request = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._ready = True
@@ -74,10 +77,19 @@ class _Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         if self._ready:
-            acknowledge(self.transport.get_extra_info("socket"))
             super().data_received(data)
+            if self._within_request:
+                acknowledge(self.transport.get_extra_info("socket"))
         else:
             self._early += data
+
+    def on_message_begin(self) -> None:
+        self._within_request = True
+        super().on_message_begin()
+
+    def on_message_complete(self) -> None:
+        self._within_request = False
+        super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.proxied = None

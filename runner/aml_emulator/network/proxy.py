@@ -398,12 +398,14 @@ async def join_streams(left: Streams, right: Streams, *, late: float = 0.0) -> N
     """Copy both ways until both sides have ended or one breaks; closes *right*.
 
     Args:
+        left: the client's connection.
+        right: the server's.
         late: seconds that a round trip takes longer.
     """
     try:
         async with asyncio.TaskGroup() as group:
-            group.create_task(_copy(left, right[1], late / 2))
-            group.create_task(_copy(right, left[1], late / 2))
+            group.create_task(_copy(left, right[1], late / 2, of_client=True))
+            group.create_task(_copy(right, left[1], late / 2, of_client=False))
     except* OSError as error:
         logger.debug("a tunnel was interrupted: %r", error.exceptions)
     finally:
@@ -434,13 +436,13 @@ async def _received(reader: asyncio.StreamReader) -> bytes | None:
     return None
 
 
-async def _copy(source_streams: Streams, writer: asyncio.StreamWriter, late: float) -> None:
+async def _copy(source_streams: Streams, writer: asyncio.StreamWriter, late: float, *, of_client: bool) -> None:
     reader = source_streams[0]
     if late:
         await copy_late(reader, writer, late)
         _end(writer)
         return
-    source = source_streams[1].get_extra_info("socket")
+    source = source_streams[1].get_extra_info("socket") if of_client else None
     acknowledge(source)
     while data := await reader.read(CHUNK_BYTES):
         acknowledge(source)
