@@ -18,7 +18,7 @@ import requests
 
 from aml_train.core.answers import Answer
 from aml_train.core.errors import Fault, InvalidError, ServiceError
-from aml_train.core.http_client import TooLargeError, answer_of, exchange, new_session
+from aml_train.core.http_client import Session, TooLargeError, answer_of, exchange
 from aml_train.core.retry import retry_after
 from aml_train.core.text import harmless
 from aml_train.core.values import dataclass
@@ -57,7 +57,7 @@ class Api:
     graphql: str
     repository: str
     token: str = field(repr=False)
-    session: requests.Session = field(default_factory=new_session, repr=False)
+    session: requests.Session = field(default_factory=Session, repr=False)
     sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
     now: Callable[[], float] = field(default=time.time, repr=False)
 
@@ -243,6 +243,6 @@ def open_api(environ: Mapping[str, str], token: str, *, session: requests.Sessio
         graphql=graphql,
         repository=repository,
         token=token,
-        session=session or new_session(),
+        session=session or Session(),
         sleep=time.sleep,
     )

@@ -13,7 +13,7 @@ from typing import Final
 import requests
 
 from aml_train.core.errors import ServiceError
-from aml_train.core.http_client import answer_of, exchange, new_session
+from aml_train.core.http_client import Session, answer_of, exchange
 
 _URL: Final = "ACTIONS_ID_TOKEN_REQUEST_URL"
 _TOKEN: Final = "ACTIONS_ID_TOKEN_REQUEST_TOKEN"  # noqa: S105 - a variable's name
@@ -51,7 +51,7 @@ def github_assertion(
         return _not_allowed
 
     def fetch(audience: str) -> str:
-        token = _fetch(environ, audience, session or new_session(), sleep)
+        token = _fetch(environ, audience, session or Session(), sleep)
         fetched(token)
         return token
 

@@ -243,9 +243,9 @@ def http_session(host: str, environ: Mapping[str, str]) -> requests.Session:
 
 
 def _session(verify: bool | str, proxies: Mapping[str, str]) -> requests.Session:
-    from aml_train.core.http_client import new_session
+    from aml_train.core.http_client import Session
 
-    session = new_session()
+    session = Session()
     session.trust_env = False
     session.verify, session.proxies = verify, dict(proxies)
     return session

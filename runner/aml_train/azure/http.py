@@ -25,7 +25,7 @@ from aml_train.core.answers import (
     trace_of,
 )
 from aml_train.core.errors import ServiceError
-from aml_train.core.http_client import TooLargeError, answer_of, exchange, host_of, new_session
+from aml_train.core.http_client import Session, TooLargeError, answer_of, exchange, host_of
 from aml_train.core.threads import in_background
 from aml_train.core.values import dataclass
 
@@ -47,9 +47,9 @@ class HttpWay:
 
     def session(self) -> requests.Session:
         """Return a session that takes this way."""
-        from aml_train.core.http_client import new_session
+        from aml_train.core.http_client import Session
 
-        session = new_session()
+        session = Session()
         if self.proxy is not None:
             session.trust_env = False
             session.proxies = {"https": self.proxy, "http": self.proxy}
@@ -202,7 +202,7 @@ class AzureHttp:
         self.workspace = workspace
         self.cloud = cloud
         self.credential = credential
-        self.session = session or new_session()
+        self.session = session or Session()
         self._resource: Answer | None = None
         self._location = ""
         self._hosts: Mapping[str, object] | None = None

@@ -45,11 +45,6 @@ class Session(requests.Session):
         self.headers["User-Agent"] = USER_AGENT
 
 
-def new_session() -> requests.Session:
-    """Return a session of aml-train."""
-    return Session()
-
-
 def exchange(
     session: requests.Session,
     method: str,

@@ -131,7 +131,7 @@ def _send(
     """Send the payload to one webhook; return the problem, or nothing."""
     import requests
 
-    from aml_train.core.http_client import exchange, new_session
+    from aml_train.core.http_client import Session, exchange
 
     value = environ.get(one.url_env, "")
     if not value.strip():
@@ -142,7 +142,7 @@ def _send(
         return str(error)
     hurried = document["status"] == "cancelled"
     problem = ""
-    with new_session() as session:
+    with Session() as session:
         _use_environment(session, url, environ)
         for attempt in range(_ATTEMPTS):
             try:

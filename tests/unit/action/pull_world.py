@@ -105,7 +105,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     made.github.push()
     made.github.permissions = {"alice": ("write", "write"), "mary": ("write", "maintain"), "eve": ("read", "triage")}
     made.github.environments = {"production": ["required_reviewers"]}
-    monkeypatch.setattr("aml_train_action.github.api.new_session", lambda: session(made.github))
+    monkeypatch.setattr("aml_train_action.github.api.Session", lambda: session(made.github))
     monkeypatch.setattr("aml_train_action.github.api.time.sleep", made.slept.append)
     return made
 

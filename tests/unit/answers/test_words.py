@@ -16,7 +16,7 @@ from aml_train.azure.sign_in import SignIn
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.answers import REACH, Answer, Pages, is_within, trace_of
 from aml_train.core.errors import ServiceError
-from aml_train.core.http_client import USER_AGENT, exchange, new_session
+from aml_train.core.http_client import USER_AGENT, Session, exchange
 from aml_train.core.version import PRODUCT
 from tests.support.wrong_answers import Answering, Reply, as_json, no_pauses
 
@@ -160,13 +160,13 @@ def test_a_status_above_599_is_no_success(stream: bool) -> None:
 
 
 def test_requests_are_sent_under_our_name() -> None:
-    assert new_session().headers["User-Agent"] == USER_AGENT
+    assert Session().headers["User-Agent"] == USER_AGENT
     assert USER_AGENT.startswith(f"{PRODUCT} ")
     assert len(PRODUCT) <= 24  # azure-core's bound
 
 
 def test_bodies_are_sent_without_a_pause_through_a_proxy_too() -> None:
-    manager = new_session().get_adapter("https://a.test").proxy_manager_for("http://proxy.test:8080")  # type: ignore[attr-defined]
+    manager = Session().get_adapter("https://a.test").proxy_manager_for("http://proxy.test:8080")  # type: ignore[attr-defined]
     options = manager.connection_from_url("https://a.test").conn_kw["socket_options"]
     assert (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1) in options
 

@@ -157,13 +157,13 @@ class Hook(BaseAdapter):
 def hook(monkeypatch: pytest.MonkeyPatch) -> Hook:
     adapter = Hook()
 
-    def session() -> requests.Session:
-        made = requests.Session()
-        made.mount("https://", adapter)
-        made.mount("http://", adapter)
-        return made
+    class Session(requests.Session):
+        def __init__(self) -> None:
+            super().__init__()
+            self.mount("https://", adapter)
+            self.mount("http://", adapter)
 
-    monkeypatch.setattr(http_client, "new_session", session)
+    monkeypatch.setattr(http_client, "Session", Session)
     return adapter
 
 

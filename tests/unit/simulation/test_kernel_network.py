@@ -14,7 +14,7 @@ from azure.core.exceptions import ServiceRequestError, ServiceResponseError
 from azure.core.pipeline.transport import HttpRequest, RequestsTransport
 from requests.adapters import HTTPAdapter
 
-from aml_train.core.http_client import exchange, new_session
+from aml_train.core.http_client import Session, exchange
 from simulation.kernel import Decisions, Kernel, Network, Request, Response, installed
 from simulation.kernel.decisions import Plan
 from simulation.kernel.faults import FAULTS, Profile, draw_delay, draw_fault
@@ -182,7 +182,7 @@ def test_our_client_bodies_redirects_and_cookies() -> None:
         return Response(headers={"Content-Type": "application/json"}, body=b'{"x": 1}')
 
     def main() -> None:
-        session = new_session()
+        session = Session()
         assert exchange(session, "GET", "https://service.test/first", timeout=5).json() == {"x": 1}
         parts: Iterator[bytes] = iter([b"one", b"two"])
         exchange(session, "PUT", "http://service.test:8080/third", data=parts, timeout=5)

@@ -14,7 +14,7 @@ import requests
 from aml_train.azure.doctor.probe import Probe
 from aml_train.core.answers import date_of
 from aml_train.core.diagnosis import Outcome, failed, misconfigured, ok, skipped, warning
-from aml_train.core.http_client import exchange, new_session
+from aml_train.core.http_client import Session, exchange
 from aml_train.core.threads import in_background
 
 _TIMEOUT: Final = (10.0, 10.0)
@@ -31,7 +31,7 @@ Ask = Callable[[str], requests.Response]
 
 def ask_host(host: str) -> requests.Response:
     """Send HEAD to ``https://HOST/`` without credentials."""
-    with new_session() as session:
+    with Session() as session:
         return exchange(session, "HEAD", f"https://{host}/", timeout=_TIMEOUT, allow_redirects=False)
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import requests
 
-from aml_train.core.http_client import exchange, new_session
+from aml_train.core.http_client import Session, exchange
 from aml_train.core.values import dataclass
 
 PRICES: Final = "https://prices.azure.com/api/retail/prices"
@@ -42,7 +42,7 @@ def find_price(size: str, location: str, *, session: requests.Session | None = N
         f" and armSkuName eq '{size}'"
     )
     try:
-        answer = exchange(session or new_session(), "GET", PRICES, params={"$filter": wanted}, timeout=_SECONDS)
+        answer = exchange(session or Session(), "GET", PRICES, params={"$filter": wanted}, timeout=_SECONDS)
         items = answer.json().get("Items") if answer.ok else None
     except (requests.RequestException, ValueError, AttributeError):
         items = None

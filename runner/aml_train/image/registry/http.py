@@ -13,7 +13,7 @@ import urllib3
 
 from aml_train.core.answers import MOST_PAGES, Answer, Pages, UndecodableError, clean, decode, is_within
 from aml_train.core.errors import DamagedError, ImageError
-from aml_train.core.http_client import TooLargeError, answer_of, exchange, host_of, new_session
+from aml_train.core.http_client import Session, TooLargeError, answer_of, exchange, host_of
 from aml_train.core.retry import attempts_while, retry_after
 from aml_train.image.registry.auth import Authenticator, BusyError, Login, RegistryAuth, is_loopback, sign_in_hint
 
@@ -56,7 +56,7 @@ class RegistryHttp:
         self.url = url.rstrip("/")
         self.host = parts.netloc
         self._attempts = attempts
-        self._session = new_session()
+        self._session = Session()
         self._session.trust_env = False
         self._session.verify = verify
         if transport is not None:
