@@ -8,7 +8,7 @@ from typing import Final
 
 from aml_train.core.errors import GateFailedError, ServiceError
 from aml_train.core.events import BaselineCompared, MetricsSettled
-from aml_train.core.git import origin_of_tags
+from aml_train.core.git import Origin, origin_of_tags
 from aml_train.core.tables import masked
 from aml_train.core.threads import in_background
 from aml_train.gate import FoundBaseline, GateResult, GateWord, late_text, series_of, written_after
@@ -75,19 +75,35 @@ def decide(ctx: RunContext, target: Target, job: CompletedJob, baseline: FoundBa
 
 
 def record_gate(ctx: RunContext, target: Target, job: CompletedJob, word: GateWord) -> None:
-    """Record the gate's decision in the job's tags; it is final even if this fails.
+    """Record the gate's decision in the job's tags; a refusal does not change it.
 
     A job that is found by its computed name is this commit's work; one that was named may be of any commit, and its tags say which.
+
+    Raises:
+        ServiceError: the service does not answer, and the run passes on the branch that later runs are compared with. With
+            ``bootstrap``, the next one would find no baseline, and pass without being compared.
     """
     view = job.view
     origin = ctx.plan.origin if ctx.options.job is None else origin_of_tags(view.tags)
     try:
         record_verdict(target.service, view, origin, word, now=datetime.datetime.now(datetime.UTC))
     except ServiceError as error:
+        if error.transient and word != "failed" and _is_baseline_of_others(ctx, origin):
+            raise ServiceError(
+                f"The job {view.name} passes, but its verdict could not be written into its tags, where `baseline.branch`"
+                f" finds it: {error.message}",
+                hint="Run it again: nothing is trained a second time, and the verdict is written.",
+            ) from error
         ctx.warn(
             f"The verdict could not be written into the job's tags, where `baseline.branch` finds it: {error.message}"
             f" `aml-train attach {view.name}` writes it."
         )
+
+
+def _is_baseline_of_others(ctx: RunContext, origin: Origin | None) -> bool:
+    """Return whether later runs are compared with those of this run's branch."""
+    baseline = ctx.plan.baseline
+    return baseline is not None and origin is not None and not origin.dirty and origin.branch == baseline.branch
 
 
 def _end_of(target: Target, job: CompletedJob) -> Callable[[], datetime.datetime | None]:

@@ -13,7 +13,7 @@ from aml_train.config.sections.gate import BaselineConfig, GateRule
 from aml_train.config.sections.targets import ClusterConfig
 from aml_train.config.sections.watch import WatchConfig
 from aml_train.core.clock import Clock
-from aml_train.core.errors import AmlTrainError, ImageError, TestsFailedError
+from aml_train.core.errors import AmlTrainError, ImageError, ServiceError, TestsFailedError
 from aml_train.core.events import (
     BaselineCompared,
     Event,
@@ -646,6 +646,37 @@ def test_the_verdict_stands_although_the_tags_cannot_be_written() -> None:
     attached, _ = run(of_main({"acc": [">= 0.9"]}), service, attach=True)
     assert attached.status == "passed"
     assert "aml-train.verdict.main" in next(iter(service.jobs.values())).tags
+
+
+def test_a_run_that_is_no_baseline_for_the_next_one_does_not_pass() -> None:
+    rules = {"acc": [">= 0.9", ">= baseline"]}
+    baseline = BaselineConfig(branch="main", bootstrap=True, where="f.yml:3")
+    service = good_service(tag_answers=[lost("AzureML answered 503")])
+    outcome, _ = run(of_main(rules, 1, baseline=baseline), service)
+    assert (outcome.status, outcome.exit_code) == ("service-error", 8)
+    assert "its verdict could not be written" in outcome.message
+    (name,) = service.jobs
+    assert "aml-train.verdict.main" not in service.jobs[name].tags
+
+    again, _ = run(of_main(rules, 1, baseline=baseline), service)
+    assert (again.status, len(service.submitted)) == ("passed", 1)
+    service.history_of[name] = service.metrics
+    service.metrics, service.looks = {"acc": [0.95]}, 0
+    worse, _ = run(of_main(rules, 2, baseline=baseline), service)
+    assert worse.status == "gate-failed"
+
+
+@pytest.mark.parametrize(
+    ("branch", "answer"),
+    [("main", ServiceError("AzureML answered 403")), ("other", lost("AzureML answered 503"))],
+    ids=["refused", "of another branch"],
+)
+def test_a_run_passes_whose_verdict_may_not_or_need_not_be_written(branch: str, answer: Exception) -> None:
+    service = good_service(tag_answers=[answer])
+    baseline = BaselineConfig(branch=branch, bootstrap=True, where="f.yml:3")
+    outcome, events = run(of_main({"acc": [">= 0.9", ">= baseline"]}, baseline=baseline), service)
+    assert outcome.status == "passed"
+    assert any("could not be written" in event.text for event in events if isinstance(event, Notice))
 
 
 def test_a_named_job_is_of_the_branch_that_it_was_submitted_from() -> None:
