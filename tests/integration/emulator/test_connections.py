@@ -54,7 +54,8 @@ def test_a_connection_takes_little_memory_and_leaves_no_file(tmp_path: Path) -> 
         before = _process(emulator)
         with _connected(emulator, CLIENTS):
             during = _process(emulator)
-        assert during.files >= before.files + 2 * CLIENTS
+        # A second connection behind the proxy would take two more files for each.
+        assert CLIENTS <= during.files - before.files < 1.5 * CLIENTS
         assert (during.memory - before.memory) / CLIENTS < MOST_BYTES
         end = time.monotonic() + SECONDS
         while _process(emulator).files > before.files:
