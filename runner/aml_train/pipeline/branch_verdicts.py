@@ -51,6 +51,14 @@ def verdict_tag(branch: str) -> str:
     return f"{tag[: KEY_LENGTH - len(mark) - 1]}-{mark}"
 
 
+def branch_of(origin: Origin | None) -> str | None:
+    """Return the branch that a run counts for.
+
+    None without a branch, and if files differ from the commit.
+    """
+    return None if origin is None or origin.dirty else origin.branch
+
+
 def read_verdict(tags: Mapping[str, str], branch: str) -> BranchVerdict | None:
     """Return *branch*'s verdict from a job's *tags*; None if there is no valid one."""
     try:
@@ -70,14 +78,14 @@ def record_verdict(
 ) -> None:
     """Record the gate's decision in the job's tags, for people and for the branch.
 
-    A run with files that differ from the commit does not count as one of the branch. Tags that have the same decision already
-    are not written, so that repeating a run does not make it the latest.
+    Tags that have the same decision already are not written, so that repeating a run does not make it the latest.
 
     Raises:
         ServiceError: the service refuses or does not answer.
     """
     tags: dict[str, str] = {TAG_GATE: gate}
-    if origin is not None and origin.branch is not None and not origin.dirty:
+    branch = branch_of(origin)
+    if origin is not None and branch is not None:
         verdict = BranchVerdict(
             gate=gate,
             at=now.astimezone(datetime.UTC).isoformat(timespec="milliseconds"),
@@ -85,9 +93,9 @@ def record_verdict(
             repository=origin.repository,
             configuration=origin.configuration,
         )
-        before = read_verdict(job.tags, origin.branch)
+        before = read_verdict(job.tags, branch)
         if before is None or {**asdict(before), "at": ""} != {**asdict(verdict), "at": ""}:
-            tags[verdict_tag(origin.branch)] = json.dumps(asdict(verdict))
+            tags[verdict_tag(branch)] = json.dumps(asdict(verdict))
     if any(job.tags.get(name) != value for name, value in tags.items()):
         service.tag(job.name, tags)
 

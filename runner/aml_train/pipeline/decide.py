@@ -13,7 +13,7 @@ from aml_train.core.tables import masked
 from aml_train.core.threads import in_background
 from aml_train.gate import FoundBaseline, GateResult, GateWord, late_text, series_of, written_after
 from aml_train.pipeline.baselines import earlier_baseline
-from aml_train.pipeline.branch_verdicts import record_verdict
+from aml_train.pipeline.branch_verdicts import branch_of, record_verdict
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.evaluate import evaluate
 from aml_train.pipeline.result import CompletedJob
@@ -102,8 +102,8 @@ def record_gate(ctx: RunContext, target: Target, job: CompletedJob, word: GateWo
 
 def _is_baseline_of_others(ctx: RunContext, origin: Origin | None) -> bool:
     """Return whether later runs are compared with those of this run's branch."""
-    baseline = ctx.plan.baseline
-    return baseline is not None and origin is not None and not origin.dirty and origin.branch == baseline.branch
+    baseline, branch = ctx.plan.baseline, branch_of(origin)
+    return baseline is not None and branch is not None and branch == baseline.branch
 
 
 def _end_of(target: Target, job: CompletedJob) -> Callable[[], datetime.datetime | None]:

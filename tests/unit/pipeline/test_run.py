@@ -667,14 +667,22 @@ def test_a_run_that_is_no_baseline_for_the_next_one_does_not_pass() -> None:
 
 
 @pytest.mark.parametrize(
-    ("branch", "answer"),
-    [("main", ServiceError("AzureML answered 403")), ("other", lost("AzureML answered 503"))],
-    ids=["refused", "of another branch"],
+    ("baseline", "origin", "answer"),
+    [
+        ({"branch": "main"}, ORIGIN, ServiceError("AzureML answered 403")),
+        ({"branch": "other"}, ORIGIN, lost("AzureML answered 503")),
+        ({"branch": "main"}, replace(ORIGIN, dirty=True), lost("AzureML answered 503")),
+        ({"model": "digits", "stage": "production"}, replace(ORIGIN, branch=None), lost("AzureML answered 503")),
+    ],
+    ids=["refused", "of another branch", "of changed files", "of no branch"],
 )
-def test_a_run_passes_whose_verdict_may_not_or_need_not_be_written(branch: str, answer: Exception) -> None:
+def test_a_run_passes_whose_verdict_may_not_or_need_not_be_written(
+    baseline: dict[str, str], origin: Origin, answer: ServiceError
+) -> None:
     service = good_service(tag_answers=[answer])
-    baseline = BaselineConfig(branch=branch, bootstrap=True, where="f.yml:3")
-    outcome, events = run(of_main({"acc": [">= 0.9", ">= baseline"]}, baseline=baseline), service)
+    config = BaselineConfig(**baseline, bootstrap=True, where="f.yml:3")  # type: ignore[arg-type]
+    rules = {"acc": [">= 0.9", ">= baseline"]}
+    outcome, events = run(of_main(rules, baseline=config, origin=origin), service)
     assert outcome.status == "passed"
     assert any("could not be written" in event.text for event in events if isinstance(event, Notice))
 
