@@ -18,14 +18,6 @@ from tests.support.emulator_process import Emulator
 VERSION = "api-version=2024-01-01-preview"
 
 
-@pytest.fixture(scope="module")
-def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    service = Emulator(tmp_path_factory.mktemp("emulator"))
-    service.start()
-    yield service
-    service.stop()
-
-
 @pytest.fixture
 def session(emulator: Emulator) -> Iterator[requests.Session]:
     environment = emulator.environment()

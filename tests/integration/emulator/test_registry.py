@@ -26,14 +26,6 @@ HOST = "amllocal.azurecr.io"
 
 
 @pytest.fixture(scope="module")
-def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    service = Emulator(tmp_path_factory.mktemp("emulator"))
-    service.start()
-    yield service
-    service.stop()
-
-
-@pytest.fixture(scope="module")
 def session(emulator: Emulator) -> Iterator[requests.Session]:
     """Reaches Azure's host names."""
     environment = emulator.environment()

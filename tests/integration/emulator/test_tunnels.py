@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import socket
 import ssl
-from collections.abc import Iterator
 from typing import Self
 
 import pytest
@@ -16,14 +15,6 @@ from tests.support.emulator_process import Emulator
 HOST = MANAGEMENT.removeprefix("https://")
 CONNECT = f"CONNECT {HOST}:443 HTTP/1.1\r\nHost: {HOST}:443\r\n\r\n".encode()
 REQUEST = f"GET /subscriptions HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode()
-
-
-@pytest.fixture(scope="module")
-def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    service = Emulator(tmp_path_factory.mktemp("emulator"))
-    service.start()
-    yield service
-    service.stop()
 
 
 class Tunnel:
