@@ -403,7 +403,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 def settings_of(given: argparse.Namespace) -> Settings:
     """Return the amounts that the arguments mean."""
-    amounts = {"jobs": 100, "watchers": 20, "pipelines": 4} if given.containers else {}
+    amounts: dict[str, Any] = {"jobs": 100, "watchers": 20, "pipelines": 4} if given.containers else {}
     amounts |= {
         name: value for name in ("jobs", "watchers", "pipelines") if (value := getattr(given, name)) is not None
     }
@@ -414,9 +414,7 @@ def settings_of(given: argparse.Namespace) -> Settings:
         containers=given.containers,
         keep=given.keep,
         places=4 if given.containers else Settings.places,
-        jobs=amounts.get("jobs", Settings.jobs),
-        watchers=amounts.get("watchers", Settings.watchers),
-        pipelines=amounts.get("pipelines", Settings.pipelines),
+        **amounts,
     )
 
 

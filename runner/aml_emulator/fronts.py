@@ -102,8 +102,7 @@ class _Connection(HttpToolsProtocol):
 class Application:
     """AzureML's interfaces over TLS, on a port and on the proxy's connections.
 
-    A connection that is handed over costs no second one, through which each request and answer would be copied: that is a
-    fifth of the time of short requests.
+    A connection that is handed over needs no second one, through which each request and answer would be copied.
     """
 
     def __init__(self, app: ASGIApp, certificates: Certificates, tls: ssl.SSLContext) -> None:

@@ -39,6 +39,6 @@ class FolderIndex(Generic[_T]):
 
 def _paths(folder: Folder) -> list[_Path]:
     """Return the folder and all folders that it is in, up to the container."""
-    parts = (folder.container, *filter(None, [folder.prefix.strip("/")]))
-    path = (parts[0], *parts[1].split("/")) if len(parts) > 1 else parts
+    prefix = folder.prefix.strip("/")
+    path = (folder.container, *(prefix.split("/") if prefix else ()))
     return [path[:length] for length in range(len(path), 0, -1)]

@@ -209,8 +209,8 @@ class Blobs:
     def _appended(self, container: str, name: str, block: bytes) -> bool:
         """Append with one plain request; return whether the store says that it did.
 
-        Jobs append several times a second each, and the SDK takes three times the processor's time of a plain request. It repeats one
-        without an answer, as its caller does after this one, and knows all other answers.
+        Jobs append several times a second each, and the SDK takes twice the processor's time of a plain request. A request
+        that fails is repeated by the SDK, which repeats its own, too, and knows all other answers.
         """
         try:
             answer = self._session.put(

@@ -18,7 +18,7 @@ HEAD = b"POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\n"
 
 
 class Transport(asyncio.Transport):
-    """A transport that keeps what is written, and stands in for its socket."""
+    """A transport that keeps what is written, and is its own socket."""
 
     def __init__(self) -> None:
         super().__init__()
