@@ -26,7 +26,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,6 +41,7 @@ from benchmarks.soak.figures import (
     goals_of,
     latency_of,
     lines_of,
+    lines_of_phase,
     memory_of,
 )
 from benchmarks.soak.sampling import Sampler, disk_of
@@ -105,16 +106,22 @@ class Soak:
     cleaned: set[str] = field(default_factory=set)
     cleaned_bytes: int = 0
 
-    def run(self) -> Report:
-        """Run all phases and return the figures."""
+    def run(self) -> Iterator[Report]:
+        """Run all phases; yield the figures after each, and last the whole report.
+
+        The figures of the first hour are kept, even if a later phase fails.
+        """
         self.emulator.start()
         client = Client(self.emulator.environment(), self.emulator.info)
         self._fill(client)
-        phases = [self._phase("load")]
+        report = Report(settings=self._shown(), phases=[self._phase("load")])
+        yield report
         missing: list[str] = []
         if self.settings.kills:
             missing += self._kill()
-            phases.append(self._phase("load after the kills"))
+            after = self._phase("load after the kills")
+            report = replace(report, phases=[*report.phases, after], kills=self.settings.kills, missing=missing)
+            yield report
         (self.folder / "drain").touch()
         statuses = self._await_end()
         missing += self._missing(client)
@@ -122,15 +129,8 @@ class Soak:
         self._clean(0.0)
         client.close()
         self.emulator.stop()
-        return Report(
-            settings=self._shown(),
-            phases=phases,
-            kills=self.settings.kills,
-            missing=missing,
-            statuses=statuses,
-            stored=stored,
-            freed=disk_of(self.emulator.folder / "data") / MIB,
-        )
+        freed = disk_of(self.emulator.folder / "data") / MIB
+        yield replace(report, missing=missing, statuses=statuses, stored=stored, freed=freed)
 
     def _shown(self) -> Mapping[str, Any]:
         shown = {name: getattr(self.settings, name) for name in ("minutes", "jobs", "watchers", "pipelines", "kills")}
@@ -435,14 +435,18 @@ def main() -> int:
         module = "aml_emulator" if settings.containers else "tests.support.soak_emulator"
         emulator = Emulator(folder, command=("-m", module), environment=variables)
         try:
-            report = Soak(settings=settings, emulator=emulator, folder=folder).run()
+            shown = 0
+            for report in Soak(settings=settings, emulator=emulator, folder=folder).run():
+                for phase in report.phases[shown:]:
+                    print("\n".join(lines_of_phase(phase)), flush=True)
+                shown = len(report.phases)
+                if given.report is not None:
+                    given.report.write_text(json.dumps(as_json(report), indent=1) + "\n", encoding="utf-8")
         finally:
             if emulator.process is not None and emulator.process.poll() is None:
                 emulator.process.terminate()
                 emulator.process.wait()
     print("\n".join(lines_of(report)))
-    if given.report is not None:
-        given.report.write_text(json.dumps(as_json(report), indent=1) + "\n", encoding="utf-8")
     return 1 if any(goal.met is False for goal in goals_of(report)) else 0
 
 

@@ -202,30 +202,33 @@ def _is_flat(slope: Slope) -> bool | None:
     return None if slope.low <= GOAL_SLOPE else False
 
 
-def lines_of(report: Report) -> Iterator[str]:
-    """Yield the report as lines of text."""
-    shown = ", ".join(f"{name} {value}" for name, value in report.settings.items())
-    yield f"soak: {shown}"
-    for phase in report.phases:
-        yield f"\n{phase.name}: {phase.seconds:.0f} s, memory after {phase.warm:.0f} s"
-        for kind, one in phase.latencies.items():
-            quantiles = f"{one.p50:7.1f} {one.p90:7.1f} {one.p99:7.1f} {one.most:8.1f} ms"
-            yield f"  {kind:<10} {one.count:>8} requests   p50/p90/p99/max {quantiles}"
-        yield f"  p99 of status by minute: {' '.join(f'{value:.0f}' for value in phase.by_minute)} ms"
-        for memory in phase.memory:
-            slope = memory.slope
-            said = f"{slope.median:+8.1f} MiB/h ({slope.low:+.1f} to {slope.high:+.1f})" if slope else "no slope"
-            yield (
-                f"  {memory.role:<10} {memory.first:7.1f} → {memory.last:.1f} MiB, most {memory.most:.1f}  {said}"
-                f"  files {memory.files[0]} → {memory.files[1]}  threads {memory.threads[0]} → {memory.threads[1]}"
-                f"  CPU {memory.cpu_seconds:.0f} s"
-            )
+def lines_of_phase(phase: Phase) -> Iterator[str]:
+    """Yield the figures of a phase as lines of text."""
+    yield f"\n{phase.name}: {phase.seconds:.0f} s, memory after {phase.warm:.0f} s"
+    for kind, one in phase.latencies.items():
+        quantiles = f"{one.p50:7.1f} {one.p90:7.1f} {one.p99:7.1f} {one.most:8.1f} ms"
+        yield f"  {kind:<10} {one.count:>8} requests   p50/p90/p99/max {quantiles}"
+    yield f"  p99 of status by minute: {' '.join(f'{value:.0f}' for value in phase.by_minute)} ms"
+    for memory in phase.memory:
+        slope = memory.slope
+        said = f"{slope.median:+8.1f} MiB/h ({slope.low:+.1f} to {slope.high:+.1f})" if slope else "no slope"
         yield (
-            f"  jobs ended {dict(phase.ended)}, pipelines {phase.pipelines}, logs read {phase.log_bytes_read / MIB:.1f} MiB,"
-            f" disk {phase.disk[0]:.0f} → {phase.disk[1]:.0f} MiB"
+            f"  {memory.role:<10} {memory.first:7.1f} → {memory.last:.1f} MiB, most {memory.most:.1f}  {said}"
+            f"  files {memory.files[0]} → {memory.files[1]}  threads {memory.threads[0]} → {memory.threads[1]}"
+            f"  CPU {memory.cpu_seconds:.0f} s"
         )
-        for text, count in phase.errors.items():
-            yield f"  WRONG {count} times: {text}"
+    yield (
+        f"  jobs ended {dict(phase.ended)}, pipelines {phase.pipelines}, logs read {phase.log_bytes_read / MIB:.1f} MiB,"
+        f" disk {phase.disk[0]:.0f} → {phase.disk[1]:.0f} MiB"
+    )
+    for text, count in phase.errors.items():
+        yield f"  WRONG {count} times: {text}"
+
+
+def lines_of(report: Report) -> Iterator[str]:
+    """Yield a report as lines of text, without its phases."""
+    shown = ", ".join(f"{name} {value}" for name, value in report.settings.items())
+    yield f"\nsoak: {shown}"
     if report.kills:
         yield f"\n{report.kills} kills; lost: {list(report.missing) or 'nothing'}"
     yield ""

@@ -10,6 +10,8 @@ import requests
 MANAGEMENT = "https://management.azure.com"
 VERSION = "api-version=2024-01-01-preview"
 TERMINAL = ("Completed", "Failed", "Canceled")
+EXPIRED = 401
+"""The status for an access token that is an hour old."""
 SECONDS = 120.0
 """For an answer. Only what hangs takes so long, even on a machine under load."""
 
@@ -69,9 +71,12 @@ class Client:
     def ask(self, method: str, url: str, **given: Any) -> requests.Response:
         """Return the answer; raises LostError where there is none."""
         try:
-            if "Authorization" not in self._session.headers:
-                signed = token(self._session, self._environment, seconds=SECONDS)
-                self._session.headers["Authorization"] = f"Bearer {signed}"
+            if "Authorization" in self._session.headers:
+                answer = self._session.request(method, url, timeout=SECONDS, **given)
+                if answer.status_code != EXPIRED:
+                    return answer
+            signed = token(self._session, self._environment, seconds=SECONDS)
+            self._session.headers["Authorization"] = f"Bearer {signed}"
             return self._session.request(method, url, timeout=SECONDS, **given)
         except (requests.exceptions.RequestException, OSError) as error:
             raise LostError(repr(error)) from error

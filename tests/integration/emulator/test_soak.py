@@ -10,9 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.emulator_process import ROOT
+from tests.support.emulator_client import Client
+from tests.support.emulator_process import ROOT, executing_by
 
 SECONDS = 1500
+
+
+def test_its_client_signs_in_again_when_its_token_is_old(tmp_path: Path) -> None:
+    """Two phases of an hour take longer than an access token is valid."""
+    with executing_by("tests.support.instant_emulator", tmp_path) as emulator:
+        client = Client(emulator.environment(), emulator.info)
+        client._session.headers["Authorization"] = "Bearer eyJhbGciOiJub25lIn0.e30."
+        answer = client.ask("GET", client.arm("models"))
+        assert answer.status_code == 200, answer.text
+        client.close()
 
 
 @pytest.mark.full

@@ -16,6 +16,7 @@ from benchmarks.soak.figures import (
     goals_of,
     latency_of,
     lines_of,
+    lines_of_phase,
     memory_of,
     robust_slope,
 )
@@ -105,6 +106,10 @@ def test_each_goal_can_be_missed(report: Report, missed: list[str]) -> None:
         assert text.startswith(start)
     lines = "\n".join(lines_of(report))
     assert lines.count("MISSED") == len(missed)
+    (phase,) = report.phases
+    shown = "\n".join(lines_of_phase(phase))
+    assert shown.count("WRONG") == len(phase.errors)
+    assert shown.count(" MiB/h ") == len(phase.memory)
     assert len(as_json(report)["goals"]) == len(list(goals_of(report)))
 
 
