@@ -16,7 +16,7 @@ from aml_emulator.domain.folder_index import FolderIndex
 from aml_emulator.domain.locations import JobOutput, parse_location
 from aml_emulator.domain.workspace import REGISTRIES, REUSED_RUN, Workspace, shelf
 from aml_emulator.executor import Folder
-from aml_emulator.store import AssetVersion, Run
+from aml_emulator.store import AssetVersion, RunOutline
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class Choice:
         folders: all of their places in Blob storage.
     """
 
-    runs: tuple[Run, ...]
+    runs: tuple[RunOutline, ...]
     kept: Mapping[str, str]
     assets: tuple[AssetVersion, ...]
     folders: tuple[Folder, ...]
@@ -86,7 +86,7 @@ def clean_workspace(workspace: Workspace, *, older_than: float, keep: int, dry_r
 def choose(workspace: Workspace, *, older_than: float, keep: int) -> Choice:
     """Return what is to go; see `clean_workspace`. Changes nothing."""
     now = workspace.clock()
-    runs = workspace.store.runs.all()
+    runs = workspace.store.runs.outlines(reused=REUSED_RUN)
     versions = [version for kind in ADDRESSES for version in workspace.store.assets.all_versions(kind)]
     shared = [
         version
@@ -102,7 +102,7 @@ def choose(workspace: Workspace, *, older_than: float, keep: int) -> Choice:
     # A node that was reused stays with the pipelines that reuse it, which are newer.
     for family in (*(one for one in families if not all(run.terminal for run in one)), *ended[:keep]):
         _keep_reused(reasons, family)
-    going: list[Run] = []
+    going: list[RunOutline] = []
     kept: dict[str, str] = {}
     for family in ended[keep:]:
         if max(run.ended or run.modified for run in family) > now - older_than:
@@ -135,10 +135,10 @@ def choose(workspace: Workspace, *, older_than: float, keep: int) -> Choice:
     )
 
 
-def _families(runs: Iterable[Run]) -> list[list[Run]]:
+def _families(runs: Iterable[RunOutline]) -> list[list[RunOutline]]:
     """Return each run without a parent together with its descendants."""
     by_id = {run.id: run for run in runs}
-    families: dict[str, list[Run]] = {}
+    families: dict[str, list[RunOutline]] = {}
     for run in by_id.values():
         root = run
         while root.parent_id is not None and root.parent_id in by_id:
@@ -149,14 +149,14 @@ def _families(runs: Iterable[Run]) -> list[list[Run]]:
     return list(families.values())
 
 
-def _keep_reused(reasons: dict[str, str], family: Iterable[Run]) -> None:
+def _keep_reused(reasons: dict[str, str], family: Iterable[RunOutline]) -> None:
     """Add why the earlier runs stay that the nodes of a pipeline which stays reuse."""
     for run in family:
-        if REUSED_RUN in run.properties:
-            reasons.setdefault(run.properties[REUSED_RUN], f"run {run.id} reuses it")
+        if run.reused is not None:
+            reasons.setdefault(run.reused, f"run {run.id} reuses it")
 
 
-def _reasons(workspace: Workspace, runs: Iterable[Run], named: Iterable[AssetVersion]) -> dict[str, str]:
+def _reasons(workspace: Workspace, runs: Iterable[RunOutline], named: Iterable[AssetVersion]) -> dict[str, str]:
     """Return why runs stay, by their ids: outputs with a name, or another's inputs."""
     runs = list(runs)
     reasons: dict[str, str] = {}
@@ -173,7 +173,7 @@ def _reasons(workspace: Workspace, runs: Iterable[Run], named: Iterable[AssetVer
         for run_id in () if folder is None else places.overlapping(folder):
             reasons.setdefault(run_id, f"{label} is in its outputs")
     for run in runs:
-        for address in _inputs(run) if not run.terminal else ():
+        for address in run.addresses if not run.terminal else ():
             job = _job_in(address)
             if job is not None:
                 reasons.setdefault(job, f"job {run.id} reads its outputs")
@@ -181,10 +181,10 @@ def _reasons(workspace: Workspace, runs: Iterable[Run], named: Iterable[AssetVer
 
 
 def _unused(
-    versions: Iterable[AssetVersion], staying: Iterable[Run], gone: set[str], *, now: float, older_than: float
+    versions: Iterable[AssetVersion], staying: Iterable[RunOutline], gone: set[str], *, now: float, older_than: float
 ) -> list[AssetVersion]:
     """Return the code and the anonymous data that no run which stays refers to."""
-    texts = "\n".join(address for run in staying for address in _inputs(run)).lower()
+    texts = "\n".join(address for run in staying for address in run.addresses).lower()
     found = []
     for one in versions:
         if one.kind == "models" or (one.kind == "data" and not one.properties.get("isAnonymous")):
@@ -198,14 +198,7 @@ def _unused(
     return found
 
 
-def _inputs(run: Run) -> list[str]:
-    """Return every address that a job refers to."""
-    job = run.job or {}
-    given = [value.get("uri") for value in (job.get("inputs") or {}).values() if isinstance(value, dict)]
-    return [str(value) for value in (job.get("codeId"), *given) if value]
-
-
-def _folders_of(workspace: Workspace, run: Run) -> list[Folder]:
+def _folders_of(workspace: Workspace, run: RunOutline) -> list[Folder]:
     """Return the places of a run's own files, without outputs that the job placed."""
     places = [Folder(container=str(one["container"]), prefix=str(one["prefix"])) for one in run.outputs.values()]
     own = [place for place in places if run.id in place.prefix.split("/")]

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from aml_emulator.store.runs import Artifact as Artifact
     from aml_emulator.store.runs import Experiment as Experiment
     from aml_emulator.store.runs import Run as Run
+    from aml_emulator.store.runs import RunOutline as RunOutline
     from aml_emulator.store.store import Store as Store
     from aml_emulator.store.store import has_unfinished_jobs as has_unfinished_jobs
     from aml_emulator.store.usage import Measure as Measure
@@ -69,6 +70,7 @@ _MODULES = {
     "Artifact": "runs",
     "Experiment": "runs",
     "Run": "runs",
+    "RunOutline": "runs",
     "Store": "store",
     "has_unfinished_jobs": "store",
     "Measure": "usage",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import tracemalloc
 from typing import Any, cast
 
 import pytest
@@ -145,3 +146,18 @@ def test_children_go_with_their_parent_and_not_before(bench: Bench) -> None:
     bench.later(2 * DAY)
     assert bench.clean()["runs"] == ["parent", "child"]
     assert store.get("child") is None
+
+
+def test_the_texts_of_jobs_are_not_read(bench: Bench) -> None:
+    """Of thousands of jobs they would take much memory, which the allocator does not give back."""
+    jobs, size = 60, 50_000
+    for number in range(jobs):
+        bench.run(f"job-{number}", ended=number % 2 == 0, command="x" * size)
+    bench.later(2 * DAY)
+    tracemalloc.start()
+    try:
+        assert len(bench.clean(dry_run=True)["runs"]) == jobs / 2
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < jobs * size / 4

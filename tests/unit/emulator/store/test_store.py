@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
+from typing import Any
 
 import pytest
 
@@ -47,6 +48,42 @@ def test_a_run_goes_forward_only(store: Store) -> None:
     assert not store.runs.advance("r", "Running")
     ended = store.runs.require("r")
     assert (ended.status, ended.exit_code, ended.error_code, ended.terminal) == ("Failed", 3, "UserError", True)
+
+
+@pytest.mark.parametrize(
+    ("job", "addresses"),
+    [
+        (None, ()),
+        ({"command": "x"}, ()),
+        ({"command": "x", "codeId": None, "inputs": None}, ()),
+        ({"inputs": {"n": {"jobInputType": "literal", "value": "3"}, "odd": "text", "none": None}}, ()),
+        (
+            {"codeId": "/codes/a", "inputs": {"one": {"uri": "azureml://x"}, "two": {"uri": "azureml:y:1"}}},
+            ("/codes/a", "azureml://x", "azureml:y:1"),
+        ),
+    ],
+)
+def test_an_outline_has_what_a_run_refers_to(store: Store, job: dict[str, Any] | None, addresses: tuple[str]) -> None:
+    experiment = store.runs.ensure_experiment("exp")
+    for name, parent, properties in (("a", None, {}), ("b", "a", {"azureml.reused": "c", "other": "d"})):
+        store.runs.create(
+            run_id=name,
+            experiment_id=experiment.id,
+            display_name=name,
+            status="Queued",
+            parent_id=parent,
+            properties=properties,
+            job=job,
+            outputs={"model": {"container": "c", "prefix": "p"}},
+        )
+    store.runs.finish("a", "Failed")
+    first, second = store.runs.outlines(reused="azureml.reused")
+    assert (first.addresses, first.reused, first.terminal) == (addresses, None, True)
+    assert (second.addresses, second.reused, second.terminal) == (addresses, "c", False)
+    for outline in (first, second):
+        run = store.runs.require(outline.id)
+        names = ("parent_id", "status", "created", "ended", "modified", "outputs")
+        assert [getattr(outline, name) for name in names] == [getattr(run, name) for name in names]
 
 
 def test_runs_are_numbered_and_listed_newest_first(store: Store) -> None:
