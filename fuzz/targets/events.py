@@ -13,6 +13,7 @@ from aml_train.core import events
 from aml_train.core.events import Event, LogLines, to_json
 from fuzz.target import Target, require
 
+_LONGEST_NAME = 255
 _AT = datetime.datetime(2026, 11, 20, tzinfo=datetime.UTC)
 
 
@@ -48,6 +49,8 @@ def check(text: str) -> None:
                 kind = str(field.type)
                 given[field.name] = text if kind.startswith("str") else 1.5 if kind == "float" else len(text)
         if cls is LogLines:
+            # Each line repeats its origin, the name of a file or a stage.
+            given["origin"] = text[:_LONGEST_NAME]
             lines = to_json(LogLines(at=_AT, **given)).splitlines()
         else:
             lines = to_json(cls(at=_AT, **given)).splitlines()

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-REFERENCE = re.compile(r"\$\{\{\s*(.*?)\s*\}\}", re.DOTALL)
+REFERENCE = re.compile(r"\$\{\{(.*?)\}\}", re.DOTALL)
 OPTIONAL = re.compile(r"\$\[\[(.*?)\]\]", re.DOTALL)
 NAME = re.compile(r"(inputs|outputs)\.([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*)")
 
@@ -83,7 +83,7 @@ def render(command: str, inputs: Mapping[str, str], outputs: Mapping[str, str]) 
 
 
 def _parse(match: re.Match[str]) -> tuple[Literal["inputs", "outputs"], str]:
-    name = NAME.fullmatch(match.group(1))
+    name = NAME.fullmatch(match.group(1).strip())
     if name is None:
         raise ExpressionError(f"{match.group(0)}: only ${{{{inputs.NAME}}}} and ${{{{outputs.NAME}}}} can be used")
     return ("inputs" if name.group(1) == "inputs" else "outputs"), name.group(2)

@@ -68,6 +68,8 @@ def why_not_sent(directory: Path, text: str, project: Path) -> str:
         text: the path as it is written.
         project: the project folder.
     """
+    if "\0" in text:
+        return "no path has a NUL character"
     written = Path(os.path.normpath(directory.resolve() / text))
     # The folders' own links are resolved: `a/../b` is not `b` where `a` is a link.
     found = {written.resolve(), (directory / text).resolve()}

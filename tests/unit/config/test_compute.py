@@ -64,6 +64,10 @@ def test_a_cluster_can_say_everything(tmp_path: Path) -> None:
         ("{name: gpu, size: S_1, tier: low-priority}", "must be one of `dedicated`, `spot`"),
         ("{name: gpu, size: S_1, identity: me}", "write `system`, or /subscriptions/"),
         ("{name: gpu, size: S_1, ssh: {user: me, public-key-file: nowhere.pub}}", "there is no file nowhere.pub"),
+        (
+            "{name: gpu, size: S_1, ssh: {user: me, public-key-file: ~nobody-here/a.pub}}",
+            "there is no file ~nobody-here",
+        ),
         ("{name: gpu, size: S_1, ssh: {user: me, password: x}}", "a password does not belong in the file"),
         ("{name: gpu, size: S_1, idle-seconds: 5}", "it is called `idle` here"),
         ("{name: gpu, sise: S_1, size: S_1}", "did you mean `size`?"),

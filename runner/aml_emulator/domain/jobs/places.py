@@ -16,7 +16,7 @@ from aml_emulator.executor import Folder, InputSpec, OutputSpec, split_glob, url
 from aml_emulator.network import Destination, decide, is_public_storage
 from aml_emulator.store import Run
 
-_EXPRESSION = re.compile(r"\$\{\{\s*(.*?)\s*\}\}")
+_EXPRESSION = re.compile(r"\$\{\{(.*?)\}\}")
 _ASSET_URIS = {"data": "dataUri", "models": "modelUri"}
 
 
@@ -168,10 +168,11 @@ def _filled(workspace: Workspace, uri: str, output: str, run_id: str) -> str:
     values = {"name": run_id, "output_name": output, "default_datastore": workspace.all_datastores()[0].name}
 
     def value(match: re.Match[str]) -> str:
-        if match.group(1) not in values:
+        name = match.group(1).strip()
+        if name not in values:
             known = ", ".join(f"${{{{{key}}}}}" for key in values)
             raise InvalidError(f"{match.group(0)} in the path of the output '{output}' is not known (known: {known})")
-        return values[match.group(1)]
+        return values[name]
 
     # The default datastore may also stand for the whole beginning: azureml://datastores/${{default_datastore}}/paths/...
     return _EXPRESSION.sub(value, uri)

@@ -175,7 +175,7 @@ class ToJob:
             remedy = (
                 "known are `OpenMpi`, `IntelMpi`, with TensorFlow `ParameterServer`, with PyTorch `Nccl` and `Gloo`"
             )
-            why = f"the framework is {self.values.get('framework') or 'Python'}"
+            why = f"the framework is {shown(str(self.values.get('framework') or 'Python'))}"
             self.fault(what, "communicator", why=why, remedy=remedy)
         return None
 

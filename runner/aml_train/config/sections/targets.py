@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -252,11 +253,11 @@ def _cluster(checked: CheckedTree, target: str, found: Mapping[str, Any]) -> Clu
         checked.fault(what, *keys, "min-nodes", remedy=f"give `max-nodes` at least {low}")
     given, ssh = found.get("ssh", {}), None
     if given.keys() >= {"user", "public-key-file"}:
-        ssh = SshConfig(
-            user=given["user"], public_key_file=checked.directory / Path(given["public-key-file"]).expanduser()
-        )
+        written = given["public-key-file"]
+        # Path.expanduser() raises for a user whom this machine does not have.
+        ssh = SshConfig(user=given["user"], public_key_file=checked.directory / os.path.expanduser(written))  # noqa: PTH111
         if not ssh.public_key_file.is_file():
-            what = f"there is no file {given['public-key-file']}"
+            what = f"there is no file {shown(written)}"
             checked.fault(what, *keys, "ssh", why="it is to hold a public key")
     if not found.keys() >= {"name", "size"}:
         return None
