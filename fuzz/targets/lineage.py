@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from aml_train.azure.composed import child_view, labels_of, needs_of, objective_of
@@ -79,7 +80,7 @@ def check(text: str) -> None:
         except AmlTrainError as error:
             require(str(error), "a refusal says nothing")
     seconds = iso_seconds(text)
-    require(seconds is None or 0 <= seconds < 1e20, "a duration has no end")
+    require(seconds is None or 0 <= seconds < math.inf, "a duration has no end")
     asset_of(text)
     try:
         read_context(text, "mine", "aml-train.yml:1")

@@ -62,8 +62,14 @@ def created(call: Call, value: dict[str, Any], *, new: bool) -> Reply:
     """Return the answer to a PUT: 201 with the address of a new resource, or 200."""
     if not new:
         return Reply(status=200, value=value)
-    query = f"?{call.query}" if call.query else ""
-    return Reply(status=201, value=value, headers={"Location": f"https://{call.host}{call.path}{query}"})
+    return Reply(status=201, value=value, headers={"Location": address_of(call)})
+
+
+def address_of(call: Call, changed: Mapping[str, str] | None = None) -> str:
+    """Return the request's own address, with *changed* parameters of its query."""
+    query = {**call.query, **(changed or {})}
+    text = "&".join(f"{quote(key, safe='$-')}={quote(given, safe='')}" for key, given in query.items())
+    return f"https://{call.host}{quote(call.path, safe='/:%')}" + (f"?{text}" if text else "")
 
 
 def archived_of(call: Call) -> bool | None:
@@ -98,7 +104,7 @@ def page(call: Call, items: Sequence[Any], following: int | str | None) -> dict[
     """
     answer: dict[str, Any] = {"value": list(items)}
     if following is not None:
-        answer["nextLink"] = _link(call, "$skip", str(following))
+        answer["nextLink"] = address_of(call, {"$skip": str(following)})
     return answer
 
 
@@ -125,12 +131,5 @@ def continued(
     return {
         "value": [view(item) for item in shown],
         "continuationToken": token,
-        "nextLink": None if token is None else _link(call, "continuationToken", token),
+        "nextLink": None if token is None else address_of(call, {"continuationToken": token}),
     }
-
-
-def _link(call: Call, name: str, value: str) -> str:
-    """Return the request's own address with a query parameter set."""
-    query = {**call.query, name: value}
-    text = "&".join(f"{quote(key, safe='$-')}={quote(given, safe='')}" for key, given in query.items())
-    return f"https://{call.host}{quote(call.path, safe='/%')}?{text}"

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from aml_emulator.domain.assets import ASSET_KINDS as ASSET_KINDS
     from aml_emulator.domain.assets import ASSET_VERSIONS as ASSET_VERSIONS
     from aml_emulator.domain.assets import container_of as container_of
-    from aml_emulator.domain.assets import container_properties as container_properties
     from aml_emulator.domain.assets import containers_of as containers_of
     from aml_emulator.domain.assets import delete_asset as delete_asset
     from aml_emulator.domain.assets import delete_version as delete_version
     from aml_emulator.domain.assets import known_version as known_version
     from aml_emulator.domain.assets import no_container as no_container
+    from aml_emulator.domain.assets import put_container as put_container
     from aml_emulator.domain.assets import put_version as put_version
     from aml_emulator.domain.assets import start_upload as start_upload
     from aml_emulator.domain.assets import versions_of as versions_of
@@ -201,12 +201,12 @@ _MODULES = {
     "ASSET_KINDS": "assets",
     "ASSET_VERSIONS": "assets",
     "container_of": "assets",
-    "container_properties": "assets",
     "containers_of": "assets",
     "delete_asset": "assets",
     "delete_version": "assets",
     "known_version": "assets",
     "no_container": "assets",
+    "put_container": "assets",
     "put_version": "assets",
     "start_upload": "assets",
     "versions_of": "assets",

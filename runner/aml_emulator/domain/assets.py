@@ -121,6 +121,23 @@ def container_of(workspace: Workspace, kind: str, name: str) -> AssetContainer |
     return found
 
 
+def put_container(
+    workspace: Workspace, place: str, name: str, given: Mapping[str, Any]
+) -> tuple[AssetContainer, bool]:
+    """Create or change the common part of a name; return it and whether it is new.
+
+    Args:
+        place: ARM's plural, or the shelf of a registry.
+
+    Raises:
+        InvalidError: no asset can have this name.
+    """
+    new = workspace.store.assets.container(place, name) is None
+    if new:
+        check_asset_name(name)
+    return workspace.store.assets.put_container(place, name, container_properties(given)), new
+
+
 def container_properties(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the properties of a name to store, without those of its versions."""
     return {key: value for key, value in given.items() if key not in ("latestVersion", "nextVersion")}

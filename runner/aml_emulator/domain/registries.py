@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aml_emulator.domain.assets import known_version, put_version
+from aml_emulator.domain.assets import known_version, put_container, put_version
 from aml_emulator.domain.curated import (
     CURATED_REGISTRY,
     curated_container,
@@ -186,13 +186,11 @@ def put_shared_container(
     """Create or change the common part of a name; return it and whether it is new.
 
     Raises:
-        InvalidError: the registry is Microsoft's.
+        InvalidError: the registry is Microsoft's, or no asset can have this name.
     """
     if registry.curated:
         raise _read_only()
-    assets, place = workspace.store.assets, shelf(kind, registry.name)
-    new = assets.container(place, name) is None
-    return assets.put_container(place, name, properties), new
+    return put_container(workspace, shelf(kind, registry.name), name, properties)
 
 
 def put_shared(

@@ -14,12 +14,12 @@ from aml_emulator.domain import (
     ASSET_KINDS,
     ASSET_VERSIONS,
     container_of,
-    container_properties,
     containers_of,
     delete_asset,
     delete_version,
     known_version,
     no_container,
+    put_container,
     put_version,
     shown_component,
     start_upload,
@@ -84,9 +84,8 @@ class Assets:
     def put_container(self, call: Call) -> Reply:
         """Create or change what is common to all versions of a name."""
         name = call.params["name"]
-        new = self._context.store.assets.container(self._kind, name) is None
         given = call.json(Fields({"properties": ASSET_CONTAINER})).get("properties") or {}
-        container = self._context.store.assets.put_container(self._kind, name, container_properties(given))
+        container, new = put_container(self._context, self._kind, name, given)
         return created(call, self._container_view(call, container), new=new)
 
     def delete_container(self, call: Call) -> Reply:

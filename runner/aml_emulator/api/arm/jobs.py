@@ -11,7 +11,7 @@ from aml_emulator.api.arm.job_view import job_view
 from aml_emulator.api.errors import resource_not_found
 from aml_emulator.api.response_headers import MANAGEMENT_HOST
 from aml_emulator.api.routing import Call, Reply, Route
-from aml_emulator.api.shapes import archived_of, created, cut, page
+from aml_emulator.api.shapes import address_of, archived_of, created, cut, page
 from aml_emulator.context import Context
 from aml_emulator.domain import (
     JOB_CHANGES,
@@ -124,8 +124,7 @@ class Jobs:
             raise resource_not_found(f"mfeOperationResults/{call.params['id']}")
         if run.terminal:
             return Reply(status=200)
-        here = f"https://{call.host}{call.path}?{call.query}"
-        return Reply(status=202, value={}, headers={"Location": here, **RETRY_AFTER})
+        return Reply(status=202, value={}, headers={"Location": address_of(call), **RETRY_AFTER})
 
     def _view(self, run: Run) -> dict[str, Any]:
         return job_view(self._context, run)

@@ -20,7 +20,6 @@ from aml_emulator.domain import (
     REGISTRY_KINDS,
     ConflictError,
     Registry,
-    container_properties,
     import_asset,
     known_registry,
     put_shared,
@@ -88,8 +87,8 @@ class RegistryAssets(Assets):
     def put_container(self, call: Call) -> Reply:
         """Create or change what is common to all versions of a name."""
         given = call.json(Fields({"properties": ASSET_CONTAINER})).get("properties") or {}
-        name, kept = call.params["name"], container_properties(given)
-        container, new = put_shared_container(self._context, self._registry(call), self._kind, name, kept)
+        name = call.params["name"]
+        container, new = put_shared_container(self._context, self._registry(call), self._kind, name, given)
         return Reply(status=201 if new else 200, value=self._container_view(call, container))
 
     def put(self, call: Call) -> Reply:

@@ -7,7 +7,7 @@ from typing import Any
 
 from aml_emulator.api.errors import ServiceError
 from aml_emulator.api.routing import Answers, Call, Reply, Route
-from aml_emulator.api.shapes import USER, cut, iso
+from aml_emulator.api.shapes import USER, address_of, cut, iso
 from aml_emulator.context import Context
 from aml_emulator.domain import (
     ASSET_PREFIX,
@@ -97,9 +97,7 @@ class Models(Answers):
         shown, following = cut(found, skip, size)
         next_link = None
         if following is not None:
-            next_link = f"https://{call.host}{call.path}?%24skipToken={following}&count={size}"
-            kept = {key: value for key, value in call.query.items() if key not in ("$skipToken", "count")}
-            next_link += "".join(f"&{key}={value}" for key, value in kept.items())
+            next_link = address_of(call, {"$skipToken": str(following), "count": str(size)})
         return {"value": [self._view(one) for one in shown], "nextLink": next_link}
 
     def get(self, call: Call) -> dict[str, Any]:
