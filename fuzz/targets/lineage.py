@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 from aml_train.azure.composed import child_view, labels_of, needs_of, objective_of
-from aml_train.azure.compute import iso_seconds
 from aml_train.azure.job_documents import command_document
 from aml_train.core.answers import Answer
 from aml_train.core.docker_endpoint import read_context
 from aml_train.core.errors import AmlTrainError, ServiceError
+from aml_train.core.numbers import iso_seconds
 from aml_train.core.tags import TAG_DIGEST, TAG_IMAGES, TAG_RULES
 from aml_train.jobs import ModelView
 from aml_train.models.lineage import asset_of
@@ -80,7 +79,7 @@ def check(text: str) -> None:
         except AmlTrainError as error:
             require(str(error), "a refusal says nothing")
     seconds = iso_seconds(text)
-    require(seconds is None or 0 <= seconds < math.inf, "a duration has no end")
+    require(seconds is None or 0 <= seconds < 1e20, "a duration has no end")
     asset_of(text)
     try:
         read_context(text, "mine", "aml-train.yml:1")
@@ -92,9 +91,9 @@ TARGET = Target(
     kind="text",
     reads=(
         "aml_train.azure.composed",
-        "aml_train.azure.compute",
         "aml_train.azure.job_documents",
         "aml_train.core.docker_endpoint",
+        "aml_train.core.numbers",
         "aml_train.models.lineage",
         "aml_train.pipeline.graph",
         "aml_train.pipeline.report.images",

@@ -6,7 +6,6 @@ complete or that Azure continues to create; the next run finds it and waits.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from aml_train.azure.names import nearest_of
@@ -16,13 +15,12 @@ from aml_train.core.answers import Answer
 from aml_train.core.clock import Clock
 from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
 from aml_train.core.events import Listener, Notice
+from aml_train.core.numbers import iso_seconds
 from aml_train.core.values import dataclass
 
 if TYPE_CHECKING:
     from azure.ai.ml.entities import AmlCompute
 
-_LONGEST_DURATION: Final = 40
-_DURATION: Final = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.\d+)?S)?)?")
 _TIERS: Final = {"dedicated": "dedicated", "lowpriority": "spot"}
 
 
@@ -107,15 +105,6 @@ def check_changes(cluster: ClusterConfig, changes: tuple[Difference, ...]) -> No
             f"{cluster.where}: the compute {cluster.name} cannot become what is said there: {'; '.join(map(str, fixed))}.",
             hint="AzureML changes that for no cluster that is there: give the cluster another name, or delete it.",
         )
-
-
-def iso_seconds(text: str) -> float | None:
-    """Return a duration such as ``PT2M`` in seconds, None where it is none."""
-    match = _DURATION.fullmatch(text[:_LONGEST_DURATION])
-    if match is None or not any(match.groups()):
-        return None
-    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 
 def _identities(given: tuple[str, ...]) -> str:

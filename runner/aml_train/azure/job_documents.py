@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from aml_train.core.answers import Answer
 from aml_train.core.errors import InvalidError
+from aml_train.core.numbers import iso_seconds
 
 _MODES: Final[Mapping[str, str]] = {
     "ReadOnlyMount": "ro_mount",
@@ -27,10 +28,6 @@ _IDENTITIES: Final[Mapping[str, str]] = {
     "Managed": "managed_identity",
     "UserIdentity": "user_identity",
 }
-_DURATION: Final = re.compile(
-    r"P(?:(?P<days>\d{1,9})D)?(?:T(?:(?P<hours>\d{1,9})H)?(?:(?P<minutes>\d{1,9})M)?(?:(?P<seconds>\d{1,9})(?:\.\d+)?S)?)?"
-)
-_SECONDS: Final[Mapping[str, int]] = {"days": 86_400, "hours": 3600, "minutes": 60, "seconds": 1}
 
 
 def command_document(name: str, properties: Answer) -> dict[str, Any]:
@@ -101,10 +98,8 @@ def _distribution(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _limits(text: str | None) -> dict[str, Any]:
-    match = _DURATION.fullmatch(text or "")
-    if match is None:
-        return {}
-    return {"timeout": sum(_SECONDS[unit] * int(count) for unit, count in match.groupdict().items() if count)}
+    seconds = iso_seconds(text or "")
+    return {} if seconds is None else {"timeout": seconds}
 
 
 def _identity(kind: str | None) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from aml_train.azure import compute as azure_compute
-from aml_train.azure.compute import differences, ensure_cluster, iso_seconds, public_key
+from aml_train.azure.compute import differences, ensure_cluster, public_key
 from aml_train.azure.http import AzureHttp
 from aml_train.config.sections.targets import ClusterConfig, SshConfig
 from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
@@ -259,8 +259,3 @@ def test_identities_are_compared_without_their_order() -> None:
     identity = {"type": "SystemAssigned,UserAssigned", "userAssignedIdentities": {USER: {}}}
     cluster = dataclasses.replace(CLUSTER, identity=(USER.upper(), "system"))
     assert differences(cluster, answered(shown(identity=identity))) == ()
-
-
-@pytest.mark.parametrize(("text", "seconds"), [("PT2M", 120.0), ("P1DT1H1.5S", 90001.0), ("", None), ("2m", None)])
-def test_durations(text: str, seconds: float | None) -> None:
-    assert iso_seconds(text) == seconds
