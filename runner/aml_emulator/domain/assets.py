@@ -135,12 +135,9 @@ def put_container(
     new = workspace.store.assets.container(place, name) is None
     if new:
         check_asset_name(name)
-    return workspace.store.assets.put_container(place, name, container_properties(given)), new
-
-
-def container_properties(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the properties of a name to store, without those of its versions."""
-    return {key: value for key, value in given.items() if key not in ("latestVersion", "nextVersion")}
+    # The service computes these from the versions.
+    properties = {key: value for key, value in given.items() if key not in ("latestVersion", "nextVersion")}
+    return workspace.store.assets.put_container(place, name, properties), new
 
 
 def containers_of(workspace: Workspace, kind: str) -> list[AssetContainer]:

@@ -65,8 +65,8 @@ def test_a_cluster_can_say_everything(tmp_path: Path) -> None:
         ("{name: gpu, size: S_1, identity: me}", "write `system`, or /subscriptions/"),
         ("{name: gpu, size: S_1, ssh: {user: me, public-key-file: nowhere.pub}}", "there is no file nowhere.pub"),
         (
-            "{name: gpu, size: S_1, ssh: {user: me, public-key-file: ~nobody-here/a.pub}}",
-            "there is no file ~nobody-here",
+            "{name: gpu, size: S_1, ssh: {user: me, public-key-file: ~unknown-user/a.pub}}",
+            "there is no file ~unknown-user",
         ),
         ("{name: gpu, size: S_1, ssh: {user: me, password: x}}", "a password does not belong in the file"),
         ("{name: gpu, size: S_1, idle-seconds: 5}", "it is called `idle` here"),

@@ -25,16 +25,11 @@ def store() -> Iterator[Store]:
     made.close()
 
 
-def _run(store: Store, name: str = "r", *, job: bool = True) -> Run:
+def _run(store: Store, name: str = "r", **given: Any) -> Run:
     experiment = store.runs.ensure_experiment("exp")
-    return store.runs.create(
-        run_id=name,
-        experiment_id=experiment.id,
-        display_name=name,
-        status="Queued",
-        job={"command": "x"} if job else None,
-        outputs={"model": {"container": "c", "prefix": "p", "kind": "uri_folder", "stored": False}},
-    )
+    outputs = {"model": {"container": "c", "prefix": "p", "kind": "uri_folder", "stored": False}}
+    values: dict[str, Any] = {"display_name": name, "status": "Queued", "job": {"command": "x"}, "outputs": outputs}
+    return store.runs.create(run_id=name, experiment_id=experiment.id, **(values | given))
 
 
 def test_a_run_goes_forward_only(store: Store) -> None:
@@ -64,18 +59,8 @@ def test_a_run_goes_forward_only(store: Store) -> None:
     ],
 )
 def test_an_outline_has_what_a_run_refers_to(store: Store, job: dict[str, Any] | None, addresses: tuple[str]) -> None:
-    experiment = store.runs.ensure_experiment("exp")
-    for name, parent, properties in (("a", None, {}), ("b", "a", {"azureml.reused": "c", "other": "d"})):
-        store.runs.create(
-            run_id=name,
-            experiment_id=experiment.id,
-            display_name=name,
-            status="Queued",
-            parent_id=parent,
-            properties=properties,
-            job=job,
-            outputs={"model": {"container": "c", "prefix": "p"}},
-        )
+    _run(store, "a", job=job)
+    _run(store, "b", job=job, parent_id="a", properties={"azureml.reused": "c", "other": "d"})
     store.runs.finish("a", "Failed")
     first, second = store.runs.outlines(reused="azureml.reused")
     assert (first.addresses, first.reused, first.terminal) == (addresses, None, True)
@@ -89,7 +74,7 @@ def test_an_outline_has_what_a_run_refers_to(store: Store, job: dict[str, Any] |
 def test_runs_are_numbered_and_listed_newest_first(store: Store) -> None:
     for name in ("a", "b", "c"):
         _run(store, name)
-    _run(store, "tracked", job=False)
+    _run(store, "tracked", job=None)
     assert [run.id for run in store.runs.jobs(limit=2)] == ["c", "b"]
     assert [run.id for run in store.runs.jobs(limit=2, after=(store.runs.require("b").created, "b"))] == ["a"]
     assert store.runs.require("c").number == 3
