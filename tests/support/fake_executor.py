@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import IO
 
@@ -62,9 +62,11 @@ class MemoryBlobs:
             self.content[container, name] = self.content.get((container, name), b"") + data
             self.appends[name] = self.appends.get(name, 0) + 1
 
-    def delete_prefix(self, container: str, prefix: str) -> None:
-        for entry in list(self.walk(container, prefix)):
+    def delete_prefix(self, container: str, prefix: str) -> Sequence[MemoryEntry]:
+        gone = list(self.walk(container, prefix))
+        for entry in gone:
             del self.content[container, f"{prefix}/{entry.name}" if entry.name else prefix]
+        return gone
 
 
 @dataclass

@@ -53,13 +53,12 @@ def clean_workspace(workspace: Workspace, *, older_than: float, keep: int, dry_r
     """
     choice = choose(workspace, older_than=older_than, keep=keep)
     blobs = size = 0
+    # Blobs first: a killed process can clean again.
+    remove = workspace.blobs.walk if dry_run else workspace.blobs.delete_prefix
     for folder in choice.folders:
-        for entry in workspace.blobs.walk(folder.container, folder.prefix):
+        for entry in remove(folder.container, folder.prefix):
             blobs, size = blobs + 1, size + entry.size
     if not dry_run:
-        # Blobs first: a killed process can clean again.
-        for folder in choice.folders:
-            workspace.blobs.delete_prefix(folder.container, folder.prefix)
         store = workspace.store
         with store.transaction():
             for version in choice.assets:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, Protocol
 
@@ -208,8 +208,8 @@ class BlobStore(Protocol):
     def append(self, container: str, name: str, data: bytes) -> None:
         """Add *data* to the end of an append blob, which is made when it is not there."""
 
-    def delete_prefix(self, container: str, prefix: str) -> None:
-        """Remove every blob below *prefix*; none is no error."""
+    def delete_prefix(self, container: str, prefix: str) -> Sequence[BlobEntry]:
+        """Remove every blob below *prefix* and return them; none is no error."""
 
 
 SinkFor = Callable[[str], RunSink]

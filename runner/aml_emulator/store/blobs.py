@@ -37,10 +37,10 @@ APPENDING_THREADS = 2
 POOLED_CONNECTIONS = 32
 """Connections kept open to the store; more callers than this at once open further ones."""
 
-APPEND_HOURS = 24.0
-"""The lifetime of the store's own signed address for appending; it is renewed at half of it."""
+PLAIN_HOURS = 24.0
+"""The lifetime of a container's signature for plain requests; it is renewed at half of it."""
 
-APPEND_HEADERS = {"Content-Type": "application/octet-stream", "x-ms-version": "2021-12-02"}
+PLAIN_HEADERS = {"Content-Type": "application/octet-stream", "x-ms-version": "2021-12-02"}
 
 REQUEST_SECONDS = 60.0
 
@@ -93,7 +93,7 @@ class Blobs:
         self._ca_file = ca_file
         self._clock = clock
         self._appending = threading.BoundedSemaphore(APPENDING_THREADS)
-        self._append_queries: dict[str, tuple[float, str]] = {}
+        self._plain_queries: dict[str, tuple[float, str]] = {}
 
     @cached_property
     def _session(self) -> requests.Session:
@@ -209,27 +209,35 @@ class Blobs:
     def _appended(self, container: str, name: str, block: bytes) -> bool:
         """Append with one plain request; return whether the store says that it did.
 
-        Jobs append several times a second each, and the SDK takes twice the processor's time of a plain request. A request
-        that fails is repeated by the SDK, which repeats its own, too, and knows all other answers.
+        Jobs append several times a second each.
+        """
+        return self._plain("PUT", container, name, "comp=appendblock&", block) == 201
+
+    def _plain(self, method: str, container: str, name: str, query: str = "", data: bytes = b"") -> int | None:
+        """Send one plain request; return its status, None without an answer.
+
+        The SDK takes twice the processor's time of it. A request that fails is repeated by the SDK, which repeats its own, too,
+        and knows all other answers.
         """
         try:
-            answer = self._session.put(
-                f"{self._endpoint}/{container}/{quote(name, safe='/~')}?comp=appendblock&{self._append_query(container)}",
-                data=block,
-                headers=APPEND_HEADERS,
+            answer = self._session.request(
+                method,
+                f"{self._endpoint}/{container}/{quote(name, safe='/~')}?{query}{self._plain_query(container)}",
+                data=data,
+                headers=PLAIN_HEADERS,
                 timeout=REQUEST_SECONDS,
             )
         except requests.RequestException:
-            return False
-        return answer.status_code == 201
+            return None
+        return answer.status_code
 
-    def _append_query(self, container: str) -> str:
-        """Return a signature to append to any blob of a container, as a query."""
+    def _plain_query(self, container: str) -> str:
+        """Return a signature to append to and delete any blob of a container, as a query."""
         now = self._clock()
-        renewed, query = self._append_queries.get(container, (now, ""))
-        if not query or abs(now - renewed) > APPEND_HOURS / 2 * 3600:
-            query = self._container_query(container, permissions="a", hours=APPEND_HOURS)
-            self._append_queries[container] = now, query
+        renewed, query = self._plain_queries.get(container, (now, ""))
+        if not query or abs(now - renewed) > PLAIN_HOURS / 2 * 3600:
+            query = self._container_query(container, permissions="ad", hours=PLAIN_HOURS)
+            self._plain_queries[container] = now, query
         return query
 
     def _append(self, blob: Any, block: bytes) -> None:
@@ -243,12 +251,16 @@ class Blobs:
         """Replace the metadata of a blob."""
         self._blob(container, name).set_blob_metadata(dict(metadata))
 
-    def delete_prefix(self, container: str, prefix: str) -> None:
-        """Delete every blob that `walk` yields for the same arguments."""
+    def delete_prefix(self, container: str, prefix: str) -> list[BlobEntry]:
+        """Delete every blob that `walk` yields for the same arguments; return them."""
         client = self._service.get_container_client(container)
         folder = _folder(prefix)
-        for entry in list(self.walk(container, prefix)):
-            client.delete_blob(folder + entry.name if entry.name else folder.rstrip("/"))
+        entries = list(self.walk(container, prefix))
+        for entry in entries:
+            name = folder + entry.name if entry.name else folder.rstrip("/")
+            if self._plain("DELETE", container, name) != 202:
+                client.delete_blob(name)
+        return entries
 
     def sas_url(self, container: str, name: str, *, permissions: str = "r", hours: float = 24) -> str:
         """Return a URL that gives access to one blob, with Azure's host name.

@@ -67,8 +67,10 @@ class StoredBlobs(Blobs):
     def set_metadata(self, container: str, name: str, metadata: Mapping[str, str]) -> None:
         assert (container, name) in self._memory.content
 
-    def delete_prefix(self, container: str, prefix: str) -> None:
+    def delete_prefix(self, container: str, prefix: str) -> list[BlobEntry]:
+        gone = list(self.walk(container, prefix))
         self._memory.delete_prefix(container, prefix)
+        return gone
 
 
 def furnished() -> Service:
