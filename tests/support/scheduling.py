@@ -17,8 +17,14 @@ FOLDER: Final = "AML_TRAIN_TESTS_LOCKS"
 
 #: Modules whose tests share nothing but what every worker has of its own: each test may go to any worker.
 APART: Final = frozenset({"tests/e2e/test_act.py", "tests/e2e/test_cancelled.py", "tests/e2e/test_endings.py"})
+#: Tests marked ``alone``: one worker runs them first, one after the other. Elsewhere each would wait until the tests of the
+#: other workers have ended, which may take a minute, and no test could start meanwhile.
+ALONE: Final[Sequence[str]] = (
+    "tests/e2e/test_cancelled.py::test_a_cancel_at_any_moment",
+    "tests/e2e/test_cancelled.py::test_a_job_that_is_detached_goes_on_and_is_gated_later",
+    "tests/integration/image/test_leases.py",
+)
 #: The longest modules: they start before the other tests with containers, which follow in the order of the folders below.
-#: Not among them: tests/e2e/test_cancelled.py, most of which runs alone, so that it does not matter when.
 LONG: Final[Sequence[str]] = (
     "tests/e2e/test_release.py",
     "tests/integration/azure/blob/test_large_amounts.py",
@@ -33,6 +39,8 @@ _FOLDERS: Final = {0: "tests/unit/", 2: "tests/e2e/", 3: "tests/integration/"}
 
 def group_of(test: str) -> str:
     """Return the name of the tests that one worker runs one after the other, given one's node id: those of a module, mostly."""
+    if test.startswith(tuple(ALONE)):
+        return "alone"
     module, _, name = test.partition("::")
     return f"{module}::{name.partition('[')[0]}" if module in APART else module
 
@@ -40,8 +48,11 @@ def group_of(test: str) -> str:
 def place_of(test: str) -> tuple[int, int]:
     """Return a test's place in the order of a run side by side, as a key to sort by.
 
-    Unit tests come first, in processes that have imported nothing else yet. Then comes what takes long, lest it be left alone at the end.
+    Unit tests come first, in processes that have imported nothing else yet. Then come the tests that run alone, and what takes long,
+    lest it be left at the end.
     """
+    if test.startswith(tuple(ALONE)):
+        return 1, -1
     module = test.partition("::")[0]
     if module in LONG:
         return 1, LONG.index(module)

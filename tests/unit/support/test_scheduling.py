@@ -11,6 +11,7 @@ import pytest
 
 from tests.support import scheduling
 from tests.support.scheduling import (
+    ALONE,
     APART,
     FOLDER,
     LONG,
@@ -29,20 +30,34 @@ def test_the_modules_that_are_named_are_there() -> None:
     assert [module for module in (*APART, *LONG) if not (ROOT / module).is_file()] == []
 
 
+@pytest.mark.parametrize("named", ALONE)
+def test_what_runs_alone_first_is_there_and_marked(named: str) -> None:
+    module, _, function = named.partition("::")
+    text = (ROOT / module).read_text()
+    before, found, _ = text.partition(f"def {function}(")
+    assert found if function else "pytestmark = pytest.mark.alone" in text
+    assert not function or "@pytest.mark.alone" in before[before.rindex("\n\n\n") :]
+
+
 def test_a_module_is_one_group_unless_its_tests_share_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scheduling, "APART", frozenset({"tests/e2e/test_b.py"}))
     assert group_of("tests/e2e/test_a.py::test_one[x::y]") == "tests/e2e/test_a.py"
     assert group_of("tests/e2e/test_b.py::test_one[x::y]") == "tests/e2e/test_b.py::test_one"
 
 
-def test_unit_tests_come_first_and_then_what_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unit_tests_come_first_then_what_runs_alone_and_what_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduling, "ALONE", ("tests/integration/test_c.py", "tests/e2e/test_b.py::test_two"))
     monkeypatch.setattr(scheduling, "LONG", ("tests/integration/test_b.py", "tests/e2e/test_b.py"))
     tests = [
         f"tests/{folder}/test_{name}.py::test_one" for folder in ("unit", "integration", "e2e") for name in ("a", "b")
     ]
+    tests += ["tests/integration/test_c.py::test_one", "tests/e2e/test_b.py::test_two[x]"]
+    assert [group_of(test) for test in tests[-2:]] == ["alone", "alone"]
     assert sorted(tests, key=place_of) == [
         "tests/unit/test_a.py::test_one",
         "tests/unit/test_b.py::test_one",
+        "tests/integration/test_c.py::test_one",
+        "tests/e2e/test_b.py::test_two[x]",
         "tests/integration/test_b.py::test_one",
         "tests/e2e/test_b.py::test_one",
         "tests/e2e/test_a.py::test_one",
