@@ -16,6 +16,8 @@ SCHEMA_VERSION = 6
 
 _READER_CACHE_KIB = 512
 _READER_STATEMENTS = 64
+_IDLE_READERS = 4
+"""Connections that are kept for the next queries. Each has a cache of pages and statements, which takes an hour to fill if it is seldom used."""
 """Of each connection that reads: there may be dozens."""
 
 DATASTORES = """
@@ -272,7 +274,7 @@ class Queries(ABC):
 
 
 class Readers(Queries):
-    """Connections that only read, as many as there are queries at once.
+    """Connections that only read: one for each query at once; a few stay.
 
     No query waits for a lock: a thread that holds one waits for the interpreter, too, and so would all others. The write-ahead
     log keeps reads and writes apart; a query sees all that was committed before it.
@@ -283,7 +285,7 @@ class Readers(Queries):
 
     def __init__(self, path: Path) -> None:
         self._address = f"{path.absolute().as_uri()}?mode=ro"
-        # Appending and popping are atomic. The last one used comes first, so that there are few, with warm caches.
+        # Appending and popping are atomic. The last one used comes first: its caches are warm.
         self._idle: deque[sqlite3.Connection] = deque()
 
     def rows(self, query: str, values: Sequence[object] = ()) -> list[sqlite3.Row]:
@@ -294,7 +296,10 @@ class Readers(Queries):
         try:
             return connection.execute(query, values).fetchall()
         finally:
-            self._idle.append(connection)
+            if len(self._idle) < _IDLE_READERS:
+                self._idle.append(connection)
+            else:
+                connection.close()
 
     def _open(self) -> sqlite3.Connection:
         connection = sqlite3.connect(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from aml_emulator.store.conditions import RunFilter
-from aml_emulator.store.database import Database
+from aml_emulator.store.database import Database, Readers
 from aml_emulator.store.metrics import Metric, ParameterConflictError
 from aml_emulator.store.runs import Run
 from aml_emulator.store.store import Store
@@ -241,3 +241,29 @@ def test_a_database_of_the_future_is_refused(tmp_path: Path) -> None:
     connection.close()
     with pytest.raises(ValueError, match="has schema 99, newer than"):
         Database(path)
+
+
+def test_of_many_readers_at_once_a_few_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    database = Database(tmp_path / "store.db")
+    opened: list[sqlite3.Connection] = []
+    together = Barrier(12)
+    really_open = Readers._open
+
+    def open_together(readers: Readers) -> sqlite3.Connection:
+        together.wait(60)
+        opened.append(really_open(readers))
+        return opened[-1]
+
+    monkeypatch.setattr(Readers, "_open", open_together)
+    with ThreadPoolExecutor(12) as pool:
+        assert list(pool.map(lambda _: database.number("SELECT count(*) FROM runs"), range(12))) == [0] * 12
+    usable = []
+    for connection in opened:
+        try:
+            connection.execute("SELECT 1")
+        except sqlite3.ProgrammingError:
+            continue
+        usable.append(connection)
+    assert len(opened) == 12
+    assert len(usable) == 4
+    database.close()
