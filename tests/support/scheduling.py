@@ -17,19 +17,26 @@ FOLDER: Final = "AML_TRAIN_TESTS_LOCKS"
 
 #: Modules whose tests share nothing but what every worker has of its own: each test may go to any worker.
 APART: Final = frozenset({"tests/e2e/test_act.py", "tests/e2e/test_cancelled.py", "tests/e2e/test_endings.py"})
-#: Tests marked ``alone``: one worker runs them first, one after the other. Elsewhere each would wait until the tests of the
-#: other workers have ended, which may take a minute, and no test could start meanwhile.
-ALONE: Final[Sequence[str]] = (
-    "tests/e2e/test_cancelled.py::test_a_cancel_at_any_moment",
-    "tests/e2e/test_cancelled.py::test_a_job_that_is_detached_goes_on_and_is_gated_later",
-    "tests/integration/image/test_leases.py",
-)
-#: The longest modules: they start before the other tests with containers, which follow in the order of the folders below.
+#: Tests that one worker runs one after the other, by the name of the group. Those marked ``alone`` are first: elsewhere each
+#: would wait until the tests of the other workers have ended, which may take a minute, and no test could start meanwhile.
+#: Those marked ``kills`` would wait for each other.
+GROUPS: Final[Mapping[str, Sequence[str]]] = {
+    "alone": (
+        "tests/e2e/test_cancelled.py::test_a_cancel_at_any_moment",
+        "tests/e2e/test_cancelled.py::test_a_job_that_is_detached_goes_on_and_is_gated_later",
+        "tests/integration/image/test_leases.py",
+    ),
+    "kills": (
+        "tests/e2e/test_killed.py",
+        "tests/e2e/test_cancelled.py::test_a_step_that_is_killed_leaves_its_job_to_the_post_action",
+    ),
+}
+#: The longest modules and tests: they start before the other tests with containers, which follow in the order of the folders below.
 LONG: Final[Sequence[str]] = (
     "tests/e2e/test_release.py",
     "tests/integration/azure/blob/test_large_amounts.py",
     "tests/integration/models/test_promotion.py",
-    "tests/e2e/test_killed.py",
+    *GROUPS["kills"],
     "tests/e2e/test_sdk_v1.py",
     "tests/integration/emulator/test_killed.py",
 )
@@ -39,8 +46,9 @@ _FOLDERS: Final = {0: "tests/unit/", 2: "tests/e2e/", 3: "tests/integration/"}
 
 def group_of(test: str) -> str:
     """Return the name of the tests that one worker runs one after the other, given one's node id: those of a module, mostly."""
-    if test.startswith(tuple(ALONE)):
-        return "alone"
+    for name, members in GROUPS.items():
+        if test.startswith(tuple(members)):
+            return name
     module, _, name = test.partition("::")
     return f"{module}::{name.partition('[')[0]}" if module in APART else module
 
@@ -51,12 +59,11 @@ def place_of(test: str) -> tuple[int, int]:
     Unit tests come first, in processes that have imported nothing else yet. Then come the tests that run alone, and what takes long,
     lest it be left at the end.
     """
-    if test.startswith(tuple(ALONE)):
+    if group_of(test) == "alone":
         return 1, -1
-    module = test.partition("::")[0]
-    if module in LONG:
-        return 1, LONG.index(module)
-    return next((at for at, folder in _FOLDERS.items() if module.startswith(folder)), len(_FOLDERS) + 1), 0
+    if (at := next((at for at, long in enumerate(LONG) if test.startswith(long)), None)) is not None:
+        return 1, at
+    return next((at for at, folder in _FOLDERS.items() if test.startswith(folder)), len(_FOLDERS) + 1), 0
 
 
 def as_utf8(value: Any) -> Any:

@@ -11,9 +11,9 @@ import pytest
 
 from tests.support import scheduling
 from tests.support.scheduling import (
-    ALONE,
     APART,
     FOLDER,
+    GROUPS,
     LONG,
     as_utf8,
     group_of,
@@ -27,16 +27,16 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_the_modules_that_are_named_are_there() -> None:
-    assert [module for module in (*APART, *LONG) if not (ROOT / module).is_file()] == []
+    assert [module for module in (*APART, *LONG) if not (ROOT / module.partition("::")[0]).is_file()] == []
 
 
-@pytest.mark.parametrize("named", ALONE)
-def test_what_runs_alone_first_is_there_and_marked(named: str) -> None:
+@pytest.mark.parametrize(("group", "named"), [(group, named) for group in GROUPS for named in GROUPS[group]])
+def test_what_one_worker_runs_is_there_and_marked(group: str, named: str) -> None:
     module, _, function = named.partition("::")
     text = (ROOT / module).read_text()
     before, found, _ = text.partition(f"def {function}(")
-    assert found if function else "pytestmark = pytest.mark.alone" in text
-    assert not function or "@pytest.mark.alone" in before[before.rindex("\n\n\n") :]
+    assert found if function else f"pytestmark = pytest.mark.{group}" in text
+    assert not function or f"@pytest.mark.{group}" in before[before.rindex("\n\n\n") :]
 
 
 def test_a_module_is_one_group_unless_its_tests_share_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,7 +46,8 @@ def test_a_module_is_one_group_unless_its_tests_share_nothing(monkeypatch: pytes
 
 
 def test_unit_tests_come_first_then_what_runs_alone_and_what_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scheduling, "ALONE", ("tests/integration/test_c.py", "tests/e2e/test_b.py::test_two"))
+    alone = ("tests/integration/test_c.py", "tests/e2e/test_b.py::test_two")
+    monkeypatch.setattr(scheduling, "GROUPS", {"alone": alone})
     monkeypatch.setattr(scheduling, "LONG", ("tests/integration/test_b.py", "tests/e2e/test_b.py"))
     tests = [
         f"tests/{folder}/test_{name}.py::test_one" for folder in ("unit", "integration", "e2e") for name in ("a", "b")
