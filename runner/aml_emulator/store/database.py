@@ -16,9 +16,13 @@ SCHEMA_VERSION = 6
 
 _READER_CACHE_KIB = 512
 _READER_STATEMENTS = 64
-_IDLE_READERS = 4
-"""Connections that are kept for the next queries. Each has a cache of pages and statements, which takes an hour to fill if it is seldom used."""
 """Of each connection that reads: there may be dozens."""
+
+_IDLE_READERS = 4
+"""Connections kept for the next queries.
+
+Dozens may read at once, and the caches of connections that are seldom used fill for hours.
+"""
 
 DATASTORES = """
 CREATE TABLE datastores (

@@ -7,24 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.emulator_client import TERMINAL, Client
-from tests.support.emulator_process import Emulator, executing_by
+from tests.support.emulator_process import executing_by
 
 #: Paths of files, some with characters that an address must escape.
 FILES = ("outputs/plain.txt", "outputs/50%25+ü?#&=.txt", "outputs/~a/[b]{c}'\"$().txt")
 SECONDS = 300.0
 
 
-def ended_job(emulator: Emulator, client: Client, name: str) -> None:
+def ended_job(client: Client, name: str) -> None:
     """Run a job that writes :data:`FILES`, each with one letter."""
     body: dict[str, Any] = {
         "jobType": "Command",
         "command": "\n".join(f"write {path} x" for path in FILES),
-        "environmentId": client.arm("environments/e/versions/1")
-        .partition("?")[0]
-        .removeprefix("https://management.azure.com"),
-        "computeId": client.arm("computes/local-cluster")
-        .partition("?")[0]
-        .removeprefix("https://management.azure.com"),
+        "environmentId": f"{client.scope}/environments/e/versions/1",
+        "computeId": f"{client.scope}/computes/local-cluster",
         "experimentName": "cleaned",
     }
     client.ask("PUT", client.arm("environments/e/versions/1"), json={"properties": {"image": "x"}})
@@ -49,7 +45,7 @@ def test_files_are_gone_whatever_their_names_are_and_those_of_other_jobs_stay(tm
     with executing_by("tests.support.instant_emulator", tmp_path) as emulator:
         client = Client(emulator.environment(), emulator.info)
         for name in ("old", "older", "new"):
-            ended_job(emulator, client, name)
+            ended_job(client, name)
         found = {name: addresses(client, name) for name in ("old", "older", "new")}
         for urls in found.values():
             assert len(urls) == len(FILES) + 1, "the files and the log"

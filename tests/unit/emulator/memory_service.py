@@ -9,7 +9,7 @@ from typing import IO, Any
 from azure.core.exceptions import ResourceNotFoundError
 
 from aml_emulator.store.blobs import BlobEntry, Blobs
-from tests.support.fake_executor import MemoryBlobs
+from tests.support.fake_executor import MemoryBlobs, MemoryEntry
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
 HISTORY = f"/history/v1.0{WS}"
@@ -43,8 +43,7 @@ class StoredBlobs(Blobs):
         self._names.discard(container)
 
     def walk(self, container: str, prefix: str) -> Iterator[BlobEntry]:
-        for entry in self._memory.walk(container, prefix):
-            yield BlobEntry(name=entry.name, size=entry.size)
+        yield from map(_stored, self._memory.walk(container, prefix))
 
     def size(self, container: str, name: str) -> int | None:
         data = self._memory.content.get((container, name))
@@ -68,9 +67,11 @@ class StoredBlobs(Blobs):
         assert (container, name) in self._memory.content
 
     def delete_prefix(self, container: str, prefix: str) -> list[BlobEntry]:
-        gone = list(self.walk(container, prefix))
-        self._memory.delete_prefix(container, prefix)
-        return gone
+        return list(map(_stored, self._memory.delete_prefix(container, prefix)))
+
+
+def _stored(entry: MemoryEntry) -> BlobEntry:
+    return BlobEntry(name=entry.name, size=entry.size)
 
 
 def furnished() -> Service:
