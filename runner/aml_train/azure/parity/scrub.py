@@ -43,7 +43,8 @@ _HOST: Final = (
 )
 _DURATION: Final = re.compile(r"P(?=.)(\d+D)?(T(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?")
 _SPAN: Final = re.compile(r"-?(\d+\.)?\d+:\d{2}:\d{2}(\.\d+)?")
-_DIGITS: Final = re.compile(r"-?\d+(\.\d+)?")
+# 16 or 32 of them are an id in hexadecimal digits that happens to have no letter: its form must not differ by chance.
+_DIGITS: Final = re.compile(r"(?!(?:\d{16}|\d{32})\Z)-?\d+(\.\d+)?")
 _VERSION: Final = re.compile(r"v?\d{1,2}\.\d{1,2}|\d{4}-\d{2}-\d{2}(-preview)?")
 _PROVIDER: Final = re.compile(r"(?i:microsoft)\.[A-Za-z]+")
 _SUFFIX: Final = re.compile(r"[-_]?[a-z]{0,24}(-[a-z]{1,12})?(\.txt)?")

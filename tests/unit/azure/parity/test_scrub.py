@@ -55,6 +55,9 @@ SCRUBBED = "/subscriptions/<name:subscription>/resourceGroups/<name:group>/provi
         ("someone@example.org", ("mail",), "<email:1>"),
         ("eyJhbGciOi.eyJzdWIi.c2ln", ("token",), "<jwt:1>"),
         ("0123456789abcdef0123", ("instance",), "<hex:1>"),
+        # The id of a request: of 16 hexadecimal digits, all are decimal once in 1,800 times.
+        ("1234567890123456", ("request",), "<hex:1>"),
+        ("1234567890123", ("milliseconds",), "<digits:1>"),
         ("17", ("count",), "<digits:1>"),
         ("3", ("count",), "3"),
         ("", ("count",), ""),
