@@ -7,6 +7,7 @@ those of Azure Blob Storage: https://learn.microsoft.com/rest/api/storageservice
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -252,14 +253,18 @@ class Blobs:
         self._blob(container, name).set_blob_metadata(dict(metadata))
 
     def delete_prefix(self, container: str, prefix: str) -> list[BlobEntry]:
-        """Delete every blob that `walk` yields for the same arguments; return them."""
-        client = self._service.get_container_client(container)
+        """Delete every blob that `walk` yields for the same arguments; return them.
+
+        One that is gone already is no error.
+        """
         folder = _folder(prefix)
         entries = list(self.walk(container, prefix))
         for entry in entries:
             name = folder + entry.name if entry.name else folder.rstrip("/")
             if self._plain("DELETE", container, name) != 202:
-                client.delete_blob(name)
+                # Its answer may have been lost after the deletion.
+                with contextlib.suppress(ResourceNotFoundError):
+                    self._blob(container, name).delete_blob()
         return entries
 
     def sas_url(self, container: str, name: str, *, permissions: str = "r", hours: float = 24) -> str:
