@@ -16,16 +16,18 @@ FOLDER: Final = "AML_TRAIN_TESTS_LOCKS"
 """The variable that tells a worker the folder of the locks that all workers of a run share."""
 
 #: Modules whose tests share nothing but what every worker has of its own: each test may go to any worker.
-APART: Final = frozenset({"tests/e2e/test_act.py", "tests/e2e/test_cancelled.py", "tests/e2e/test_endings.py"})
-#: Tests that one worker runs one after the other, by the name of the group. Those marked ``alone`` are first: elsewhere each
-#: would wait until the tests of the other workers have ended, which may take a minute, and no test could start meanwhile.
-#: Those marked ``kills`` would wait for each other.
+APART: Final = frozenset({"tests/e2e/test_act.py", "tests/e2e/test_cancelled.py"})
+#: Tests that are marked ``alone``. They are the first: later each would wait until the tests of the other workers have ended, which may
+#: take a minute, and no test could start meanwhile.
+ALONE: Final = (
+    "tests/e2e/test_cancelled.py::test_a_cancel_at_any_moment",
+    "tests/e2e/test_cancelled.py::test_a_job_that_is_detached_goes_on_and_is_gated_later",
+    "tests/integration/image/test_leases.py",
+)
+#: Tests that one worker runs one after the other, by the name of the group. Those of ``example`` run examples/digits: the first builds
+#: its image, which every worker has to build for itself. Those marked ``kills`` would wait for each other.
 GROUPS: Final[Mapping[str, Sequence[str]]] = {
-    "alone": (
-        "tests/e2e/test_cancelled.py::test_a_cancel_at_any_moment",
-        "tests/e2e/test_cancelled.py::test_a_job_that_is_detached_goes_on_and_is_gated_later",
-        "tests/integration/image/test_leases.py",
-    ),
+    "example": (*ALONE, "tests/e2e/test_action.py", "tests/e2e/test_endings.py", "tests/e2e/test_init.py"),
     "kills": (
         "tests/e2e/test_killed.py",
         "tests/e2e/test_cancelled.py::test_a_step_that_is_killed_leaves_its_job_to_the_post_action",
@@ -33,6 +35,7 @@ GROUPS: Final[Mapping[str, Sequence[str]]] = {
 }
 #: The longest modules and tests: they start before the other tests with containers, which follow in the order of the folders below.
 LONG: Final[Sequence[str]] = (
+    *GROUPS["example"],
     "tests/e2e/test_release.py",
     "tests/integration/azure/blob/test_large_amounts.py",
     "tests/integration/models/test_promotion.py",
@@ -56,11 +59,8 @@ def group_of(test: str) -> str:
 def place_of(test: str) -> tuple[int, int]:
     """Return a test's place in the order of a run side by side, as a key to sort by.
 
-    Unit tests come first, in processes that have imported nothing else yet. Then come the tests that run alone, and what takes long,
-    lest it be left at the end.
+    Unit tests come first, in processes that have imported nothing else yet. Then comes what takes long, lest it be left at the end.
     """
-    if group_of(test) == "alone":
-        return 1, -1
     if (at := next((at for at, long in enumerate(LONG) if test.startswith(long)), None)) is not None:
         return 1, at
     return next((at for at, folder in _FOLDERS.items() if test.startswith(folder)), len(_FOLDERS) + 1), 0

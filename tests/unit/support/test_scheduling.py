@@ -11,6 +11,7 @@ import pytest
 
 from tests.support import scheduling
 from tests.support.scheduling import (
+    ALONE,
     APART,
     FOLDER,
     GROUPS,
@@ -30,13 +31,21 @@ def test_the_modules_that_are_named_are_there() -> None:
     assert [module for module in (*APART, *LONG) if not (ROOT / module.partition("::")[0]).is_file()] == []
 
 
-@pytest.mark.parametrize(("group", "named"), [(group, named) for group in GROUPS for named in GROUPS[group]])
-def test_what_one_worker_runs_is_there_and_marked(group: str, named: str) -> None:
+@pytest.mark.parametrize("named", [named for members in GROUPS.values() for named in members])
+def test_what_one_worker_runs_is_there(named: str) -> None:
+    module, _, function = named.partition("::")
+    assert f"def {function or 'test_'}" in (ROOT / module).read_text()
+
+
+@pytest.mark.parametrize(
+    ("mark", "named"), [("alone", named) for named in ALONE] + [("kills", named) for named in GROUPS["kills"]]
+)
+def test_what_cannot_run_beside_others_is_marked(mark: str, named: str) -> None:
     module, _, function = named.partition("::")
     text = (ROOT / module).read_text()
-    before, found, _ = text.partition(f"def {function}(")
-    assert found if function else f"pytestmark = pytest.mark.{group}" in text
-    assert not function or f"@pytest.mark.{group}" in before[before.rindex("\n\n\n") :]
+    before, _, _ = text.partition(f"def {function}(")
+    assert function or f"pytestmark = pytest.mark.{mark}" in text
+    assert not function or f"@pytest.mark.{mark}" in before[before.rindex("\n\n\n") :]
 
 
 def test_a_module_is_one_group_unless_its_tests_share_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,20 +54,20 @@ def test_a_module_is_one_group_unless_its_tests_share_nothing(monkeypatch: pytes
     assert group_of("tests/e2e/test_b.py::test_one[x::y]") == "tests/e2e/test_b.py::test_one"
 
 
-def test_unit_tests_come_first_then_what_runs_alone_and_what_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    alone = ("tests/integration/test_c.py", "tests/e2e/test_b.py::test_two")
-    monkeypatch.setattr(scheduling, "GROUPS", {"alone": alone})
-    monkeypatch.setattr(scheduling, "LONG", ("tests/integration/test_b.py", "tests/e2e/test_b.py"))
+def test_unit_tests_come_first_then_what_takes_long_in_the_order_of_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = ("tests/e2e/test_b.py::test_two", "tests/integration/test_c.py")
+    monkeypatch.setattr(scheduling, "GROUPS", {"one": one})
+    monkeypatch.setattr(scheduling, "LONG", (*one, "tests/integration/test_b.py", "tests/e2e/test_b.py"))
     tests = [
         f"tests/{folder}/test_{name}.py::test_one" for folder in ("unit", "integration", "e2e") for name in ("a", "b")
     ]
     tests += ["tests/integration/test_c.py::test_one", "tests/e2e/test_b.py::test_two[x]"]
-    assert [group_of(test) for test in tests[-2:]] == ["alone", "alone"]
+    assert [group_of(test) for test in tests[-2:]] == ["one", "one"]
     assert sorted(tests, key=place_of) == [
         "tests/unit/test_a.py::test_one",
         "tests/unit/test_b.py::test_one",
-        "tests/integration/test_c.py::test_one",
         "tests/e2e/test_b.py::test_two[x]",
+        "tests/integration/test_c.py::test_one",
         "tests/integration/test_b.py::test_one",
         "tests/e2e/test_b.py::test_one",
         "tests/e2e/test_a.py::test_one",
