@@ -18,8 +18,12 @@ from aml_emulator.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-JOURNAL = Path(__file__).with_name("azurite_journal.js")
-LOOKUPS = Path(__file__).with_name("azurite_lookups.js")
+AZURITE_SCRIPTS = tuple(Path(__file__).with_name(f"azurite_{name}.js") for name in ("journal", "lookups", "extents"))
+"""Loaded into Azurite.
+
+Without the journal, what was stored in the last seconds before a kill would be lost. Without the look-ups, each request would take longer
+the more blobs there are. Without small extents, a blob that stays would keep the disk space of many that are deleted.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,9 +72,9 @@ async def start_children(
         port=storage_port,
         environment={
             "AZURITE_ACCOUNTS": f"{identity.storage_account}:{identity.storage_key}",
-            # Without the journal, what was stored in the last seconds before a kill would be lost; without the other, each
-            # request would take longer the more blobs there are.
-            "NODE_OPTIONS": f"{os.environ.get('NODE_OPTIONS', '')} --require={JOURNAL} --require={LOOKUPS}".strip(),
+            "NODE_OPTIONS": " ".join(
+                filter(None, (os.environ.get("NODE_OPTIONS"), *(f"--require={script}" for script in AZURITE_SCRIPTS)))
+            ),
         },
         keep_open=(lock,),
     )
