@@ -1,0 +1,103 @@
+"""The scripts that are loaded into Azurite: what changes in its own modules, and what does not."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.emulator_process import ROOT, azurite_modules
+
+LOOKUPS = """
+const Loki = require(process.argv[1]);
+const blobs = new Loki("x").addCollection("blobs", { indices: ["accountName", "containerName", "name", "snapshot"] });
+for (let number = 0; number < 400; number++) {
+  blobs.insert({ accountName: "a", containerName: `c${number % 4}`, name: `n${number >> 3}`, snapshot: number & 4 ? "" : "s" });
+}
+const find = Loki.Resultset.prototype.find;
+const first = [];
+Loki.Resultset.prototype.find = function (query, one) {
+  if (!this.filterInitialized && Object.keys(query).length === 1 && !query.$and) first.push(Object.keys(query)[0]);
+  return find.call(this, query, one);
+};
+const queries = [
+  { accountName: "a", containerName: "c1", name: "n7", snapshot: "" },
+  { accountName: "a", containerName: "c1", name: "n7", snapshot: "s" },
+  { accountName: "a", containerName: "c1", name: "nothing", snapshot: "" },
+  { accountName: "a", containerName: "c1", name: "n7" },
+  { accountName: "a", containerName: "c1", name: { $gt: "n48" }, snapshot: "" },
+  { accountName: "b", containerName: "c1", name: "n7" },
+  { accountName: "a", snapshot: "s" },
+];
+const seen = queries.map((query) => [blobs.find(query).map((blob) => blob.$loki), (blobs.findOne(query) || {}).$loki || null]);
+console.log(JSON.stringify({ seen, first: [...new Set(first)] }));
+"""
+EXTENTS = """
+const [folder, store] = process.argv.slice(1);
+const FSExtentStore = require(store).default;
+const none = () => {};
+const logger = { info: none, verbose: none, debug: none, warn: none, error: none };
+const metadata = { isInitialized: () => true, updateExtent: async () => {} };
+const place = { locationId: "Default", locationPath: folder, maxConcurrency: 1 };
+const append = async () => {
+  const extents = new FSExtentStore(metadata, [place], logger);
+  await extents.init();
+  const chunks = [];
+  for (const mebibytes of [3, 2, 9, 1]) chunks.push(await extents.appendExtent(Buffer.alloc(mebibytes * 2 ** 20)));
+  const files = [...new Set(chunks.map((chunk) => chunk.id))];
+  console.log(JSON.stringify(chunks.map((chunk) => [files.indexOf(chunk.id), chunk.offset / 2 ** 20, chunk.count / 2 ** 20])));
+};
+append().then(() => process.exit(0));
+"""
+
+
+@pytest.fixture(scope="module")
+def modules() -> Path:
+    found = azurite_modules()
+    if found is None:
+        pytest.skip("this Azurite does not have its modules in a folder")
+    return found
+
+
+def answer(modules: Path, program: str, *arguments: str, loaded: str | None = None) -> Any:
+    """Run a program of Node.js that finds Azurite's modules; return what it prints, JSON.
+
+    *loaded* names a script of ours that is loaded before, as into Azurite.
+    """
+    options = ["--require", str(ROOT / f"runner/aml_emulator/processes/azurite_{loaded}.js")] if loaded else []
+    done = subprocess.run(
+        ["node", *options, "-e", program, *arguments],
+        env={"PATH": os.environ["PATH"], "NODE_PATH": str(modules)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=600,
+    )
+    return json.loads(done.stdout)
+
+
+def test_the_name_comes_first_and_changes_no_answer(modules: Path) -> None:
+    # By the name by which Azurite loads it.
+    plain = answer(modules, LOOKUPS, "lokijs")
+    quick = answer(modules, LOOKUPS, "lokijs", loaded="lookups")
+    assert quick["seen"] == plain["seen"]
+    assert (plain["first"], quick["first"]) == (["accountName"], ["name", "accountName"])
+
+
+@pytest.mark.parametrize(
+    ("loaded", "chunks"),
+    [
+        (None, [[0, 0, 3], [0, 3, 2], [0, 5, 9], [0, 14, 1]]),
+        ("extents", [[0, 0, 3], [0, 3, 2], [1, 0, 9], [2, 0, 1]]),
+    ],
+)
+def test_a_file_takes_no_further_blob_when_it_has_four_mebibytes(
+    modules: Path, tmp_path: Path, loaded: str | None, chunks: list[list[int]]
+) -> None:
+    """A chunk is file, offset and size; both in MiB."""
+    store = "azurite/dist/src/common/persistence/FSExtentStore"
+    assert answer(modules, EXTENTS, str(tmp_path), store, loaded=loaded) == chunks
