@@ -1,18 +1,39 @@
-// Small files for Azurite's contents. Loaded into Azurite's process: node --require azurite_extents.js
+// Disk space of Azurite's contents, given back soon. Loaded into Azurite's process: node --require azurite_extents.js
 //
-// Azurite appends blobs to one file, an extent, until it has 64 MiB (DEFAULT_MAX_EXTENT_SIZE of its 3.35), and removes the file when
-// none of its blobs is left. A model of a few kilobytes that stays would keep the space of 64 MiB of logs that were cleaned up.
+// Azurite appends blobs to files, its extents, until one has 64 MiB. Every 10 minutes it removes those in which no blob is left and to
+// which nothing was written in the last 10 minutes (constants of its 3.35). A model of a few kilobytes that stays would keep the space of
+// 64 MiB of logs that were cleaned up, and any space would be kept for up to 20 minutes. The protected time is for what is written and not
+// yet recorded as part of a blob, which takes milliseconds; a file that is being written to is never removed.
 "use strict";
 
-const Module = require("module");
+const { changeLoki } = require("./azurite_loki.js");
 
-const EXTENT_BYTES = 4 * 1024 * 1024;
-
-const load = Module._load;
-Module._load = function (request, ...rest) {
-  const found = load.call(this, request, ...rest);
-  if (request.endsWith("utils/constants") && found.DEFAULT_MAX_EXTENT_SIZE !== undefined) {
-    found.DEFAULT_MAX_EXTENT_SIZE = EXTENT_BYTES;
-  }
-  return found;
+const CONSTANTS = {
+  DEFAULT_MAX_EXTENT_SIZE: 4 * 1024 * 1024,
+  DEFAULT_GC_INTERVAL_MS: 2 * 60 * 1000,
+  DEFAULT_EXTENT_GC_PROTECT_TIME_IN_MS: 60 * 1000,
 };
+
+// Azurite assigns them to the exports of its modules. In the image these are bundled into one file and none is loaded by a name, so
+// that the assignment is all there is to meet.
+for (const [name, value] of Object.entries(CONSTANTS)) {
+  Object.defineProperty(Object.prototype, name, {
+    configurable: true,
+    set() {
+      Object.defineProperty(this, name, { enumerable: true, get: () => value, set() {} });
+    },
+  });
+}
+
+// Azurite stores when a file was first written to as lastModifiedInMS and looks for LastModifyInMS, which it sets at the second time.
+// What was written to once would not be protected.
+function protectFirstWrite(Loki) {
+  const collection = Loki.Collection.prototype;
+  const original = collection.insert;
+  collection.insert = function (document, ...rest) {
+    if (document.lastModifiedInMS !== undefined) document.LastModifyInMS = document.lastModifiedInMS;
+    return original.call(this, document, ...rest);
+  };
+}
+
+changeLoki(protectFirstWrite);

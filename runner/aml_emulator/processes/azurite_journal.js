@@ -9,8 +9,9 @@
 "use strict";
 
 const fs = require("fs");
-const Module = require("module");
 const path = require("path");
+
+const { changeLoki } = require("./azurite_loki.js");
 
 class Journal {
   constructor(base) {
@@ -229,13 +230,4 @@ function keepJournals(Loki) {
   };
 }
 
-const load = Module._load;
-const patched = new WeakSet();
-Module._load = function (request, ...rest) {
-  const found = load.call(this, request, ...rest);
-  if (request === "lokijs" && !patched.has(found)) {
-    patched.add(found);
-    keepJournals(found);
-  }
-  return found;
-};
+changeLoki(keepJournals);

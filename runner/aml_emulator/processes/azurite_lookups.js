@@ -5,7 +5,7 @@
 // properties together are a key: there is one answer at most then, whatever the order.
 "use strict";
 
-const Module = require("module");
+const { changeLoki } = require("./azurite_loki.js");
 
 // What makes a key of account, container and name: a blob's snapshot (empty for the blob itself), or a block's blob.
 const COMPLETING = ["snapshot", "blobName"];
@@ -23,13 +23,4 @@ function lookUpByName(Loki) {
   resultset.$and = resultset.findAnd;
 }
 
-const load = Module._load;
-const patched = new WeakSet();
-Module._load = function (request, ...rest) {
-  const found = load.call(this, request, ...rest);
-  if (request === "lokijs" && !patched.has(found)) {
-    patched.add(found);
-    lookUpByName(found);
-  }
-  return found;
-};
+changeLoki(lookUpByName);

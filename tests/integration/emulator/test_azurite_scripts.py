@@ -53,6 +53,24 @@ const append = async () => {
 };
 append().then(() => process.exit(0));
 """
+REMOVED = """
+const [extents, manager] = process.argv.slice(1);
+const none = () => {};
+const list = async (times) => {
+  const store = new (require(extents).default)("x", true);
+  await store.init();
+  for (const [id, seconds] of [["old", 601], ["recent", 61], ["new", 59]]) {
+    const extent = () => ({ id, locationId: "Default", path: id, size: 1, lastModifiedInMS: Date.now() - seconds * 1000 });
+    for (let written = 0; written < times; written++) await store.updateExtent(extent());
+  }
+  return (await store.iteratorExtents().next()).value;
+};
+const all = async () => {
+  const every = new (require(manager).default)({}, {}, {}, none, {}).gcIntervalInMS / 1000;
+  console.log(JSON.stringify({ once: await list(1), twice: await list(2), every }));
+};
+all().then(() => process.exit(0));
+"""
 
 
 @pytest.fixture(scope="module")
@@ -101,3 +119,18 @@ def test_a_file_takes_no_further_blob_when_it_has_four_mebibytes(
     """A chunk is file, offset and size; both in MiB."""
     store = "azurite/dist/src/common/persistence/FSExtentStore"
     assert answer(modules, EXTENTS, str(tmp_path), store, loaded=loaded) == chunks
+
+
+@pytest.mark.parametrize(
+    ("loaded", "removed"),
+    [
+        (None, {"once": ["old", "recent", "new"], "twice": ["old"], "every": 600}),
+        ("extents", {"once": ["old", "recent"], "twice": ["old", "recent"], "every": 120}),
+    ],
+)
+def test_files_without_blobs_are_removed_every_two_minutes(
+    modules: Path, loaded: str | None, removed: object
+) -> None:
+    """Those that were written to once or twice, 601, 61 and 59 seconds ago."""
+    parts = ("common/persistence/LokiExtentMetadataStore", "blob/gc/BlobGCManager")
+    assert answer(modules, REMOVED, *(f"azurite/dist/src/{part}" for part in parts), loaded=loaded) == removed

@@ -50,6 +50,27 @@ print("the same directly", json.load(direct.open(request)) == answer, "fuse", os
 pathlib.Path(model, "weights").write_text(rate)
 pathlib.Path("outputs", "note.txt").write_text("noted")
 """
+# Five blobs of 1.5 MiB, and the sizes of the files that Azurite, with all scripts, puts them into.
+AZURITE = """
+import io, json, os, subprocess
+from pathlib import Path
+from aml_emulator.processes.backing import AZURITE_SCRIPTS
+from aml_emulator.store.blobs import Blobs
+
+account, key, folder = "account", "a2V5", Path("/tmp/blobs")
+argv = ["azurite-blob", "--blobPort", "10000", "--location", str(folder), "--skipApiVersionCheck", "--disableTelemetry", "--silent"]
+variables = {"NODE_OPTIONS": " ".join(f"--require={script}" for script in AZURITE_SCRIPTS), "AZURITE_ACCOUNTS": f"{account}:{key}"}
+with subprocess.Popen(argv, env={**os.environ, **variables}, stdout=subprocess.PIPE, text=True) as azurite:
+    next(line for line in azurite.stdout if "listens on" in line)
+    endpoint = f"http://127.0.0.1:10000/{account}"
+    blobs = Blobs(account=account, key=key, endpoint=endpoint, public_endpoint=endpoint, ca_file="unused")
+    blobs.create_container("some")
+    for number in range(5):
+        blobs.write("some", str(number), io.BytesIO(bytes(3 * 2**19)))
+    azurite.terminate()
+    azurite.communicate()
+print(json.dumps(sorted(file.stat().st_size / 2**20 for file in (folder / "__blobstorage__").iterdir())))
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -213,6 +234,12 @@ def test_a_job_goes_with_a_reset(settings: EmulatorSettings, engine: docker.Dock
     emulator.reset_emulator(settings)
     assert engine.containers.list(all=True, filters=dict(own), sparse=True) == []
     assert engine.networks.list(filters=dict(own)) == []
+
+
+def test_the_scripts_take_effect_in_the_images_azurite(engine: docker.DockerClient, image: str) -> None:
+    """Its modules are bundled into one file, which loads none of them by name."""
+    printed = engine.containers.run(image, ["-c", AZURITE], entrypoint="python", network_mode="none", remove=True)
+    assert json.loads(printed) == [3.0, 4.5]
 
 
 def test_a_port_that_is_taken_is_named(settings: EmulatorSettings) -> None:
