@@ -52,7 +52,7 @@ from tests.support.emulator_process import Emulator
 IMAGE: Final = "python:3.11-slim-bookworm"
 _WARM_SHARE: Final = 1 / 3
 _WARM_SECONDS: Final = 1200.0
-"""Until as much goes as comes: an ended job stays for 5 to 10 minutes, and Azurite frees deleted blobs every 10 minutes."""
+"""Until as much goes as comes, for an ended job stays for 5 to 10 minutes, and the heaps have reached their size."""
 _END_SECONDS: Final = 3600.0
 _GRACE: Final = 600.0
 #: A job in a container: lines of the same amount in the same time, and no metrics.

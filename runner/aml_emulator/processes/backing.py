@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aml_emulator.identity import Identity
+from aml_emulator.memory import ENVIRONMENT
 from aml_emulator.network import Certificates
 from aml_emulator.processes.children import Child, ChildSpec
 from aml_emulator.processes.host import reserved_port
@@ -18,11 +19,14 @@ from aml_emulator.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-AZURITE_SCRIPTS = tuple(Path(__file__).with_name(f"azurite_{name}.js") for name in ("journal", "lookups", "extents"))
+AZURITE_SCRIPTS = tuple(
+    Path(__file__).with_name(f"azurite_{name}.js") for name in ("journal", "lookups", "extents", "memory")
+)
 """Loaded into Azurite.
 
 Without the journal, what was stored in the last seconds before a kill would be lost. Without the look-ups, each request would take longer
-the more blobs there are. Without small extents, a blob that stays would keep the disk space of many that are deleted.
+the more blobs there are. Without small extents, a blob that stays would keep the disk space of many that are deleted. Without limits of its
+memory, it would take about twice as much.
 """
 
 
@@ -71,6 +75,7 @@ async def start_children(
         ],
         port=storage_port,
         environment={
+            **ENVIRONMENT,
             "AZURITE_ACCOUNTS": f"{identity.storage_account}:{identity.storage_key}",
             "NODE_OPTIONS": " ".join(
                 filter(None, (os.environ.get("NODE_OPTIONS"), *(f"--require={script}" for script in AZURITE_SCRIPTS)))

@@ -71,6 +71,19 @@ const all = async () => {
 };
 all().then(() => process.exit(0));
 """
+# Objects that live on, and others that live just long enough to get among them.
+HEAP = """
+const live = Array.from({ length: 300_000 }, (_, number) => ({ number, text: `x${number}` }));
+const passing = new Array(100_000);
+let most = 0;
+for (let number = 0; number < 6_000_000; number++) {
+  passing[number % passing.length] = { number, text: `y${number}`, list: [number, number] };
+  if (number % 20_000 === 0) {
+    most = Math.max(most, require("v8").getHeapSpaceStatistics().find((one) => one.space_name === "old_space").physical_space_size);
+  }
+}
+console.log(JSON.stringify([live.length, most]));
+"""
 
 
 @pytest.fixture(scope="module")
@@ -134,3 +147,9 @@ def test_files_without_blobs_are_removed_every_two_minutes(
     """Those that were written to once or twice, 601, 61 and 59 seconds ago."""
     parts = ("common/persistence/LokiExtentMetadataStore", "blob/gc/BlobGCManager")
     assert answer(modules, REMOVED, *(f"azurite/dist/src/{part}" for part in parts), loaded=loaded) == removed
+
+
+def test_the_heap_stays_near_what_is_in_use() -> None:
+    (live, most), (same, less) = (answer(ROOT, HEAP, loaded=script) for script in (None, "memory"))
+    assert live == same
+    assert less < 0.8 * most
