@@ -1,9 +1,9 @@
 """Load on one local AzureML for a long time, and what it did to it.
 
 2,000 queued jobs, 200 watchers with the pace of the product, 20 pipelines at once and a gigabyte of logs in an hour, then fifty kills at
-random moments with restarts, and the load again. The service is a plain process, and jobs execute without containers; with
-``--containers`` they are containers of the machine's engine. Jobs that ended minutes ago are cleaned up, and of models the oldest versions
-are deleted, so that as much is stored at the end of an hour as early in it; with ``--keep`` all of it stays.
+random moments with restarts, and the load again. The service is a plain process with the image's settings of memory, and jobs execute
+without containers; with ``--containers`` they are containers of the machine's engine. Jobs that ended minutes ago are cleaned up, and of
+models the oldest versions are deleted, so that as much is stored at the end of an hour as early in it; with ``--keep`` all of it stays.
 
     python -m benchmarks.soak [--minutes 60] [--kills 50] [--containers] [--keep] [--report FILE]
 
@@ -18,6 +18,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import sqlite3
 import subprocess
 import sys
@@ -55,6 +56,8 @@ _WARM_SECONDS: Final = 1200.0
 """Until as much goes as comes, for an ended job stays for 5 to 10 minutes, and the heaps have reached their size."""
 _END_SECONDS: Final = 3600.0
 _GRACE: Final = 600.0
+_TUNABLES: Final = re.compile(r"^ENV (GLIBC_TUNABLES)=(\S+)$", re.MULTILINE)
+"""The image's settings of the C library."""
 #: A job in a container: lines of the same amount in the same time, and no metrics.
 _IN_CONTAINER: Final = (
     'python -c "import time; [(print(chr(46) * {line}, flush=True), time.sleep({pause})) for _ in range({count})]"'
@@ -426,6 +429,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="soak-") as name:
         folder = Path(name)
         variables = {
+            **dict(_TUNABLES.findall((ROOT / "runner/aml_emulator/Dockerfile").read_text(encoding="utf-8"))),
             "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "runner"))),
             "AML_EMULATOR_MAX_JOBS": str(settings.places + settings.pipelines),
             "SOAK_PLACES": str(settings.places),

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from aml_emulator.identity import load_or_create
-from aml_emulator.memory import limit_arenas, return_free_memory
+from aml_emulator.memory import return_free_memory
 from aml_emulator.network import prepare_certificates
 from aml_emulator.processes import Backing, StartError, hold, lock_file, reserved_port, start_children
 from aml_emulator.settings import Settings
@@ -34,7 +34,6 @@ SWITCH_SECONDS = 0.0001
 def run(settings: Settings, *, clock: Callable[[], float] = time.time, make_runner: MakeRunner | None = None) -> None:
     """Run the service in this thread until SIGTERM or SIGINT: see :func:`serve`."""
     sys.setswitchinterval(SWITCH_SECONDS)
-    limit_arenas()
     uvloop.run(serve(settings, clock=clock, make_runner=make_runner))
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aml_emulator.identity import Identity
-from aml_emulator.memory import ENVIRONMENT
 from aml_emulator.network import Certificates
 from aml_emulator.processes.children import Child, ChildSpec
 from aml_emulator.processes.host import reserved_port
@@ -75,7 +74,6 @@ async def start_children(
         ],
         port=storage_port,
         environment={
-            **ENVIRONMENT,
             "AZURITE_ACCOUNTS": f"{identity.storage_account}:{identity.storage_key}",
             "NODE_OPTIONS": " ".join(
                 filter(None, (os.environ.get("NODE_OPTIONS"), *(f"--require={script}" for script in AZURITE_SCRIPTS)))

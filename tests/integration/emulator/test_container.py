@@ -71,6 +71,25 @@ with subprocess.Popen(argv, env={**os.environ, **variables}, stdout=subprocess.P
     azurite.communicate()
 print(json.dumps(sorted(file.stat().st_size / 2**20 for file in (folder / "__blobstorage__").iterdir())))
 """
+# A block of 1 MiB, after another was freed, and one of 600 bytes that is freed: what mallinfo2(3) says of them.
+MEMORY = """
+import ctypes, json
+
+class Usage(ctypes.Structure):
+    _fields_ = (("fields", ctypes.c_size_t * 10),)
+
+library = ctypes.CDLL(None)
+library.mallinfo2.restype, library.malloc.restype = Usage, ctypes.c_void_p
+library.free.argtypes = [ctypes.c_void_p]
+mapped, used = (lambda: library.mallinfo2().fields[3]), (lambda: library.mallinfo2().fields[7])
+library.free(library.malloc(2**20))
+before = mapped()
+large = library.malloc(2**20)
+small = library.malloc(600)
+held = used()
+library.free(small)
+print(json.dumps([mapped() - before, held - used()]))
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -240,6 +259,11 @@ def test_the_scripts_take_effect_in_the_images_azurite(engine: docker.DockerClie
     """Its modules are bundled into one file, which loads none of them by name."""
     printed = engine.containers.run(image, ["-c", AZURITE], entrypoint="python", network_mode="none", remove=True)
     assert json.loads(printed) == [3.0, 4.5]
+
+
+def test_freed_memory_is_kept_by_no_thread(engine: docker.DockerClient, image: str) -> None:
+    printed = engine.containers.run(image, ["-c", MEMORY], entrypoint="python", network_mode="none", remove=True)
+    assert json.loads(printed) == [1, 608]
 
 
 def test_a_port_that_is_taken_is_named(settings: EmulatorSettings) -> None:
