@@ -56,7 +56,7 @@ _WARM_SECONDS: Final = 1200.0
 """Until as much goes as comes, for an ended job stays for 5 to 10 minutes, and the heaps have reached their size."""
 _END_SECONDS: Final = 3600.0
 _GRACE: Final = 600.0
-_TUNABLES: Final = re.compile(r"^ENV (GLIBC_TUNABLES)=(\S+)$", re.MULTILINE)
+_TUNABLES: Final = re.compile(r"^ENV GLIBC_TUNABLES=(\S+)$", re.MULTILINE)
 """The image's settings of the C library."""
 #: A job in a container: lines of the same amount in the same time, and no metrics.
 _IN_CONTAINER: Final = (
@@ -428,8 +428,9 @@ def main() -> int:
     settings = settings_of(given)
     with tempfile.TemporaryDirectory(prefix="soak-") as name:
         folder = Path(name)
+        [tunables] = _TUNABLES.findall((ROOT / "runner/aml_emulator/Dockerfile").read_text(encoding="utf-8"))
         variables = {
-            **dict(_TUNABLES.findall((ROOT / "runner/aml_emulator/Dockerfile").read_text(encoding="utf-8"))),
+            "GLIBC_TUNABLES": tunables,
             "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "runner"))),
             "AML_EMULATOR_MAX_JOBS": str(settings.places + settings.pipelines),
             "SOAK_PLACES": str(settings.places),

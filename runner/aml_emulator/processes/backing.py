@@ -24,8 +24,8 @@ AZURITE_SCRIPTS = tuple(
 """Loaded into Azurite.
 
 Without the journal, what was stored in the last seconds before a kill would be lost. Without the look-ups, each request would take longer
-the more blobs there are. Without small extents, a blob that stays would keep the disk space of many that are deleted. Without limits of its
-memory, it would take about twice as much.
+the more blobs there are. Without small extents, a blob that stays would keep the disk space of many that are deleted. Without the limit
+of its heap, that would be about twice as large.
 """
 
 
