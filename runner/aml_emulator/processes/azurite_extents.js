@@ -36,4 +36,29 @@ function protectFirstWrite(Loki) {
   };
 }
 
+// To find the files that blobs are in, Azurite lists all blobs by name, in pages of 5,000; a page begins after the last name of the page
+// before. Blobs of different containers may have the same name, as each run's code has its train.py. Those for which a page had no room
+// would be left out, and their files removed. So a page goes on until the name changes.
+function keepNamesTogether(Loki) {
+  const resultset = Loki.Resultset.prototype;
+  const { simplesort, limit } = resultset;
+  resultset.simplesort = function (property, ...rest) {
+    const sorted = simplesort.call(this, property, ...rest);
+    sorted.sortedBy = property;
+    return sorted;
+  };
+  resultset.limit = function (count) {
+    const page = limit.call(this, count);
+    const rows = this.filteredrows;
+    if (this.sortedBy !== "name" || count < 2 || rows.length < count) return page;
+    const name = (row) => this.collection.data[rows[row]].name;
+    // Azurite asks for one more than a page has, which says that there is another page, and takes it away.
+    let more = count - 1;
+    while (more < rows.length && name(more) === name(more - 1)) more++;
+    page.filteredrows = [...rows.slice(0, more), rows[Math.min(more, rows.length - 1)]];
+    return page;
+  };
+}
+
 changeLoki(protectFirstWrite);
+changeLoki(keepNamesTogether);

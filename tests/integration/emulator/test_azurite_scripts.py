@@ -71,6 +71,35 @@ const all = async () => {
 };
 all().then(() => process.exit(0));
 """
+# Blobs of one block each, in their containers by name; printed is how many of the blocks' files Azurite finds in use.
+REFERRED = """
+const [store, iterator] = process.argv.slice(1);
+const list = async (names) => {
+  const metadata = new (require(store).default)("x", true);
+  await metadata.init();
+  const blobs = metadata.db.getCollection(metadata.BLOBS_COLLECTION);
+  for (const [number, name] of names.entries()) {
+    blobs.insert({
+      accountName: "a", containerName: `c${number}`, name, snapshot: "", isCommitted: true, properties: {},
+      committedBlocksInOrder: [{ persistency: { id: `file-${number}` } }],
+    });
+  }
+  const found = [];
+  const iterate = new (require(iterator).default)(metadata);
+  for (let page = await iterate.next(); !page.done; page = await iterate.next()) found.push(...page.value);
+  return [names.length, new Set(found).size, found.length];
+};
+const blobs = (count, name) => Array.from({ length: count }, (_, number) => name(number));
+const all = async () => console.log(JSON.stringify([
+  await list(blobs(12_000, () => "train.py")),
+  await list(blobs(12_000, (number) => `n${String(Math.floor(number / 7)).padStart(5, "0")}`)),
+  await list(blobs(12_000, (number) => `n${number}`)),
+  await list(blobs(5_000, () => "train.py")),
+  await list(blobs(5_001, (number) => (number === 5_000 ? "z" : "train.py"))),
+  await list([]),
+]));
+all().then(() => process.exit(0));
+"""
 # Objects that live on, and others that live just long enough to get among them.
 HEAP = """
 const live = Array.from({ length: 300_000 }, (_, number) => ({ number, text: `x${number}` }));
@@ -147,6 +176,23 @@ def test_files_without_blobs_are_removed_every_two_minutes(
     """Those that were written to once or twice, 601, 61 and 59 seconds ago."""
     parts = ("common/persistence/LokiExtentMetadataStore", "blob/gc/BlobGCManager")
     assert answer(modules, REMOVED, *(f"azurite/dist/src/{part}" for part in parts), loaded=loaded) == removed
+
+
+@pytest.mark.parametrize(
+    ("loaded", "found"),
+    [
+        (None, [5_000, 11_990, 12_000, 5_000, 5_001, 0]),
+        ("extents", [12_000, 12_000, 12_000, 5_000, 5_001, 0]),
+    ],
+)
+def test_the_file_of_every_blob_is_found_whatever_the_names(
+    modules: Path, loaded: str | None, found: list[int]
+) -> None:
+    """A file that is not found is removed. Containers of code have blobs of the same names, and a page has 5,000 blobs."""
+    parts = ("LokiBlobMetadataStore", "BlobReferredExtentsAsyncIterator")
+    seen = answer(modules, REFERRED, *(f"azurite/dist/src/blob/persistence/{part}" for part in parts), loaded=loaded)
+    assert [files for _, files, _ in seen] == found
+    assert [files for _, files, _ in seen] == [answered for _, _, answered in seen]  # none twice
 
 
 def test_the_heap_stays_near_what_is_in_use() -> None:

@@ -22,6 +22,7 @@ from aml_emulator.domain import (
     locate_model,
     move_to_stage,
     newest_in_stages,
+    put_container,
     set_alias,
     stage_of,
     version_by_alias,
@@ -129,11 +130,11 @@ class RegisteredModels(_Registry):
         name = str(body.get("name") or "")
         if not name:
             raise MlflowError(400, "INVALID_PARAMETER_VALUE", "A model needs a name.")
-        store = self._context.store.assets
-        if store.container("models", name) is not None:
+        if self._context.store.assets.container("models", name) is not None:
             raise MlflowError(400, "RESOURCE_ALREADY_EXISTS", f"The model '{name}' exists already.")
         properties = {"tags": pairs(body.get("tags")), "description": body.get("description")}
-        return {"registered_model": self._view(store.put_container("models", name, properties))}
+        model, _ = put_container(self._context, "models", name, properties)
+        return {"registered_model": self._view(model)}
 
     def get(self, call: Call) -> dict[str, Any]:
         """Return a model with the newest version of each stage."""

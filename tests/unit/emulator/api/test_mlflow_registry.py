@@ -61,6 +61,13 @@ def test_a_place_that_this_form_cannot_name_is_refused_with_a_remedy(service: Se
     assert "Register it from a folder below another one" in answer.json["message"]
 
 
+@pytest.mark.parametrize("name", ["a/b", "a b", ".hidden", "a\nb", "x" * 256])
+def test_a_name_that_no_asset_can_have_is_refused(service: Service, name: str) -> None:
+    answer = ask(service, "POST", "registered-models/create", {"name": name})
+    assert (answer.status, answer.json["error_code"]) == (400, "INVALID_PARAMETER_VALUE")
+    assert done(service, "GET", "registered-models/search") == {"registered_models": []}
+
+
 def test_the_latest_version_is_found_in_both_ways_that_clients_ask(service: Service) -> None:
     register(service, "m", versions=11)
     for found in (
