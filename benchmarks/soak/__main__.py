@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import json
 import os
 import random
@@ -56,8 +57,8 @@ _WARM_SECONDS: Final = 1200.0
 """Until as much goes as comes, for an ended job stays for 5 to 10 minutes, and the heaps have reached their size."""
 _END_SECONDS: Final = 3600.0
 _GRACE: Final = 600.0
-_TUNABLES: Final = re.compile(r"^ENV GLIBC_TUNABLES=(\S+)$", re.MULTILINE)
-"""The image's settings of the C library."""
+_ALLOCATOR: Final = re.compile(r"^ENV (LD_PRELOAD)=(\S+) \\\n +(MALLOC_CONF)=(\S+)$", re.MULTILINE)
+"""The image's allocator of memory, and its settings."""
 #: A job in a container: lines of the same amount in the same time, and no metrics.
 _IN_CONTAINER: Final = (
     'python -c "import time; [(print(chr(46) * {line}, flush=True), time.sleep({pause})) for _ in range({count})]"'
@@ -422,15 +423,32 @@ def settings_of(given: argparse.Namespace) -> Settings:
     )
 
 
+def allocator() -> dict[str, str]:
+    """Return the variables by which the image sets the allocator of memory.
+
+    Raises:
+        SystemExit: the library is not on this machine, and the loader would continue without it.
+    """
+    [(preload, library, name, options)] = _ALLOCATOR.findall(
+        (ROOT / "runner/aml_emulator/Dockerfile").read_text(encoding="utf-8")
+    )
+    try:
+        ctypes.CDLL(library)
+    except OSError as error:
+        raise SystemExit(
+            f"soak: the allocator of the image is missing: {error}\napt-get install libjemalloc2"
+        ) from error
+    return {preload: library, name: options}
+
+
 def main() -> int:
     """Run the soak, print its figures, and return 1 if a goal is missed."""
     given = parse()
     settings = settings_of(given)
     with tempfile.TemporaryDirectory(prefix="soak-") as name:
         folder = Path(name)
-        [tunables] = _TUNABLES.findall((ROOT / "runner/aml_emulator/Dockerfile").read_text(encoding="utf-8"))
         variables = {
-            "GLIBC_TUNABLES": tunables,
+            **allocator(),
             "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "runner"))),
             "AML_EMULATOR_MAX_JOBS": str(settings.places + settings.pipelines),
             "SOAK_PLACES": str(settings.places),

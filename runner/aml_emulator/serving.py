@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from aml_emulator.identity import load_or_create
-from aml_emulator.memory import return_free_memory
 from aml_emulator.network import prepare_certificates
 from aml_emulator.processes import Backing, StartError, hold, lock_file, reserved_port, start_children
 from aml_emulator.settings import Settings
@@ -57,7 +56,6 @@ async def serve(
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     async with contextlib.AsyncExitStack() as stack:
-        stack.callback(asyncio.create_task(return_free_memory()).cancel)
         lock = stack.enter_context(lock_file(settings.data / "lock"))
         await hold(lock, settings.data)
         try:
