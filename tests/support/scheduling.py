@@ -16,7 +16,9 @@ FOLDER: Final = "AML_TRAIN_TESTS_LOCKS"
 """The variable that tells a worker the folder of the locks that all workers of a run share."""
 
 #: Modules whose tests share nothing but what every worker has of its own: each test may go to any worker.
-APART: Final = frozenset({"tests/e2e/test_act.py", "tests/e2e/test_cancelled.py"})
+APART: Final = frozenset(
+    {"tests/e2e/test_act.py", "tests/e2e/test_cancelled.py", "tests/unit/pipeline/test_truth_table.py"}
+)
 #: Tests that are marked ``alone``. They are the first: later each would wait until the tests of the other workers have ended, which may
 #: take a minute, and no test could start meanwhile.
 ALONE: Final = (
@@ -33,8 +35,10 @@ GROUPS: Final[Mapping[str, Sequence[str]]] = {
         "tests/e2e/test_cancelled.py::test_a_step_that_is_killed_leaves_its_job_to_the_post_action",
     ),
 }
-#: The longest modules and tests: they start before the other tests with containers, which follow in the order of the folders below.
+#: The longest modules and tests: they start before the other unit tests or, with containers, before the others of that kind, which follow
+#: in the order of the folders below.
 LONG: Final[Sequence[str]] = (
+    "tests/unit/pipeline/test_truth_table.py",
     *GROUPS["example"],
     "tests/e2e/test_release.py",
     "tests/integration/azure/blob/test_large_amounts.py",
@@ -44,7 +48,8 @@ LONG: Final[Sequence[str]] = (
     "tests/integration/emulator/test_killed.py",
 )
 _SWEEPING: Final = "tests/integration/image/"
-_FOLDERS: Final = {0: "tests/unit/", 2: "tests/e2e/", 3: "tests/integration/"}
+_UNIT: Final = "tests/unit/"
+_FOLDERS: Final = {2: "tests/e2e/", 3: "tests/integration/"}
 
 
 def group_of(test: str) -> str:
@@ -61,9 +66,12 @@ def place_of(test: str) -> tuple[int, int]:
 
     Unit tests come first, in processes that have imported nothing else yet. Then comes what takes long, lest it be left at the end.
     """
-    if (at := next((at for at, long in enumerate(LONG) if test.startswith(long)), None)) is not None:
+    at = next((at for at, long in enumerate(LONG) if test.startswith(long)), len(LONG))
+    if test.startswith(_UNIT):
+        return 0, at
+    if at < len(LONG):
         return 1, at
-    return next((at for at, folder in _FOLDERS.items() if test.startswith(folder)), len(_FOLDERS) + 1), 0
+    return next((at for at, folder in _FOLDERS.items() if test.startswith(folder)), 4), 0
 
 
 def as_utf8(value: Any) -> Any:

@@ -86,6 +86,7 @@ def test_a_hundred_at_once(emulator: Emulator) -> None:
     assert emulator.admin("GET", "health?workspace=many-7").json() == {"status": "ready"}
 
 
+@pytest.mark.full
 def test_every_host_takes_as_long_as_the_latency_says(emulator: Emulator, tmp_path: Path) -> None:
     bundle = tmp_path / "ca.pem"
     bundle.write_text(emulator.info["ca_pem"])

@@ -70,6 +70,7 @@ def test_image_of_a_registry(
         engine.images.remove(f"{name}:built", force=True)
 
 
+@pytest.mark.full
 def test_a_tag_that_moved_in_the_registry_is_what_is_built_from(
     engine: DockerClient,
     cli: BuildCli,

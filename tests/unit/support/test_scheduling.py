@@ -57,13 +57,16 @@ def test_a_module_is_one_group_unless_its_tests_share_nothing(monkeypatch: pytes
 def test_unit_tests_come_first_then_what_takes_long_in_the_order_of_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
     one = ("tests/e2e/test_b.py::test_two", "tests/integration/test_c.py")
     monkeypatch.setattr(scheduling, "GROUPS", {"one": one})
-    monkeypatch.setattr(scheduling, "LONG", (*one, "tests/integration/test_b.py", "tests/e2e/test_b.py"))
+    long = ("tests/unit/test_c.py", *one, "tests/integration/test_b.py", "tests/e2e/test_b.py")
+    monkeypatch.setattr(scheduling, "LONG", long)
     tests = [
         f"tests/{folder}/test_{name}.py::test_one" for folder in ("unit", "integration", "e2e") for name in ("a", "b")
     ]
-    tests += ["tests/integration/test_c.py::test_one", "tests/e2e/test_b.py::test_two[x]"]
+    tests += ["tests/unit/test_c.py::test_one", "tests/integration/test_c.py::test_one"]
+    tests += ["tests/e2e/test_b.py::test_two[x]"]
     assert [group_of(test) for test in tests[-2:]] == ["one", "one"]
     assert sorted(tests, key=place_of) == [
+        "tests/unit/test_c.py::test_one",
         "tests/unit/test_a.py::test_one",
         "tests/unit/test_b.py::test_one",
         "tests/e2e/test_b.py::test_two[x]",
