@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import ctypes
 import json
 import os
 import random
@@ -402,6 +401,11 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--megabytes", type=float, help="of logs in each phase (1000 an hour)")
     parser.add_argument("--containers", action="store_true", help="execute jobs as containers")
     parser.add_argument("--keep", action="store_true", help="clean nothing up meanwhile")
+    parser.add_argument(
+        "--any-allocator",
+        action="store_true",
+        help="where the image's is not installed; memory is that of another one",
+    )
     parser.add_argument("--report", type=Path, help="a file for the figures as JSON")
     return parser.parse_args(arguments)
 
@@ -423,22 +427,40 @@ def settings_of(given: argparse.Namespace) -> Settings:
     )
 
 
-def allocator() -> dict[str, str]:
+def allocator(*, required: bool) -> dict[str, str]:
     """Return the variables by which the image sets the allocator of memory.
 
+    Without the library on this machine there are none: the loader would continue without it.
+
     Raises:
-        SystemExit: the library is not on this machine, and the loader would continue without it.
+        SystemExit: the library is required, and not on this machine.
     """
     [(preload, library, name, options)] = _ALLOCATOR.findall(
         (ROOT / "runner/aml_emulator/Dockerfile").read_text(encoding="utf-8")
     )
-    try:
-        ctypes.CDLL(library)
-    except OSError as error:
+    if is_preloaded(library):
+        return {preload: library, name: options}
+    if required:
         raise SystemExit(
-            f"soak: the allocator of the image is missing: {error}\napt-get install libjemalloc2"
-        ) from error
-    return {preload: library, name: options}
+            f"soak: the image's allocator {library} is not on this machine: apt-get install libjemalloc2"
+        )
+    return {}
+
+
+def is_preloaded(library: str) -> bool:
+    """Return whether the loader finds a library that ``LD_PRELOAD`` names.
+
+    Only a new process shows it: jemalloc cannot be loaded later.
+    """
+    program = "print(open('/proc/self/maps').read())"
+    maps = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", program],
+        env={**os.environ, "LD_PRELOAD": library},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return library in maps.stdout
 
 
 def main() -> int:
@@ -448,7 +470,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="soak-") as name:
         folder = Path(name)
         variables = {
-            **allocator(),
+            **allocator(required=not given.any_allocator),
             "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "runner"))),
             "AML_EMULATOR_MAX_JOBS": str(settings.places + settings.pipelines),
             "SOAK_PLACES": str(settings.places),

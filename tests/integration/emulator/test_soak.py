@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from benchmarks.soak import __main__ as soak
 
 from tests.support.emulator_client import Client
 from tests.support.emulator_process import ROOT, executing_by
@@ -26,10 +27,33 @@ def test_its_client_signs_in_again_when_its_token_is_old(tmp_path: Path) -> None
         client.close()
 
 
+def test_its_service_has_the_allocator_of_the_image_or_it_does_not_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert soak.is_preloaded("libm.so.6")
+    assert not soak.is_preloaded("libnone.so.0")
+    monkeypatch.setattr(soak, "is_preloaded", lambda library: library == "libjemalloc.so.2")
+    assert set(soak.allocator(required=True)) == {"LD_PRELOAD", "MALLOC_CONF"}
+    monkeypatch.setattr(soak, "is_preloaded", lambda _library: False)
+    assert soak.allocator(required=False) == {}
+    with pytest.raises(SystemExit, match=r"libjemalloc\.so\.2 is not on this machine"):
+        soak.allocator(required=True)
+
+
 @pytest.mark.full
 def test_a_short_soak_has_no_wrong_answer_and_loses_nothing(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
-    options = ["--minutes", "0.5", "--kills", "4", "--jobs", "80", "--watchers", "20", "--pipelines", "4"]
+    options = [
+        "--minutes",
+        "0.5",
+        "--kills",
+        "4",
+        "--jobs",
+        "80",
+        "--watchers",
+        "20",
+        "--pipelines",
+        "4",
+        "--any-allocator",
+    ]
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks", "soak", *options, "--report", str(report)],
         cwd=ROOT,
