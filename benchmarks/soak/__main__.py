@@ -404,7 +404,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--any-allocator",
         action="store_true",
-        help="where the image's is not installed; memory is that of another one",
+        help="where the image's is not installed, continue with that of the machine",
     )
     parser.add_argument("--report", type=Path, help="a file for the figures as JSON")
     return parser.parse_args(arguments)

@@ -48,8 +48,7 @@ LONG: Final[Sequence[str]] = (
     "tests/integration/emulator/test_killed.py",
 )
 _SWEEPING: Final = "tests/integration/image/"
-_UNIT: Final = "tests/unit/"
-_FOLDERS: Final = {2: "tests/e2e/", 3: "tests/integration/"}
+_FOLDERS: Final = ("tests/unit/", "tests/e2e/", "tests/integration/")
 
 
 def group_of(test: str) -> str:
@@ -61,17 +60,14 @@ def group_of(test: str) -> str:
     return f"{module}::{name.partition('[')[0]}" if module in APART else module
 
 
-def place_of(test: str) -> tuple[int, int]:
+def place_of(test: str) -> tuple[bool, int, int]:
     """Return a test's place in the order of a run side by side, as a key to sort by.
 
     Unit tests come first, in processes that have imported nothing else yet. Then comes what takes long, lest it be left at the end.
     """
-    at = next((at for at, long in enumerate(LONG) if test.startswith(long)), len(LONG))
-    if test.startswith(_UNIT):
-        return 0, at
-    if at < len(LONG):
-        return 1, at
-    return next((at for at, folder in _FOLDERS.items() if test.startswith(folder)), 4), 0
+    folder = next((at for at, folder in enumerate(_FOLDERS) if test.startswith(folder)), len(_FOLDERS))
+    long = next((at for at, long in enumerate(LONG) if test.startswith(long)), len(LONG))
+    return folder > 0, long, folder
 
 
 def as_utf8(value: Any) -> Any:
