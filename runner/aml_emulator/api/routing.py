@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from starlette.datastructures import Headers, QueryParams
@@ -146,6 +147,23 @@ class Answers:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+
+
+A = TypeVar("A", bound=Answers)
+
+
+def in_transaction(handler: Callable[[A, Call], Any]) -> Callable[[A, Call], Any]:
+    """Run a handler as one transaction, which an error undoes.
+
+    Nothing changes between its reads and its writes.
+    """
+
+    @wraps(handler)
+    def whole(answers: A, call: Call) -> Any:
+        with answers._context.store.transaction():
+            return handler(answers, call)
+
+    return whole
 
 
 class Router:

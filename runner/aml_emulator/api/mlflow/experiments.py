@@ -7,7 +7,7 @@ from typing import Any
 
 from aml_emulator.api.errors import MlflowError
 from aml_emulator.api.mlflow.search import EXPERIMENTS, Searchable, Value, find
-from aml_emulator.api.routing import Answers, Call, Handler, Route
+from aml_emulator.api.routing import Answers, Call, Handler, Route, in_transaction
 from aml_emulator.api.shapes import cut, millis
 from aml_emulator.context import Context
 from aml_emulator.schema import TEXT, WHOLE, WORD, Fields, ListOf
@@ -67,6 +67,7 @@ class Experiments(Answers):
             raise missing(f"experiment '{name}'")
         return {"experiment": self._view(experiment)}
 
+    @in_transaction
     def create_experiment(self, call: Call) -> dict[str, Any]:
         """Create an experiment."""
         body = call.json(Fields({"name": WORD, "tags": PAIRS}))
@@ -97,6 +98,7 @@ class Experiments(Answers):
         shown, following = cut(found, start, max(1, min(size, MAX_EXPERIMENTS)))
         return {"experiments": [self._view(item) for item in shown], **next_page(following)}
 
+    @in_transaction
     def update_experiment(self, call: Call) -> dict[str, Any]:
         """Give an experiment another name."""
         body = call.json(Fields({"experiment_id": WORD, "new_name": TEXT}, required=("experiment_id", "new_name")))

@@ -8,7 +8,7 @@ from typing import Any, Final
 from aml_emulator.api.errors import MlflowError
 from aml_emulator.api.mlflow.experiments import PAIRS, mlflow_routes, next_page, pairs, tags_view
 from aml_emulator.api.mlflow.search import MODEL_VERSIONS, REGISTERED_MODELS, Grammar, Searchable, find
-from aml_emulator.api.routing import Answers, Call, Route
+from aml_emulator.api.routing import Answers, Call, Route, in_transaction
 from aml_emulator.api.shapes import USER, Item, cut, millis
 from aml_emulator.context import Context
 from aml_emulator.domain import (
@@ -124,6 +124,7 @@ class _Registry(Answers):
 class RegisteredModels(_Registry):
     """Answers for models as a whole: names, with what is common to their versions."""
 
+    @in_transaction
     def create(self, call: Call) -> dict[str, Any]:
         """Make a name known."""
         body = call.json(Fields({"name": WORD, "tags": PAIRS, "description": TEXT}))
@@ -156,6 +157,7 @@ class RegisteredModels(_Registry):
         stages = body.get("stages") or call.query.getlist("stages")
         return {"model_versions": [self._version(one) for one in newest_in_stages(self._context, name, stages)]}
 
+    @in_transaction
     def update(self, call: Call) -> dict[str, Any]:
         """Change a model's description."""
         body = call.json(Fields({"name": WORD, "description": TEXT}, required=("name",)))
@@ -177,6 +179,7 @@ class RegisteredModels(_Registry):
             " versions with delete_model_version"
         )
 
+    @in_transaction
     def set_tag(self, call: Call) -> dict[str, Any]:
         """Set a tag of a model."""
         body = call.json(Fields({"name": WORD, **TAG}, required=("name", "key")))
@@ -184,6 +187,7 @@ class RegisteredModels(_Registry):
         self._change(body, tags={**tags, str(body["key"]): str(body.get("value", ""))})
         return {}
 
+    @in_transaction
     def delete_tag(self, call: Call) -> dict[str, Any]:
         """Remove a tag of a model."""
         body = {**call.query, **call.json(Fields({"name": WORD, **TAG}))}
@@ -191,6 +195,7 @@ class RegisteredModels(_Registry):
         self._change(body, tags={key: value for key, value in tags.items() if key != str(body.get("key"))})
         return {}
 
+    @in_transaction
     def set_alias(self, call: Call) -> dict[str, Any]:
         """Point an alias to a version."""
         body = call.json(Fields({**VERSION, "alias": WORD}, required=("name", "version", "alias")))
@@ -198,6 +203,7 @@ class RegisteredModels(_Registry):
         set_alias(self._context, self._known_version(body), str(body["alias"]))
         return {}
 
+    @in_transaction
     def delete_alias(self, call: Call) -> dict[str, Any]:
         """Remove an alias."""
         body = {**call.query, **call.json(Fields({"name": WORD, "alias": WORD}))}
@@ -232,6 +238,7 @@ class RegisteredModels(_Registry):
 class ModelVersions(_Registry):
     """Answers for versions of models."""
 
+    @in_transaction
     def create(self, call: Call) -> dict[str, Any]:
         """Register the files at a source as the next version of a model."""
         fields = {"name": WORD, "source": WORD, "tags": PAIRS, "description": TEXT, "run_id": TEXT}
@@ -246,8 +253,7 @@ class ModelVersions(_Registry):
             "tags": pairs(body.get("tags")),
             "description": body.get("description"),
         }
-        with self._context.store.transaction():
-            stored = store.put("models", name, store.next_version("models", name), properties)
+        stored = store.put("models", name, store.next_version("models", name), properties)
         return {"model_version": self._version(stored)}
 
     def get(self, call: Call) -> dict[str, Any]:
@@ -268,11 +274,13 @@ class ModelVersions(_Registry):
         """Return the address of a version's files."""
         return {"artifact_uri": download_address(self._context, self._known_version(call.query))}
 
+    @in_transaction
     def update(self, call: Call) -> dict[str, Any]:
         """Change a version's description."""
         body = call.json(Fields({**VERSION, "description": TEXT}, required=("name", "version")))
         return {"model_version": self._version(self._change(body, description=body.get("description")))}
 
+    @in_transaction
     def transition(self, call: Call) -> dict[str, Any]:
         """Put a version into a stage."""
         fields = {**VERSION, "stage": TEXT, "archive_existing_versions": FLAG}
@@ -282,12 +290,14 @@ class ModelVersions(_Registry):
         move_to_stage(self._context, version, str(body["stage"]), archive_others=others)
         return {"model_version": self._version(version)}
 
+    @in_transaction
     def delete(self, call: Call) -> dict[str, Any]:
         """Delete a version; its files stay."""
         body = {**call.query, **call.json(Fields(VERSION))}
         delete_registered_version(self._context, self._known_version(body))
         return {}
 
+    @in_transaction
     def set_tag(self, call: Call) -> dict[str, Any]:
         """Set a tag of a version."""
         body = call.json(Fields({**VERSION, **TAG}, required=("key",)))
@@ -295,6 +305,7 @@ class ModelVersions(_Registry):
         self._change(body, tags={**tags, str(body["key"]): str(body.get("value", ""))})
         return {}
 
+    @in_transaction
     def delete_tag(self, call: Call) -> dict[str, Any]:
         """Remove a tag of a version."""
         body = {**call.query, **call.json(Fields({**VERSION, **TAG}))}

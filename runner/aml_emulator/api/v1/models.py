@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aml_emulator.api.errors import ServiceError
-from aml_emulator.api.routing import Answers, Call, Reply, Route
+from aml_emulator.api.routing import Answers, Call, Reply, Route, in_transaction
 from aml_emulator.api.shapes import USER, address_of, cut, iso
 from aml_emulator.context import Context
 from aml_emulator.domain import (
@@ -104,11 +104,11 @@ class Models(Answers):
         """Return one model."""
         return self._view(self._known(call))
 
+    @in_transaction
     def patch(self, call: Call) -> dict[str, Any]:
         """Change a model by a JSON patch (RFC 6902)."""
         operations = call.value(ListOf(Fields({"path": WORD, "op": WORD})), [])
-        with self._context.store.transaction():
-            return self._view(patch_model(self._context, self._known(call), operations))
+        return self._view(patch_model(self._context, self._known(call), operations))
 
     def delete(self, call: Call) -> Reply:
         """Delete one version; its files stay."""

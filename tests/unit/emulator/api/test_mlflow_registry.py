@@ -7,6 +7,8 @@ from urllib.parse import quote
 
 import pytest
 
+from aml_emulator.store.assets import AssetStore
+from tests.unit.emulator.between import Asked, ask_between
 from tests.unit.emulator.memory_service import TRACKING
 from tests.unit.emulator.parts import IDENTITY, WS, Answer, Service
 
@@ -15,6 +17,13 @@ API = IDENTITY.api_host
 
 def ask(service: Service, method: str, path: str, body: Any = None) -> Answer:
     return service.call(method, f"{TRACKING}/{path}", body, host=API)
+
+
+def at_once(service: Service, monkeypatch: pytest.MonkeyPatch, first: Asked, second: Asked) -> tuple[Answer, Answer]:
+    """Return the answers to two requests; the second comes when the first has read what it changes."""
+    reader = "version" if first[1].startswith("model-versions") else "container"
+    ask_first, ask_second = ((method, f"{TRACKING}/{path}", body) for method, path, body in (first, second))
+    return ask_between(service, monkeypatch, (AssetStore, reader), ask_first, ask_second)
 
 
 def done(service: Service, method: str, path: str, body: Any = None) -> Any:
@@ -155,6 +164,75 @@ def test_descriptions_and_tags_change(service: Service) -> None:
     version = done(service, "GET", "model-versions/get?name=m&version=1")["model_version"]
     assert (model["description"], model["tags"]) == ("whole", [{"key": "b", "value": "x"}])
     assert (version["description"], version["tags"]) == ("one", [{"key": "b", "value": "x"}])
+
+
+@pytest.mark.parametrize("kind", ["registered-models", "model-versions"])
+@pytest.mark.parametrize(
+    ("method", "path", "change"),
+    [
+        ("POST", "set-tag", {"key": "b", "value": "x"}),
+        ("DELETE", "delete-tag", {"key": "old"}),
+        ("PATCH", "update", {"description": "x"}),
+    ],
+)
+def test_a_tag_set_while_another_request_changes_the_model_is_kept(
+    service: Service, monkeypatch: pytest.MonkeyPatch, kind: str, method: str, path: str, change: Any
+) -> None:
+    register(service, "m")
+    which = {"name": "m", **({"version": "1"} if kind == "model-versions" else {})}
+    done(service, "POST", f"{kind}/set-tag", {**which, "key": "old", "value": "x"})
+    other = {**which, "key": "a", "value": "x"}
+    answers = at_once(
+        service,
+        monkeypatch,
+        (method, f"{kind}/{path}", {**which, **change}),
+        ("POST", f"{kind}/set-tag", other),
+    )
+    assert [answer.status for answer in answers] == [200, 200]
+    (kept,) = done(service, "GET", f"{kind}/get?name=m&version=1").values()
+    expected = {"set-tag": {"old", "a", "b"}, "delete-tag": {"a"}, "update": {"old", "a"}}
+    assert {one["key"] for one in kept["tags"]} == expected[path]
+    assert kept["description"] == ("x" if path == "update" else "")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "change"),
+    [
+        ("POST", "model-versions/set-tag", {"key": "b", "value": "x"}),
+        ("PATCH", "model-versions/update", {"description": "x"}),
+        ("POST", "model-versions/transition-stage", {"stage": "Production"}),
+        ("POST", "registered-models/set-tag", {"key": "b", "value": "x"}),
+        ("PATCH", "registered-models/update", {"description": "x"}),
+        ("POST", "registered-models/alias", {"alias": "champion"}),
+    ],
+)
+def test_a_version_deleted_while_another_request_changes_it_is_gone(
+    service: Service, monkeypatch: pytest.MonkeyPatch, method: str, path: str, change: Any
+) -> None:
+    register(service, "m")
+    which = {"name": "m", "version": "1"}
+    delete = ("DELETE", "model-versions/delete", which)
+    _, deleted = at_once(service, monkeypatch, (method, path, {**which, **change}), delete)
+    assert deleted.status == 200
+    assert done(service, "GET", "registered-models/search") == {"registered_models": []}
+    assert done(service, "GET", "model-versions/search") == {"model_versions": []}
+    register(service, "m")
+    made = done(service, "GET", "registered-models/get?name=m")["registered_model"]
+    (version,) = made["latest_versions"]
+    assert (made["tags"], made["description"], made["aliases"]) == ([], "", [])
+    assert (version["tags"], version["description"], version["current_stage"]) == ([], "", "None")
+
+
+def test_of_two_clients_that_make_one_model_one_is_told_that_it_exists(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (
+        ("POST", "registered-models/create", {"name": "m", "description": description}) for description in "ab"
+    )
+    answers = at_once(service, monkeypatch, first, second)
+    assert sorted(answer.status for answer in answers) == [200, 400]
+    (refused,) = (answer for answer in answers if answer.status == 400)
+    assert refused.json["error_code"] == "RESOURCE_ALREADY_EXISTS"
 
 
 def test_a_deleted_version_takes_its_stage_and_alias_along(service: Service) -> None:
