@@ -21,7 +21,7 @@ import docker.errors
 from azure.core.exceptions import AzureError
 from starlette.concurrency import run_in_threadpool
 
-from aml_emulator.api import Admin, App, Directory, Gateway, OpenWorkspace, prepare_workspace
+from aml_emulator.api import Admin, App, Directory, Gateway, OpenWorkspace, ServiceError, prepare_workspace
 from aml_emulator.context import Context
 from aml_emulator.domain import (
     CuratedImages,
@@ -191,7 +191,7 @@ async def run(
         ),
         admin=make_admin(context, jobs, tasks=tasks),
     )
-    directory = Directory(names, first, opener.open, opener.is_empty)
+    directory = Directory(names, first, opener.open, opener.is_empty, opener.remove)
     stack.callback(directory.close)
     latency = Latency()
     gateway = Gateway(directory, latency)
@@ -345,7 +345,9 @@ async def _resume(directory: Directory, opener: Opener, stopping: threading.Even
     await run_in_threadpool(resume, directory.first.jobs, stopping)
     for identity in directory.all()[1:]:
         if await run_in_threadpool(opener.has_jobs, identity):
-            await run_in_threadpool(directory.find, identity.workspace)
+            # The log has the reason, and its requests report it: the others continue.
+            with contextlib.suppress(ServiceError):
+                await run_in_threadpool(directory.find, identity.workspace)
 
 
 def start_error(error: Exception, data: Path) -> StartError | None:

@@ -10,6 +10,7 @@ import shutil
 import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -65,9 +66,16 @@ class Opener:
 
     def open(self, identity: Identity) -> OpenWorkspace:
         """Open a workspace; jobs of an earlier process are adopted in the background."""
-        place, first = self.place(identity), self.first
+        place = self.place(identity)
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with ExitStack() as made:
+            return self._open(identity, place, made)
+
+    def _open(self, identity: Identity, place: Path, made: ExitStack) -> OpenWorkspace:
+        """Open a workspace; *made* closes what was made for it if something fails."""
+        first = self.first
         store = Store(place / "store.db", clock=first.clock)
+        made.callback(store.close)
         context = replace(
             first,
             identity=identity,
@@ -83,25 +91,41 @@ class Opener:
         runner = self.make_runner(
             context, replace(self.executing, instance=identity.instance), partial(RunProgress, context)
         )
+        made.callback(runner.close)
         jobs = JobService(context, runner)
+        made.callback(jobs.close)
         closed = threading.Event()
         name = f"resume-{identity.workspace}"
         threading.Thread(target=_resume_logged, args=(jobs, closed), name=name, daemon=True).start()
 
-        def close() -> None:
-            closed.set()
-            jobs.close()
-            runner.close()
-            store.close()
-
+        made.callback(closed.set)
         return OpenWorkspace(
             context=context,
             jobs=jobs,
             app=App(context, jobs),
             admin=self.make_admin(context, jobs),
-            close=close,
+            close=made.pop_all().close,
             delete=lambda: shutil.rmtree(place, ignore_errors=True),
         )
+
+    def remove(self, identity: Identity) -> None:
+        """Remove a workspace that cannot be opened.
+
+        Its containers, its images, its blobs and its state.
+        """
+        context = replace(self.first, identity=identity)
+        runner = self.make_runner(
+            context, replace(self.executing, instance=identity.instance), partial(RunProgress, context)
+        )
+        try:
+            runner.adopt(())
+            runner.forget_images()
+        finally:
+            runner.close()
+        for container in self.first.blobs.containers():
+            if identity.owns(container):
+                self.first.blobs.delete_container(container)
+        shutil.rmtree(self.place(identity))
 
     def is_empty(self, identity: Identity) -> bool:
         """Return whether a workspace was never opened: it has no state."""

@@ -10,6 +10,7 @@ from aml_emulator.api.app import Asked as Asked
 from aml_emulator.api.directory import Directory as Directory
 from aml_emulator.api.directory import OpenWorkspace as OpenWorkspace
 from aml_emulator.api.errors import MlflowError as MlflowError
+from aml_emulator.api.errors import ServiceError as ServiceError
 from aml_emulator.api.errors import service_error as service_error
 from aml_emulator.api.gateway import Gateway as Gateway
 from aml_emulator.api.mlflow.search import Grammar as Grammar

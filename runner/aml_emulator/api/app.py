@@ -176,36 +176,34 @@ class App:
         """Answer one request that comes from a job's network."""
         await self._serve(scope, receive, send, from_job=True)
 
+    async def refuse(self, scope: Scope, receive: Receive, send: Send, error: ServiceError) -> None:
+        """Answer one request with an error that came before its handler."""
+        await _send(send, self.answer(await _asked(scope, receive, from_job=False), error))
+
     async def _serve(self, scope: Scope, receive: Receive, send: Send, *, from_job: bool) -> None:
-        if scope["type"] != "http":
-            raise RuntimeError(f"not an HTTP request: {scope['type']}")
-        asked = Asked(
-            method=scope["method"],
-            path=quote(scope["raw_path"], safe=ASCII),
-            query=scope["query_string"],
-            headers=Headers(scope=scope),
-            body=await _read(receive),
-            from_job=from_job,
-        )
+        asked = await _asked(scope, receive, from_job=from_job)
         found = self._routes.find(asked.method, asked.path)
         if found is not None and found[0].quick:
             # Clients poll these. A thread would take longer to begin and to end than to answer.
             answered = self.answer(asked)
         else:
             answered = await asyncio.get_running_loop().run_in_executor(self._threads, self.answer, asked)
-        encoded = [(key.encode("latin-1"), value.encode("latin-1")) for key, value in answered.headers.items()]
-        await send({"type": "http.response.start", "status": answered.status, "headers": encoded})
-        await send({"type": "http.response.body", "body": answered.body})
+        await _send(send, answered)
 
-    def answer(self, asked: Asked) -> Answered:
-        """Answer one request in this thread; an ASGI server is not needed."""
+    def answer(self, asked: Asked, error: ServiceError | None = None) -> Answered:
+        """Answer one request in this thread; an ASGI server is not needed.
+
+        Args:
+            error: what its answer is already; None if it has to be handled.
+        """
         began = time.perf_counter()
         method, headers = asked.method, asked.headers
         host = headers.get("host", "").partition(":")[0].lower()
         query = QueryParams(asked.query)
         if asked.body is None:
-            too_large = ServiceError(413, "RequestEntityTooLarge", f"More than {MAX_BODY_BYTES} bytes.")
-            reply = self._error(too_large, asked.path, host)
+            error = ServiceError(413, "RequestEntityTooLarge", f"More than {MAX_BODY_BYTES} bytes.")
+        if error is not None:
+            reply = self._error(error, asked.path, host)
             content = reply.encoded()
         else:
             call = Call(
@@ -215,7 +213,7 @@ class App:
                 params={},
                 query=query,
                 headers=headers,
-                body=asked.body,
+                body=asked.body or b"",
                 principal=None,
                 from_job=asked.from_job,
             )
@@ -339,6 +337,25 @@ class App:
             raise ServiceError(404, "ResourceGroupNotFound", f"Resource group '{params['rg']}' could not be found.")
         if "ws" in params and params["ws"].lower() != identity.workspace.lower():
             raise resource_not_found(f"Microsoft.MachineLearningServices/workspaces/{params['ws']}")
+
+
+async def _asked(scope: Scope, receive: Receive, *, from_job: bool) -> Asked:
+    if scope["type"] != "http":
+        raise RuntimeError(f"not an HTTP request: {scope['type']}")
+    return Asked(
+        method=scope["method"],
+        path=quote(scope["raw_path"], safe=ASCII),
+        query=scope["query_string"],
+        headers=Headers(scope=scope),
+        body=await _read(receive),
+        from_job=from_job,
+    )
+
+
+async def _send(send: Send, answered: Answered) -> None:
+    encoded = [(key.encode("latin-1"), value.encode("latin-1")) for key, value in answered.headers.items()]
+    await send({"type": "http.response.start", "status": answered.status, "headers": encoded})
+    await send({"type": "http.response.body", "body": answered.body})
 
 
 async def _read(receive: Receive) -> bytes | None:

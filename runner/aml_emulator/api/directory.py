@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from aml_emulator.api.admin import Admin
 from aml_emulator.api.app import App
+from aml_emulator.api.errors import ServiceError, cannot_open
 from aml_emulator.context import Context
 from aml_emulator.domain import ConflictError, InvalidError, JobService, NotFoundError
 from aml_emulator.identity import Identity, WorkspaceNames
@@ -41,6 +42,7 @@ class Directory:
         first: the one that every emulator has, which is always open.
         open_workspace: opens another one.
         is_empty: whether a workspace was never opened.
+        remove: removes all of a workspace that cannot be opened.
     """
 
     def __init__(
@@ -49,11 +51,13 @@ class Directory:
         first: OpenWorkspace,
         open_workspace: Callable[[Identity], OpenWorkspace],
         is_empty: Callable[[Identity], bool],
+        remove: Callable[[Identity], None],
     ) -> None:
         self._names = names
         self.first = first
         self._open = open_workspace
         self._is_empty = is_empty
+        self._remove = remove
         self._lock = threading.RLock()
         self._opened: dict[str, OpenWorkspace] = {first.context.identity.workspace_id: first}
 
@@ -85,7 +89,11 @@ class Directory:
         return None if identity is None else self._opened.get(identity.workspace_id)
 
     def find(self, name: str) -> OpenWorkspace | None:
-        """Return a workspace by its name in whatever case, or None; it is opened."""
+        """Return a workspace by its name in whatever case, or None; it is opened.
+
+        Raises:
+            ServiceError: its state cannot be used.
+        """
         identity = self._names.get(name)
         if identity is None:
             return None
@@ -96,19 +104,27 @@ class Directory:
             if self._names.get(name) is not identity:
                 return None
             if identity.workspace_id not in self._opened:
-                self._opened[identity.workspace_id] = self._open(identity)
+                self._opened[identity.workspace_id] = self._opened_now(identity)
             return self._opened[identity.workspace_id]
+
+    def _opened_now(self, identity: Identity) -> OpenWorkspace:
+        try:
+            return self._open(identity)
+        except Exception as error:
+            # The boundary between workspaces: the others work without it.
+            logger.exception("the workspace %s cannot be opened", identity.workspace)
+            raise cannot_open(identity.workspace, error, self.first.context.data) from error
 
     def delete(self, name: str, *, force: bool) -> None:
         """Delete a workspace with its jobs, assets and files.
 
         Args:
-            force: cancel its jobs that run.
+            force: cancel its jobs that run; remove it also if it cannot be opened.
 
         Raises:
             NotFoundError: there is none of this name.
             InvalidError: it is the first one, which stays.
-            ConflictError: jobs run in it.
+            ConflictError: jobs run in it, or may run as it cannot be opened.
         """
         with self._lock:
             identity = self._names.get(name)
@@ -117,7 +133,15 @@ class Directory:
             if identity.workspace_id not in self._opened and self._is_empty(identity):
                 self._names.remove(name)
                 return
-            found = self.find(name)
+            try:
+                found = self.find(name)
+            except ServiceError as error:
+                if not force:
+                    raise ConflictError(f"{error.message} Its jobs may run.") from error
+                self._remove(identity)
+                self._names.remove(name)
+                logger.warning("the workspace %s was deleted, which could not be opened", name)
+                return
         if found is None or found is self.first:
             raise InvalidError(f"the workspace '{name}' stays: reset it instead")
         refused = found.admin.end_jobs(force=force)

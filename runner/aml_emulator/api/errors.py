@@ -98,6 +98,22 @@ def state_error(error: Exception, data: Path | None) -> ServiceError | None:
     return ServiceError(FULL if failure.code == "InsufficientStorage" else 500, failure.code, failure.message)
 
 
+def cannot_open(workspace: str, error: Exception, data: Path | None) -> ServiceError:
+    """Return the answer to every request for a workspace whose state cannot be used."""
+    remedy = (
+        f"Restore the data folder from a copy, or delete it: aml-train emulator workspace delete --force {workspace}"
+    )
+    failure = failure_of(error, data, afresh=remedy)
+    if failure is not None:
+        status, code, cause = FULL if failure.code == "InsufficientStorage" else 500, failure.code, failure.message
+    elif isinstance(error, ValueError):
+        # The state of another version, or a file that does not hold what it should.
+        status, code, cause = 500, "StateDamaged", f"{error}. {remedy}."
+    else:
+        status, code, cause = 500, "InternalServerError", "The log of the local AzureML says how."
+    return ServiceError(status, code, f"The workspace '{workspace}' cannot be opened. {cause}")
+
+
 def resource_not_found(resource: str) -> ServiceError:
     """Return ARM's error for a resource that does not exist, named ``type/name``."""
     return ServiceError(404, "ResourceNotFound", f"The Resource '{resource}' was not found.")

@@ -13,6 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope, Send
 
 from aml_emulator.api.directory import Directory, OpenWorkspace
+from aml_emulator.api.errors import ServiceError, state_error
 from aml_emulator.domain import ConflictError, DomainError, InvalidError, NotFoundError
 from aml_emulator.identity import Identity
 from aml_emulator.network import Latency
@@ -46,14 +47,27 @@ class Gateway:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        await (await self._workspace(scope)).app(scope, receive, send)
+        await self._serve(scope, receive, send, from_job=False)
 
     async def for_jobs(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request that comes from a job's network."""
-        await (await self._workspace(scope)).app.for_jobs(scope, receive, send)
+        await self._serve(scope, receive, send, from_job=True)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, *, from_job: bool) -> None:
+        try:
+            workspace = await self._workspace(scope)
+        except ServiceError as error:
+            await self._directory.first.app.refuse(scope, receive, send, error)
+            return
+        answer = workspace.app.for_jobs if from_job else workspace.app
+        await answer(scope, receive, send)
 
     async def _workspace(self, scope: Scope) -> OpenWorkspace:
-        """Return the workspace that a request names; the first one answers for none."""
+        """Return the workspace that a request names; the first one answers for none.
+
+        Raises:
+            ServiceError: its state cannot be used.
+        """
         directory, path = self._directory, scope.get("raw_path") or b""
         match = _WORKSPACE.search(path)
         if match is None:
@@ -84,14 +98,17 @@ class Gateway:
         handler = self._handler(method, path, query)
         if handler is not None:
             quick = (method, path) == ("POST", _WORKSPACES)
-            status, value = _answered(handler) if quick else await run_in_threadpool(_answered, handler)
-            return status, json.dumps(value).encode("utf-8") + b"\n"
+            status, value = self._answered(handler) if quick else await run_in_threadpool(self._answered, handler)
+            return _as_json(status, value)
         name = query.pop("workspace", None)
         if name is None:
             return await self._directory.first.admin.answer(method, target)
-        found = self._directory.find_open(name) or await run_in_threadpool(self._directory.find, name)
+        try:
+            found = self._directory.find_open(name) or await run_in_threadpool(self._directory.find, name)
+        except ServiceError as error:
+            return _as_json(error.status, {"error": error.message})
         if found is None:
-            return 404, json.dumps({"error": f"there is no workspace '{name}'"}).encode("utf-8") + b"\n"
+            return _as_json(404, {"error": f"there is no workspace '{name}'"})
         return await found.admin.answer(method, f"{path}?{urlencode(query)}" if query else path)
 
     def _handler(self, method: str, path: str, query: dict[str, str]) -> Callable[[], Answer] | None:
@@ -130,16 +147,22 @@ class Gateway:
             raise InvalidError(f"seconds: a number from 0 to {self._latency.MOST:g}, not '{text}'") from error
         return 200, {"seconds": self._latency.seconds}
 
+    def _answered(self, handler: Callable[[], Answer]) -> Answer:
+        try:
+            return handler()
+        except DomainError as error:
+            return _STATUSES.get(type(error), 400), {"error": error.message}
+        except Exception as error:
+            # The boundary of the admin interface: logged whole, answered in short.
+            logger.exception("a request for all workspaces failed")
+            damage = state_error(error, self._directory.first.context.data)
+            if damage is not None:
+                return damage.status, {"error": damage.message}
+            return 500, {"error": f"{type(error).__name__}; the log says more"}
 
-def _answered(handler: Callable[[], Answer]) -> Answer:
-    try:
-        return handler()
-    except DomainError as error:
-        return _STATUSES.get(type(error), 400), {"error": error.message}
-    except Exception as error:
-        # The boundary of the admin interface: logged whole, answered in short.
-        logger.exception("a request for all workspaces failed")
-        return 500, {"error": f"{type(error).__name__}; the log says more"}
+
+def _as_json(status: int, value: dict[str, Any]) -> tuple[int, bytes]:
+    return status, json.dumps(value).encode("utf-8") + b"\n"
 
 
 def _view(identity: Identity) -> dict[str, str]:

@@ -5,6 +5,7 @@ A creation appends one line to a file: a hundred at once take no longer than one
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -58,6 +59,7 @@ class WorkspaceNames:
         Raises:
             ValueError: Azure takes no such name.
             KeyError: there is a workspace of that name.
+            OSError: the file has no room for it.
         """
         if not NAME.fullmatch(name):
             raise ValueError(
@@ -98,9 +100,14 @@ class WorkspaceNames:
     def _append(self, line: str) -> None:
         if self._path is None:
             return
+        data = line.encode()
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            os.write(descriptor, line.encode())
+            before = os.fstat(descriptor).st_size
+            if os.write(descriptor, data) < len(data):
+                # The next line would follow half of this one, and the file could not be read.
+                os.ftruncate(descriptor, before)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
         finally:
             os.close(descriptor)
 

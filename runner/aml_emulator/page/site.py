@@ -101,7 +101,14 @@ class Site:
 
     async def serve(self, head: Head, writer: asyncio.StreamWriter) -> None:
         """Answer one request on its connection, which is closed afterwards."""
-        answer = await run_in_threadpool(self.answer, head)
+        await self._send(head, writer, await run_in_threadpool(self.answer, head))
+
+    async def refuse(self, head: Head, writer: asyncio.StreamWriter, status: int, message: str) -> None:
+        """Answer one request with an error; HTML."""
+        await self._send(head, writer, self._failure(status, message))
+
+    @staticmethod
+    async def _send(head: Head, writer: asyncio.StreamWriter, answer: _Answer) -> None:
         content, body = answer.content, answer.content.body
         own = {name for name, _ in content.headers}
         headers = [header for header in HEADERS if header[0] not in own]

@@ -6,7 +6,7 @@ import asyncio
 
 from starlette.concurrency import run_in_threadpool
 
-from aml_emulator.api import Directory
+from aml_emulator.api import Directory, ServiceError
 from aml_emulator.network import Head, read_target
 from aml_emulator.page.site import Site
 
@@ -27,7 +27,11 @@ class Sites:
     async def serve(self, head: Head, writer: asyncio.StreamWriter) -> None:
         """Answer one request on its connection, which is closed afterwards."""
         name = workspace_of(head)
-        found = None if name is None else await run_in_threadpool(self._directory.find, name)
+        try:
+            found = None if name is None else await run_in_threadpool(self._directory.find, name)
+        except ServiceError as error:
+            await Site(self._directory.first.context).refuse(head, writer, error.status, error.message)
+            return
         workspace = found or self._directory.first
         key = workspace.context.identity.workspace_id
         known = {identity.workspace_id for identity in self._directory.all()}

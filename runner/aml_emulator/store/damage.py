@@ -125,8 +125,12 @@ def state_problems(data: Path, ping_blobs: Callable[[], None]) -> Sequence[str]:
     return [one for one in found if one is not None]
 
 
-def failure_of(error: Exception, data: Path | None) -> Failure | None:
-    """Return how the state or its disk caused *error*, None for another cause."""
+def failure_of(error: Exception, data: Path | None, *, afresh: str = AFRESH) -> Failure | None:
+    """Return how the state or its disk caused *error*, None for another cause.
+
+    Args:
+        afresh: the remedy for a damaged database.
+    """
     from azure.core.exceptions import AzureError
 
     problem = disk_problem(data) if data is not None else None
@@ -135,7 +139,7 @@ def failure_of(error: Exception, data: Path | None) -> Failure | None:
         if code in _FULL or (problem and code == sqlite3.SQLITE_IOERR):
             return _full(problem)
         if code in _DAMAGED:
-            return Failure("StateDamaged", f"The local AzureML's database is damaged ({error}). {AFRESH}.")
+            return Failure("StateDamaged", f"The local AzureML's database is damaged ({error}). {afresh}.")
         if code == sqlite3.SQLITE_IOERR:
             return Failure("StateDamaged", f"The local AzureML's database cannot be read or written ({error}).")
     if isinstance(error, OSError) and error.errno in _NO_ROOM:

@@ -40,10 +40,11 @@ def ask_emulator(
     if answer is None:
         raise ServiceError(f"{settings.name} does not run.", hint="Start it: aml-train emulator start")
     status, value = answer
+    reason = str(value.get("error", status)).rstrip(".")
     if status in (400, 404) or (status == 409 and path == "workspaces"):
-        raise InvalidError(f"{settings.name} refused the request: {value.get('error', status)}.")
+        raise InvalidError(f"{settings.name} refused the request: {reason}.")
     if status >= 400:
-        raise ServiceError(f"{settings.name} failed: {value.get('error', status)}.", hint="aml-train emulator logs")
+        raise ServiceError(f"{settings.name} failed: {reason}.", hint="aml-train emulator logs")
     return value
 
 

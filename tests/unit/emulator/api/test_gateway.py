@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
+import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,6 +29,13 @@ from tests.unit.emulator.parts import IDENTITY, WS, Answer, IdleRunner, Service
 OTHER = WS.replace("workspaces/local", "workspaces/other")
 
 
+def not_a_database() -> sqlite3.DatabaseError:
+    """Return SQLite's own error for a file that is no database."""
+    error = sqlite3.DatabaseError("file is not a database")
+    error.sqlite_errorcode = sqlite3.SQLITE_NOTADB
+    return error
+
+
 class World:
     """An emulator of several workspaces, all in memory."""
 
@@ -38,7 +47,15 @@ class World:
         self.closed: list[str] = []
         self.deleted: list[str] = []
         self.runners: dict[str, IdleRunner] = {}
-        self.directory = Directory(self.names, self._made(first, self.service.runner), self._open, self._is_empty)
+        self.removed: list[str] = []
+        self.damage: Exception | None = None
+        self.directory = Directory(
+            self.names,
+            self._made(first, self.service.runner),
+            self._open,
+            self._is_empty,
+            lambda identity: self.removed.append(identity.workspace),
+        )
         self.latency = Latency()
         self.gateway = Gateway(self.directory, self.latency)
         self.service.app = self.gateway  # type: ignore[assignment]
@@ -48,6 +65,8 @@ class World:
 
     def _open(self, identity: Identity) -> OpenWorkspace:
         self.opened.append(identity.workspace)
+        if self.damage is not None:
+            raise self.damage
         clock = self.service.clock
         context = dataclasses.replace(
             self.directory.first.context,
@@ -87,6 +106,7 @@ class World:
 def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     made = World()
     monkeypatch.setattr(made.service.blobs, "containers", list)
+    monkeypatch.setattr(made.service.blobs, "create_container", lambda _name: None)
     yield made
     made.service.close()
 
@@ -199,7 +219,6 @@ def test_one_that_was_never_used_is_deleted_without_opening_it(world: World) -> 
 def test_a_reset_deletes_the_workspaces_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.ask("POST", "workspaces?name=other")
     world.call("GET", OTHER)
-    monkeypatch.setattr(world.service.blobs, "create_container", lambda _name: None)
     made = ["azureml", "mine", world.names.all()[1].blob_container]
     deleted: list[str] = []
     monkeypatch.setattr(world.service.blobs, "containers", lambda: list(made))
@@ -217,6 +236,72 @@ def test_the_latency_is_everyone_s(world: World) -> None:
     assert world.ask("POST", "latency?seconds=0.02") == (200, {"seconds": 0.02})
     assert world.ask("POST", "latency?seconds=x") == (400, {"error": "seconds: a number from 0 to 10, not 'x'"})
     assert world.ask("DELETE", "latency") == (200, {"seconds": 0.0})
+
+
+FULL = "The local AzureML cannot store anything: the disk is full."
+FORCED = "Restore the data folder from a copy, or delete it: aml-train emulator workspace delete --force other"
+
+
+@pytest.mark.parametrize(
+    ("damage", "status", "code", "cause"),
+    [
+        (
+            not_a_database(),
+            500,
+            "StateDamaged",
+            f"The local AzureML's database is damaged (file is not a database). {FORCED}.",
+        ),
+        (ValueError("store.db has schema 99"), 500, "StateDamaged", f"store.db has schema 99. {FORCED}."),
+        (
+            OSError(errno.ENOSPC, "No space left on device"),
+            507,
+            "InsufficientStorage",
+            f"{FULL} Remove what is not needed: aml-train emulator clean, docker system df.",
+        ),
+        (KeyError("x"), 500, "InternalServerError", "The log of the local AzureML says how."),
+    ],
+)
+def test_a_workspace_that_cannot_be_opened_says_why_and_the_others_work(
+    world: World, damage: Exception, status: int, code: str, cause: str
+) -> None:
+    world.ask("POST", "workspaces?name=other")
+    world.damage = damage
+    message = f"The workspace 'other' cannot be opened. {cause}"
+    answer = world.call("GET", f"{OTHER}/jobs")
+    assert (answer.status, answer.json["error"]["code"]) == (status, code)
+    assert answer.json["error"]["message"] == message
+    assert world.ask("GET", "info?workspace=other") == (status, {"error": message})
+    assert world.call("GET", f"{WS}/jobs").status == 200
+    assert world.ask("GET", "info")[0] == 200
+    assert world.ask("DELETE", "workspaces?name=other") == (409, {"error": f"{message} Its jobs may run."})
+    assert world.ask("POST", "reset")[0] == 409
+    assert world.removed == []
+    world.damage = None
+    assert world.call("GET", f"{OTHER}/jobs").status == 200, "it is tried with each request"
+
+
+@pytest.mark.parametrize("request_", [("DELETE", "workspaces?name=other&force=1"), ("POST", "reset?force=1")])
+def test_a_workspace_that_cannot_be_opened_is_deleted_by_force(world: World, request_: tuple[str, str]) -> None:
+    world.ask("POST", "workspaces?name=other")
+    world.damage = not_a_database()
+    world.ask("GET", "info?workspace=other")
+    assert world.ask(*request_)[0] == 200
+    assert world.removed == ["other"]
+    assert world.directory.all() == (IDENTITY,)
+    world.damage = None
+    assert world.ask("POST", "workspaces?name=other")[0] == 200
+
+
+def test_a_full_disk_is_said_by_the_interface_of_all_workspaces(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(name: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(world.names, "create", fail)
+    status, body = world.ask("POST", "workspaces?name=other")
+    assert status == 507
+    assert body["error"].startswith(FULL)
 
 
 def test_a_failure_is_answered_in_short(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,25 @@ def test_half_a_line_at_the_end_is_a_creation_without_an_answer(tmp_path: Path) 
     file.write_text(whole + '{"name": "two", "works')
     assert [one.workspace for one in WorkspaceNames(IDENTITY, file).all()] == ["local", "one"]
     assert file.read_text() == whole
+
+
+def test_a_line_with_no_room_for_its_end_is_not_written(tmp_path: Path) -> None:
+    file = tmp_path / "workspaces.jsonl"
+    names = WorkspaceNames(IDENTITY, file)
+    names.create("one")
+    before, limits = file.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, limits[1]))
+    try:
+        with pytest.raises(OSError, match=r"No space left on device: .*workspaces\.jsonl"):
+            names.create("two")
+        with pytest.raises(OSError, match="No space left on device"):
+            names.remove("one")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert file.read_bytes() == before
+    assert [one.workspace for one in names.all()] == ["local", "one"]
+    names.create("two")
+    assert [one.workspace for one in WorkspaceNames(IDENTITY, file).all()] == ["local", "one", "two"]
 
 
 @pytest.mark.parametrize("line", ["x", "[]", "{}", '{"name": 1, "workspace_id": "a", "instance": "b"}'])
