@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from aml_emulator.api import Admin, App, OpenWorkspace, prepare_workspace
 from aml_emulator.context import Context
 from aml_emulator.domain import DataMap, JobService, RunProgress, ShownStates
-from aml_emulator.executor import ExecutorSettings, Fleet, JobExecutor, JobQueue, SinkFor
+from aml_emulator.executor import EngineFault, ExecutorSettings, Fleet, JobExecutor, JobQueue, SinkFor
 from aml_emulator.identity import Identity, Tokens
 from aml_emulator.store import Store, has_unfinished_jobs
 
@@ -151,13 +151,21 @@ def _resume_logged(jobs: JobService, closed: threading.Event) -> None:
 
 
 def resume(jobs: JobService, closed: threading.Event) -> None:
-    """Resume jobs when the container engine answers; until then they are queued."""
-    while not jobs.runner.engine_ready():
-        logger.error("the container engine does not answer: jobs stay queued until it does")
-        if closed.wait(ENGINE_SECONDS):
-            return
-    if not closed.is_set():
-        jobs.resume()
+    """Resume jobs when the container engine answers; until then they are queued.
+
+    An engine that is lost in the middle of it is waited for, too.
+    """
+    while not closed.is_set():
+        if jobs.runner.engine_ready():
+            try:
+                jobs.resume()
+            except EngineFault:
+                logger.exception("the container engine was lost while jobs were resumed")
+            else:
+                return
+        else:
+            logger.error("the container engine does not answer: jobs stay queued until it does")
+        closed.wait(ENGINE_SECONDS)
 
 
 def page_address(first: str, workspace: str) -> str:

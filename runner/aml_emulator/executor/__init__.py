@@ -8,6 +8,7 @@ from aml_emulator.lazy import lazily
 
 if TYPE_CHECKING:
     from aml_emulator.executor.engine import DEFAULT_SHM_BYTES as DEFAULT_SHM_BYTES
+    from aml_emulator.executor.engine_words import EngineFault as EngineFault
     from aml_emulator.executor.environment_images import EnvironmentImages as EnvironmentImages
     from aml_emulator.executor.expressions import ExpressionError as ExpressionError
     from aml_emulator.executor.expressions import expression_references as expression_references
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "DEFAULT_SHM_BYTES": "engine",
+    "EngineFault": "engine_words",
     "EnvironmentImages": "environment_images",
     "ExpressionError": "expressions",
     "expression_references": "expressions",

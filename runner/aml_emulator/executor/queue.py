@@ -101,14 +101,14 @@ class JobQueue:
         return running is not None
 
     def adopt(self, specs: Iterable[RunSpec]) -> None:
-        """Adopt the runs of an earlier emulator process, once, before :meth:`start`.
+        """Adopt the runs of an earlier emulator process, before :meth:`start`.
 
         A container that runs, or ended meanwhile, is followed to its end. If there is none, the run is Failed if its
         command had begun, and queued if it had not. Containers and networks of this emulator that belong to none of
-        *specs* are removed.
+        *specs* and to none adopted before are removed.
         """
         wanted = {spec.run_id: spec for spec in specs}
-        self._engine.sweep(keep=frozenset(wanted))
+        self._engine.sweep(keep=frozenset({*wanted, *self.active()}))
         for run_id, spec in wanted.items():
             containers = self._engine.find(run_id)
             if not containers and not has_begun(self._blobs, spec):

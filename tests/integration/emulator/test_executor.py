@@ -11,6 +11,7 @@ from typing import Any
 
 import docker
 import pytest
+import requests
 
 from aml_emulator.executor.logs import BUFFER_BYTES, flush_interval
 from aml_emulator.executor.ranks import MPI_LOG_PATH
@@ -240,7 +241,7 @@ def test_an_image_without_a_shell_is_told_of(bench: Bench, engine: docker.Docker
 
 
 def test_a_running_job_is_taken_up_after_a_restart(
-    make_bench: Callable[..., Bench], engine: docker.DockerClient
+    make_bench: Callable[..., Bench], engine: docker.DockerClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = make_bench()
     before.runner.start()
@@ -260,7 +261,12 @@ def test_a_running_job_is_taken_up_after_a_restart(
 
     after = make_bench(of=before)
     sinks = {spec.run_id: after.sink_for(spec.run_id) for spec in (going, vanished, waiting)}
-    after.runner.adopt((going, vanished, waiting))
+    with monkeypatch.context() as patch:
+        patch.setattr(after.runner._engine, "find", lost_at(after, vanished.run_id))
+        with pytest.raises(requests.exceptions.ConnectionError):
+            after.runner.adopt((going, vanished, waiting))
+    assert after.runner.active() == (going.run_id,), "and what was taken up before the engine was lost stays so"
+    after.runner.adopt((vanished, waiting))
     after.runner.start()
     assert sinks[vanished.run_id].wait() == "Failed"
     error = sinks[vanished.run_id].error
@@ -277,6 +283,18 @@ def test_a_running_job_is_taken_up_after_a_restart(
     assert going_sink.ending is None
     assert failing.run_id not in after.sinks
     assert_clean(engine, after)
+
+
+def lost_at(bench: Bench, run_id: str) -> Callable[[str], Any]:
+    """Return the engine's search for containers, which loses the connection at one run."""
+    really_find = bench.runner._engine.find
+
+    def find(wanted: str) -> Any:
+        if wanted == run_id:
+            raise requests.exceptions.ConnectionError("lost")
+        return really_find(wanted)
+
+    return find
 
 
 @pytest.mark.full
