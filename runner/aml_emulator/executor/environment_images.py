@@ -15,6 +15,7 @@ from aml_emulator.executor.engine import Engine
 from aml_emulator.executor.engine_words import EngineFault, fault_text
 from aml_emulator.executor.images import BuildOutput
 from aml_emulator.executor.layout import EMULATOR_HOST, engine_image
+from aml_emulator.executor.reporting import report_until_stored
 from aml_emulator.executor.spec import BlobStore, BuildSpec, ExecutorSettings
 from aml_emulator.executor.task_runner import TaskEnding, TaskSink
 
@@ -34,13 +35,13 @@ class _Work:
     build: BuildSpec
     image: str
     sink: TaskSink
-    closed: bool = False
+    closed: threading.Event = field(default_factory=threading.Event)
     output: BuildOutput | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def close(self) -> None:
         with self.lock:
-            self.closed = True
+            self.closed.set()
             if self.output is not None:
                 self.output.break_off()
 
@@ -50,7 +51,7 @@ class _Work:
         self.go_on()
 
     def go_on(self) -> None:
-        if self.closed:
+        if self.closed.is_set():
             raise _ClosedError
 
 
@@ -93,8 +94,16 @@ class EnvironmentImages:
             built[0].close()
 
     def _do(self, work: _Work) -> None:
+        try:
+            self._work(work)
+        finally:
+            with self._lock:
+                self._works.remove(work)
+
+    def _work(self, work: _Work) -> None:
         ending: TaskEnding = "Failed"
         images: list[dict[str, str]] = []
+        said = ""
         try:
             with self._slots:
                 work.go_on()
@@ -102,17 +111,24 @@ class EnvironmentImages:
                 images = [self._build(work)]
                 ending = "Succeeded"
         except (BuildFailedError, *EngineFault) as error:
-            work.sink.log(f"{fault_text(error)}\n")
+            said = fault_text(error)
         except _ClosedError:
             return
         except Exception as error:
-            work.sink.log(f"{str(error) or type(error).__name__}\n")
+            said = str(error) or type(error).__name__
             logger.exception("The image of %s was not built", work.build.title)
-        finally:
-            with self._lock:
-                self._works.remove(work)
-        if not work.closed:  # else nothing is there to report to
+
+        def report() -> None:
+            if said:
+                work.sink.log(f"{said}\n")
             work.sink.ended(ending, images, "")
+
+        report_until_stored(
+            report,
+            fault=lambda _why: work.sink.ended("Failed", [], ""),
+            left=work.closed,
+            what=f"the build of {work.build.title}",
+        )
 
     def _build(self, work: _Work) -> dict[str, str]:
         """Build and push; return the repository and the digest."""

@@ -20,6 +20,7 @@ from aml_emulator.executor.engine_words import EngineFault, fault_text
 from aml_emulator.executor.images import BuildOutput, ImageUnavailableError
 from aml_emulator.executor.logs import LogPump, OutputReader
 from aml_emulator.executor.monitor import Monitor
+from aml_emulator.executor.reporting import report_until_stored
 from aml_emulator.executor.spec import BlobStore, BuildSpec, Ending, ExecutorSettings, RunError, RunSink, RunSpec
 from aml_emulator.executor.start import RunFailedError, Start, abandoned_on_error, node_names, shares
 
@@ -76,7 +77,7 @@ class JobExecution:
         self._stop_error: RunError | None = None
         self._running: Containers | None = None
         self._monitor: Monitor | None = None
-        self._left_behind = False
+        self._left = threading.Event()
         self._outputs: list[OutputReader] = []
         self._noted = False
         self._content = Content(spec, blobs=blobs)
@@ -109,7 +110,7 @@ class JobExecution:
     def leave_behind(self) -> None:
         """Detach from the run without ending it: nothing more is stored or reported."""
         with self._lock:
-            self._left_behind = True
+            self._left.set()
             outputs, building, monitor = tuple(self._outputs), self._building, self._monitor
         if monitor is not None:
             monitor.stop()
@@ -122,13 +123,21 @@ class JobExecution:
         """Do *work*, report its result in any case, and clear the engine."""
         try:
             result = self._result_of(work)
-            if self._left_behind:
-                return
-            self._sink.finished(result.status, result.error)
         except LeftBehindError:
             logger.info("Run %s continues without the emulator", self.spec.run_id)
             return
-        self._clear()
+
+        def failed(why: str) -> None:
+            message = f"The emulator failed as the job ended: {why}"
+            self._sink.finished("Failed", RunError(code="SystemError", message=message))
+
+        if report_until_stored(
+            lambda: self._sink.finished(result.status, result.error),
+            fault=failed,
+            left=self._left,
+            what=f"run {self.spec.run_id}",
+        ):
+            self._clear()
 
     def _result_of(self, work: Callable[[], _Result]) -> _Result:
         try:
@@ -345,7 +354,7 @@ class JobExecution:
         """Return *outputs*, remembered so that they can be released."""
         with self._lock:
             self._outputs += outputs
-            left = self._left_behind
+            left = self._left.is_set()
         for output in outputs if left else ():
             output.abandon()
         return outputs
@@ -356,5 +365,5 @@ class JobExecution:
             raise RunStoppedError
 
     def _check_left_behind(self) -> None:
-        if self._left_behind:
+        if self._left.is_set():
             raise LeftBehindError

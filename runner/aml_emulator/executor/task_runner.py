@@ -23,6 +23,7 @@ from aml_emulator.executor.engine import Engine
 from aml_emulator.executor.engine_words import EngineFault, fault_text
 from aml_emulator.executor.images import BuildOutput, Images, status_line
 from aml_emulator.executor.layout import EMULATOR_HOST, engine_image
+from aml_emulator.executor.reporting import report_until_stored
 from aml_emulator.executor.spec import BlobStore, ExecutorSettings, Folder
 from aml_emulator.executor.task_spec import BuildStep, PushStep, TaskSpec
 
@@ -101,7 +102,7 @@ class TaskRunner:
         self._tasks: dict[str, _Task] = {}
         self._engine: Engine | None = None
         self._lock = threading.Lock()
-        self._closed = False
+        self._closed = threading.Event()
 
     def submit(self, spec: TaskSpec, source: Folder | None, sink: TaskSink) -> None:
         """Begin a run when there is room, and return at once.
@@ -130,7 +131,7 @@ class TaskRunner:
 
     def close(self) -> None:
         """Leave all runs: the next process finds them unfinished."""
-        self._closed = True
+        self._closed.set()
         for task in list(self._tasks.values()):
             task.stop("Error")
         if self._engine is not None:
@@ -139,7 +140,7 @@ class TaskRunner:
     def _work(self, task: _Task, source: Folder | None) -> None:
         ending: TaskEnding = "Error"
         images: list[dict[str, str]] = []
-        error = ""
+        error = said = ""
         timer = threading.Timer(task.spec.timeout, task.stop, args=("Timeout",))
         timer.daemon = True
         try:
@@ -153,16 +154,19 @@ class TaskRunner:
             ending = task.stopped or "Canceled"
         except TaskFailedError as failure:
             # A build that was interrupted ends as one that failed.
-            ending = task.stopped or "Failed"
-            task.sink.log(f"{failure}\n")
+            ending, said = task.stopped or "Failed", f"{failure}\n"
         except Exception as failure:
             ending, error = task.stopped or "Error", str(failure) or type(failure).__name__
             logger.exception("The run %s failed", task.spec.id)
         finally:
             timer.cancel()
             try:
-                if not self._closed:  # else nothing is there to report to
-                    _report_end(task, ending, images, error)
+                report_until_stored(
+                    lambda: _report_end(task, ending, images, error, said=said),
+                    fault=lambda why: task.sink.ended("Error", [], why),
+                    left=self._closed,
+                    what=f"run {task.spec.id}",
+                )
             finally:
                 with self._lock:
                     self._tasks.pop(task.spec.id, None)
@@ -297,11 +301,9 @@ def _ulimits(step: BuildStep) -> list[dict[str, Any]]:
     return [{"Name": name, "Soft": soft, "Hard": hard} for name, (soft, hard) in sorted(step.limits.items())]
 
 
-def _report_end(task: _Task, ending: TaskEnding, images: list[dict[str, str]], error: str) -> None:
-    try:
-        task.sink.log(f"Run ID: {task.spec.id} {ending.lower()}\n")
-    finally:
-        task.sink.ended(ending, images, error)
+def _report_end(task: _Task, ending: TaskEnding, images: list[dict[str, str]], error: str, *, said: str) -> None:
+    task.sink.log(f"{said}Run ID: {task.spec.id} {ending.lower()}\n")
+    task.sink.ended(ending, images, error)
 
 
 @contextlib.contextmanager

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from aml_emulator.store.damage import check_before_start as check_before_start
     from aml_emulator.store.damage import disk_problem as disk_problem
     from aml_emulator.store.damage import failure_of as failure_of
+    from aml_emulator.store.damage import is_storage_fault as is_storage_fault
     from aml_emulator.store.damage import state_problems as state_problems
     from aml_emulator.store.datastores import Datastore as Datastore
     from aml_emulator.store.listing import ModelLine as ModelLine
@@ -55,6 +56,7 @@ _MODULES = {
     "check_before_start": "damage",
     "disk_problem": "damage",
     "failure_of": "damage",
+    "is_storage_fault": "damage",
     "state_problems": "damage",
     "Datastore": "datastores",
     "NUMBERS": "conditions",

@@ -151,6 +151,20 @@ def failure_of(error: Exception, data: Path | None, *, afresh: str = AFRESH) -> 
     return None
 
 
+def is_storage_fault(error: Exception) -> bool:
+    """Return whether the database, the disk or Blob storage failed.
+
+    The same may succeed later: when the disk has room, for example.
+    """
+    from azure.core.exceptions import AzureError, HttpResponseError
+
+    if isinstance(error, HttpResponseError):
+        return error.status_code is None or error.status_code >= 500
+    if isinstance(error, OSError):
+        return error.errno in _NO_ROOM | {errno.EIO}
+    return isinstance(error, sqlite3.OperationalError | AzureError)
+
+
 def _has_log(path: Path) -> bool:
     log = path.with_name(f"{path.name}-wal")
     return log.exists() and log.stat().st_size > 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import secrets
+import sqlite3
 import tarfile
 import time
 from collections.abc import Callable, Mapping
@@ -13,11 +14,12 @@ import docker
 import pytest
 import requests
 
+from aml_emulator.executor import reporting
 from aml_emulator.executor.logs import BUFFER_BYTES, flush_interval
 from aml_emulator.executor.ranks import MPI_LOG_PATH
 from aml_emulator.executor.spec import LOG_PATH, Folder, InputSpec, OutputSpec
 from tests.integration.emulator.executor_bench import STORE, Bench, assert_clean, nodes, put_on_each_node, until
-from tests.support.fake_executor import HANGING_SECONDS
+from tests.support.fake_executor import HANGING_SECONDS, RecordingSink
 
 
 def test_a_job_gets_its_code_inputs_and_environment_and_its_outputs_are_kept(
@@ -283,6 +285,26 @@ def test_a_running_job_is_taken_up_after_a_restart(
     assert going_sink.ending is None
     assert failing.run_id not in after.sinks
     assert_clean(engine, after)
+
+
+def test_an_end_that_cannot_be_stored_is_stored_later(
+    bench: Bench, engine: docker.DockerClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really_finished, left = RecordingSink.finished, [sqlite3.OperationalError("database or disk is full")] * 2
+
+    def finished(sink: RecordingSink, *end: Any) -> None:
+        if left:
+            raise left.pop()
+        really_finished(sink, *end)
+
+    monkeypatch.setattr(reporting, "PAUSE_SECONDS", 0)
+    monkeypatch.setattr(RecordingSink, "finished", finished)
+    spec, sink = bench.submit("echo done; exit 3")
+    assert sink.wait() == "Failed"
+    assert sink.error is not None
+    assert (sink.error.code, sink.error.exit_code) == ("UserError", 3)
+    assert bench.log(spec) == b"done\n"
+    assert_clean(engine, bench)
 
 
 def lost_at(bench: Bench, run_id: str) -> Callable[[str], Any]:

@@ -13,9 +13,12 @@ from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
 from aml_emulator.domain.workspace import Workspace
-from aml_emulator.store import Run
+from aml_emulator.store import Run, is_storage_fault
 
 logger = logging.getLogger(__name__)
+
+RETRY_SECONDS: Final = 5.0
+"""After a storage fault, such as a full disk."""
 
 SubmitChild = Callable[[str, Mapping[str, Any], Mapping[str, str]], Run]
 """Submits the job of a child: of its name, its properties as a job, and those of its run. One that is there already is returned."""
@@ -95,7 +98,10 @@ class Composed:
 
     def remind(self, run: Run, seconds: float) -> None:
         """Have a job advanced after so many seconds."""
-        timer = threading.Timer(seconds, self._touch, args=(run.id,))
+        self._touch_in(seconds, run.id)
+
+    def _touch_in(self, seconds: float, run_id: str) -> None:
+        timer = threading.Timer(seconds, self._touch, args=(run_id,))
         timer.daemon = True
         self._timers = [one for one in self._timers if one.is_alive()] + [timer]
         timer.start()
@@ -127,6 +133,10 @@ class Composed:
         while (run_id := self._changed.get()) is not None:
             try:
                 self._advance(run_id)
+            except Exception:
+                # Nothing could be read or stored: a thread that ended here would leave all jobs as they are.
+                logger.exception("job %s: it is advanced again in %g s", run_id, RETRY_SECONDS)
+                self._touch_in(RETRY_SECONDS, run_id)
             finally:
                 self._changed.task_done()
         self._changed.task_done()
@@ -144,6 +154,8 @@ class Composed:
         try:
             self._kinds[kind].advance(run)
         except Exception as error:
+            if is_storage_fault(error):
+                raise
             logger.exception("job %s: it cannot continue", run.id)
             self._kinds[kind].fail(run, f"The job cannot continue: {type(error).__name__}")
 

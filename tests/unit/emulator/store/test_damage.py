@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from azure.core.exceptions import ServiceRequestError
+from azure.core.exceptions import HttpResponseError, ServiceRequestError
 
 from aml_emulator.api.admin import Admin
 from aml_emulator.api.errors import state_error
@@ -141,6 +141,31 @@ def test_a_request_to_a_damaged_database_says_so(service: Service, monkeypatch: 
     answer = service.call("GET", path, host=API)
     assert (answer.status, answer.json["error_code"]) == (500, "StateDamaged")
     assert "database is damaged (database disk image is malformed)" in answer.json["message"]
+
+
+def answered(status: int) -> HttpResponseError:
+    error = HttpResponseError(f"Azurite answers {status}")
+    error.status_code = status
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "is_fault"),
+    [
+        (sqlite3.OperationalError("database or disk is full"), True),
+        (OSError(errno.ENOSPC, "No space left on device"), True),
+        (OSError(errno.EIO, "Input/output error"), True),
+        (ServiceRequestError("Azurite does not answer"), True),
+        (answered(500), True),
+        # The same fails for ever: whoever waits for it is to be told.
+        (answered(404), False),
+        (FileNotFoundError(errno.ENOENT, "No such file"), False),
+        (sqlite3.IntegrityError("FOREIGN KEY constraint failed"), False),
+        (KeyError("x"), False),
+    ],
+)
+def test_storage_faults_are_those_that_may_pass(error: Exception, is_fault: bool) -> None:
+    assert damage.is_storage_fault(error) == is_fault
 
 
 def test_errors_of_other_kinds_are_left_alone() -> None:
