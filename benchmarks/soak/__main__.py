@@ -469,8 +469,10 @@ def main() -> int:
     settings = settings_of(given)
     with tempfile.TemporaryDirectory(prefix="soak-") as name:
         folder = Path(name)
+        of_image = allocator(required=not given.any_allocator)
+        print(f"allocator of memory: {' '.join(of_image.values()) or 'that of the machine'}", flush=True)
         variables = {
-            **allocator(required=not given.any_allocator),
+            **of_image,
             "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "runner"))),
             "AML_EMULATOR_MAX_JOBS": str(settings.places + settings.pipelines),
             "SOAK_PLACES": str(settings.places),
