@@ -10,7 +10,7 @@ import shutil
 import sqlite3
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -105,7 +105,7 @@ class Opener:
             app=App(context, jobs),
             admin=self.make_admin(context, jobs),
             close=made.pop_all().close,
-            delete=lambda: shutil.rmtree(place, ignore_errors=True),
+            delete=partial(_remove_folder, place),
         )
 
     def remove(self, identity: Identity) -> None:
@@ -125,7 +125,7 @@ class Opener:
         for container in self.first.blobs.containers():
             if identity.owns(container):
                 self.first.blobs.delete_container(container)
-        shutil.rmtree(self.place(identity))
+        _remove_folder(self.place(identity))
 
     def is_empty(self, identity: Identity) -> bool:
         """Return whether a workspace was never opened: it has no state."""
@@ -140,6 +140,13 @@ class Opener:
             # It is opened, and its first request says what is wrong with it.
             logger.exception("the database of the workspace %s cannot be read", identity.workspace)
             return False
+
+
+def _remove_folder(folder: Path) -> None:
+    # A request that still reads has SQLite remove the files of its log at its end.
+    while folder.exists():
+        with suppress(FileNotFoundError):
+            shutil.rmtree(folder)
 
 
 def _resume_logged(jobs: JobService, closed: threading.Event) -> None:

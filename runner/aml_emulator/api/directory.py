@@ -148,11 +148,12 @@ class Directory:
         if refused is not None:
             raise ConflictError(refused)
         with self._lock:
-            self._names.remove(name)
+            # The name goes last: what fails or is killed before can be done again.
             found.admin.delete_files()
+            self._opened.pop(found.context.identity.workspace_id, None)
             found.close()
             found.delete()
-            self._opened.pop(found.context.identity.workspace_id, None)
+            self._names.remove(name)
         logger.warning("the workspace %s was deleted", name)
 
     def close(self) -> None:

@@ -76,5 +76,11 @@ def test_a_short_soak_has_no_wrong_answer_and_loses_nothing(tmp_path: Path) -> N
         assert {one["role"] for one in phase["memory"]} == {"service", "storage", "registry"}
     stored = found["stored"]
     assert 0 < stored["written"] <= stored["accounted"] <= stored["disk"] + 1
-    for phrase in ("allocator of memory: ", "p50/p90/p99/max", "MiB/h", "4 kills; lost: nothing", "every job completes"):
+    for phrase in (
+        "allocator of memory: ",
+        "p50/p90/p99/max",
+        "MiB/h",
+        "4 kills; lost: nothing",
+        "every job completes",
+    ):
         assert phrase in done.stdout

@@ -11,6 +11,7 @@ from typing import Any
 
 import anyio
 import pytest
+from azure.core.exceptions import ServiceRequestError
 
 from aml_emulator.api.admin import Admin
 from aml_emulator.api.app import App
@@ -208,6 +209,25 @@ def test_a_workspace_is_deleted_with_its_jobs(world: World) -> None:
         400,
         {"error": "the workspace 'local' stays: reset it instead"},
     )
+
+
+def test_one_whose_files_could_not_be_deleted_is_still_there(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.ask("POST", "workspaces?name=other")
+    world.call("GET", OTHER)
+
+    def fail() -> None:
+        raise ServiceRequestError("Azurite does not answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.service.blobs, "containers", fail)
+        status, body = world.ask("DELETE", "workspaces?name=other")
+    assert status == 500
+    assert "Blob storage (Azurite) failed: Azurite does not answer" in body["error"]
+    assert (world.closed, world.deleted) == ([], [])
+    assert world.call("GET", f"{OTHER}/jobs").status == 200
+    assert world.ask("DELETE", "workspaces?name=other")[0] == 200
+    assert (world.closed, world.deleted) == (["other"], ["other"])
+    assert world.call("GET", f"{OTHER}/jobs").status == 404
 
 
 def test_one_that_was_never_used_is_deleted_without_opening_it(world: World) -> None:
