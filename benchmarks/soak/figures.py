@@ -45,7 +45,8 @@ class Latency:
 class Memory:
     """Memory of one process after the warm-up, in MiB and MiB an hour.
 
-    *slope* is None for too few samples; *by_time* has seconds since the beginning with MiB, the warm-up included.
+    *slope* is None for too few samples; *by_time* has seconds since the beginning with MiB, the warm-up included. The
+    memory that lives on a heap has no files, no threads and no CPU time.
     """
 
     role: str
@@ -150,6 +151,29 @@ def memory_of(samples: Sequence[Sample], *, warm: float) -> tuple[Memory, ...]:
     return tuple(found for role in roles if (found := _memory_of(role, samples, warm)) is not None)
 
 
+def live_memory_of(role: str, heap: Sequence[tuple[float, int]], *, warm: float) -> tuple[Memory, ...]:
+    """Return what lives on a heap, from *warm* seconds on; nothing without values.
+
+    Args:
+        heap: seconds since the beginning, and bytes after a collection.
+    """
+    seen = [(at, size / MIB) for at, size in heap if at >= warm]
+    if not seen:
+        return ()
+    found = Memory(
+        role=role,
+        first=seen[0][1],
+        last=seen[-1][1],
+        most=max(value for _, value in seen),
+        slope=robust_slope([(at / 3600, value) for at, value in seen]),
+        files=(0, 0),
+        threads=(0, 0),
+        cpu_seconds=0.0,
+        by_time=[(round(at, 1), round(size / MIB, 2)) for at, size in heap],
+    )
+    return (found,)
+
+
 def _memory_of(role: str, samples: Sequence[Sample], warm: float) -> Memory | None:
     whole = [(sample.at, process) for sample in samples for process in sample.processes if process.role == role]
     seen = [(at, process) for at, process in whole if at - samples[0].at >= warm] or whole[-1:]
@@ -212,10 +236,13 @@ def lines_of_phase(phase: Phase) -> Iterator[str]:
     for memory in phase.memory:
         slope = memory.slope
         said = f"{slope.median:+8.1f} MiB/h ({slope.low:+.1f} to {slope.high:+.1f})" if slope else "no slope"
-        yield (
-            f"  {memory.role:<10} {memory.first:7.1f} → {memory.last:.1f} MiB, most {memory.most:.1f}  {said}"
+        of_process = (
             f"  files {memory.files[0]} → {memory.files[1]}  threads {memory.threads[0]} → {memory.threads[1]}"
             f"  CPU {memory.cpu_seconds:.0f} s"
+        )
+        yield (
+            f"  {memory.role:<13} {memory.first:7.1f} → {memory.last:.1f} MiB, most {memory.most:.1f}  {said}"
+            f"{of_process if memory.threads[1] else ''}"
         )
     yield (
         f"  jobs ended {dict(phase.ended)}, pipelines {phase.pipelines}, logs read {phase.log_bytes_read / MIB:.1f} MiB,"

@@ -94,6 +94,20 @@ def disk_of(folder: Path) -> int:
     return total
 
 
+def read_heap(path: Path, *, since: float) -> tuple[tuple[float, int], ...]:
+    """Return what ``live_heap.cjs`` wrote after a moment.
+
+    Those are pairs of seconds since then and bytes.
+
+    Args:
+        since: seconds since the epoch.
+    """
+    if not path.exists():
+        return ()
+    lines = (line.split() for line in path.read_text(encoding="ascii").splitlines())
+    return tuple((float(at) - since, int(size)) for at, size in lines if float(at) >= since)
+
+
 class Sampler:
     """Takes samples in a thread, until it is stopped.
 

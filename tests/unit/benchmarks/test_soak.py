@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from benchmarks.soak.__main__ import Settings, parse, settings_of
@@ -17,10 +19,11 @@ from benchmarks.soak.figures import (
     latency_of,
     lines_of,
     lines_of_phase,
+    live_memory_of,
     memory_of,
     robust_slope,
 )
-from benchmarks.soak.sampling import Process, Sample
+from benchmarks.soak.sampling import Process, Sample, read_heap
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -126,6 +129,23 @@ def test_the_warm_up_is_no_part_of_the_memory() -> None:
     assert found.first == pytest.approx(130, abs=1)
     assert found.slope is not None
     assert found.slope.median == pytest.approx(60, abs=1)
+
+
+def test_what_lives_on_a_heap_is_read_from_the_lines_of_a_phase(tmp_path: Path) -> None:
+    file = tmp_path / "heap"
+    assert read_heap(file, since=1000.0) == ()
+    file.write_text("".join(f"{1000 + 60 * n}.5 {(50 + n) * MIB}\n" for n in range(-3, 60)))
+    heap = read_heap(file, since=1000.0)
+    assert heap[:2] == ((0.5, 50 * MIB), (60.5, 51 * MIB))
+    (found,) = live_memory_of("storage, live", heap, warm=1200)
+    assert (found.first, found.last, found.most) == (70, 109, 109)
+    assert found.slope is not None
+    assert found.slope.median == pytest.approx(60)
+    assert live_memory_of("storage, live", heap, warm=4000) == ()
+    phase = dataclasses.replace(_report().phases[0], memory=(found,))
+    missed = [goal.text for goal in goals_of(Report(settings={}, phases=[phase])) if goal.met is False]
+    assert missed == ["load: memory of storage, live +60.0 MiB/h (+60.0 to +60.0), at most +1"]
+    assert "  storage, live    70.0 → 109.0 MiB, most 109.0     +60.0 MiB/h (+60.0 to +60.0)" in lines_of_phase(phase)
 
 
 def test_an_hour_has_the_amounts_of_the_issue() -> None:
