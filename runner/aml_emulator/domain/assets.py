@@ -217,15 +217,16 @@ def put_version(
         # Clients send numbers as well (``hash_version``); the service stores and answers text.
         if isinstance(properties.get(field), dict):
             properties[field] = {key: text(value) for key, value in properties[field].items()}
-    if kind == "models" and registry is None:
-        properties |= locate_model(workspace, str(properties.get("modelUri") or ""))
-    if kind == "data" and registry is None:
-        properties["dataUri"] = data_uri(workspace, str(properties["dataUri"]), str(properties.get("dataType")))
     if kind == "environments" and properties.get("condaFile"):
         # The service keeps it as JSON, also if it was written as YAML.
         properties["condaFile"] = json.dumps(conda_of(str(properties["condaFile"])), indent=2)
-    # If two requests create one version at the same moment, one of them is refused.
+    # If two requests create one version at the same moment, one of them is refused. The place of a model or of data cannot be removed
+    # in between.
     with workspace.store.transaction():
+        if kind == "models" and registry is None:
+            properties |= locate_model(workspace, str(properties.get("modelUri") or ""))
+        if kind == "data" and registry is None:
+            properties["dataUri"] = data_uri(workspace, str(properties["dataUri"]), str(properties.get("dataType")))
         known = workspace.store.assets.version(place, name, version)
         if known is not None:
             _refuse_changes(workspace, kind, known, properties)

@@ -7,15 +7,18 @@ in a datastore by itself, and the images in the registry.
 from __future__ import annotations
 
 import logging
+import time
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from aml_emulator.domain.errors import DomainError, InvalidError
 from aml_emulator.domain.folder_index import FolderIndex
 from aml_emulator.domain.locations import JobOutput, parse_location
 from aml_emulator.domain.workspace import REGISTRIES, REUSED_RUN, Workspace, shelf
-from aml_emulator.executor import Folder
+from aml_emulator.executor import BlobEntry, Folder
 from aml_emulator.store import AssetVersion, RunOutline
 
 logger = logging.getLogger(__name__)
@@ -26,21 +29,48 @@ FRESH_SECONDS = 3600.0
 ADDRESSES = {"models": "modelUri", "data": "dataUri", "codes": "codeUri"}
 
 
+HOLD_SECONDS = 0.25
+"""How long other requests wait that change something."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class Choice:
-    """The runs, assets and folders to remove.
+class Part:
+    """Runs, assets and folders that are removed together.
 
     Attributes:
-        runs: runs and their descendants, those without a parent first.
-        kept: why runs that are old enough stay, by their ids.
+        runs: a run and its descendants.
         assets: versions of code and of anonymous data.
-        folders: all of their places in Blob storage.
+        folders: their places in Blob storage.
     """
 
-    runs: tuple[RunOutline, ...]
+    runs: tuple[RunOutline, ...] = ()
+    assets: tuple[AssetVersion, ...] = ()
+    folders: tuple[Folder, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """The parts to remove, and why other runs that are old enough stay, by their ids."""
+
+    parts: tuple[Part, ...]
     kept: Mapping[str, str]
-    assets: tuple[AssetVersion, ...]
-    folders: tuple[Folder, ...]
+
+
+@dataclass
+class _Removed:
+    """The removed runs, assets and blobs."""
+
+    runs: list[str] = field(default_factory=list)
+    assets: Counter[str] = field(default_factory=Counter)
+    blobs: int = 0
+    bytes: int = 0
+
+    def add(self, part: Part, entries: Iterable[BlobEntry]) -> None:
+        """Count a part with its blobs."""
+        for entry in entries:
+            self.blobs, self.bytes = self.blobs + 1, self.bytes + entry.size
+        self.runs += [run.id for run in part.runs]
+        self.assets.update(one.kind for one in part.assets)
 
 
 def clean_workspace(workspace: Workspace, *, older_than: float, keep: int, dry_run: bool) -> dict[str, Any]:
@@ -51,39 +81,73 @@ def clean_workspace(workspace: Workspace, *, older_than: float, keep: int, dry_r
         keep: so many of the newest runs stay, however old.
         dry_run: change nothing.
     """
-    choice = choose(workspace, older_than=older_than, keep=keep)
-    blobs = size = 0
-    # Blobs first: a killed process can clean again.
-    remove = workspace.blobs.walk if dry_run else workspace.blobs.delete_prefix
-    for folder in choice.folders:
-        for entry in remove(folder.container, folder.prefix):
-            blobs, size = blobs + 1, size + entry.size
-    if not dry_run:
-        store = workspace.store
-        with store.transaction():
-            for version in choice.assets:
-                store.assets.delete_version(version.kind, version.name, version.version)
-                if not store.assets.versions(version.kind, version.name):
-                    store.assets.delete(version.kind, version.name)
-            for run in reversed(choice.runs):
-                store.runs.delete(run.id)
-            store.assets.forget_operations(workspace.clock() - older_than)
-        store.compact()
+    removed = _Removed()
+    if dry_run:
+        choice = choose(workspace, older_than=older_than, keep=keep)
+        for part in choice.parts:
+            removed.add(part, chain(*(workspace.blobs.walk(one.container, one.prefix) for one in part.folders)))
+    else:
+        choice = _remove(workspace, removed, older_than=older_than, keep=keep)
         logger.warning(
-            "cleaned: %d runs, %d assets, %d blobs, %d bytes", len(choice.runs), len(choice.assets), blobs, size
+            "cleaned: %d runs, %d assets, %d blobs, %d bytes",
+            *(len(removed.runs), removed.assets.total(), removed.blobs, removed.bytes),
         )
     return {
         "dry_run": dry_run,
-        "runs": [run.id for run in choice.runs],
+        "runs": removed.runs,
         "kept": dict(choice.kept),
-        "assets": {kind: sum(1 for one in choice.assets if one.kind == kind) for kind in ("codes", "data")},
-        "blobs": blobs,
-        "bytes": size,
+        "assets": {kind: removed.assets[kind] for kind in ("codes", "data")},
+        "blobs": removed.blobs,
+        "bytes": removed.bytes,
     }
 
 
+def _remove(workspace: Workspace, removed: _Removed, *, older_than: float, keep: int) -> Choice:
+    """Remove everything, and return the last choice, which has no parts.
+
+    It is chosen and removed in one transaction: a request that refers to it meanwhile waits, and is refused. As other requests wait as
+    well, there are several transactions, with pauses.
+    """
+    store = workspace.store
+    while True:
+        began = time.monotonic()
+        with store.transaction():
+            choice = choose(workspace, older_than=older_than, keep=keep)
+            end = time.monotonic() + HOLD_SECONDS
+            for part in choice.parts:
+                removed.add(part, _remove_part(workspace, part))
+                if time.monotonic() >= end:
+                    break
+            if not choice.parts:
+                store.assets.forget_operations(workspace.clock() - older_than)
+        if not choice.parts:
+            break
+        time.sleep(time.monotonic() - began)
+    store.compact()
+    return choice
+
+
+def _remove_part(workspace: Workspace, part: Part) -> list[BlobEntry]:
+    """Remove a part, and return its blobs."""
+    store = workspace.store
+    # Blobs first: a killed process can clean again.
+    entries: list[BlobEntry] = []
+    for one in part.folders:
+        entries += workspace.blobs.delete_prefix(one.container, one.prefix)
+    for version in part.assets:
+        store.assets.delete_version(version.kind, version.name, version.version)
+        if not store.assets.versions(version.kind, version.name):
+            store.assets.delete(version.kind, version.name)
+    for run in reversed(part.runs):
+        store.runs.delete(run.id)
+    return entries
+
+
 def choose(workspace: Workspace, *, older_than: float, keep: int) -> Choice:
-    """Return what is to go; see `clean_workspace`. Changes nothing."""
+    """Return what is to go; see `clean_workspace`. Changes nothing.
+
+    Each part may go without those after it.
+    """
     now = workspace.clock()
     runs = workspace.store.runs.outlines(reused=REUSED_RUN)
     versions = [version for kind in ADDRESSES for version in workspace.store.assets.all_versions(kind)]
@@ -101,7 +165,7 @@ def choose(workspace: Workspace, *, older_than: float, keep: int) -> Choice:
     # A node that was reused stays with the pipelines that reuse it, which are newer.
     for family in (*(one for one in families if not all(run.terminal for run in one)), *ended[:keep]):
         _keep_reused(reasons, family)
-    going: list[RunOutline] = []
+    going: list[list[RunOutline]] = []
     kept: dict[str, str] = {}
     for family in ended[keep:]:
         if max(run.ended or run.modified for run in family) > now - older_than:
@@ -109,28 +173,46 @@ def choose(workspace: Workspace, *, older_than: float, keep: int) -> Choice:
             continue
         why = next((reasons[run.id] for run in family if run.id in reasons), None)
         if why is None:
-            going += family
+            going.append(family)
         else:
             kept[family[0].id] = why
             _keep_reused(reasons, family)
-    gone = {run.id for run in going}
+    gone = {run.id for family in going for run in family}
     staying = [run for run in runs if run.id not in gone]
     assets = _unused(versions, staying, gone, now=now, older_than=older_than)
-    folders = [folder for run in going for folder in _folders_of(workspace, run)]
-    folders += [
-        folder for one in assets if _job_of(one) is None and (folder := _folder_of(workspace, one)) is not None
-    ]
     left = {(one.kind, one.name, one.version) for one in assets}
     remaining = [one for one in versions if (one.kind, one.name, one.version) not in left]
     used: FolderIndex[AssetVersion] = FolderIndex()
     for one in (*remaining, *shared):
         if (folder := _folder_of(workspace, one)) is not None:
             used.add(folder, one)
+
+    def unused(folders: Iterable[Folder]) -> tuple[Folder, ...]:
+        return tuple(folder for folder in dict.fromkeys(folders) if not any(used.overlapping(folder)))
+
+    # Assets that refer to no job's files go before the jobs that refer to them, the others before the files of their job.
+    alone = [
+        Part(assets=(one,), folders=unused(filter(None, (_folder_of(workspace, one),))))
+        for one in assets
+        if _job_of(one) is None
+    ]
+    within: dict[str, list[AssetVersion]] = {}
+    for one in assets:
+        if (job := _job_of(one)) is not None:
+            within.setdefault(job, []).append(one)
     return Choice(
-        runs=tuple(going),
+        parts=(
+            *alone,
+            *(
+                Part(
+                    runs=tuple(family),
+                    assets=tuple(one for run in family for one in within.get(run.id, ())),
+                    folders=unused(folder for run in family for folder in _folders_of(workspace, run)),
+                )
+                for family in going
+            ),
+        ),
         kept=kept,
-        assets=tuple(assets),
-        folders=tuple(folder for folder in dict.fromkeys(folders) if not any(used.overlapping(folder))),
     )
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from aml_emulator.executor.shared import Shared as Shared
     from aml_emulator.executor.shared import Slots as Slots
     from aml_emulator.executor.spec import MICROMAMBA_URL as MICROMAMBA_URL
+    from aml_emulator.executor.spec import BlobEntry as BlobEntry
     from aml_emulator.executor.spec import BuildSpec as BuildSpec
     from aml_emulator.executor.spec import Ending as Ending
     from aml_emulator.executor.spec import ExecutorSettings as ExecutorSettings
@@ -73,6 +74,7 @@ _MODULES = {
     "Shared": "shared",
     "Slots": "shared",
     "MICROMAMBA_URL": "spec",
+    "BlobEntry": "spec",
     "BuildSpec": "spec",
     "Ending": "spec",
     "ExecutorSettings": "spec",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Event, RLock
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from tests.unit.emulator.parts import IDENTITY, Answer, Service
+
+Done = TypeVar("Done")
 
 Asked = tuple[str, str, Any]
 """A request: its method, path and body."""
@@ -33,31 +36,44 @@ class WatchedLock:
 def ask_between(
     service: Service, monkeypatch: pytest.MonkeyPatch, read: tuple[type, str], first: Asked, second: Asked
 ) -> tuple[Answer, Answer]:
-    """Return the answers to two requests.
+    """Return the answers to two requests; see `between`."""
+    return between(service, monkeypatch, read, lambda: _ask(service, first), second)
 
-    The first goes on when the second is answered or waits for the first one's transaction.
+
+def between(
+    service: Service,
+    monkeypatch: pytest.MonkeyPatch,
+    read: tuple[type, str],
+    first: Callable[[], Done],
+    second: Asked,
+) -> tuple[Done, Answer]:
+    """Return what *first* returns, and the answer to a request that comes meanwhile.
+
+    The first continues when the request is answered or waits for the first one's transaction.
 
     Args:
-        read: the method of a store that the first request reads with.
+        read: the method of a store that *first* reads with.
     """
     owner, name = read
     moved = Event()
     asked: list[Future[Answer]] = []
 
-    def then_ask(store: Any, *names: str) -> Any:
-        found = really_read(store, *names)
+    def then_ask(store: Any, *given: Any, **named: Any) -> Any:
+        found = really_read(store, *given, **named)
         if not asked:
-            asked.append(clients.submit(ask, second))
+            asked.append(clients.submit(_ask, service, second))
             asked[0].add_done_callback(lambda _: moved.set())
             assert moved.wait(60)
         return found
-
-    def ask(request: Asked) -> Answer:
-        method, path, body = request
-        return service.call(method, path, body, host=IDENTITY.api_host)
 
     really_read = getattr(owner, name)
     with ThreadPoolExecutor(1) as clients, monkeypatch.context() as patch:
         patch.setattr(service.store._db, "_lock", WatchedLock(moved))
         patch.setattr(owner, name, then_ask)
-        return ask(first), asked[0].result(60)
+        return first(), asked[0].result(60)
+
+
+def _ask(service: Service, request: Asked) -> Answer:
+    method, path, body = request
+    host = IDENTITY.api_host if path.startswith("/mlflow/") else "management.azure.com"
+    return service.call(method, path, body, host=host)

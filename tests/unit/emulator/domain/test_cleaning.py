@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 import tracemalloc
 from typing import Any, cast
 
 import pytest
 
 from aml_emulator.context import Context
+from aml_emulator.domain import cleaning
 from aml_emulator.domain.cleaning import clean_workspace
+from aml_emulator.store.runs import RunStore
 from tests.support.fake_executor import MemoryBlobs
+from tests.unit.emulator.between import between
+from tests.unit.emulator.memory_service import TRACKING
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
 DAY = 86400
@@ -146,6 +151,70 @@ def test_children_go_with_their_parent_and_not_before(bench: Bench) -> None:
     bench.later(2 * DAY)
     assert bench.clean()["runs"] == ["parent", "child"]
     assert store.get("child") is None
+
+
+MODEL = {"modelUri": "azureml://jobs/old/outputs/artifacts/paths/model", "modelType": "custom_model"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PUT", f"{WS}/models/m/versions/1", {"properties": MODEL}),
+        (
+            "POST",
+            f"{TRACKING}/model-versions/create",
+            {"name": "known", "source": "runs:/old/model", "run_id": "old"},
+        ),
+    ],
+)
+def test_a_model_of_files_that_are_removed_meanwhile_is_refused(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, method: str, path: str, body: Any
+) -> None:
+    bench.run("old")
+    bench.service.call("POST", f"{TRACKING}/registered-models/create", {"name": "known"}, host=IDENTITY.api_host)
+    bench.later(2 * DAY)
+    cleaned, answer = between(bench.service, monkeypatch, (RunStore, "outlines"), bench.clean, (method, path, body))
+    assert cleaned["runs"] == ["old"]
+    assert answer.status == 404
+    assert bench.stored() == set()
+
+
+def test_a_job_with_code_that_is_removed_meanwhile_is_refused(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = bench.code("shared")
+    bench.run("old", codeId=code)
+    bench.later(2 * DAY)
+    job = bench.service.job(codeId=code)
+    submit = ("PUT", f"{WS}/jobs/new", {"properties": job})
+    cleaned, answer = between(bench.service, monkeypatch, (RunStore, "outlines"), bench.clean, submit)
+    assert cleaned["assets"] == {"codes": 1, "data": 0}
+    assert answer.status == 404
+    assert bench.names() == []
+
+
+def test_other_requests_get_their_turn_between_the_parts(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(3):
+        bench.run(f"old-{number}", codeId=bench.code(f"code-{number}"))
+    bench.run("needed")
+    bench.later(2 * DAY)
+    seen = bench.clean(dry_run=True)
+    turns: list[float] = []
+
+    def take_turn(seconds: float) -> None:
+        turns.append(seconds)
+        if len(turns) == 1:
+            uri = "azureml://jobs/needed/outputs/artifacts/paths/model"
+            answer = bench.service.call(
+                "PUT", f"{WS}/models/m/versions/1", {"properties": {**MODEL, "modelUri": uri}}
+            )
+            assert answer.status == 201
+
+    monkeypatch.setattr(cleaning, "HOLD_SECONDS", 0)
+    monkeypatch.setattr(time, "sleep", take_turn)
+    cleaned = bench.clean()
+    assert len(turns) == 6, "three uploads of code and three jobs, one at a time"
+    assert cleaned["runs"] == [name for name in seen["runs"] if name != "needed"]
+    assert cleaned["kept"] == {"needed": "model m:1 is in its outputs"}
+    assert bench.names() == ["needed"]
 
 
 def test_the_texts_of_jobs_are_not_read(bench: Bench) -> None:
