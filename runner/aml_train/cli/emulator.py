@@ -204,7 +204,7 @@ def clean(*, older_than: str, keep: int, dry_run: bool) -> None:
     """Remove old runs with their logs, outputs and metrics.
 
     Code uploads and unnamed data that no run uses are removed, too. Jobs whose outputs a model or a data asset names stay, and so do
-    images and the files that you stored in a datastore yourself. The storage frees the disk within ten minutes.
+    images and the files that you stored in a datastore yourself. The storage frees the disk within three minutes.
     """
     from aml_train.core.text import size
 
