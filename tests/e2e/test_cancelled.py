@@ -245,6 +245,7 @@ def test_a_job_that_is_detached_goes_on_and_is_gated_later(
         assert attached.outputs["digest"] == ended.outputs["digest"]
 
 
+@pytest.mark.full
 @pytest.mark.kills
 def test_a_step_that_is_killed_leaves_its_job_to_the_post_action(
     any_runner: HostedRunner, emulator: Emulator, tmp_path: Path
