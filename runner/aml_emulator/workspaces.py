@@ -88,9 +88,7 @@ class Opener:
             page_address=page_address(first.page_address, identity.workspace),
         )
         prepare_workspace(context, max_jobs=self.executing.max_jobs)
-        runner = self.make_runner(
-            context, replace(self.executing, instance=identity.instance), partial(RunProgress, context)
-        )
+        runner = self._runner(context)
         made.callback(runner.close)
         jobs = JobService(context, runner)
         made.callback(jobs.close)
@@ -113,10 +111,7 @@ class Opener:
 
         Its containers, its images, its blobs and its state.
         """
-        context = replace(self.first, identity=identity)
-        runner = self.make_runner(
-            context, replace(self.executing, instance=identity.instance), partial(RunProgress, context)
-        )
+        runner = self._runner(replace(self.first, identity=identity))
         try:
             runner.adopt(())
             runner.forget_images()
@@ -126,6 +121,11 @@ class Opener:
             if identity.owns(container):
                 self.first.blobs.delete_container(container)
         _remove_folder(self.place(identity))
+
+    def _runner(self, context: Context) -> JobExecutor:
+        """Return what executes the jobs of a workspace."""
+        settings = replace(self.executing, instance=context.identity.instance)
+        return self.make_runner(context, settings, partial(RunProgress, context))
 
     def is_empty(self, identity: Identity) -> bool:
         """Return whether a workspace was never opened: it has no state."""

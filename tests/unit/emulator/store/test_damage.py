@@ -157,7 +157,7 @@ def answered(status: int) -> HttpResponseError:
         (OSError(errno.EIO, "Input/output error"), True),
         (ServiceRequestError("Azurite does not answer"), True),
         (answered(500), True),
-        # The same fails for ever: whoever waits for it is to be told.
+        # The same fails each time: to try it again would never end.
         (answered(404), False),
         (FileNotFoundError(errno.ENOENT, "No such file"), False),
         (sqlite3.IntegrityError("FOREIGN KEY constraint failed"), False),
