@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 from typing import Any, Final
 
@@ -54,10 +54,10 @@ class Memory:
     last: float
     most: float
     slope: Slope | None
-    files: tuple[int, int]
-    threads: tuple[int, int]
-    cpu_seconds: float
     by_time: Sequence[tuple[float, float]]
+    files: tuple[int, int] = (0, 0)
+    threads: tuple[int, int] = (0, 0)
+    cpu_seconds: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,18 +160,7 @@ def live_memory_of(role: str, heap: Sequence[tuple[float, int]], *, warm: float)
     seen = [(at, size / MIB) for at, size in heap if at >= warm]
     if not seen:
         return ()
-    found = Memory(
-        role=role,
-        first=seen[0][1],
-        last=seen[-1][1],
-        most=max(value for _, value in seen),
-        slope=robust_slope([(at / 3600, value) for at, value in seen]),
-        files=(0, 0),
-        threads=(0, 0),
-        cpu_seconds=0.0,
-        by_time=[(round(at, 1), round(size / MIB, 2)) for at, size in heap],
-    )
-    return (found,)
+    return (_memory(role, heap, seen),)
 
 
 def _memory_of(role: str, samples: Sequence[Sample], warm: float) -> Memory | None:
@@ -179,17 +168,34 @@ def _memory_of(role: str, samples: Sequence[Sample], warm: float) -> Memory | No
     seen = [(at, process) for at, process in whole if at - samples[0].at >= warm] or whole[-1:]
     if not seen:
         return None
-    values = [process.memory / MIB for _, process in seen]
+    found = _memory(
+        role,
+        [(at, process.memory) for at, process in whole],
+        [(at, process.memory / MIB) for at, process in seen],
+    )
+    return replace(
+        found,
+        files=(seen[0][1].files, seen[-1][1].files),
+        threads=(seen[0][1].threads, seen[-1][1].threads),
+        cpu_seconds=seen[-1][1].cpu - whole[0][1].cpu,
+    )
+
+
+def _memory(role: str, whole: Sequence[tuple[float, int]], seen: Sequence[tuple[float, float]]) -> Memory:
+    """Return the figures of one role's memory.
+
+    Args:
+        whole: seconds and bytes, the warm-up included.
+        seen: seconds and MiB, from its end on.
+    """
+    values = [value for _, value in seen]
     return Memory(
         role=role,
         first=values[0],
         last=values[-1],
         most=max(values),
-        slope=robust_slope([(at / 3600, value) for (at, _), value in zip(seen, values, strict=True)]),
-        files=(seen[0][1].files, seen[-1][1].files),
-        threads=(seen[0][1].threads, seen[-1][1].threads),
-        cpu_seconds=seen[-1][1].cpu - whole[0][1].cpu,
-        by_time=[(round(at, 1), round(process.memory / MIB, 2)) for at, process in whole],
+        slope=robust_slope([(at / 3600, value) for at, value in seen]),
+        by_time=[(round(at, 1), round(size / MIB, 2)) for at, size in whole],
     )
 
 
