@@ -103,9 +103,11 @@ class Computes:
 
     def put(self, call: Call) -> Reply:
         """Create or change a compute target."""
-        name = call.params["name"]
-        known = self._context.store.assets.compute(name)
-        compute = self._stored(name, call.json(COMPUTE), known)
+        name, body = call.params["name"], call.json(COMPUTE)
+        with self._context.store.transaction():
+            known = self._context.store.assets.compute(name)
+            compute = self._stored(name, body, known)
+        self._jobs.scale(name)
         if known is not None:
             return self._started(compute, "updated", 200)
         reply = self._started(compute, "created", 201)
@@ -117,14 +119,12 @@ class Computes:
 
     def patch(self, call: Call) -> Reply:
         """Change the scale settings of a compute target."""
-        known, changes = self._known(call), call.json(COMPUTE)
-        properties = dict(known.body["properties"])
-        inner = dict(properties.get("properties") or {})
-        inner |= (changes.get("properties") or {}).get("properties") or {}
-        body: dict[str, Any] = dict(known.body)
-        body |= {key: changes[key] for key in ("tags", "identity") if key in changes}
-        body["properties"] = {**properties, "properties": inner}
-        return self._started(self._stored(known.name, body, known), "updated", 200)
+        changes = call.json(COMPUTE)
+        with self._context.store.transaction():
+            known = self._known(call)
+            compute = self._stored(known.name, _changed(known.body, changes), known)
+        self._jobs.scale(known.name)
+        return self._started(compute, "updated", 200)
 
     def delete(self, call: Call) -> Reply:
         """Delete a compute target; jobs that wait for it or run on it fail."""
@@ -146,8 +146,9 @@ class Computes:
         return self._operated(call, "Restart")
 
     def _operated(self, call: Call, operation: str) -> Reply:
-        compute = operate(self._context, self._known(call), operation, self._context.clock())
-        self._jobs.scale(compute)
+        with self._context.store.transaction():
+            compute = operate(self._context, self._known(call), operation, self._context.clock())
+        self._jobs.scale(compute.name)
         started = self._context.store.assets.start_operation(f"compute {operation}", compute.name)
         return Reply(status=202, headers=self._headers(started))
 
@@ -239,15 +240,13 @@ class Computes:
         }
 
     def _stored(self, name: str, body: Mapping[str, Any], known: Compute | None) -> Compute:
-        """Check and store a compute target, and let its nodes come and go accordingly."""
+        """Check and store a compute target."""
         identity = self._context.identity
         body = stored_cluster(body, identity, known)
         check_cluster(name, body, self._context.quotas, location=identity.location, known=known)
         if is_instance(body):
             body = created_instance(body, known, self._context.clock())
-        compute = self._context.store.assets.put_compute(name, body)
-        self._jobs.scale(compute)
-        return compute
+        return self._context.store.assets.put_compute(name, body)
 
     def _started(self, compute: Compute, what: str, status: int) -> Reply:
         operation = self._context.store.assets.start_operation(f"compute {what}", compute.name)
@@ -298,6 +297,14 @@ class Computes:
             return instance_view(self._context, compute)
         view = self._context.fleet.view(compute.name)
         return cluster_view(compute, view, transition=iso(view.changed if view else compute.modified))
+
+
+def _changed(body: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    properties = dict(body["properties"])
+    inner = dict(properties.get("properties") or {})
+    inner |= (changes.get("properties") or {}).get("properties") or {}
+    replaced = {key: changes[key] for key in ("tags", "identity") if key in changes}
+    return {**body, **replaced, "properties": {**properties, "properties": inner}}
 
 
 def _size_view(size: VmSize) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from aml_emulator.domain.runs import JOB_NAME, known_job
 from aml_emulator.domain.usage import record_usage
 from aml_emulator.domain.workspace import Workspace
 from aml_emulator.executor import Ending, JobExecutor, Reading, RunError, RunSpec, spec_from_json, spec_to_json
-from aml_emulator.store import Compute, Run
+from aml_emulator.store import Run
 
 logger = logging.getLogger(__name__)
 
@@ -244,9 +244,16 @@ class JobService:
         else:
             store.advance(run.id, status)
 
-    def scale(self, compute: Compute) -> None:
-        """Give a cluster its target nodes; jobs that wait for them begin."""
-        self._workspace.fleet.configure(compute.name, scale_of(compute, self._workspace.quotas))
+    def scale(self, name: str) -> None:
+        """Give a cluster the nodes that it is stored with; jobs that wait for them begin.
+
+        A cluster that was deleted meanwhile gets none.
+        """
+        # The lock: of two changes at once, the one stored last is the one that is read last.
+        with self._submitting:
+            compute = self._workspace.store.assets.compute(name)
+            if compute is not None:
+                self._workspace.fleet.configure(name, scale_of(compute, self._workspace.quotas))
         self._runner.wake()
 
     def remove_compute(self, name: str) -> None:
