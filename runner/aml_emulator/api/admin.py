@@ -14,11 +14,10 @@ from urllib.parse import parse_qs, unquote
 
 from starlette.concurrency import run_in_threadpool
 
-from aml_emulator.api.errors import state_error
+from aml_emulator.api.errors import admin_answer
 from aml_emulator.api.provoke import Provoked
 from aml_emulator.context import Context
 from aml_emulator.domain import (
-    DomainError,
     JobService,
     RegistryTasks,
     clean_workspace,
@@ -119,14 +118,8 @@ class Admin:
         if handler is None:
             status, value = 404, {"error": f"no such operation: {method} {path}"}
         else:
-            try:
-                status, value = await run_in_threadpool(handler)
-            except Exception as error:
-                # The boundary of the admin interface: logged whole, answered in short.
-                logger.exception("%s %s failed", method, path)
-                damage = state_error(error, self._context.data)
-                said = damage.message if damage else f"{type(error).__name__}; the log says more"
-                status, value = (damage.status if damage else 500), {"error": said}
+            what, data = f"{method} {path}", self._context.data
+            status, value = await run_in_threadpool(admin_answer, handler, what, data)
         return status, json.dumps(value).encode("utf-8") + b"\n"
 
     def _provoked(
@@ -246,7 +239,7 @@ class Admin:
         """Replace an ``address`` by the files at ``uri``; 400 without."""
         try:
             before = self._context.data_map.put(query.get("address", ""), self._context.folder(query.get("uri", "")))
-        except (ValueError, DomainError) as error:
+        except ValueError as error:
             return 400, {"error": str(error)}
         self._remove_mapped(before)
         return self.data()
@@ -269,19 +262,12 @@ class Admin:
     def create_registry(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
         """Create the registry ``name``, or change its ``description``; 400 if refused."""
         properties: dict[str, Any] = {"tags": {}, "description": query.get("description")}
-        try:
-            create_registry(self._context, query.get("name", ""), properties)
-        except DomainError as error:
-            return 400, {"error": error.message}
+        create_registry(self._context, query.get("name", ""), properties)
         return self.registries()
 
     def delete_registry(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
         """Delete the registry ``name``; 404 if there is none."""
-        try:
-            found = delete_registry(self._context, query.get("name", ""))
-        except DomainError as error:
-            return 400, {"error": error.message}
-        if not found:
+        if not delete_registry(self._context, query.get("name", "")):
             return 404, {"error": f"there is no registry {query.get('name', '')}"}
         return self.registries()
 

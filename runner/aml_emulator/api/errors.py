@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +15,8 @@ from aml_emulator.domain import (
     NotSupportedError,
 )
 from aml_emulator.store import failure_of
+
+logger = logging.getLogger(__name__)
 
 STATUS: Final = {InvalidError: 400, NotFoundError: 404, ConflictError: 409, NotSupportedError: 501}
 """The status of each of the domain's errors."""
@@ -112,6 +115,28 @@ def cannot_open(workspace: str, error: Exception, data: Path | None) -> ServiceE
     else:
         status, code, cause = 500, "InternalServerError", "The log of the local AzureML says how."
     return ServiceError(status, code, f"The workspace '{workspace}' cannot be opened. {cause}")
+
+
+def admin_answer(
+    handler: Callable[[], tuple[int, dict[str, Any]]], what: str, data: Path | None
+) -> tuple[int, dict[str, Any]]:
+    """Return an answer of the admin interface; errors as status and message.
+
+    Args:
+        what: the request, for the log.
+        data: where the state of the workspace is.
+    """
+    try:
+        return handler()
+    except DomainError as error:
+        return STATUS[type(error)], {"error": error.message}
+    except Exception as error:
+        # The boundary of the admin interface: logged whole, answered in short.
+        logger.exception("%s failed", what)
+        damage = state_error(error, data)
+        if damage is not None:
+            return damage.status, {"error": damage.message}
+        return 500, {"error": f"{type(error).__name__}; the log says more"}
 
 
 def resource_not_found(resource: str) -> ServiceError:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import logging
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote, urlencode
 
@@ -13,12 +13,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope, Send
 
 from aml_emulator.api.directory import Directory, OpenWorkspace
-from aml_emulator.api.errors import ServiceError, state_error
-from aml_emulator.domain import ConflictError, DomainError, InvalidError, NotFoundError
+from aml_emulator.api.errors import ServiceError, admin_answer
+from aml_emulator.domain import InvalidError
 from aml_emulator.identity import Identity
 from aml_emulator.network import Latency
-
-logger = logging.getLogger(__name__)
 
 _WORKSPACE: Final = re.compile(
     rb"/providers/Microsoft\.MachineLearningServices/workspaces/([^/]+)", flags=re.IGNORECASE
@@ -29,7 +27,6 @@ _OPERATION: Final = re.compile(
 _WORKSPACES: Final = "/_emulator/workspaces"
 _LATENCY: Final = "/_emulator/latency"
 _RESET: Final = "/_emulator/reset"
-_STATUSES: Final = {InvalidError: 400, NotFoundError: 404, ConflictError: 409}
 
 Answer = tuple[int, dict[str, Any]]
 
@@ -97,9 +94,9 @@ class Gateway:
         query = {name: values[-1] for name, values in parse_qs(raw_query).items()}
         handler = self._handler(method, path, query)
         if handler is not None:
+            answered = partial(admin_answer, handler, f"{method} {path}", self._directory.first.context.data)
             quick = (method, path) == ("POST", _WORKSPACES)
-            status, value = self._answered(handler) if quick else await run_in_threadpool(self._answered, handler)
-            return _as_json(status, value)
+            return _as_json(*(answered() if quick else await run_in_threadpool(answered)))
         name = query.pop("workspace", None)
         if name is None:
             return await self._directory.first.admin.answer(method, target)
@@ -146,19 +143,6 @@ class Gateway:
         except ValueError as error:
             raise InvalidError(f"seconds: a number from 0 to {self._latency.MOST:g}, not '{text}'") from error
         return 200, {"seconds": self._latency.seconds}
-
-    def _answered(self, handler: Callable[[], Answer]) -> Answer:
-        try:
-            return handler()
-        except DomainError as error:
-            return _STATUSES.get(type(error), 400), {"error": error.message}
-        except Exception as error:
-            # The boundary of the admin interface: logged whole, answered in short.
-            logger.exception("a request for all workspaces failed")
-            damage = state_error(error, self._directory.first.context.data)
-            if damage is not None:
-                return damage.status, {"error": damage.message}
-            return 500, {"error": f"{type(error).__name__}; the log says more"}
 
 
 def _as_json(status: int, value: dict[str, Any]) -> tuple[int, bytes]:
