@@ -62,11 +62,12 @@ class ArtifactAnswers:
 
     def create(self, call: Call) -> dict[str, Any]:
         """Record files, and return where each can be written."""
-        artifacts = self._artifacts_of(call)
         given = call.json(Fields({"paths": ListOf(Fields({"path": WORD}))})).get("paths") or []
         paths = [str(item.get("path") or "") for item in given]
         check_paths(paths)
-        files = {path: artifacts.create(path) for path in paths}
+        with self._context.store.transaction():
+            artifacts = self._artifacts_of(call)
+            files = {path: artifacts.create(path) for path in paths}
         return {
             "artifacts": {path: _view(artifacts, file) for path, file in files.items()},
             "artifactContentInformation": {

@@ -109,7 +109,7 @@ def put_run(workspace: Workspace, run_id: str, given: Mapping[str, Any], *, expe
             archived=given.get("hidden"),
         )
         store.tag(run_id, tags, properties=properties)
-    return store.require(run_id)
+        return store.require(run_id)
 
 
 def _made(

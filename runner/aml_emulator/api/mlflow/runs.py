@@ -17,7 +17,7 @@ from aml_emulator.api.mlflow.experiments import (
     tags_view,
 )
 from aml_emulator.api.mlflow.search import RUNS, Searchable, find
-from aml_emulator.api.routing import Answers, Call, Reply, Route
+from aml_emulator.api.routing import Answers, Call, Reply, Route, in_transaction
 from aml_emulator.api.shapes import USER, cut, millis
 from aml_emulator.context import Context
 from aml_emulator.domain import RUN_NAME, log_to_run, logged_by, metric_page
@@ -87,6 +87,7 @@ def routes(context: Context) -> Sequence[Route]:
 class Tracking(Answers):
     """Answers for runs and what they log."""
 
+    @in_transaction
     def create_run(self, call: Call) -> dict[str, Any]:
         """Start a run outside of any job, or a child of the run in a tag."""
         fields = {"experiment_id": WORD, "tags": PAIRS, "run_name": WORD, "start_time": MILLISECONDS}
@@ -113,6 +114,7 @@ class Tracking(Answers):
         """Return a run with its latest metrics, parameters and tags."""
         return {"run": self._view(self._run(call.query.get("run_id") or call.query.get("run_uuid", "")))}
 
+    @in_transaction
     def update_run(self, call: Call) -> dict[str, Any]:
         """Rename a run, or end it; how a job ends is for the service to say."""
         body = call.json(_of_run(run_name=WORD, status=WORD, end_time=MILLISECONDS))
@@ -126,11 +128,13 @@ class Tracking(Answers):
             store.finish(run.id, ending, ended=int(ended) / 1000 if ended else None)
         return {"run_info": self._view(store.require(run.id))["info"]}
 
+    @in_transaction
     def delete_run(self, call: Call) -> dict[str, Any]:
         """Hide a run."""
         self._context.store.runs.change(self._body_run(call.json(_of_run())).id, deleted=True)
         return {}
 
+    @in_transaction
     def restore_run(self, call: Call) -> dict[str, Any]:
         """Show a hidden run again."""
         self._context.store.runs.change(self._body_run(call.json(_of_run())).id, deleted=False)
@@ -157,8 +161,9 @@ class Tracking(Answers):
     def set_tag(self, call: Call) -> dict[str, Any]:
         """Set a tag; ``mlflow.runName`` is the run's name."""
         body = call.json(_of_run("key", key=WORD, value=WORD))
-        return self._log(self._body_run(body), tags=pairs([body]))
+        return self._log(body, tags=pairs([body]))
 
+    @in_transaction
     def delete_tag(self, call: Call) -> dict[str, Any]:
         """Remove a tag."""
         body = call.json(_of_run("key", key=WORD))
@@ -174,12 +179,12 @@ class Tracking(Answers):
     def log_parameter(self, call: Call) -> dict[str, Any]:
         """Set a parameter."""
         body = call.json(_of_run("key", key=WORD, value=WORD))
-        return self._log(self._body_run(body), params=list(pairs([body]).items()))
+        return self._log(body, params=list(pairs([body]).items()))
 
     def log_metric(self, call: Call) -> dict[str, Any]:
         """Log one value of a metric."""
         body = call.json(_of_run("key", **METRIC), not_finite=True)
-        return self._log(self._body_run(body), metrics=[self._metric(body)])
+        return self._log(body, metrics=[self._metric(body)])
 
     def log_batch(self, call: Call) -> dict[str, Any]:
         """Log many metrics, parameters and tags: all of them or none."""
@@ -187,7 +192,7 @@ class Tracking(Answers):
         shape = _of_run(metrics=ListOf(metric), params=PAIRS, tags=PAIRS)
         body = call.json(shape, not_finite=True)
         return self._log(
-            self._body_run(body),
+            body,
             metrics=[self._metric(item) for item in body.get("metrics") or []],
             params=[(str(item["key"]), str(item.get("value", ""))) for item in body.get("params") or []],
             tags=pairs(body.get("tags")),
@@ -208,6 +213,7 @@ class Tracking(Answers):
         self._run(call.query.get("run_id", ""))
         return {"is_complete": True}
 
+    @in_transaction
     def log_model(self, call: Call) -> dict[str, Any]:
         """Record that a model was logged, where MLflow keeps it: in a tag of the run."""
         body = call.json(_of_run(model_json=WORD))
@@ -240,8 +246,9 @@ class Tracking(Answers):
         """
         return Reply(status=404)
 
-    def _log(self, run: Run, **what: Any) -> dict[str, Any]:
-        log_to_run(self._context, run, **what)
+    def _log(self, body: dict[str, Any], **what: Any) -> dict[str, Any]:
+        with self._context.store.transaction():
+            log_to_run(self._context, self._body_run(body), **what)
         return {}
 
     def _metric(self, item: dict[str, Any]) -> Metric:

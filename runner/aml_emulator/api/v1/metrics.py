@@ -39,9 +39,10 @@ class Metrics(Answers):
 
     def log(self, call: Call) -> dict[str, Any]:
         """Add values; one that was sent before, by its id, counts once."""
-        run = run_of(self._context, call)
         given = call.json(Fields({"values": ListOf(VALUES)}), not_finite=True).get("values") or ()
-        log_values(self._context, run, [row for metric in given for row in _rows(metric)])
+        rows = [row for metric in given for row in _rows(metric)]
+        with self._context.store.transaction():
+            log_values(self._context, run_of(self._context, call), rows)
         return {"errors": []}
 
     def list(self, call: Call) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from aml_emulator.api.routing import Call, Route
+from aml_emulator.api.routing import Answers, Call, Route, in_transaction
 from aml_emulator.api.run_shapes import experiment_view, run_of, run_routes, run_view
 from aml_emulator.api.shapes import cut, iso, listed
 from aml_emulator.api.v1.run_filter import predicate
@@ -53,11 +53,11 @@ def routes(context: Context, jobs: JobService) -> Sequence[Route]:
     ]
 
 
-class Runs:
+class Runs(Answers):
     """Answers for runs as azureml-core keeps them."""
 
     def __init__(self, context: Context, jobs: JobService) -> None:
-        self._context = context
+        super().__init__(context)
         self._jobs = jobs
 
     # Finding
@@ -135,6 +135,7 @@ class Runs:
         expiry = self._context.clock() + TOKEN_HOURS * 3600
         return {"token": self._context.tokens.issue_for_run(run.id), "expiryTimeUtc": iso(expiry)}
 
+    @in_transaction
     def delete_tags(self, call: Call) -> dict[str, Any]:
         """Remove tags of a run."""
         run = run_of(self._context, call)

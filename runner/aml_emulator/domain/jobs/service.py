@@ -178,29 +178,52 @@ class JobService:
     def change(self, name: str, fields: Mapping[str, Any]) -> Run:
         """Change the names, tags and description of a job, and whether it is archived."""
         _check_sizes(fields)
-        run, tags = known_job(self._workspace, name), fields.get("tags")
-        self._workspace.store.runs.change(
-            run.id,
-            display_name=fields.get("displayName"),
-            description=fields.get("description"),
-            tags=None if tags is None else _texts(tags),
-            archived=fields.get("isArchived"),
-        )
-        return self._workspace.store.runs.require(run.id)
+        tags = fields.get("tags")
+        with self._workspace.store.transaction():
+            run = known_job(self._workspace, name)
+            self._workspace.store.runs.change(
+                run.id,
+                display_name=fields.get("displayName"),
+                description=fields.get("description"),
+                tags=None if tags is None else _texts(tags),
+                archived=fields.get("isArchived"),
+            )
+            return self._workspace.store.runs.require(run.id)
 
     def delete(self, name: str) -> None:
         """Delete a job with its metrics and children; blobs stay.
 
         Raises:
             NotFoundError: if there is no such job.
-            ConflictError: it has not ended.
+            ConflictError: it has not ended, a job below it has not, or the pipeline or sweep that it belongs to.
         """
         with self._submitting:
             run = known_job(self._workspace, name)
             if not run.terminal:
                 raise ConflictError(f"The job '{name}' is {run.status}: cancel it, and delete it when it has ended.")
+            self._check_family_ended(run)
             self._workspace.store.runs.delete(run.id)
         logger.info("job %s: deleted", name)
+
+    def _check_family_ended(self, run: Run) -> None:
+        """Return if no job that continues misses a job that is deleted.
+
+        A pipeline would submit the node again, and an executor reports the end of its job.
+        """
+        store = self._workspace.store.runs
+        for above in store.ancestors(run):
+            if composed_kind(above.job) is not None and not above.terminal:
+                raise ConflictError(
+                    f"The job '{run.id}' belongs to '{above.id}', which is {above.status}: delete it when that has ended."
+                )
+        below = store.children(run.id)
+        while below:
+            child = below.pop()
+            if child.job is not None and not child.terminal:
+                raise ConflictError(
+                    f"The job '{child.id}', which belongs to it, is {child.status}: delete '{run.id}' when it has ended."
+                )
+            below += store.children(child.id)
 
     def cancel(self, name: str) -> Run:
         """Ask for a job to be stopped; one that has ended stays as it is.
@@ -217,7 +240,7 @@ class JobService:
             elif not self._runner.cancel(name):
                 # Nothing executes it: it was never handed over, or its end is being written down just now.
                 self._workspace.store.runs.finish(name, "Canceled")
-        return self._workspace.store.runs.require(name)
+        return known_job(self._workspace, name)
 
     def report_event(self, run: Run, name: str) -> None:
         """Change a run's status as a client's event says.

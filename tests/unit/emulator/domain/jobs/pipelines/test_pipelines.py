@@ -405,3 +405,24 @@ def test_named_outputs_of_nodes_and_of_the_pipeline_are_registered(pipelines: Pi
         "clean": ("of-node", "7"),
         "rest": ("rest-of-node", "8"),
     }
+
+
+def test_a_node_is_deleted_with_its_pipeline_alone(pipelines: Pipelines) -> None:
+    pipelines.put("p", **chain(pipelines))
+    pipelines.end("p", "prep")
+    prep = node_run_id("p", "prep")
+    refused = pipelines.call("DELETE", f"{WS}/jobs/{prep}")
+    assert (refused.status, "belongs to 'p', which is Running" in refused.json["error"]["message"]) == (409, True)
+    assert pipelines.statuses("p")["prep"] == "Completed"
+
+
+def test_a_pipeline_that_was_canceled_is_deleted_when_its_nodes_have_ended(pipelines: Pipelines) -> None:
+    pipelines.put("p", **chain(pipelines))
+    alone, prep = (node_run_id("p", name) for name in ("alone", "prep"))
+    pipelines.store.runs.finish(prep, "Failed")
+    pipelines.store.runs.finish("p", "Canceled")
+    refused = pipelines.call("DELETE", f"{WS}/jobs/p")
+    assert (refused.status, f"'{alone}', which belongs to it, is" in refused.json["error"]["message"]) == (409, True)
+    pipelines.store.runs.finish(alone, "Canceled")
+    assert pipelines.call("DELETE", f"{WS}/jobs/p").status == 200
+    assert pipelines.store.runs.get(alone) is None
