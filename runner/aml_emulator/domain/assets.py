@@ -132,12 +132,13 @@ def put_container(
     Raises:
         InvalidError: no asset can have this name.
     """
-    new = workspace.store.assets.container(place, name) is None
-    if new:
-        check_asset_name(name)
     # The service computes these from the versions.
     properties = {key: value for key, value in given.items() if key not in ("latestVersion", "nextVersion")}
-    return workspace.store.assets.put_container(place, name, properties), new
+    with workspace.store.transaction():
+        new = workspace.store.assets.container(place, name) is None
+        if new:
+            check_asset_name(name)
+        return workspace.store.assets.put_container(place, name, properties), new
 
 
 def containers_of(workspace: Workspace, kind: str) -> list[AssetContainer]:

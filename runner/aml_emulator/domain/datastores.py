@@ -75,7 +75,13 @@ class DatastoreSpec:
 
 
 def register_datastore(
-    workspace: Workspace, name: str, spec: DatastoreSpec, *, validate: bool, create_container: bool = False
+    workspace: Workspace,
+    name: str,
+    spec: DatastoreSpec,
+    *,
+    validate: bool,
+    create_container: bool = False,
+    change: bool = True,
 ) -> tuple[Datastore, bool]:
     """Register or change a datastore; return it and whether it is new.
 
@@ -83,14 +89,14 @@ def register_datastore(
         name: its name, in any case of letters.
         validate: whether its container must exist.
         create_container: whether to create its container.
+        change: whether there may be a datastore of that name.
 
     Raises:
         DomainError: the values do not fit, or contradict the datastore of that name.
     """
     if not _NAME.fullmatch(name):
         raise InvalidError(f"The datastore name '{name}' is invalid: letters, digits, '_' and '-', at most 255.")
-    known = workspace.find_datastore(name)
-    container = _container(workspace, spec, known)
+    container = _container(workspace, spec, _known(workspace, name, change=change))
     secret = _secret(spec)
     if create_container and spec.account == workspace.identity.storage_account:
         workspace.blobs.create_container(container)
@@ -100,19 +106,21 @@ def register_datastore(
             f"The container '{container}' was not found in the storage account"
             f" '{workspace.identity.storage_account}'. Create it, or register with skipValidation=true."
         )
-    stored = workspace.store.datastores.put(
-        known.name if known else name,
-        container=container,
-        properties={
-            **({} if local and spec.kind == BLOB_DATASTORE else _place(spec)),
-            "description": spec.description,
-            "tags": spec.tags,
-            "properties": spec.properties,
-            "serviceDataAccessAuthIdentity": spec.access_identity or "None",
-            "credentials": {"credentialsType": spec.credentials, **spec.signs_in_as},
-        },
-        secret=secret,
-    )
+    properties = {
+        **({} if local and spec.kind == BLOB_DATASTORE else _place(spec)),
+        "description": spec.description,
+        "tags": spec.tags,
+        "properties": spec.properties,
+        "serviceDataAccessAuthIdentity": spec.access_identity or "None",
+        "credentials": {"credentialsType": spec.credentials, **spec.signs_in_as},
+    }
+    with workspace.store.transaction():
+        # Again: the requests to storage took their time.
+        known = _known(workspace, name, change=change)
+        container = _container(workspace, spec, known)
+        stored = workspace.store.datastores.put(
+            known.name if known else name, container=container, properties=properties, secret=secret
+        )
     return stored, known is None
 
 
@@ -135,6 +143,15 @@ def credentials_of(datastore: Datastore) -> str:
 def is_default_datastore(workspace: Workspace, datastore: Datastore) -> bool:
     """Return whether this is the workspace's default datastore."""
     return datastore.name == next(iter(workspace.own_containers))
+
+
+def _known(workspace: Workspace, name: str, *, change: bool) -> Datastore | None:
+    """Return the datastore of a name or None; refuse one that must not exist."""
+    known = workspace.find_datastore(name)
+    if known is not None and not change:
+        # azureml-core recognises by these words that it has to update, if it may overwrite.
+        raise InvalidError(f"Another datastore with the same name already exists: '{name}'.", reasons=())
+    return known
 
 
 def _place(spec: DatastoreSpec) -> dict[str, Any]:

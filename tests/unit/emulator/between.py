@@ -75,5 +75,5 @@ def between(
 
 def _ask(service: Service, request: Asked) -> Answer:
     method, path, body = request
-    host = IDENTITY.api_host if path.startswith("/mlflow/") else "management.azure.com"
+    host = "management.azure.com" if path.startswith("/subscriptions/") else IDENTITY.api_host
     return service.call(method, path, body, host=host)

@@ -26,9 +26,6 @@ from aml_emulator.store import Datastore
 
 PAGE = 100
 
-EXISTS = "Another datastore with the same name already exists"
-"""The client recognises by these words that it has to update, if it may overwrite."""
-
 
 SECTION = dict.fromkeys(
     ("accountName", "containerName", "endpoint", "protocol", "credentialType", "credential"), WORD
@@ -80,27 +77,25 @@ class V1Datastores(Answers):
 
     def create(self, call: Call) -> Reply:
         """Register a datastore."""
-        name = str(call.json(DATASTORE).get("name") or "")
-        if self._context.find_datastore(name) is not None:
-            raise InvalidError(f"{EXISTS}: '{name}'.", reasons=())
-        return self._register(call, name)
+        return self._register(call, str(call.json(DATASTORE).get("name") or ""), change=False)
 
     def update(self, call: Call) -> Reply:
         """Change the credentials of a datastore."""
-        return self._register(call, self._context.datastore(call.params["name"]).name)
+        return self._register(call, self._context.datastore(call.params["name"]).name, change=True)
 
     def delete(self, call: Call) -> Reply:
         """Delete a datastore; its blobs stay."""
         delete_datastore(self._context, call.params["name"])
         return Reply(status=200)
 
-    def _register(self, call: Call, name: str) -> Reply:
+    def _register(self, call: Call, name: str, *, change: bool) -> Reply:
         register_datastore(
             self._context,
             name,
             _spec(call.json(DATASTORE)),
             validate=call.query.get("skipValidation", "false").lower() != "true",
             create_container=call.query.get("createIfNotExists", "").lower() == "true",
+            change=change,
         )
         return Reply(status=200)
 

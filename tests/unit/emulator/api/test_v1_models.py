@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from aml_emulator.domain.workspace import Workspace
 from tests.unit.emulator.api.test_v1 import API, ask, submit
+from tests.unit.emulator.between import ask_between
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
 MODELS = f"/modelmanagement/v1.0{WS}"
@@ -125,6 +129,17 @@ def test_a_datastore_of_v1_is_one_of_v2(service: Service) -> None:
     assert names == [*own, "pictures"]
     assert service.call("DELETE", f"{STORES}/datastores/pictures", host=API).status == 200
     assert service.call("GET", f"{STORES}/datastores/pictures", host=API).status == 404
+
+
+def test_of_two_clients_that_register_one_datastore_one_is_told_that_it_exists(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = f"{STORES}/datastores?skipValidation=true"
+    first, second = (("POST", path, section(containerName=name)) for name in ("first", "second"))
+    answers = ask_between(service, monkeypatch, (Workspace, "find_datastore"), first, second)
+    assert [answer.status for answer in answers] == [400, 200]
+    assert "already exists" in answers[0].json["error"]["message"]
+    assert service.services.datastore("pictures").container == "second"
 
 
 def test_the_default_datastore_stays(service: Service) -> None:
