@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import count
 from threading import Event, RLock
 from typing import Any, TypeVar
 
@@ -71,6 +73,29 @@ def between(
         patch.setattr(service.store._db, "_lock", WatchedLock(moved))
         patch.setattr(owner, name, then_ask)
         return first(), asked[0].result(60)
+
+
+@contextmanager
+def deletion(service: Service, table: str, number: int) -> Iterator[None]:
+    """Empty a table before a statement of the block, as another client could.
+
+    Args:
+        number: which of the statements outside of transactions; 0 is the first one.
+    """
+    database, numbers = service.store._db, count()
+
+    def after_deletion(method: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*given: Any) -> Any:
+            if database._depth == 0 and next(numbers) == number:
+                database._connection.execute(f"DELETE FROM {table}")  # noqa: S608 - a name in the test
+            return method(*given)
+
+        return run
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("rows", "put", "execute", "execute_many", "transaction"):
+            patch.setattr(database, name, after_deletion(getattr(database, name)))
+        yield
 
 
 def _ask(service: Service, request: Asked) -> Answer:

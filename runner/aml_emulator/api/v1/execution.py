@@ -72,8 +72,7 @@ class Execution:
             datasets={name: self._dataset(given) for name, given in dataset_references(config).items()},
         )
         kept = {**config, "environment": lower_field_names(config.get("environment") or {})}
-        run, _ = self._jobs.put(name, job)
-        self._context.store.v1.put_definition(run.id, kept)
+        run, _ = self._jobs.put(name, job, runconfig=kept)
         return {"runId": run.id}
 
     def _dataset(self, reference: Mapping[str, Any]) -> Dataset:

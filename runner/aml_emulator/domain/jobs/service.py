@@ -64,12 +64,15 @@ class JobService:
         """The executor of the runs."""
         return self._runner
 
-    def put(self, name: str, job: Mapping[str, Any]) -> tuple[Run, bool]:
+    def put(
+        self, name: str, job: Mapping[str, Any], *, runconfig: Mapping[str, Any] | None = None
+    ) -> tuple[Run, bool]:
         """Submit a job, or change what may be changed of one that was submitted.
 
         Args:
             name: the job's name, which is its run's id.
             job: its ``properties``.
+            runconfig: the RunConfiguration that azureml-core reads back; None of another client's job.
 
         Returns:
             the run, and whether it is new.
@@ -96,7 +99,7 @@ class JobService:
             known = self._workspace.store.runs.get(name)
             if known is not None:
                 return self._update(known, job), False
-            return self._submit(name, job), True
+            return self._submit(name, job, runconfig=runconfig), True
 
     def _remind(self, run: Run, seconds: float) -> None:
         self._composed.remind(run, seconds)
@@ -106,11 +109,15 @@ class JobService:
         with self._submitting:
             return self._workspace.store.runs.get(name) or self._submit(name, job, properties)
 
-    def _submit(self, name: str, job: Mapping[str, Any], properties: Mapping[str, str] | None = None) -> Run:
+    def _submit(
+        self,
+        name: str,
+        job: Mapping[str, Any],
+        properties: Mapping[str, str] | None = None,
+        *,
+        runconfig: Mapping[str, Any] | None = None,
+    ) -> Run:
         workspace = self._workspace
-        parent = job.get("parentJobName") or None
-        if parent is not None and workspace.store.runs.get(str(parent)) is None:
-            raise InvalidError(f"parentJobName: there is no job '{parent}'.")
         given = {**_texts(job.get("properties")), **(properties or {})}
         if (kind := composed_kind(job)) is not None:
             given |= sweep_properties(job) if kind == SWEEP else {}
@@ -132,6 +139,8 @@ class JobService:
             run = self._store(name, job, status="Starting", properties=given, outputs=outputs)
             spec = run_spec(workspace, run)
             workspace.store.runs.set_spec(name, spec_to_json(spec))
+            if runconfig is not None:
+                workspace.store.v1.put_definition(name, runconfig)
         logger.info("job %s submitted (image %s)", name, spec.image)
         self._runner.submit(spec)
         return run
@@ -146,19 +155,22 @@ class JobService:
         outputs: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> Run:
         """Store the run of a new job."""
-        runs = self._workspace.store.runs
-        return runs.create(
-            run_id=name,
-            experiment_id=runs.ensure_experiment(str(job.get("experimentName") or DEFAULT_EXPERIMENT)).id,
-            display_name=str(job.get("displayName") or name),
-            description=job.get("description"),
-            status=status,
-            tags=_texts(job.get("tags")),
-            properties=properties,
-            job=job,
-            outputs=outputs,
-            parent_id=job.get("parentJobName") or None,
-        )
+        runs, parent = self._workspace.store.runs, job.get("parentJobName") or None
+        with self._workspace.store.transaction():
+            if parent is not None and runs.get(str(parent)) is None:
+                raise InvalidError(f"parentJobName: there is no job '{parent}'.")
+            return runs.create(
+                run_id=name,
+                experiment_id=runs.ensure_experiment(str(job.get("experimentName") or DEFAULT_EXPERIMENT)).id,
+                display_name=str(job.get("displayName") or name),
+                description=job.get("description"),
+                status=status,
+                tags=_texts(job.get("tags")),
+                properties=properties,
+                job=job,
+                outputs=outputs,
+                parent_id=parent,
+            )
 
     def _update(self, run: Run, job: Mapping[str, Any]) -> Run:
         if run.job is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import sqlite3
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -34,6 +35,7 @@ from aml_emulator.schema import (
     check,
     read_json,
 )
+from tests.unit.emulator.between import deletion
 from tests.unit.emulator.memory_service import API, KNOWN, QUERIES, furnished
 from tests.unit.emulator.parts import VERSION, WS, Answer, Service
 
@@ -79,6 +81,9 @@ FORM = Fields(
     )
 )
 """The sign-in: a form, not JSON."""
+
+DELETED = ("runs", "containers", "computes", "datastores")
+"""Tables of what clients can delete; others depend on them."""
 
 REQUESTS = 12
 """Of an example, all of one route and one after the other in one workspace."""
@@ -170,9 +175,9 @@ class Fuzz:
         self._known = {**KNOWN, "experiment_id": [experiment, "0"], "experiment_ids": [experiment]}
         self._oddness = 0.0
 
-    def draw(self) -> Request:
-        """Return a request, with nothing odd in it, a little, or much."""
-        self._oddness = self._chance.choice((0.0, 0.04, 0.04, 0.25))
+    def draw(self, *oddness: float) -> Request:
+        """Return a request, with nothing odd in it, a little, or much, if not said."""
+        self._oddness = self._chance.choice(oddness or (0.0, 0.04, 0.04, 0.25))
         return self._route.method, host_of(self._route), self.path(), self.query(), self.headers(), self.body()
 
     def _is_odd(self, share: float = 1.0) -> bool:
@@ -358,6 +363,34 @@ def test_no_request_makes_a_route_fail(name: str, shapes: dict[str, Shape]) -> N
         try:
             _check(requests, ask(service, requests))
         finally:
+            service.close()
+
+    holds()
+
+
+@pytest.mark.parametrize("name", ROUTES)
+def test_nothing_that_is_deleted_in_the_middle_of_a_request_makes_a_route_fail(
+    name: str, shapes: dict[str, Shape]
+) -> None:
+    route = ROUTES[name]
+
+    @settings(max_examples=max(1, settings().max_examples // 100), phases=(Phase.generate,))
+    @given(SEEDS)
+    def holds(seed: int) -> None:
+        chance = random.Random(seed)  # noqa: S311 - the same for a seed
+        service = furnished()
+        service.store.runs.finish("job-1", "Completed")
+        whole, connection = sqlite3.connect(":memory:"), service.store._db._connection
+        connection.backup(whole)
+        fuzz = Fuzz(route, chance, shapes.get(name), experiment_of(service))
+        try:
+            for _ in range(REQUESTS // 2):
+                request = fuzz.draw(0.0)
+                with deletion(service, chance.choice(DELETED), chance.choice((1, 1, 1, 2, 2, 3, 4, 6, 10))):
+                    _check([request], ask(service, [request]))
+                whole.backup(connection)
+        finally:
+            whole.close()
             service.close()
 
     holds()

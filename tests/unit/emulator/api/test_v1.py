@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from typing import Any
 
 import pytest
 
 from aml_emulator.api.routing import Route, Router
 from aml_emulator.domain.environments import lower_field_names
+from aml_emulator.store.v1 import V1Store
 from tests.unit.emulator.domain.test_from_runconfig import config
 from tests.unit.emulator.memory_service import furnished
 from tests.unit.emulator.parts import IDENTITY, WS, Service
@@ -59,6 +61,17 @@ def test_a_run_of_v1_is_a_job_of_v2(service: Service) -> None:
     details = ask(service, "GET", f"{HISTORY}/experiments/exp/runs/job-1/details")
     assert details["runDefinition"]["script"] == "train.py"
     assert "hidden" not in json.dumps(details)
+
+
+def test_a_run_is_stored_with_its_definition_or_not_at_all(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(store: V1Store, run_id: str, body: Any) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(V1Store, "put_definition", fail)
+        assert submit(service).status == 500
+    assert (service.store.runs.get("job-1"), service.runner.submitted) == (None, [])
+    assert submit(service).json == {"runId": "job-1"}
 
 
 def test_a_run_of_v1_goes_on_until_its_outputs_are_stored(service: Service) -> None:
