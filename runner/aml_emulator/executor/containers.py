@@ -214,6 +214,8 @@ class Logs:
 
     def begin(self) -> None:
         """Create the run's first logs and report them: the run counts as begun."""
+        # A deleted job of the same name has left its logs.
+        self.undo()
         for path in ranks.log_paths(self._spec):
             self.append(path, b"")
             self._sink.log(path)

@@ -140,12 +140,15 @@ class Browse:
             by_time: whether positions are times in any case.
         """
         state = self._db.row(
-            "SELECT count(*) AS n, max(id) AS last FROM metrics WHERE run_id = ? AND key = ?", (run_id, key)
+            "SELECT uuid, count(*) AS n, max(metrics.id) AS last FROM metrics JOIN runs ON runs.id = run_id"
+            " WHERE run_id = ? AND key = ?",
+            (run_id, key),
         )
         if state is None or not state["n"]:
             return None
-        # Values are only ever added: as many, up to the same one, are the same.
-        name = (run_id, key, by_time, int(state["n"]), int(state["last"]))
+        # Values are only ever added: as many, up to the same one, are the same. Ids are given again when a run is
+        # deleted, and a later run may have its name.
+        name = (state["uuid"], key, by_time, int(state["n"]), int(state["last"]))
         with self._lock:
             known = self._drawn.get(name)
         if known is None:
@@ -192,6 +195,8 @@ class Browse:
             " AND (value IS NULL OR abs(value) > ?) ORDER BY x, id LIMIT ?",
             (run_id, key, LARGEST, ODD),
         )
+        if not rows and not odd:
+            return None  # the run was deleted meanwhile
 
         def position(x: int) -> float:
             return float(x) if by_step else (x - span["since"]) / 1000

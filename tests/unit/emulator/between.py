@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import count
 from threading import Event, RLock
 from typing import Any, TypeVar
@@ -17,6 +18,10 @@ Done = TypeVar("Done")
 
 Asked = tuple[str, str, Any]
 """A request: its method, path and body."""
+
+
+DELETED = ("runs", "containers", "computes", "datastores")
+"""Tables of what clients can delete; others depend on them."""
 
 
 class WatchedLock:
@@ -77,7 +82,7 @@ def between(
 
 @contextmanager
 def deletion(service: Service, table: str, number: int) -> Iterator[None]:
-    """Empty a table before a statement of the block, as another client could.
+    """Empty a table before a statement of the block, as another client could; afterwards all is as before.
 
     Args:
         number: which of the statements outside of transactions; 0 is the first one.
@@ -92,10 +97,12 @@ def deletion(service: Service, table: str, number: int) -> Iterator[None]:
 
         return run
 
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, closing(sqlite3.connect(":memory:")) as copy:
+        database._connection.backup(copy)
         for name in ("rows", "put", "execute", "execute_many", "transaction"):
             patch.setattr(database, name, after_deletion(getattr(database, name)))
         yield
+        copy.backup(database._connection)
 
 
 def _ask(service: Service, request: Asked) -> Answer:

@@ -196,5 +196,9 @@ def write_line(workspace: Workspace, run: Run, path: str, line: str) -> None:
     """Write a line of a composed job's own log."""
     moment = datetime.fromtimestamp(workspace.clock(), UTC)
     folder = workspace.artifacts_of(run.id)
-    workspace.blobs.append(folder.container, folder.name_of(path), f"[{moment:%Y-%m-%d %H:%M:%SZ}] {line}\n".encode())
+    name = folder.name_of(path)
+    if workspace.store.runs.artifact(run.id, path) is None:
+        # A deleted job of the same name has left its log.
+        workspace.blobs.delete_prefix(folder.container, name)
+    workspace.blobs.append(folder.container, name, f"[{moment:%Y-%m-%d %H:%M:%SZ}] {line}\n".encode())
     workspace.store.runs.add_artifact(run.id, path, log=True)

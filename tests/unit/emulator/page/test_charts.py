@@ -181,3 +181,14 @@ def test_a_curve_that_grew_is_drawn_anew(store: Store) -> None:
     second = store.browse.series("r", "m")
     assert second is not None
     assert second.points[-1] == (5.0, 5.0)
+
+
+def test_a_curve_is_not_that_of_a_deleted_run_of_the_same_name(store: Store) -> None:
+    experiment = store.runs.require("r").experiment_id
+    for value in (1.0, 2.0):
+        store.metrics.log("r", [Metric(key="m", value=value, timestamp=1, step=1)])
+        found = store.browse.series("r", "m")
+        assert found is not None
+        assert found.points == ((1.0, value),)
+        store.runs.delete("r")
+        store.runs.create(run_id="r", experiment_id=experiment, display_name="r", status="Running")

@@ -23,6 +23,8 @@ from aml_emulator.page.view import HIDDEN, duration, hider, link, plain, size
 from aml_emulator.store.metrics import Metric
 from aml_emulator.store.runs import Artifact
 from aml_emulator.store.v1 import MetricRow
+from tests.unit.emulator.between import DELETED, deletion
+from tests.unit.emulator.memory_service import furnished
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
 SCRIPTS = tuple(f"/ui/static/{name}" for name in STATIC if name.endswith(".js"))
@@ -70,6 +72,25 @@ class Browser:
         body = answer.content.body
         assert answer.status == status, body
         return bytes(body if isinstance(body, bytes) else b"".join(body)).decode()
+
+
+PAGES = (
+    *("", "computes", "datastores", "requests", "assets/models", "assets/models/model-1", "assets/models/model-1/1"),
+    *("assets/data/data-1", "assets/data/data-1/1", "assets/environments/env", "assets/environments/env/1"),
+    *("runs/job-1", "runs/run-1", "runs/run-1/metric?key=loss", "runs/run-1/metric.csv?key=loss"),
+    *("compare?run=job-1&run=run-1", "compare/curves.json?run=job-1&run=run-1&key=loss"),
+)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_nothing_that_is_deleted_in_the_middle_of_a_request_makes_a_page_fail(path: str) -> None:
+    service = furnished()
+    browser = Browser(service)
+    for table in DELETED:
+        for number in range(1, 12):
+            with deletion(service, table, number):
+                assert browser.ask(f"/ui/{path}").status in (200, 404)
+    service.close()
 
 
 def log_values(service: Service, run: str, key: str, values: list[float]) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from aml_emulator.domain.jobs.composed import RETRY_SECONDS, Composed
 from aml_emulator.domain.jobs.pipelines.nodes import _id
-from aml_emulator.domain.jobs.pipelines.runs import FAILED_STEPS, node_run_id
+from aml_emulator.domain.jobs.pipelines.runs import EXECUTION_LOG, FAILED_STEPS, node_run_id
 from aml_emulator.store.runs import RunStore
 from tests.unit.emulator.parts import IDENTITY, WS
 from tests.unit.emulator.played_pipelines import FOLDER, NODE, Pipelines, literal
@@ -405,6 +405,16 @@ def test_named_outputs_of_nodes_and_of_the_pipeline_are_registered(pipelines: Pi
         "clean": ("of-node", "7"),
         "rest": ("rest-of-node", "8"),
     }
+
+
+def test_a_pipeline_begins_without_the_log_of_a_deleted_one_of_its_name(pipelines: Pipelines) -> None:
+    folder = pipelines.services.artifacts_of("p")
+    name = folder.name_of(EXECUTION_LOG)
+    pipelines.blobs.append(folder.container, name, b"Finishing experiment: Completed\n")
+    pipelines.put("p", **chain(pipelines))
+    lines = b"".join(pipelines.blobs.read(folder.container, name)).decode().splitlines()
+    assert len(lines) == 2
+    assert all("Submitting 1 runs" in line for line in lines)
 
 
 def test_a_node_is_deleted_with_its_pipeline_alone(pipelines: Pipelines) -> None:
