@@ -22,8 +22,12 @@ from random import Random
 from typing import Any, Literal, get_args
 from xml.sax.saxutils import escape
 
+from anyio import BrokenResourceError, EndOfStream, IncompleteRead, aclose_forcefully, connect_tcp
+from anyio.abc import ByteSendStream
+from anyio.streams.buffered import BufferedByteReceiveStream
+
 from aml_emulator.network.hosts import Destination
-from aml_emulator.network.proxy import NO_HEAD, Head, join_streams, parse_head
+from aml_emulator.network.proxy import NO_HEAD, Head, parse_head
 from aml_emulator.network.requests_log import RequestLog
 from aml_emulator.network.upstream import CONNECT_TIMEOUT_SECONDS, MAX_HEAD_BYTES, Streams
 
@@ -252,6 +256,7 @@ HEAD_TIMEOUT_SECONDS = 75.0
 LINGER_SECONDS = 30.0
 LINGER_BYTES = 1 << 30
 CHUNK_BYTES = 256 * 1024
+_INTERRUPTED = (OSError, BrokenResourceError, IncompleteRead)
 
 CODES = {
     Destination.SERVICE: {429: "TooManyRequests", 500: "InternalServerError", 503: "ServiceUnavailable"},
@@ -289,8 +294,8 @@ class FaultFront:
             await self._serve(head, (reader, writer))
         except NO_HEAD as error:
             logger.debug("a connection without a request: %r", error)
-        except OSError as error:
-            logger.debug("a connection was interrupted: %s", error)
+        except _INTERRUPTED as error:
+            logger.debug("a connection was interrupted: %r", error)
         finally:
             writer.close()
 
@@ -298,18 +303,18 @@ class FaultFront:
         host = (head.header("host") or "").partition(":")[0].lower()
         chosen = self._faults.choose(head.method, host, head.target)
         if chosen is None:
-            await join_streams(client, await self._forward(head))
+            await self._hand_on(head, client)
             return
         number, rule = chosen
         path = head.target.partition("?")[0]
         logger.warning("FAULT %d: %s for %s %s%s", number, _words(rule), head.method, host, path)
         began = time.perf_counter()
         if rule.kind == "delay" and rule.after:
-            await self._answer_late(rule.delay, head, client)
+            await self._hand_on(head, client, late=rule.delay)
             return
         await asyncio.sleep(rule.delay)
         if rule.kind == "delay":
-            await join_streams(client, await self._forward(head))
+            await self._hand_on(head, client)
             return
         answered = await self._break(rule, head, client)
         took = time.perf_counter() - began
@@ -334,57 +339,65 @@ class FaultFront:
     async def _take_effect(self, head: Head, client: Streams) -> None:
         """Hand the request on and read the answer away."""
         async with self._handed_on(head, client) as answer:
-            while await answer.read(CHUNK_BYTES):
+            while await _received(answer):
                 pass
 
-    async def _answer_late(self, delay: float, head: Head, client: Streams) -> None:
-        """Let the request take effect, and delay its answer by *delay* seconds."""
+    async def _hand_on(self, head: Head, client: Streams, *, late: float = 0.0) -> None:
+        """Let the request take effect, and delay its answer by *late* seconds."""
         async with self._handed_on(head, client) as answer:
-            chunk = await answer.readuntil(b"\r\n\r\n")
-            await asyncio.sleep(delay)
+            chunk = await _received(answer)
+            await asyncio.sleep(late)
             while chunk:
                 client[1].write(chunk)
                 await client[1].drain()
-                chunk = await answer.read(CHUNK_BYTES)
+                chunk = await _received(answer)
 
     async def _truncate(self, head: Head, client: Streams) -> int | None:
         """Forward the request, return half of the answer's body, and close."""
         async with self._handed_on(head, client) as answer:
-            start = await answer.readuntil(b"\r\n\r\n")
+            start = await answer.receive_until(b"\r\n\r\n", MAX_HEAD_BYTES) + b"\r\n\r\n"
             client[1].write(start)
             # Until the end of the connection, which the request asks to close; half of a long body is its first half MB.
-            body = await answer.read(2 * CHUNK_BYTES)
+            body = await _received(answer)
             client[1].write(body[: len(body) // 2])
             await client[1].drain()
         client[1].close()
         return int(start.split(b" ", 2)[1])
 
     @contextlib.asynccontextmanager
-    async def _handed_on(self, head: Head, client: Streams) -> AsyncIterator[asyncio.StreamReader]:
-        """Hand a request on as its body arrives; yield the reader of the answer."""
-        upstream = await self._forward(head)
-        sending = asyncio.create_task(_send_on(client[0], upstream[1]))
-        try:
-            yield upstream[0]
-        finally:
-            sending.cancel()
-            upstream[1].close()
+    async def _handed_on(self, head: Head, client: Streams) -> AsyncIterator[BufferedByteReceiveStream]:
+        """Hand a request on as its body arrives; yield the reader of the answer.
 
-    async def _forward(self, head: Head) -> Streams:
-        """Return a connection to the service, on which the request's head was sent."""
+        The service's end of TLS is anyio's: uvloop 0.23 loses the last bytes of an answer that a slower client has not
+        taken when the service closes the connection.
+        """
         async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
-            streams = await asyncio.open_connection(
-                "127.0.0.1", self._port, ssl=self._trust, server_hostname="127.0.0.1", limit=MAX_HEAD_BYTES
+            service = await connect_tcp(
+                "127.0.0.1", self._port, tls=True, ssl_context=self._trust, tls_standard_compatible=False
             )
-        streams[1].write(head.encoded(head.target, without=("connection", "keep-alive")))
-        return streams
+        try:
+            await service.send(head.encoded(head.target, without=("connection", "keep-alive")))
+            sending = asyncio.create_task(_send_on(client[0], service))
+            try:
+                yield BufferedByteReceiveStream(service)
+            finally:
+                sending.cancel()
+        finally:
+            await aclose_forcefully(service)
 
 
-async def _send_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):
+async def _send_on(reader: asyncio.StreamReader, service: ByteSendStream) -> None:
+    with contextlib.suppress(*_INTERRUPTED):
         while data := await reader.read(CHUNK_BYTES):
-            writer.write(data)
-            await writer.drain()
+            await service.send(data)
+
+
+async def _received(answer: BufferedByteReceiveStream) -> bytes:
+    """Return what has arrived of an answer; empty at its end."""
+    try:
+        return await answer.receive(2 * CHUNK_BYTES)
+    except EndOfStream:
+        return b""
 
 
 async def linger(reader: asyncio.StreamReader) -> None:

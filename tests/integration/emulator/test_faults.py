@@ -126,6 +126,18 @@ def test_blob_storage_fails_in_its_own_words(emulator: Emulator, session: reques
         assert sorted(container.list_blob_names()) == ["kept", "made"]
 
 
+def test_long_answers_arrive_whole_while_there_are_rules(emulator: Emulator, session: requests.Session) -> None:
+    """The storage closes the connection after each, and what the client has not taken yet still arrives."""
+    with _blobs(emulator, session) as client:
+        container = client.get_container_client("long")
+        container.create_container()
+        data = bytes(16 << 20)
+        container.upload_blob("one", data)
+        emulator.admin("POST", "faults?kind=delay&delay=600&path=*/long/other")
+        for _ in range(3):
+            assert len(container.download_blob("one").readall()) == len(data)
+
+
 @pytest.mark.full
 def test_the_registry_fails_too(emulator: Emulator, session: requests.Session) -> None:
     emulator.admin("POST", "faults?kind=status&host=amllocal.azurecr.io&count=1")

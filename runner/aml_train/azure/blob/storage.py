@@ -94,6 +94,9 @@ class Storage(Protocol):
 POOLED_CONNECTIONS: Final = 48
 """Connections that are kept open: as many as threads may ask at once."""
 
+MOST_PAUSE_SECONDS: Final = 42.0
+"""Between two tries of a request."""
+
 _TRANSIENT: Final = frozenset({408, 429, 500, 502, 503, 504})
 _REFUSED: Final = frozenset({400, 401, 403})
 _CHANGED: Final = frozenset({"BlobAlreadyExists", "ConditionNotMet"})
@@ -104,25 +107,25 @@ _FOLDER_MARK: Final = "hdi_isfolder"
 def retries(total: int) -> dict[str, Any]:
     """Return options of azure-storage-blob's clients that decide what is repeated.
 
-    The first pause is about three seconds instead of 18, and the last ones are as long as the SDK's. 429 is repeated too: the SDK
-    does not expect it from the storage, which throttles with 503
-    (https://learn.microsoft.com/rest/api/storageservices/common-rest-api-error-codes), but gateways before it answer so.
+    The first pause is about three seconds instead of 18, and the longest is that of the SDK, 42 seconds: its formula gives twelve
+    minutes for the sixth, to which it comes if answers are cut off. 429 is repeated too: the SDK does not expect it from the storage,
+    which throttles with 503 (https://learn.microsoft.com/rest/api/storageservices/common-rest-api-error-codes), but gateways before it
+    answer so.
 
     Args:
         total: the most repetitions of a request.
     """
     from azure.storage.blob import ExponentialRetry
 
+    policy: Any = ExponentialRetry(initial_backoff=0, increment_base=3, random_jitter_range=1, retry_total=total)
+    of_sdk = policy.get_backoff_time
+    policy.get_backoff_time = lambda settings: min(of_sdk(settings), MOST_PAUSE_SECONDS)
+
     def throttled(response: Any) -> None:
         if response.http_response.status_code == 429:
             response.http_response.status_code = 503  # which the SDK repeats
 
-    return {
-        "retry_policy": ExponentialRetry(
-            initial_backoff=0, increment_base=3, random_jitter_range=1, retry_total=total
-        ),
-        "raw_response_hook": throttled,
-    }
+    return {"retry_policy": policy, "raw_response_hook": throttled}
 
 
 class AzureBlobs:
