@@ -22,7 +22,14 @@ from random import Random
 from typing import Any, Literal, get_args
 from xml.sax.saxutils import escape
 
-from anyio import BrokenResourceError, EndOfStream, IncompleteRead, aclose_forcefully, connect_tcp
+from anyio import (
+    BrokenResourceError,
+    DelimiterNotFound,
+    EndOfStream,
+    IncompleteRead,
+    aclose_forcefully,
+    connect_tcp,
+)
 from anyio.abc import ByteSendStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
@@ -256,7 +263,7 @@ HEAD_TIMEOUT_SECONDS = 75.0
 LINGER_SECONDS = 30.0
 LINGER_BYTES = 1 << 30
 CHUNK_BYTES = 256 * 1024
-_INTERRUPTED = (OSError, BrokenResourceError, IncompleteRead)
+_INTERRUPTED = (OSError, BrokenResourceError, DelimiterNotFound, IncompleteRead)
 
 CODES = {
     Destination.SERVICE: {429: "TooManyRequests", 500: "InternalServerError", 503: "ServiceUnavailable"},
@@ -309,12 +316,10 @@ class FaultFront:
         path = head.target.partition("?")[0]
         logger.warning("FAULT %d: %s for %s %s%s", number, _words(rule), head.method, host, path)
         began = time.perf_counter()
-        if rule.kind == "delay" and rule.after:
-            await self._hand_on(head, client, late=rule.delay)
-            return
-        await asyncio.sleep(rule.delay)
+        if not (rule.kind == "delay" and rule.after):
+            await asyncio.sleep(rule.delay)
         if rule.kind == "delay":
-            await self._hand_on(head, client)
+            await self._hand_on(head, client, late=rule.delay if rule.after else 0.0)
             return
         answered = await self._break(rule, head, client)
         took = time.perf_counter() - began

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -345,21 +346,25 @@ def test_most_routes_that_write_declare_their_bodies(shapes: dict[str, Shape]) -
     assert len(shapes) >= 40, sorted(shapes)
 
 
+@contextmanager
+def fuzzed(name: str, shapes: dict[str, Shape], seed: int) -> Iterator[tuple[Service, Fuzz, random.Random]]:
+    """A service with one of everything, what draws requests of a route, and the chance that it draws by."""
+    chance = random.Random(seed)  # noqa: S311 - the same for a seed
+    service = furnished()
+    try:
+        yield service, Fuzz(ROUTES[name], chance, shapes.get(name), experiment_of(service)), chance
+    finally:
+        service.close()
+
+
 @pytest.mark.parametrize("name", ROUTES)
 def test_no_request_makes_a_route_fail(name: str, shapes: dict[str, Shape]) -> None:
-    route = ROUTES[name]
-
     @settings(max_examples=max(1, settings().max_examples // 100), phases=(Phase.generate,))
     @given(SEEDS)
     def holds(seed: int) -> None:
-        chance = random.Random(seed)  # noqa: S311 - the same for a seed
-        service = furnished()
-        fuzz = Fuzz(route, chance, shapes.get(name), experiment_of(service))
-        requests = [fuzz.draw() for _ in range(REQUESTS)]
-        try:
+        with fuzzed(name, shapes, seed) as (service, fuzz, _):
+            requests = [fuzz.draw() for _ in range(REQUESTS)]
             _check(requests, ask(service, requests))
-        finally:
-            service.close()
 
     holds()
 
@@ -368,22 +373,15 @@ def test_no_request_makes_a_route_fail(name: str, shapes: dict[str, Shape]) -> N
 def test_nothing_that_is_deleted_in_the_middle_of_a_request_makes_a_route_fail(
     name: str, shapes: dict[str, Shape]
 ) -> None:
-    route = ROUTES[name]
-
     @settings(max_examples=max(1, settings().max_examples // 100), phases=(Phase.generate,))
     @given(SEEDS)
     def holds(seed: int) -> None:
-        chance = random.Random(seed)  # noqa: S311 - the same for a seed
-        service = furnished()
-        service.store.runs.finish("job-1", "Completed")
-        fuzz = Fuzz(route, chance, shapes.get(name), experiment_of(service))
-        try:
+        with fuzzed(name, shapes, seed) as (service, fuzz, chance):
+            service.store.runs.finish("job-1", "Completed")
             for _ in range(REQUESTS // 2):
                 request = fuzz.draw(0.0)
                 with deletion(service, chance.choice(DELETED), chance.choice((1, 1, 1, 2, 2, 3, 4, 6, 10))):
                     _check([request], ask(service, [request]))
-        finally:
-            service.close()
 
     holds()
 
