@@ -58,6 +58,7 @@ class Bundle:
         calls: what the target did.
         events: what the run reported.
         exchange: requests and answers, in the order in which they were sent.
+        interruptions: the seconds of each interruption.
     """
 
     facts: dict[str, Any]
@@ -67,6 +68,7 @@ class Bundle:
     calls: list[dict[str, Any]] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
     exchange: list[dict[str, Any]] = field(default_factory=list)
+    interruptions: tuple[float, ...] = ()
 
     @property
     def ending(self) -> Ending:
@@ -107,6 +109,7 @@ def read_bundle(path: Path) -> Bundle:
             calls=_list(documents["calls"]),
             events=_list(documents["events"]),
             exchange=_list(documents["exchange"]),
+            interruptions=tuple(float(one) for one in facts.get("interruptions") or ()),
         )
     except (ValueError, TypeError, KeyError) as error:
         by = (facts.get("versions") or {}).get("aml-train")

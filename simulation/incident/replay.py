@@ -7,6 +7,7 @@ import dataclasses
 import datetime
 import json
 import os
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from aml_train.core.events import Event, to_json
 from aml_train.pipeline import Host, PreparedRun, run_prepared, standing_in
 from aml_train.pipeline.record.recorder import first_line, traceback_of
 from simulation.incident.bundle import BEYOND, Bundle, Ending, ReplayError
+from simulation.incident.interruptions import Interruptions
 from simulation.incident.target import (
     ReplayStandIn,
     recorded_fingerprints,
@@ -85,14 +87,30 @@ class Replay:
 def replay(bundle: Bundle) -> Replay:
     """Run the pipeline with the bundle's plan against its answers.
 
-    The process's time, its requests and its sign-in are replaced meanwhile: nothing else may run in it.
+    The process's time, its requests, its sign-in and its handler of SIGINT are replaced meanwhile: this is the main thread, and nothing
+    else may run in the process.
 
     Raises:
         ReplayError: the run did something that a bundle does not hold.
     """
-    clock = VirtualTime(_began(bundle), bundle.facts.get("interrupted"))
-    answers, events, place = Answers(bundle.exchange, clock), list[dict[str, Any]](), ""
-    with tempfile.TemporaryDirectory(prefix="aml-train-replay-") as folder, _replaced(bundle, clock, answers):
+    found = _replay(bundle)
+    if found.reproduced or not bundle.interruptions:
+        return found
+    early = _replay(bundle, early=True)
+    return early if early.reproduced else found
+
+
+def _replay(bundle: Bundle, *, early: bool = False) -> Replay:
+    """Replay once, with *early* interruptions or late ones; see :func:`replay`."""
+    clock, events, place = VirtualTime(_began(bundle)), list[dict[str, Any]](), ""
+    moments = [float(one["seconds"]) for one in bundle.events if one["event"] in COMPARED]
+    interruptions = Interruptions(bundle.interruptions, bundle.exchange, moments, clock, early=early)
+    answers = Answers(bundle.exchange, clock, interruptions)
+    with (
+        tempfile.TemporaryDirectory(prefix="aml-train-replay-") as folder,
+        _replaced(bundle, clock, answers),
+        interruptions.in_place(),
+    ):
         prepared = PreparedRun(
             plan=dataclasses.replace(with_files(bundle.plan, Path(folder)), passport=PassportConfig()),
             config=dataclasses.replace(bundle.config, notify=()),
@@ -100,10 +118,18 @@ def replay(bundle: Bundle) -> Replay:
         )
 
         def listen(event: Event) -> None:
-            events.append(json.loads(to_json(event)) if event.name in COMPARED else {"event": event.name})
+            if event.name not in COMPARED:
+                events.append({"event": event.name})
+                return
+            # The end of a run is not interrupted: the result is there already.
+            if event.name != "run-finished":
+                interruptions.before_event()
+            events.append(json.loads(to_json(event)))
+            if event.name != "run-finished":
+                interruptions.after_event()
 
         try:
-            with standing_in(ReplayStandIn(bundle, listen)):
+            with standing_in(ReplayStandIn(bundle, listen, interruptions.interrupt)):
                 result = run_prepared(prepared, bundle.options, listeners=[listen])
             ended = Ending(status=result.status, exit_code=result.exit_code, message=first_line(result.message))
         except UnknownRequestError:
@@ -127,10 +153,13 @@ def replay(bundle: Bundle) -> Replay:
 
 @contextlib.contextmanager
 def _replaced(bundle: Bundle, clock: VirtualTime, answers: Answers) -> Iterator[None]:
-    """Replace time, transport, sign-in and the names of jobs in this process."""
+    """Replace time, transport, sign-in and names of jobs; restore the streams."""
     plain = {name: value for name, value in os.environ.items() if not name.upper().endswith("_PROXY")}
     with (
         mock.patch.dict(os.environ, plain, clear=True),
+        # The SDK's output is put aside, and a submission that is interrupted does not come to its end.
+        contextlib.redirect_stdout(sys.stdout),
+        contextlib.redirect_stderr(sys.stderr),
         answers.in_place(),
         sign_in_without_requests(),
         recorded_fingerprints(bundle),

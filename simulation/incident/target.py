@@ -6,9 +6,9 @@ import contextlib
 import dataclasses
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 from unittest import mock
 
 import aml_train.azure.target as azure_target
@@ -57,12 +57,14 @@ class RecordedImages:
     Args:
         bundle: has the calls and the events of the run.
         emit: receives the events that a call emitted.
+        interrupt: interrupts this thread.
     """
 
-    def __init__(self, bundle: Bundle, emit: Listener) -> None:
+    def __init__(self, bundle: Bundle, emit: Listener, interrupt: Callable[[], NoReturn]) -> None:
         self._left = [one for one in bundle.calls if one["part"] in ("image", "find-image")]
         self._events = bundle.events
         self._emit = emit
+        self._interrupt = interrupt
 
     def next(self, part: str) -> Any:
         """Return what the next call of *part* returned; raise what it raised."""
@@ -75,7 +77,7 @@ class RecordedImages:
                 self._emit(event)
         error = call.get("error")
         if error and error.get("interrupted"):
-            raise KeyboardInterrupt
+            self._interrupt()
         if error and "defect" in error:
             raise ReplayError(f"A defect ended the target's part {part}, {error['defect']}: it is not replayed.")
         if error:
@@ -156,6 +158,7 @@ class ReplayStandIn:
 
     bundle: Bundle
     emit: Listener
+    interrupt: Callable[[], NoReturn]
 
     @property
     def service(self) -> Workspace:
@@ -185,10 +188,14 @@ class ReplayStandIn:
         else:
             place = place or WorkspaceId(subscription_id="x0", resource_group="x0", name="x0")
             service, pace = AzureV2(place, sign_in()), LOCAL_PACE
-        if recorded.get("error") and recorded["error"].get("type"):
+        if recorded.get("error", {}).get("interrupted"):
+            self.interrupt()
+        if recorded.get("error", {}).get("type"):
             # The sign-in, or the start of the local AzureML: what is in no answer of the workspace.
             raise error_of(recorded["error"])
-        return ReplayTarget(service=service, pace=pace, images=RecordedImages(self.bundle, self.emit), opened=service)
+        return ReplayTarget(
+            service=service, pace=pace, images=RecordedImages(self.bundle, self.emit, self.interrupt), opened=service
+        )
 
     def backend(self) -> Any:
         """No command of a replay browses."""

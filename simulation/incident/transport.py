@@ -18,6 +18,7 @@ import urllib3
 from urllib3 import exceptions as errors
 from urllib3.connectionpool import HTTPConnectionPool
 
+from simulation.incident.interruptions import Interruptions
 from simulation.incident.virtual_time import VirtualTime
 
 _ID: Final = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|(?<![0-9a-z])[0-9a-f]{32,64}(?![0-9a-z])", re.I)
@@ -40,11 +41,13 @@ class Answers:
     Args:
         exchange: the recorded requests.
         clock: moves to the moment of each answer.
+        interruptions: those of the recorded run.
     """
 
-    def __init__(self, exchange: list[dict[str, Any]], clock: VirtualTime) -> None:
+    def __init__(self, exchange: list[dict[str, Any]], clock: VirtualTime, interruptions: Interruptions) -> None:
         self._exchange = exchange
         self._clock = clock
+        self._interruptions = interruptions
         self._lock = threading.Lock()
         self._used: set[int] = set()
         self._exact: dict[tuple[str, str], list[int]] = {}
@@ -77,21 +80,25 @@ class Answers:
             HTTPConnectionPool.urlopen = original  # type: ignore[method-assign]
 
     def _answer(self, pool: HTTPConnectionPool, method: str, address: str, *, preload: bool) -> Any:
-        number = self._find(method, unquote(address))
+        found = self._recorded(method, unquote(address))
+        number, again = self._next(method, found)
+        self._interruptions.before_request(number, again=again)
+        number = self._take(method, found)
         if number is None:
             what = f"{method} {unquote(address).partition('?')[0]}"
-            self.unknown.append(what)
+            if not self._interruptions.hold():
+                self.unknown.append(what)
             raise UnknownRequestError(what)
         one = self._exchange[number]
-        self._clock.interrupt_before(one["began"])
         self._clock.reach(one["ended"])
         if "KeyboardInterrupt" in one["error"]:
-            self._clock.interrupt_before(one["ended"])
+            self._interruptions.interrupt()
         if one["status"] is None:
             raise error_of(one["error"], pool, address)
         body = self._body(one)
         headers = {name: value for name, value in one["headers"].items() if name != "content-length"}
         stream: io.BytesIO = _CutOff(body) if one["error"] else io.BytesIO(body)
+        self._interruptions.after_answer()
         return urllib3.HTTPResponse(
             body=stream,
             headers=headers,
@@ -102,19 +109,31 @@ class Answers:
             request_url=address,
         )
 
-    def _find(self, method: str, address: str) -> int | None:
-        """Return the next recorded request of the key; of reads the last one again."""
+    def _recorded(self, method: str, address: str) -> list[int]:
+        """Return the recorded requests of the key, in order."""
         key = method, address_key(address)
         fresh = any(not match[0].startswith(_OURS) for match in _ID.finditer(key[1]))
-        found = self._exact.get(key) or (self._wild.get((method, _ID.sub("*", key[1]))) if fresh else None)
-        if not found:
-            return None
+        return self._exact.get(key) or (self._wild.get((method, _ID.sub("*", key[1])), []) if fresh else [])
+
+    def _next(self, method: str, found: list[int]) -> tuple[int | None, bool]:
+        """Return the first of *found* that was not sent yet, or the last read again.
+
+        Returns:
+            its number, None if there is none, and whether it is sent again.
+        """
+        left = next((number for number in found if number not in self._used), None)
+        if left is None and found and method in _READS:
+            return found[-1], True
+        return left, False
+
+    def _take(self, method: str, found: list[int]) -> int | None:
+        """Return the same, and note that it is sent."""
         with self._lock:
-            left = [number for number in found if number not in self._used]
-            self._used.update(left[:1])
-        if left:
-            return left[0]
-        return found[-1] if method in _READS else None
+            number, _ = self._next(method, found)
+            if number is not None:
+                self._used.add(number)
+                self._interruptions.sent(number)
+        return number
 
     def _body(self, one: dict[str, Any]) -> bytes:
         body = one.get("body") or {}

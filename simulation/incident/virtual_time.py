@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import _thread
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
-from typing import Any, Final
-
-#: Real seconds in which the main thread handles an interruption that another thread has brought about.
-_HANDLED: Final = 0.3
+from collections.abc import Callable, Iterator
+from typing import Any
 
 
 class VirtualTime:
@@ -18,15 +14,16 @@ class VirtualTime:
 
     Args:
         began: seconds since the epoch at which the recording began.
-        interrupt_at: the moment of the recorded interruption; None for none.
+
+    Attributes:
+        before_sleep: is called before each sleep with the moment of its end.
     """
 
-    def __init__(self, began: float, interrupt_at: float | None) -> None:
+    def __init__(self, began: float) -> None:
         self.began = began
-        self._interrupt_at = interrupt_at
+        self.before_sleep: Callable[[float], None] = lambda _until: None
         self._now = 0.0
         self._lock = threading.Lock()
-        self._interrupted = False
         self._yield = time.sleep
 
     def now(self) -> float:
@@ -39,28 +36,11 @@ class VirtualTime:
             self._now = max(self._now, moment)
 
     def sleep(self, seconds: float) -> None:
-        """Let *seconds* pass.
-
-        Raises:
-            KeyboardInterrupt: the recorded run was interrupted meanwhile, and this is the main thread.
-        """
+        """Let *seconds* pass."""
         until = self._now + max(seconds, 0.0)
-        self.interrupt_before(until)
+        self.before_sleep(until)
         self.reach(until)
         self._yield(0)
-
-    def interrupt_before(self, moment: float) -> None:
-        """Interrupt the main thread once, if the recorded run was before *moment*."""
-        with self._lock:
-            if self._interrupt_at is None or moment < self._interrupt_at or self._interrupted:
-                return
-            self._interrupted = True
-        self.reach(self._interrupt_at)
-        if threading.current_thread() is threading.main_thread():
-            raise KeyboardInterrupt
-        # The main thread waits for this one: it handles the interruption before this one continues.
-        _thread.interrupt_main()
-        self._yield(_HANDLED)
 
     @contextlib.contextmanager
     def in_place(self) -> Iterator[None]:

@@ -22,6 +22,9 @@ from aml_train.core.errors import AmlTrainError
 _AGAIN_SECONDS: Final = 0.02
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _arrived = threading.Event()
+#: Are called in the signal's handler, with whether it is a lost one that is raised again.
+_watchers: list[Callable[[bool], object]] = []
+_raised_again = False
 #: Seconds after which an interruption is raised wherever a thread is, if it came to no check.
 _FORCE_SECONDS: Final = 2.0
 #: Seconds after which an interruption that a thread has not handled is raised again.
@@ -213,8 +216,27 @@ def unexpected_as_interrupt() -> Iterator[None]:
         raise
 
 
+@contextlib.contextmanager
+def watch_interrupts(watcher: Callable[[bool], object]) -> Iterator[None]:
+    """Call *watcher* at each interruption of the main thread during the block.
+
+    Args:
+        watcher: runs in the signal's handler, before KeyboardInterrupt is raised there. Its argument is whether the interruption before
+            was lost, and this one replaces it.
+    """
+    _watchers.append(watcher)
+    try:
+        yield
+    finally:
+        _watchers.remove(watcher)
+
+
 def _interrupt(_number: int, _frame: object) -> NoReturn:
+    global _raised_again
     _arrived.set()
+    again, _raised_again = _raised_again, False
+    for watcher in tuple(_watchers):
+        watcher(again)
     raise KeyboardInterrupt
 
 
@@ -223,10 +245,12 @@ def _raise_again() -> None:
 
     The main thread is still where the interruption was lost. A signal, other than ``_thread.interrupt_main``, ends a call that waits.
     """
+    global _raised_again
     handled = [number for number in _SIGNALS if callable(signal.getsignal(number))]
     main = threading.main_thread().ident
     if not handled or main is None:
         return
+    _raised_again = True
     send = getattr(signal, "pthread_kill", lambda _thread_id, number: _thread.interrupt_main(number))
     timer = threading.Timer(_AGAIN_SECONDS, send, [main, handled[0]])
     timer.daemon = True

@@ -101,7 +101,6 @@ def run_prepared(
 
     if recorder is not None:
         recorder.prepared(prepared, options)
-        clock = recorder.clock(clock)
     return run(
         RunContext(
             plan=prepared.plan,

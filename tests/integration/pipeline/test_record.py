@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,28 @@ import aml_train.pipeline.run as run
 def decide(*_arguments):
     raise LookupError("a defect of quokkas")
 run.decide = decide
+"""
+
+#: Interrupts the process once at each of the given events, after it was recorded, and requests, before they are sent.
+INTERRUPT = """
+import json, os, signal, threading, time
+import aml_train.pipeline.record.recorder as recording
+from urllib3.connectionpool import HTTPConnectionPool
+left = {places!r}
+def reached(text):
+    if left and all(word in text for word in left[0].split()):
+        left.pop(0)
+        os.kill(os.getpid(), signal.SIGINT)
+        if threading.current_thread() is not threading.main_thread():
+            time.sleep(0.5)
+report, send = recording.Recorder.__call__, HTTPConnectionPool.urlopen
+def called(recorder, event):
+    report(recorder, event)
+    reached(recording.to_json(event))
+def urlopen(pool, method, url, *args, **options):
+    reached(method + " " + url)
+    return send(pool, method, url, *args, **options)
+recording.Recorder.__call__, HTTPConnectionPool.urlopen = called, urlopen
 """
 
 
@@ -189,7 +212,32 @@ def test_an_outage_of_the_service(emulator: Emulator, tmp_path: Path) -> None:
 
 def test_an_interruption(emulator: Emulator, tmp_path: Path) -> None:
     recording = record(emulator, tmp_path / "interrupted", "wait quokka", interrupt=True)
-    assert recording.documents()["bundle.json"]["interrupted"] > 0
+    assert len(recording.documents()["bundle.json"]["interruptions"]) == 1
+    check(emulator, recording, "cancelled", 7)
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        pytest.param(["stage-started target"], id="before the target is opened"),
+        pytest.param(["stage-started submit"], id="before the submission"),
+        pytest.param(["PUT _train.py"], id="while another thread uploads code"),
+        pytest.param(["PUT /jobs/"], id="while another thread submits the job"),
+        pytest.param(["stage-started watch"], id="before the first look at the job"),
+        pytest.param(["job-status-changed Running"], id="before the log is read"),
+        pytest.param(["GET std_log.txt"], id="while the log is read"),
+        pytest.param(["GET get-history"], id="while metrics are read"),
+        pytest.param(["rule-decided accuracy"], id="after the gate"),
+        pytest.param(["job-status-changed Running", "taken note"], id="twice"),
+    ],
+)
+def test_an_interruption_at_any_place(emulator: Emulator, tmp_path: Path, places: list[str]) -> None:
+    ends = not any("get-history" in place or "accuracy" in place for place in places)
+    script = "say the quokka eats\nmetric accuracy 1 0.93\nwrite outputs/model weights" + "\nwait quokka" * ends
+    # Code that is known is not uploaded again.
+    folder = tmp_path / f"interrupted-{zlib.crc32(repr(places).encode())}"
+    recording = record(emulator, folder, script, defect=INTERRUPT.format(places=places))
+    assert len(recording.documents()["bundle.json"]["interruptions"]) == len(places)
     check(emulator, recording, "cancelled", 7)
 
 

@@ -9,7 +9,7 @@ import weakref
 import pytest
 
 from aml_train.core.errors import ImageError
-from aml_train.core.interrupts import interrupted, interruptible, unexpected_as_interrupt
+from aml_train.core.interrupts import interrupted, interruptible, unexpected_as_interrupt, watch_interrupts
 
 
 class Thing:
@@ -17,13 +17,25 @@ class Thing:
 
 
 def test_an_interruption_in_a_callback_is_raised_again() -> None:
-    thing = Thing()
+    thing, seen = Thing(), list[bool]()
     reference = weakref.ref(thing, lambda _gone: signal.raise_signal(signal.SIGINT))
-    with interruptible(signal.SIGINT):
+    with interruptible(signal.SIGINT), watch_interrupts(seen.append):
         del thing  # The callback's interruption has no caller.
         with pytest.raises(KeyboardInterrupt):
             threading.Event().wait(300)
-    assert reference() is None
+    assert (reference(), seen) == (None, [False, True])
+
+
+def test_each_interruption_is_reported_during_the_block_only() -> None:
+    seen: list[bool] = []
+    with interruptible(signal.SIGINT):
+        with watch_interrupts(seen.append):
+            for _ in range(2):
+                with pytest.raises(KeyboardInterrupt):
+                    signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert seen == [False, False]
 
 
 def test_another_lost_exception_is_reported_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:

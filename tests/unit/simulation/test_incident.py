@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import requests
@@ -19,6 +18,7 @@ from aml_train.core.references import ImageRef
 from aml_train.image import Tested
 from aml_train.pipeline.record.values import encode
 from simulation.incident.bundle import BEYOND, Bundle, Ending, ReplayError, read_bundle
+from simulation.incident.interruptions import Interruptions
 from simulation.incident.replay import Replay, first_difference
 from simulation.incident.target import RecordedImages, error_of, event_of, written
 from simulation.incident.transport import Answers, UnknownRequestError, address_key, filler
@@ -42,9 +42,9 @@ def exchange(address: str, body: Any = None, **changed: Any) -> dict[str, Any]:
     return {**known, "headers": {"content-type": "application/json"}, "error": [], "body": shape, **changed}
 
 
-def answers(*exchanges: dict[str, Any], interrupt_at: float | None = None) -> tuple[Answers, VirtualTime]:
-    clock = VirtualTime(0.0, interrupt_at)
-    return Answers(list(exchanges), clock), clock
+def answers(*exchanges: dict[str, Any]) -> tuple[Answers, VirtualTime]:
+    clock = VirtualTime(0.0)
+    return Answers(list(exchanges), clock, Interruptions([], exchanges, [], clock)), clock
 
 
 def get(url: str, method: str = "GET") -> requests.Response:
@@ -111,42 +111,13 @@ def test_failures_are_those_of_the_recording() -> None:
 
 
 def test_time_is_virtual_in_the_block_and_real_after_it() -> None:
-    clock, began = VirtualTime(1000.0, None), time.monotonic()
+    clock, began = VirtualTime(1000.0), time.monotonic()
     with clock.in_place():
         time.sleep(3600.0)
         assert (time.monotonic(), time.time()) == (3600.0, 4600.0)
         assert time.clock_gettime(time.CLOCK_BOOTTIME) == 3600.0
     assert time.monotonic() - began < 60
     assert time.time() > 1e9
-
-
-def test_an_interruption_comes_once_at_its_moment() -> None:
-    found, clock = answers(exchange("https://a.b/1", began=50.0, ended=51.0), interrupt_at=30.0)
-    clock.sleep(29.0)
-    with pytest.raises(KeyboardInterrupt):
-        clock.sleep(5.0)
-    assert clock.now() == 30.0
-    clock.sleep(5.0)
-    other, _ = answers(exchange("https://a.b/1", began=50.0, ended=51.0), interrupt_at=30.0)
-    with other.in_place(), pytest.raises(KeyboardInterrupt):
-        get("https://a.b/1")
-    assert found.unknown == []
-
-
-def test_an_interruption_while_the_main_thread_waits_for_another_one() -> None:
-    clock, over = VirtualTime(0.0, 30.0), threading.Event()
-
-    def work() -> None:
-        clock.interrupt_before(40.0)
-        over.wait(60)
-
-    worker = threading.Thread(target=work, daemon=True)
-    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - the interruption may come at either
-        worker.start()
-        over.wait(60)
-    over.set()
-    worker.join()
-    clock.interrupt_before(50.0)
 
 
 @pytest.mark.parametrize(
@@ -236,7 +207,11 @@ def test_the_target_builds_what_the_recording_built_or_fails_as_it_did() -> None
     bundle = Bundle(
         facts={}, config=None, plan=None, options=None, calls=calls, events=[{"event": "cut"}, began, ended]
     )
-    images = RecordedImages(bundle, lambda one: seen.append(one.name))
+
+    def interrupt() -> NoReturn:
+        raise KeyboardInterrupt
+
+    images = RecordedImages(bundle, lambda one: seen.append(one.name), interrupt)
     assert images.next("image") == tested
     assert seen == ["stage-started", "notice"]
     with pytest.raises(ImageError, match="no"):
@@ -274,7 +249,7 @@ def test_a_file_that_is_no_bundle_is_refused(tmp_path: Path, content: bytes) -> 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"bundle": {"format": 2}}, "the bundle has the format 2, and this version reads 1"),
+        ({"bundle": {"format": 1}}, "the bundle has the format 1, and this version reads 2"),
         ({"bundle": []}, "the bundle has the format None"),
         ({"plan": None}, "the run ended before it had a plan, as invalid: there is nothing to replay"),
         ({"plan": {"$type": "os:system"}}, "os:system is no class of aml-train"),
@@ -282,7 +257,7 @@ def test_a_file_that_is_no_bundle_is_refused(tmp_path: Path, content: bytes) -> 
     ],
 )
 def test_a_bundle_that_cannot_be_replayed_says_why(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
-    facts = {"format": 1, "ending": {"status": "invalid"}, "versions": {"aml-train": "0"}}
+    facts = {"format": 2, "ending": {"status": "invalid"}, "versions": {"aml-train": "0"}}
     documents = {"bundle": facts, "config": {}, "plan": {}, "options": {}, "calls": [], "events": [], "exchange": []}
     path = tmp_path / "bundle.zip"
     with zipfile.ZipFile(path, "w") as archive:

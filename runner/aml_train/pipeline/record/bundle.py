@@ -35,7 +35,7 @@ from aml_train.pipeline.record.recorder import Recorder, traceback_of
 from aml_train.pipeline.record.values import encode
 from aml_train.pipeline.record.words import product_words
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 #: Bytes of the JSON of a bundle, before it is compressed.
 MOST: Final = 16 << 20
 #: Files of a code folder that the plan lists.
@@ -203,10 +203,18 @@ def _facts(recorder: Recorder) -> dict[str, Any]:
         "options": _changed_options(recorder),
         "variables": sorted(name for name in seen.environ if _matters(name)),
         "ending": ending,
-        "interrupted": seen.interrupted,
+        "interruptions": [_moment(one) for one in seen.interruptions],
         "traceback": traceback_of(seen.failure) if seen.failure is not None else None,
         "seconds": recorder.now(),
     }
+
+
+def _moment(seconds: float) -> float:
+    """Return seconds as they are written.
+
+    Moments of requests and interruptions are rounded alike: their order decides in a replay.
+    """
+    return round(seconds, 6)
 
 
 def _changed_options(recorder: Recorder) -> list[str]:
@@ -246,8 +254,8 @@ def _scrubbed(one: Exchange, scrubber: Scrubber, metrics: Collection[str]) -> di
     found: dict[str, Any] = {
         "method": one.method,
         "address": address,
-        "began": round(one.began, 4),
-        "ended": round(one.ended, 4),
+        "began": _moment(one.began),
+        "ended": _moment(one.ended),
         "main": one.main,
         "during": one.during,
         "status": one.status,

@@ -77,16 +77,12 @@ class Tap:
     Args:
         now: seconds of the recording's clock.
         during: returns the current part of the run.
-        interrupted: is called if an interruption ends a request.
     """
 
-    def __init__(
-        self, now: Callable[[], float], *, during: Callable[[], str], interrupted: Callable[[], object]
-    ) -> None:
+    def __init__(self, now: Callable[[], float], *, during: Callable[[], str]) -> None:
         self.exchanges: list[Exchange] = []
         self._now = now
         self._during = during
-        self._interrupted = interrupted
         self._lock = threading.Lock()
         self._held = 0
         self._bodies: dict[bytes, bytes] = {}
@@ -137,8 +133,6 @@ class Tap:
             response = original(pool, method, url, *args, **options)
         except BaseException as error:
             one.ended, one.error = self._now(), names_of(error)
-            if isinstance(error, KeyboardInterrupt):
-                self._interrupted()
             raise
         one.ended, one.status = self._now(), response.status
         one.headers = {name.lower(): value for name, value in response.headers.items() if name.lower() in HEADERS}
@@ -164,8 +158,6 @@ class Tap:
                 raise
             except BaseException as error:
                 one.error = names_of(error)
-                if isinstance(error, KeyboardInterrupt):
-                    self._interrupted()
                 raise
             finally:
                 one.ended = self._now()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aml_train.core.clock import Clock, elapsed
 from aml_train.core.errors import AmlTrainError, ServiceError
-from aml_train.core.events import Event, LogLine, LogLines, LogsEnded, Notice, Progress, RunFinished, to_json
+from aml_train.core.events import Event, LogLine, LogLines, LogsEnded, Progress, RunFinished, to_json
 from aml_train.core.values import dataclass
 from aml_train.pipeline.record.exchange import Tap
 from aml_train.pipeline.record.values import encode
@@ -40,7 +40,7 @@ class Recorded:
         command: the command's words and options, without values.
         events: each event as JSON, with the seconds of the recording's clock under ``seconds``.
         calls: what the target did: its part, how it ended, and which events it emitted.
-        interrupted: the seconds of the first interruption; None for none.
+        interruptions: the seconds of each interruption.
         failure: the exception that no one expected, with its traceback.
         error: the expected error that ended the command before the pipeline ran.
     """
@@ -52,7 +52,7 @@ class Recorded:
     options: RunOptions | None = None
     events: list[dict[str, Any]] = field(default_factory=list)
     calls: list[dict[str, Any]] = field(default_factory=list)
-    interrupted: float | None = None
+    interruptions: list[float] = field(default_factory=list)
     failure: BaseException | None = None
     error: AmlTrainError | None = None
 
@@ -64,7 +64,7 @@ class Recorder:
         self.seen = Recorded(command=command, environ=environ)
         self._began = elapsed()
         self._parts: list[str] = []
-        self.tap = Tap(self.now, during=self._during, interrupted=self.interrupted)
+        self.tap = Tap(self.now, during=self._during)
 
     def now(self) -> float:
         """Return the seconds since the recording began."""
@@ -73,17 +73,18 @@ class Recorder:
     def _during(self) -> str:
         return self._parts[-1] if self._parts else ""
 
-    def interrupted(self) -> None:
-        """Note the moment of the first interruption."""
-        if self.seen.interrupted is None:
-            self.seen.interrupted = self.now()
+    def interrupted(self, again: bool) -> None:
+        """Note the moment of an interruption.
+
+        Args:
+            again: whether the one before was lost, which this one replaces.
+        """
+        if again and self.seen.interruptions:
+            self.seen.interruptions.pop()
+        self.seen.interruptions.append(self.now())
 
     def __call__(self, event: Event) -> None:
         """Note an event; of a log, only how much it was."""
-        # The main thread may have waited for another one, and neither slept nor sent a request.
-        said = event.text if isinstance(event, Notice) else event.message if isinstance(event, RunFinished) else ""
-        if said.startswith("Interrupted"):
-            self.interrupted()
         found = _noted(event)
         if found is not None:
             self.seen.events.append({**found, "seconds": self.now()})
@@ -96,18 +97,6 @@ class Recorder:
         """Note the plan and the options."""
         self.seen.prepared, self.seen.options = prepared, options
         self.seen.config = prepared.config
-
-    def clock(self, clock: Clock) -> Clock:
-        """Return *clock*; an interruption of its sleep is noted."""
-
-        def sleep(seconds: float) -> None:
-            try:
-                clock.sleep(seconds)
-            except KeyboardInterrupt:
-                self.interrupted()
-                raise
-
-        return Clock(now=clock.now, sleep=sleep)
 
     def target(self, open_target: Callable[[], Target]) -> Callable[[], Target]:
         """Return a function that opens the same target, whose work is noted."""
@@ -133,7 +122,6 @@ class Recorder:
             call["error"] = _error(error)
             raise
         except KeyboardInterrupt:
-            self.interrupted()
             call["error"] = {"interrupted": True}
             raise
         except BaseException as error:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from aml_train.core.errors import AmlTrainError, InvalidError
+from aml_train.core.interrupts import watch_interrupts
 from aml_train.pipeline.record.bundle import LeakError, write_bundle
 from aml_train.pipeline.record.recorder import Recorder, traceback_of
 
@@ -29,13 +30,10 @@ def record_run(
     _check_writable(path)
     recorder = Recorder(command, environ)
     try:
-        with recorder.tap.attached():
+        with watch_interrupts(recorder.interrupted), recorder.tap.attached():
             yield recorder
     except AmlTrainError as error:
         recorder.seen.error = error
-        raise
-    except KeyboardInterrupt:
-        recorder.interrupted()
         raise
     except Exception as error:
         recorder.seen.failure = error
@@ -45,6 +43,9 @@ def record_run(
             report(f"The bundle {path} has {write_bundle(path, recorder)}.")
         except (LeakError, InvalidError, OSError) as error:
             report(f"No bundle was written: {error}")
+        except KeyboardInterrupt:
+            report("No bundle was written: that was interrupted.")
+            raise
         except Exception as error:  # noqa: BLE001 - a fault of the recorder must not change how the run ends
             fault = traceback_of(error)["chain"][0]
             place = fault["frames"][-1]

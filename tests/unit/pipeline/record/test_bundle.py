@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import requests
@@ -15,7 +16,6 @@ import urllib3
 from urllib3.connectionpool import HTTPConnectionPool
 
 from aml_train.config import load_config
-from aml_train.core.clock import Clock
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.events import (
     LogLine,
@@ -27,6 +27,7 @@ from aml_train.core.events import (
     TestFailure,
     TestsFinished,
 )
+from aml_train.core.interrupts import interruptible
 from aml_train.core.scrub import Scrubber
 from aml_train.pipeline.record import Recorder, record_run
 from aml_train.pipeline.record import bundle as bundles
@@ -264,7 +265,7 @@ def test_a_bundle_is_written_however_the_run_ends(tmp_path: Path) -> None:
         assert said[0].startswith(f"The bundle {path} has 0 requests and 1 events in")
     with pytest.raises(KeyboardInterrupt):
         record(KeyboardInterrupt())
-    assert contents(path.read_bytes())["bundle.json"]["interrupted"] is not None
+    assert said[0].startswith(f"The bundle {path} has 0 requests and 1 events in")
     with pytest.raises(ZeroDivisionError):
         record(ZeroDivisionError("division"))
     trace = contents(path.read_bytes())["bundle.json"]["traceback"]["chain"][0]
@@ -289,6 +290,18 @@ def test_what_cannot_be_proved_is_not_written_and_its_place_is_named(
         make_bundle(recorder)
 
 
+def test_an_interruption_of_the_writing_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_recorder: Recorder) -> NoReturn:
+        raise KeyboardInterrupt
+
+    said: list[str] = []
+    monkeypatch.setattr(bundles, "make_bundle", interrupted)
+    with pytest.raises(KeyboardInterrupt), record_run(tmp_path / "bundle.zip", "run", {}, report=said.append):
+        pass
+    assert said == ["No bundle was written: that was interrupted."]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_fault_of_the_recorder_does_not_change_the_ending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     monkeypatch.setattr(bundles, "make_bundle", lambda _recorder: 1 // 0)
@@ -306,15 +319,20 @@ def test_a_path_that_cannot_be_written_is_refused_before_anything_happens(tmp_pa
         pytest.fail("the block must not run")
 
 
-def test_the_moment_of_an_interruption_is_noted() -> None:
-    recorder = Recorder("run", {})
-
-    def interrupted(_seconds: float) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        recorder.clock(Clock(now=lambda: 0.0, sleep=interrupted)).sleep(1.0)
-    assert recorder.seen.interrupted is not None
+def test_the_moment_of_each_interruption_is_noted(tmp_path: Path) -> None:
+    path = tmp_path / "bundle.zip"
+    with interruptible(signal.SIGINT), record_run(path, "run", {}, report=print) as recorder:
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        first, second = recorder.seen.interruptions
+        # One that was lost is raised again: its later moment counts.
+        recorder.interrupted(True)
+    assert second >= first
+    written = contents(path.read_bytes())["bundle.json"]["interruptions"]
+    assert written == [round(one, 6) for one in recorder.seen.interruptions]
+    assert len(written) == 2
+    assert written[1] >= round(second, 6)
 
 
 def test_the_words_are_those_of_the_source_and_of_answers_and_no_others() -> None:
