@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from aml_emulator.network.upstream import send
+
 _CHUNK_BYTES: Final = 256 * 1024
 _MOST_CHUNKS: Final = 256
 """In flight in one direction: enough for a gigabyte a second at 60 ms."""
@@ -72,8 +74,7 @@ async def copy_late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, 
             await asyncio.sleep(due - loop.time())
             if not data:
                 return
-            writer.write(data)
-            await writer.drain()
+            await send(writer, data)
 
     async with asyncio.TaskGroup() as group:
         group.create_task(depart())

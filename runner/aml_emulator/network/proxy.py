@@ -24,7 +24,7 @@ from aml_emulator.network.hosts import Decision, Destination, is_address
 from aml_emulator.network.latency import Latency, copy_late
 from aml_emulator.network.outward import InwardError
 from aml_emulator.network.server_name import UNRECOGNIZED_NAME, NoHelloError, server_name
-from aml_emulator.network.upstream import MAX_HEAD_BYTES, Streams, Upstream, connect
+from aml_emulator.network.upstream import MAX_HEAD_BYTES, Streams, Upstream, connect, send
 
 logger = logging.getLogger(__name__)
 
@@ -201,8 +201,7 @@ class Proxy:
         from_job = self._is_job(str(writer.get_extra_info("peername")[0]))
         if not from_job or destination in (Destination.REFUSED, Destination.ONWARD):
             logger.warning("REFUSED: a connection by TLS to %s", host or "a host without a name")
-            writer.write(UNRECOGNIZED_NAME)
-            await writer.drain()
+            await send(writer, UNRECOGNIZED_NAME)
         elif self._down(host):
             _abort(writer, host)
         else:
@@ -273,7 +272,7 @@ class Proxy:
     async def _join(self, client: Streams, server: Streams, greeting: bytes = b"") -> None:
         """Send *greeting* to the client, and copy both ways until the rules change."""
         await self._latency.connect()
-        client[1].write(greeting)
+        await send(client[1], greeting)
         self._hold(client[1])
         await join_streams(client, server, late=self._latency.seconds)
 
@@ -446,12 +445,13 @@ async def _copy(source_streams: Streams, writer: asyncio.StreamWriter, late: flo
     acknowledge(source)
     while data := await reader.read(CHUNK_BYTES):
         acknowledge(source)
-        writer.write(data)
-        await writer.drain()
+        await send(writer, data)
     _end(writer)
 
 
 def _end(writer: asyncio.StreamWriter) -> None:
+    if writer.is_closing():
+        return
     if writer.can_write_eof():
         writer.write_eof()
     else:
@@ -482,5 +482,4 @@ async def _answer(
         f"HTTP/1.1 {status} {phrase}\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n"
         "Connection: close\r\n\r\n"
     )
-    writer.write(head.encode("latin-1", "replace") + body)
-    await writer.drain()
+    await send(writer, head.encode("latin-1", "replace") + body)

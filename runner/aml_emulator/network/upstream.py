@@ -19,6 +19,19 @@ MAX_HEAD_BYTES = 64 * 1024
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
+async def send(writer: asyncio.StreamWriter, data: bytes) -> None:
+    """Write to a connection, and wait while its buffer is full.
+
+    Raises:
+        ConnectionError: it is closed. uvloop closes a connection that the peer resets at once, before its reader raises the error, and
+            answers a write to it with RuntimeError (``UVHandle._ensure_alive``); asyncio drops what is written.
+    """
+    if writer.is_closing():
+        raise ConnectionResetError("the connection is closed")
+    writer.write(data)
+    await writer.drain()
+
+
 class UpstreamError(OSError):
     """The way out is closed; the message says where."""
 

@@ -1,14 +1,16 @@
-"""The latency: every chunk arrives late, and none waits for another."""
+"""Copies between two connections: late chunks arrive side by side, and a closed connection ends the copy."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from typing import Any
 
 import pytest
 
 from aml_emulator.network.latency import Latency, copy_late
+from aml_emulator.network.proxy import join_streams
 
 
 class Clock(asyncio.SelectorEventLoop):
@@ -29,13 +31,35 @@ class Clock(asyncio.SelectorEventLoop):
 
 
 class Writer:
-    """Notes what is written, and when."""
+    """Notes what is written, and when; a closed one answers as uvloop's does."""
 
-    def __init__(self, fails: bool = False) -> None:
+    def __init__(self, fails: bool = False, closed: bool = False) -> None:
         self.seen: list[tuple[float, bytes]] = []
         self.fails = fails
+        self.closed = closed
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def get_extra_info(self, _name: str) -> None:
+        return None
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        if self.closed:
+            raise RuntimeError("the handler is closed")
+
+    def close(self) -> None:
+        self.closed = True
+
+    async def wait_closed(self) -> None:
+        return
 
     def write(self, data: bytes) -> None:
+        if self.closed:
+            raise RuntimeError("the handler is closed")
         self.seen.append((round(asyncio.get_running_loop().time(), 3), data))
 
     async def drain(self) -> None:
@@ -71,6 +95,24 @@ def test_a_broken_connection_ends_the_copy() -> None:
         assert isinstance(caught.value.exceptions[0], ConnectionResetError)
 
     run(scene())
+
+
+@pytest.mark.parametrize("late", [0.0, 1.0])
+@pytest.mark.parametrize("data", [b"an answer", b""])
+def test_a_client_that_is_gone_ends_a_tunnel_quietly(
+    late: float, data: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene() -> None:
+        client, server = (asyncio.StreamReader(), Writer(closed=True)), (asyncio.StreamReader(), Writer())
+        server[0].feed_data(data)
+        for reader, _ in (client, server):
+            reader.feed_eof()
+        await join_streams(client, server, late=late)  # type: ignore[arg-type]
+        assert server[1].closed
+
+    with caplog.at_level(logging.INFO):
+        run(scene())
+    assert caplog.messages == []
 
 
 def test_a_connection_takes_a_round_trip_to_open() -> None:

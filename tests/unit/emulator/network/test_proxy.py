@@ -36,6 +36,9 @@ class Writer:
     def get_extra_info(self, name: str) -> Any:
         return (self.peer, 40000) if name == "peername" else None
 
+    def is_closing(self) -> bool:
+        return False
+
     def write(self, data: bytes) -> None:
         self.sent += data
 
