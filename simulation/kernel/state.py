@@ -84,6 +84,8 @@ PYTHON: Final = (
 PRODUCT: Final = (
     Slot("aml_train.azure.sdk", "_SILENCE", lambda present: type(present)()),
     Slot("aml_train.core.interrupts", "_arrived", lambda _: threading.Event()),
+    Slot("aml_train.core.interrupts", "_raised_again", lambda _: False),
+    Slot("aml_train.core.interrupts", "_watchers", lambda _: []),
     Slot("aml_train.core.temporary", "_this_process", uncached),
     Slot("aml_train.core.threads", "_cleanups", lambda _: []),
     Slot("aml_train.image.leftovers", "this_owner", uncached),
