@@ -26,6 +26,8 @@ _WAITED: Final = 0.3
 _HANDLED: Final = 0.3
 #: Real seconds for which a thread's request is held that the recorded process did not live to send.
 _HELD: Final = 2.0
+#: Real seconds that a run's other threads have to end, whose requests are refused then.
+_ENDED: Final = 5.0
 #: Modules in which a thread waits for another one.
 _WAITS: Final = frozenset({"threading.py", "_base.py"})
 
@@ -56,7 +58,7 @@ class Interruptions:
         self._events = events
         self._clock = clock
         self._early = early
-        self._sleep = time.sleep
+        self._sleep, self._real_now = time.sleep, time.monotonic
         self._sent: set[int] = set()
         self._emitted = 0
         #: Is set with each interruption that has come, and replaced by the next one's.
@@ -66,13 +68,20 @@ class Interruptions:
 
     @contextlib.contextmanager
     def in_place(self) -> Iterator[None]:
-        """Interrupt the run during the block, as signals do; only in the main thread."""
+        """Interrupt the run during the block, as signals do; only in the main thread.
+
+        Its other threads have ended after it, or are given up: none must take the answers of another replay.
+        """
         self._clock.before_sleep = self.before_sleep
+        before = set(threading.enumerate())
         try:
             with interruptible(signal.SIGINT), watch_interrupts(self._note):
                 yield
         finally:
             self._over.set()
+            deadline = self._real_now() + _ENDED
+            for thread in set(threading.enumerate()) - before:
+                thread.join(max(0.0, deadline - self._real_now()))
 
     @property
     def _next(self) -> float | None:
@@ -162,6 +171,11 @@ class Interruptions:
         signal.raise_signal(signal.SIGINT)
         raise KeyboardInterrupt
 
+    @property
+    def over(self) -> bool:
+        """Whether the run has ended: nothing is answered any more."""
+        return self._over.is_set()
+
     def hold(self) -> bool:
         """Hold another thread's request that is unknown, after an interruption.
 
@@ -170,6 +184,8 @@ class Interruptions:
         Returns:
             whether this is such a request.
         """
+        if self.over:
+            return True
         if _is_main() or not self.came:
             return False
         self._over.wait(_HELD)

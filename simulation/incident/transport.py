@@ -83,7 +83,7 @@ class Answers:
         found = self._recorded(method, unquote(address))
         number, again = self._next(method, found)
         self._interruptions.before_request(number, again=again)
-        number = self._take(method, found)
+        number = None if self._interruptions.over else self._take(method, found)
         if number is None:
             what = f"{method} {unquote(address).partition('?')[0]}"
             if not self._interruptions.hold():

@@ -142,8 +142,15 @@ def test_a_main_thread_that_waits_for_another_one_is_interrupted_there() -> None
     assert run.answers.unknown == []
 
 
-def test_a_request_that_the_recorded_process_did_not_live_to_send_is_none_that_is_unknown() -> None:
-    run, failures = Run([30.0]), list[BaseException]()
+def test_a_request_that_the_recorded_process_did_not_live_to_send_is_none_that_is_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run, failures, held = Run([30.0]), list[BaseException](), threading.Event()
+    hold = run.interruptions.hold
+
+    def holding() -> bool:
+        held.set()
+        return hold()
 
     def work() -> None:
         try:
@@ -151,14 +158,42 @@ def test_a_request_that_the_recorded_process_did_not_live_to_send_is_none_that_i
         except BaseException as error:  # noqa: BLE001 - it is compared
             failures.append(error)
 
+    monkeypatch.setattr(run.interruptions, "hold", holding)
     worker = threading.Thread(target=work, daemon=True)
     with run.replayed():
         with pytest.raises(KeyboardInterrupt):
             run.event()
         worker.start()
+        assert held.wait(60)
     worker.join(60)
     assert [type(one) for one in failures] == [UnknownRequestError]
     assert run.answers.unknown == []
-    with run.replayed(), pytest.raises(UnknownRequestError):
-        run.get("9")
+
+
+def test_a_thread_that_is_left_gets_no_answer_after_the_end() -> None:
+    run, failures = Run([], exchange("1", 10.0, 11.0)), list[BaseException]()
+
+    def work() -> None:
+        run.interruptions._over.wait(60)
+        try:
+            run.get("1")
+        except BaseException as error:  # noqa: BLE001 - it is compared
+            failures.append(error)
+
+    worker = threading.Thread(target=work, daemon=True)
+    with run.answers.in_place():
+        with run.interruptions.in_place():
+            worker.start()
+        assert not worker.is_alive()
+    assert [type(one) for one in failures] == [UnknownRequestError]
+    assert (run.answers.answered, run.answers.unknown) == (0, [])
+
+
+def test_a_main_thread_goes_beyond_the_recording_after_an_interruption() -> None:
+    run = Run([30.0])
+    with run.replayed():
+        with pytest.raises(KeyboardInterrupt):
+            run.event()
+        with pytest.raises(UnknownRequestError):
+            run.get("9")
     assert run.answers.unknown == ["GET https://a.b/9"]
