@@ -42,6 +42,10 @@ class Interruptions:
         clock: the replay's time.
         early: interrupt directly after what came before; by default directly before what came later. The recording does not have what
             happened in between, and the end may depend on it.
+
+    Attributes:
+        sent: the numbers of the recorded requests that the replay has sent.
+        came: how many interruptions have come.
     """
 
     def __init__(
@@ -59,11 +63,12 @@ class Interruptions:
         self._clock = clock
         self._early = early
         self._sleep, self._real_now = time.sleep, time.monotonic
-        self._sent: set[int] = set()
+        self.sent: set[int] = set()
         self._emitted = 0
         #: Is set with each interruption that has come, and replaced by the next one's.
         self._come = threading.Event()
         self._over = threading.Event()
+        self._sending = threading.Lock()
         self.came = 0
 
     @contextlib.contextmanager
@@ -106,14 +111,10 @@ class Interruptions:
         one = self._exchange[number] if number is not None else None
         if not _is_main():
             if one is None or one["ended"] >= moment:
-                self._await()
+                self._await(moment)
             return
         if one is None or again or one["began"] >= moment:
             self.interrupt()
-
-    def sent(self, number: int) -> None:
-        """Note that a recorded request is sent."""
-        self._sent.add(number)
 
     def before_event(self) -> None:
         """Interrupt the main thread if the run was interrupted before this event.
@@ -156,7 +157,7 @@ class Interruptions:
         if moment is None or until < moment:
             return
         if not _is_main():
-            self._await()
+            self._await(moment)
         elif not self._has_more_before(moment):
             self.interrupt()
 
@@ -202,20 +203,20 @@ class Interruptions:
     def _has_more_before(self, moment: float) -> bool:
         """Return whether the main thread has more to send that came before *moment*."""
         return any(
-            one["main"] and not one["during"] and one["began"] < moment and number not in self._sent
+            one["main"] and not one["during"] and one["began"] < moment and number not in self.sent
             for number, one in enumerate(self._exchange)
         )
 
-    def _await(self) -> None:
+    def _await(self, moment: float) -> None:
         """Wait for the interruption; bring it about if the main thread waits, too."""
-        come, waited, number = self._come, 0.0, self.came
-        while not come.wait(_LOOK) and not self._over.is_set():
+        come, waited = self._come, 0.0
+        while waited < _WAITED and not come.wait(_LOOK) and not self.over:
             waited = waited + _LOOK if _main_waits() else 0.0
-            if waited >= _WAITED and number == self.came:
-                if (moment := self._next) is not None:
-                    self._clock.reach(moment)
+        with self._sending:  # of several threads that wait, one interrupts
+            if not come.is_set() and not self.over:
+                self._clock.reach(moment)
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-                come.wait()
+                come.wait(_ENDED)
         self._sleep(_HANDLED)
 
 

@@ -118,14 +118,13 @@ def _replay(bundle: Bundle, *, early: bool = False) -> Replay:
         )
 
         def listen(event: Event) -> None:
-            if event.name not in COMPARED:
-                events.append({"event": event.name})
-                return
+            compared = event.name in COMPARED
             # The end of a run is not interrupted: the result is there already.
-            if event.name != "run-finished":
+            counted = compared and event.name != "run-finished"
+            if counted:
                 interruptions.before_event()
-            events.append(json.loads(to_json(event)))
-            if event.name != "run-finished":
+            events.append(json.loads(to_json(event)) if compared else {"event": event.name})
+            if counted:
                 interruptions.after_event()
 
         try:

@@ -49,7 +49,6 @@ class Answers:
         self._clock = clock
         self._interruptions = interruptions
         self._lock = threading.Lock()
-        self._used: set[int] = set()
         self._exact: dict[tuple[str, str], list[int]] = {}
         self._wild: dict[tuple[str, str], list[int]] = {}
         #: Requests that are not in the bundle, in order.
@@ -62,7 +61,7 @@ class Answers:
     @property
     def answered(self) -> int:
         """How many of the recorded requests were sent again."""
-        return len(self._used)
+        return len(self._interruptions.sent)
 
     @contextlib.contextmanager
     def in_place(self) -> Iterator[None]:
@@ -121,7 +120,7 @@ class Answers:
         Returns:
             its number, None if there is none, and whether it is sent again.
         """
-        left = next((number for number in found if number not in self._used), None)
+        left = next((number for number in found if number not in self._interruptions.sent), None)
         if left is None and found and method in _READS:
             return found[-1], True
         return left, False
@@ -131,8 +130,7 @@ class Answers:
         with self._lock:
             number, _ = self._next(method, found)
             if number is not None:
-                self._used.add(number)
-                self._interruptions.sent(number)
+                self._interruptions.sent.add(number)
         return number
 
     def _body(self, one: dict[str, Any]) -> bytes:

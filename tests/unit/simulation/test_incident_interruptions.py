@@ -142,6 +142,21 @@ def test_a_main_thread_that_waits_for_another_one_is_interrupted_there() -> None
     assert run.answers.unknown == []
 
 
+def test_of_several_threads_that_wait_one_interrupts_the_main_thread() -> None:
+    later = [exchange(str(number), 31.0, 40.0, main=False) for number in range(4)]
+    run = Run([30.0, 90.0], *later)
+    workers = [threading.Thread(target=run.get, args=(str(number),), daemon=True) for number in range(4)]
+    with run.replayed():
+        for worker in workers:
+            worker.start()
+        with pytest.raises(KeyboardInterrupt):
+            threading.Event().wait(60)
+        for worker in workers:
+            worker.join(60)
+        assert run.interruptions.came == 1
+    assert (run.answers.answered, run.answers.unknown) == (4, [])
+
+
 def test_a_request_that_the_recorded_process_did_not_live_to_send_is_none_that_is_unknown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
