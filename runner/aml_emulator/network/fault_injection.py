@@ -36,7 +36,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from aml_emulator.network.hosts import Destination
 from aml_emulator.network.proxy import NO_HEAD, Head, parse_head
 from aml_emulator.network.requests_log import RequestLog
-from aml_emulator.network.upstream import CONNECT_TIMEOUT_SECONDS, MAX_HEAD_BYTES, Streams
+from aml_emulator.network.upstream import CONNECT_TIMEOUT_SECONDS, MAX_HEAD_BYTES, Streams, send
 
 Kind = Literal["status", "delay", "truncate", "reset", "outage"]
 
@@ -335,8 +335,7 @@ class FaultFront:
         if rule.kind == "reset":
             client[1].transport.abort()
             return None
-        client[1].write(error_answer(rule, self._destination, with_body=head.method != "HEAD"))
-        await client[1].drain()
+        await send(client[1], error_answer(rule, self._destination, with_body=head.method != "HEAD"))
         if not rule.after:
             await linger(client[0])
         return rule.status
@@ -353,8 +352,7 @@ class FaultFront:
             chunk = await _received(answer)
             await asyncio.sleep(late)
             while chunk:
-                client[1].write(chunk)
-                await client[1].drain()
+                await send(client[1], chunk)
                 chunk = await _received(answer)
 
     async def _truncate(self, head: Head, client: Streams) -> int | None:
@@ -364,8 +362,7 @@ class FaultFront:
             client[1].write(start)
             # Until the end of the connection, which the request asks to close; half of a long body is its first half MB.
             body = await _received(answer)
-            client[1].write(body[: len(body) // 2])
-            await client[1].drain()
+            await send(client[1], body[: len(body) // 2])
         client[1].close()
         return int(start.split(b" ", 2)[1])
 
