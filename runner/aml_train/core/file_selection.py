@@ -5,10 +5,11 @@ The walk reads ignore files and directories, and no contents.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -51,13 +52,16 @@ SECRETS: Final = (
     ".gnupg/",
     ".kube/",
     ".kaggle/",
-    ".docker/config.json",
+    "**/.docker/config.json",
     ".dockercfg",
-    ".config/gcloud/",
+    "**/.config/gcloud/",
+    "gha-creds-*.json",
+    "git-credentials*.config",
+    "_github_home/",
     ".databrickscfg",
     ".boto",
     ".s3cfg",
-    ".streamlit/secrets.toml",
+    "**/.streamlit/secrets.toml",
     ".vault-token",
     "kaggle.json",
     "azureauth.json",
@@ -70,7 +74,10 @@ SECRETS: Final = (
     ".git-credentials",
     ".htpasswd",
 )
-"""Files that are left out unless the caller says otherwise, in gitignore style."""
+"""Files that are left out unless the caller says otherwise, in gitignore style.
+
+Where actions leave credentials in a checkout: ``gha-creds-*.json`` is google-github-actions/auth's file,
+``git-credentials-*.config`` actions/checkout's, ``_github_home`` the home that a runner gives to container actions."""
 
 CACHES: Final = (
     "__pycache__/",
@@ -169,6 +176,8 @@ class Walker:
         self.wanted = _spec(patterns, git=True) if patterns else None
         self.named = tuple(pattern.strip("/").removesuffix("/**") for pattern in patterns)
         self.kept_out: list[KeptOut] = []
+        self.secrets: list[str] = []
+        self.left_out = leave_out
         self.leave_out = _spec(leave_out, git=True)
         self.ignore_files = ignore_files
         self.nested = nested
@@ -212,7 +221,7 @@ class Walker:
             if item.is_symlink() and follow and not self._follows(path, rules):
                 continue
             if item.is_dir(follow_symlinks=follow):
-                if self.leave_out.check_file(path + "/").include:
+                if self._leaves_out(path + "/", rules):
                     continue
                 if self.nested and (rule := self._ignored(path + "/", rules)) is not None:
                     self._note_folder(path, rule)
@@ -222,7 +231,7 @@ class Walker:
                     raise self._fault(path, "its link leads back to a folder above it")
                 yield from self._folder(Path(item.path), path + "/", rules, (*above, here))
                 continue
-            if self.leave_out.check_file(path).include:
+            if self._leaves_out(path, rules):
                 continue
             if self.wanted is not None and not self.wanted.check_file(path).include:
                 continue
@@ -231,6 +240,16 @@ class Walker:
                 continue
             if (entry := self._entry(item, path)) is not None:
                 yield entry
+
+    def _leaves_out(self, path: str, rules: tuple[_Rules, ...]) -> bool:
+        """Return whether *path* is left out; note a secret that would be selected."""
+        found = self.leave_out.check_file(path)
+        if not found.include:
+            return False
+        wanted = self.wanted is None or self.wanted.match_file(path)
+        if self.left_out[found.index or 0] in SECRETS and wanted and self._ignored(path, rules) is None:
+            self.secrets.append(path)
+        return True
 
     def _follows(self, path: str, rules: tuple[_Rules, ...]) -> bool:
         """Return whether the link at *path* belongs to the selection.
@@ -252,7 +271,10 @@ class Walker:
         if any(one is False for one in decided):
             return True  # it is included by its own name, whatever that of its target
         place = self._place(real)
-        return place is None or not any(self.leave_out.match_file(f"{place.as_posix()}{end}") for end in ("", "/"))
+        if place is None or not any(self.leave_out.match_file(f"{place.as_posix()}{end}") for end in ("", "/")):
+            return True
+        self.secrets.append(path)
+        return False
 
     def _note_file(self, path: str, rule: tuple[str, int]) -> None:
         if _TEST_FILE.fullmatch(path.rpartition("/")[2]) or path in self.named:
@@ -352,9 +374,12 @@ class Walker:
         link = self.root / path
         text = os.readlink(link)  # noqa: PTH115 - the text as it is written, not as a path
         try:
+            link.stat()  # the kernel follows 40 links (path_resolution(7)), Python any number
             return text, link.resolve(strict=True)
         except (OSError, RuntimeError) as error:
-            raise self._fault(path, f"it is a link to {Path(text)}, which is not there") from error
+            long = isinstance(error, OSError) and error.errno == errno.ELOOP
+            why = "which leads through too many links" if long else "which is not there"
+            raise self._fault(path, f"it is a link to {Path(text)}, {why}") from error
 
     def _fault(self, path: str, what: str, remedy: str = "remove it") -> InvalidError:
         remedy = f"{remedy}, or list it in {self.ignore_files[0]}" if self.ignore_files else remedy
@@ -391,6 +416,12 @@ def _spec(lines: Sequence[str], *, git: bool) -> pathspec.PathSpec[Any]:
     # Its name until pathspec 1.0, with which azureml-core does not get along.
     known = "gitignore" if hasattr(pathspec.patterns, "gitignore") else "gitwildmatch"
     return pathspec.PathSpec.from_lines(known, lines)
+
+
+def secret_rules(named: Iterable[str]) -> pathspec.PathSpec[Any]:
+    """Return :data:`SECRETS` as rules; *named*, patterns that name one of them, are exempt."""
+    rules = _spec(SECRETS, git=True)
+    return _spec((*SECRETS, *(f"!{pattern}" for pattern in named if rules.match_file(pattern))), git=True)
 
 
 def unreadable(path: Path, error: OSError) -> InvalidError:

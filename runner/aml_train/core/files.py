@@ -43,11 +43,13 @@ class FileSet:
         root: a folder.
         entries: the files.
         kept_out: tests that ignore files keep out, in order; no part of the identity.
+        secrets: paths that are left out because their names say that they are secret; no part of it either.
     """
 
     root: Path
     entries: tuple[FileEntry, ...]
     kept_out: tuple[KeptOut, ...] = field(default=(), compare=False)
+    secrets: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
     def collect(
@@ -76,7 +78,7 @@ class FileSet:
             leave_out: more that does not belong, gitignore style. A followed link is also left out if what it leads to matches.
             links: keep symbolic links as links, or take what they point to.
             within: folders that followed links must lead into; empty: anywhere but to the kernel's files.
-            own: files that this process writes to, which do not belong.
+            own: the run's own files, which do not belong: what it writes, and the secrets that the configuration names.
 
         Raises:
             InvalidError: if *root* is no folder; if a kept link leaves it or points to nothing; if a followed link leads
@@ -89,7 +91,12 @@ class FileSet:
             root, tuple(patterns), tuple(ignore_files), nested, tuple(leave_out), links, within, frozenset(own)
         )
         entries = sorted(walker.walk(), key=lambda entry: entry.path.encode())
-        return cls(root=root, entries=tuple(entries), kept_out=tuple(sorted(walker.kept_out)))
+        return cls(
+            root=root,
+            entries=tuple(entries),
+            kept_out=tuple(sorted(walker.kept_out)),
+            secrets=tuple(sorted(walker.secrets)),
+        )
 
     @classmethod
     def collect_code(
@@ -110,7 +117,7 @@ class FileSet:
             include: what belongs to it although it is a secret, a cache or in *leave_out*, in gitignore style.
             leave_out: more that does not belong to it.
             project: the project folder, whose repository links may lead to as well.
-            own: files that this process writes to.
+            own: the run's own files.
         """
         rules = (*SECRETS, *CACHES, *leave_out, *(f"!{pattern}" for pattern in include))
         return cls.collect(

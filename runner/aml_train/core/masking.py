@@ -38,7 +38,8 @@ _MARKERS: Final = (b"&#", b"&amp;", b"&lt;", b"&gt;", b"&quot;", b"&apos;", b"%"
 #: The same for forms that are upper-case letters and digits alone: a run of so many of them.
 _RUN: Final = 12
 _RUNS: Final = bytes(65 if chr(code) in string.ascii_uppercase + string.digits else 32 for code in range(256))
-_SIGNATURE: Final = re.compile(r"([?&]sig=)[^&\s\"'<>]+", re.I)
+#: What is a secret by its shape: the signature of a SAS address, and a JSON Web Token, such as a job's own ``AZUREML_RUN_TOKEN``.
+_SHAPED: Final = re.compile(r"(?P<kept>(?i:[?&]sig=))[^&\s\"'<>]+|\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -308,10 +309,10 @@ class Masker:
         return len(data) - len(window) + place if _has_line_end(window[place:]) else len(data)
 
     def mask(self, text: str) -> str:
-        """Return *text* with its secrets, and the signatures of SAS addresses, replaced."""
+        """Return *text* with its secrets, signatures and tokens replaced."""
         data = _encode(text)
         # Both in the text as it is: neither hides a part of the other.
-        return _replaced(data, _merged([*self.spans(data), *_signatures(text, data)]))
+        return _replaced(data, _merged([*self.spans(data), *_shaped(text, data)]))
 
     def mask_name(self, text: str) -> str:
         """Return *text*, a computed name, without masking short secrets found by chance.
@@ -323,18 +324,23 @@ class Masker:
         return _replaced(data, _merged(spans))
 
 
-def without_signatures(text: str) -> str:
-    """Return *text* with the signatures of SAS addresses replaced."""
+def without_tokens(text: str) -> str:
+    """Return *text* with signatures of SAS addresses and JSON Web Tokens replaced."""
+    return _SHAPED.sub(lambda found: f"{found['kept'] or ''}{MASK}", text) if _may_be_shaped(text) else text
+
+
+def _may_be_shaped(text: str) -> bool:
     # Most text has none, and a search for the fixed part is many times as quick.
-    return _SIGNATURE.sub(rf"\1{MASK}", text) if "sig=" in text or ("=" in text and "sig=" in text.lower()) else text
+    return "eyJ" in text or "sig=" in text or ("=" in text and "sig=" in text.lower())
 
 
-def _signatures(text: str, data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield where *data*, which is *text*, holds signatures of SAS addresses."""
-    if "sig=" in text or ("=" in text and "sig=" in text.lower()):
-        for found in _SIGNATURE.finditer(text):
-            start = len(_encode(text[: found.end(1)]))
-            yield start, start + len(_encode(found[0][len(found[1]) :]))
+def _shaped(text: str, data: bytes) -> Iterator[tuple[int, int]]:
+    """Yield where *data*, which is *text*, holds secrets by their shape."""
+    if _may_be_shaped(text):
+        for found in _SHAPED.finditer(text):
+            kept = found["kept"] or ""
+            start = len(_encode(text[: found.start() + len(kept)]))
+            yield start, start + len(_encode(found[0][len(kept) :]))
 
 
 def _replaced(data: bytes, spans: Iterable[tuple[int, int]]) -> str:

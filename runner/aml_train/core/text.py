@@ -18,7 +18,7 @@ _NO_LETTERS: Final = re.compile(r"[\W\d_]+")
 _STYLE: Final = re.compile(r"\x1b\[[0-9;:]*m")
 #: Control characters but the tab, line separators of Unicode, characters that turn or hide text, lone surrogates.
 _UNSAFE: Final = re.compile(
-    r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+    r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
 )
 #: The line ends of GitHub's runner: .NET's StreamReader.ReadLine knows \r, \n and \r\n.
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")
@@ -214,15 +214,19 @@ def yaml_text(value: object) -> str:
 _ESCAPES: Final = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 )
+#: Characters that turn the order of what is shown (Unicode's UAX #9).
+_TURNING: Final = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def printable(text: str) -> str:
     """Return *text* without escape sequences and control characters but the tab.
 
+    Characters that turn its order become visible.
+
     Commands to GitHub's runner lose their effect, too: it obeys ``##[`` anywhere in a line (actions/runner, ``ActionCommand.cs``),
     and the command line may run in a workflow's ``run:``.
     """
-    shown = text if is_plain(text) else _ESCAPES.sub("", text)
+    shown = text if is_plain(text) else _TURNING.sub(_visible, _ESCAPES.sub("", text))
     return shown.replace("##[", "##\N{ZERO WIDTH SPACE}[")
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from aml_train.config import CopyConfig, DockerfileConfig, ImageConfig
 from aml_train.core.boundary import boundaries
 from aml_train.core.errors import Fault, InvalidError
-from aml_train.core.file_selection import CACHES, SECRETS, FileEntry, FileId
+from aml_train.core.file_selection import CACHES, SECRETS, FileEntry, FileId, secret_rules
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
 from aml_train.image.dockerfile.ofed import needs_drivers, needs_os
@@ -67,7 +67,7 @@ def collect_inputs(
         read_os: finds the base's distribution; None where it must have been given.
         now: the time, for ``refresh``.
         read_drivers: finds the base's drivers, for ``ofed: auto``; None where the base is not looked at.
-        own: files that this process writes to, which are no part of the image.
+        own: the run's own files, which are no part of the image.
 
     Raises:
         ImageError: if an image is not found, or the base does not name its distribution.
@@ -213,9 +213,10 @@ def _copied(item: CopyConfig, project: Path, own: Collection[FileId]) -> FileSet
         leave_out=leave_out,
         links="follow",
         within=boundaries(project),
+        own=own,
     )
     if not found.entries:
-        what = "the file looks like a secret, by its name"
+        what = "the file is a secret, by its name or because `secrets` names it"
         why = "everybody can read it in an image"
         raise InvalidError(
             [Fault(where=str(item.source), what=what, why=why, remedy="use `secrets`, or another name")]
@@ -253,9 +254,10 @@ def _without_ignore_files(context: FileSet, config: DockerfileConfig) -> tuple[F
 
 
 def collect_context(config: DockerfileConfig, own: Collection[FileId] = ()) -> FileSet:
-    """Return what Docker would send of the context, never ``.git`` or *own*.
+    """Return what Docker would send of the context, never ``.git``, secrets or *own*.
 
-    The ignore file is ``NAME.dockerignore`` next to the Dockerfile, else ``.dockerignore`` in the context.
+    The ignore file is ``NAME.dockerignore`` next to the Dockerfile, else ``.dockerignore`` in the context. A line of it such as
+    ``!ca.pem`` takes back what has the name of a secret.
 
     Raises:
         InvalidError: if there are devices, sockets or pipes, something cannot be read, or a pattern is none.
@@ -266,15 +268,18 @@ def collect_context(config: DockerfileConfig, own: Collection[FileId] = ()) -> F
     ignore = specific if specific.is_file() else config.context / ".dockerignore"
     patterns = _dockerignore(ignore) if ignore.is_file() else []
     matcher = PatternMatcher([*patterns, ".git"])
+    secret = secret_rules(f"/{pattern[1:].strip('/')}" for pattern in patterns if pattern.startswith("!"))
     try:
         paths = sorted(matcher.walk(str(config.context)), key=os.fsencode)
-        entries = tuple(_entries(config.context, paths, own))
+        found = tuple(_entries(config.context, paths, own))
     except OSError as error:
         where, remedy = str(error.filename or config.context), "make it readable, or list it in .dockerignore"
         raise InvalidError(
             [Fault(where=where, what=f"it cannot be read: {error.strerror}", remedy=remedy)]
         ) from error
-    return FileSet(root=config.context, entries=entries)
+    secrets = tuple(entry.path for entry in found if secret.match_file(entry.path))
+    entries = tuple(entry for entry in found if entry.path not in secrets)
+    return FileSet(root=config.context, entries=entries, secrets=secrets)
 
 
 def _dockerignore(file: Path) -> list[str]:

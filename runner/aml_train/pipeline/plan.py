@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
@@ -48,6 +49,7 @@ from aml_train.models import ModelSpec
 from aml_train.pipeline.plan_graph import graph_document, graph_lines
 from aml_train.pipeline.project_name import ProjectName, folder_project
 from aml_train.pipeline.resolve import Commit, Resolved
+from aml_train.pipeline.run_files import secret_files
 
 _DIGEST_LATER = "@sha256:(known when the image is built)"
 _NAMED = 5
@@ -140,7 +142,7 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url
     tests = _tests(config.tests, resolved.test_files)
     images = tuple(_planned(one, config, resolved, project) for one in config.images)
     document, notices = _document(config, names, image)
-    notices += _kept_out(tests)
+    notices += _kept_out(tests) + _secrets(config, resolved)
     notices += [f"The image {one.spec.name} has no tests." for one in images if one.tests is None]
     code, code_digest = resolved.code, resolved.code_digest
     if code is not None and not code.entries:
@@ -347,10 +349,27 @@ def _kept_out(tests: TestSpec | None) -> list[str]:
     found = tests.files.kept_out if tests is not None else ()
     if not found:
         return []
-    named = ", ".join(map(str, found[:_NAMED])) + (f" and {len(found) - _NAMED} more" if len(found) > _NAMED else "")
     return [
-        f"Ignore files keep tests out of the image's tests: {named}. A later line there, such as `!{found[0].path}`, takes them back."
+        f"Ignore files keep tests out of the image's tests: {_named(found)}. A later line there, such as `!{found[0].path}`, takes them back."
     ]
+
+
+def _secrets(config: Config, resolved: Resolved) -> list[str]:
+    """Return a remark on the files that are sent nowhere because they are secrets."""
+    found = {
+        os.path.relpath(file, config.directory)
+        for file in secret_files(config)
+        if file.is_relative_to(config.directory)
+    }
+    sent = [resolved.code, *resolved.folders.values()]
+    for one in (resolved, *resolved.images.values()):
+        sent += [one.test_files, *(one.inputs.trees.values() if one.inputs is not None else ())]
+    found.update(path for files in sent if files is not None for path in files.secrets)
+    return [f"Left out as secrets: {_named(sorted(found))}."] if found else []
+
+
+def _named(found: Sequence[object]) -> str:
+    return ", ".join(map(str, found[:_NAMED])) + (f" and {len(found) - _NAMED} more" if len(found) > _NAMED else "")
 
 
 def _short(environment: object) -> str:

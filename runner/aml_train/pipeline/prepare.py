@@ -19,6 +19,7 @@ from aml_train.image import secret_access
 from aml_train.jobs import TargetNames
 from aml_train.pipeline.plan import Plan, make_plan
 from aml_train.pipeline.resolve import BRANCH_VARIABLE, RUN_URL_VARIABLE, Commit, read_commit, read_project, resolve
+from aml_train.pipeline.run_files import file_ids, secret_files
 from aml_train.pipeline.sdk import with_sdk
 from aml_train.pipeline.standing import stand_in
 from aml_train.pipeline.target import Host
@@ -59,12 +60,13 @@ def prepare_run(
         host: this process.
         image: whether the image matters; it does not to attach to a job by its name.
         commit: reads the commit of a folder; by default, ``AML_TRAIN_BRANCH`` names the branch of a detached checkout.
-        own: files that this process writes to: they are no part of code, tests and image.
+        own: files that this process writes to: they are no part of code, tests and image, nor are the configuration's secrets.
 
     Raises:
         InvalidError: the target's workspace or compute is missing, or ``sdk: v1`` is configured and not installed.
         ImageError: the engine does not answer, or the base image is not found.
     """
+    own = {*own, *file_ids(*secret_files(config))}
     if not image or stand_in() is not None:
         config = dataclasses.replace(config, image=None, tests=None, images=())
     if image:  # else nothing is submitted
@@ -136,6 +138,7 @@ def plan_image_only(
         read_os=None if offline else lookup.distribution,
         read_drivers=None if offline else lookup.drivers,
         now=datetime.datetime.now(datetime.UTC),
+        own=file_ids(*secret_files(config)),
     )
     named = image.named(read_project(config.directory, host.environ).repository)
     spec = plan_image(named, base, inputs, platform)

@@ -1,6 +1,6 @@
 """Project files that belong to the run and not to the job's code.
 
-These are its configuration, workflows, and its own output.
+These are its configuration, workflows, secrets, and its own output.
 """
 
 from __future__ import annotations
@@ -45,13 +45,18 @@ def _configuration(config: Config) -> Iterator[Path]:
     if config.baseline is not None and config.baseline.file is not None:
         yield config.baseline.file
     image = config.image
-    if image is not None:
-        if image.dockerfile is not None:
-            yield from (
-                image.dockerfile.file,
-                image.dockerfile.file.with_name(f"{image.dockerfile.file.name}.dockerignore"),
-            )
-        yield from (secret.file for secret in image.secrets.values() if secret.file is not None)
+    if image is not None and image.dockerfile is not None:
+        yield from (
+            image.dockerfile.file,
+            image.dockerfile.file.with_name(f"{image.dockerfile.file.name}.dockerignore"),
+        )
+
+
+def secret_files(config: Config) -> list[Path]:
+    """Return the files that the configuration names as secrets; nothing sends them."""
+    images = [*([config.image] if config.image is not None else []), *(one.image for one in config.images)]
+    files = [secret.file for image in images for secret in image.secrets.values()]
+    return [file for file in (*files, config.passport.key_file, config.passport.passphrase_file) if file is not None]
 
 
 def mentioned(config: Config) -> str:
@@ -79,11 +84,15 @@ def own_output(*files: Path | None) -> frozenset[FileId]:
 
     A log that grows while it is read would be another file at each look: no selection of files takes it.
     """
+    return file_ids(*_STREAMS, *(file for file in files if file is not None))
+
+
+def file_ids(*files: int | Path) -> frozenset[FileId]:
+    """Return what identifies regular files, whatever names and links lead to them."""
     found = []
-    written: list[int | Path] = [*_STREAMS, *(file for file in files if file is not None)]
-    for stream in written:
+    for file in files:
         try:
-            status = os.stat(stream)  # noqa: PTH116 - a descriptor or a path
+            status = os.stat(file)  # noqa: PTH116 - a descriptor or a path
         except OSError:  # it is closed, or not there yet
             continue
         if stat.S_ISREG(status.st_mode):

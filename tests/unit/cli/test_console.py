@@ -121,6 +121,7 @@ def test_foreign_lines_cannot_take_the_terminal_over() -> None:
     evil = "\x1b[2J\x1b]0;title\x07[red]markup[/red]\x1b[31m red \x9b1m\x00\x08"
     assert printable(evil) == "[red]markup[/red] red 1m"
     assert printable("a ##[error]b") == "a ##\u200b[error]b"
+    assert printable("ü \u202e\u2066\u061c\u200fz") == r"ü \u202e\u2066\u061c\u200fz"
     assert "[red]markup[/red] red" in shown(LogLine(source="job", text=evil))
     assert "\x1b" not in shown(LogLine(source="job", text=evil))
 

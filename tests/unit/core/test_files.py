@@ -6,6 +6,7 @@ import os
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -44,6 +45,24 @@ def _paths(files: FileSet) -> list[str]:
             [".env.example", "id_rsa.pub"],
         ),
         ({".env": ""}, (".env",), []),
+        (
+            dict.fromkeys(
+                (
+                    "a/.docker/config.json",
+                    "_github_home/.docker/config.json",
+                    "a/_github_home/x",
+                    "a/git-credentials-1b.config",
+                    "gha-creds-0f.json",
+                    "a/.netrc",
+                    "a/.pypirc",
+                    "a/.azure/x",
+                    "a/docker/config.json",
+                ),
+                "",
+            ),
+            (),
+            ["a/docker/config.json"],
+        ),
         ({".gitignore": "*.log\n!keep.log\n", "a.log": "", "keep.log": ""}, (), [".gitignore", "keep.log"]),
         (
             {".gitignore": "*.log\n", ".amlignore": "*.txt\n", "a.log": "", "a.txt": ""},
@@ -171,7 +190,7 @@ def test_file_that_changes_meanwhile(tmp_path: Path) -> None:
         ("../outside", "it is a link to ../outside, outside of"),
         ("/etc/passwd", "it is a link to /etc/passwd, outside of"),
         ("absent", "it is a link to absent, which is not there"),
-        ("l", "it is a link to l, which is not there"),
+        ("l", "it is a link to l, which leads through too many links"),
     ],
 )
 def test_links_that_lead_nowhere_good(tmp_path: Path, target: str, message: str) -> None:
@@ -181,6 +200,15 @@ def test_links_that_lead_nowhere_good(tmp_path: Path, target: str, message: str)
     (root / "l").symlink_to(target)
     with pytest.raises(InvalidError, match=message):
         FileSet.collect(root)
+
+
+@pytest.mark.parametrize("links", ["keep", "follow"])
+def test_a_chain_of_more_links_than_the_kernel_follows(tmp_path: Path, links: Literal["keep", "follow"]) -> None:
+    _write(tmp_path, {"l0": "1"})
+    for number in range(41):
+        (tmp_path / f"l{number + 1}").symlink_to(f"l{number}")
+    with pytest.raises(InvalidError, match="l41: it is a link to l40, which leads through too many links"):
+        FileSet.collect(tmp_path, links=links)
 
 
 def test_links_to_folders(tmp_path: Path) -> None:

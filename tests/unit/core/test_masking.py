@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aml_train.core.masking import MASK, Masker, MaskingStream, Scrubber
+from aml_train.core.masking import MASK, Masker, MaskingStream, Scrubber, without_tokens
 from aml_train.core.secrets import derive, known_secrets, maskable, parts_of
 from aml_train_action.github.commands import annotation
 
@@ -151,6 +151,17 @@ def test_overlapping_secrets_leave_nothing() -> None:
 
 def test_signatures_are_masked_even_if_nobody_knows_them() -> None:
     assert Masker().mask("GET /b?sv=1&sig=Qx%2F1&se=2 ok") == "GET /b?sv=1&sig=***&se=2 ok"
+
+
+def test_a_jobs_own_token_is_masked_by_its_shape() -> None:
+    head, claims = (
+        base64.urlsafe_b64encode(part).decode().rstrip("=") for part in (b'{"alg":"HS256"}', b'{"sub":"job"}')
+    )
+    for text, masked in (
+        (f"ü AZUREML_RUN_TOKEN={head}.{claims}.c2ln-_ end", "ü AZUREML_RUN_TOKEN=*** end"),
+        (f"{head}.{claims}", f"{head}.{claims}"),
+    ):
+        assert Masker().mask(text) == without_tokens(text) == masked
 
 
 @settings(max_examples=150)

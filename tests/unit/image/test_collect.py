@@ -143,7 +143,8 @@ def test_what_is_no_certificate(content: bytes, message: str, tmp_path: Path) ->
 def test_a_secret_is_not_copied(tmp_path: Path) -> None:
     write(tmp_path, id_rsa="x")
     with pytest.raises(
-        InvalidError, match="looks like a secret, by its name: everybody can read it in an image; use `secrets`"
+        InvalidError,
+        match="is a secret, by its name or because `secrets` names it: everybody can read it in an image",
     ):
         collect(tmp_path, copy=(CopyConfig(source=tmp_path / "id_rsa", target="/x"),))
 
@@ -189,6 +190,26 @@ def test_the_context_of_ones_own_dockerfile(tmp_path: Path) -> None:
         "linux/amd64",
     )
     assert same.address == spec.address
+
+
+@pytest.mark.parametrize(
+    ("ignored", "sent"),
+    [
+        ("", ["Dockerfile", "a/x.py"]),
+        ("*\n!a\n!x.pem\n", ["a/x.py", "x.pem"]),
+        ("!**/*.pem\n", ["Dockerfile", "a/x.py", "a/y.pem", "x.pem"]),
+    ],
+)
+def test_secrets_are_in_no_context_unless_the_ignore_file_names_them(
+    ignored: str, sent: list[str], tmp_path: Path
+) -> None:
+    for name in ("Dockerfile", "a/x.py", "x.pem", "a/y.pem", "a/.env", "a/.docker/config.json", "gha-creds-1f.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("FROM x")
+    (tmp_path / "Dockerfile.dockerignore").write_text(f"{ignored}*.dockerignore\n")
+    files = collect_context(DockerfileConfig(file=tmp_path / "Dockerfile", context=tmp_path))
+    assert [entry.path for entry in files.entries] == sent
+    assert "a/.env" in files.secrets
 
 
 def _address(project: Path, **values: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,8 +14,11 @@ from aml_train.config.sections.image import DockerfileConfig
 from aml_train.core.errors import InvalidError
 from aml_train.core.file_selection import FileId
 from aml_train.image.collect import collect_context, unresolved_base
+from aml_train.pipeline import prepare
+from aml_train.pipeline.project_name import folder_project
 from aml_train.pipeline.resolve import Resolved, resolve
 from aml_train.pipeline.run_files import own_output
+from aml_train.pipeline.target import Host
 
 JOB = "command: python train.py\ncode: .\nenvironment: azureml:e:1\n"
 CONFIG = "job: job.yml\ngate: {accuracy: '>= 0.9'}\n"
@@ -67,11 +71,10 @@ def test_what_changes_nothing_of_the_job_is_no_other_code(tmp_path: Path, file: 
         ),
         (
             {
-                "aml-train.yml": "job: job.yml\nimage: {dockerfile: docker/Dockerfile, secrets: {token: {file: t.txt}}}\n",
+                "aml-train.yml": "job: job.yml\nimage: {dockerfile: docker/Dockerfile}\n",
                 "docker/Dockerfile": "FROM x",
                 "docker/Dockerfile.dockerignore": "",
                 "docker/entry.sh": "",
-                "t.txt": "secret",
             },
             ["docker/entry.sh", "train.py"],
         ),
@@ -142,6 +145,40 @@ def test_the_log_of_the_run_belongs_to_neither_code_nor_tests_nor_image(tmp_path
         paths = [entry.path for entry in files.entries]
         assert "train.py" in paths
         assert not {"run.log", "record.json"} & set(paths)
+
+
+IMAGES = ("{base: x, copy: [{from: ., to: /p}], %s}", "{dockerfile: Dockerfile, %s}")
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_secrets_of_the_configuration_are_sent_nowhere(
+    tmp_path: Path, image: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under whatever name, and though the job mentions the file."""
+    config = (
+        f"job: job.yml\nimage: {image % 'secrets: {a: {file: one.txt}, b: {file: link.txt}}'}\n"
+        "tests: {command: pytest, files: ['**']}\npassport: {key: three.txt}\n"
+    )
+    files = {"one.txt": "1", "real/two.txt": "2", "three.txt": "3"}
+    job = JOB.replace("train.py", "train.py one.txt")
+    project = _project(tmp_path, {"aml-train.yml": config, "job.yml": job, "Dockerfile": "FROM x", **files})
+    (project / "link.txt").symlink_to("real/two.txt")
+    (project / "hard.txt").hardlink_to(project / "one.txt")
+    loaded = load_config(None, directory=project)
+    lookup = SimpleNamespace(resolve=unresolved_base, distribution=None, drivers=None)
+    monkeypatch.setattr(prepare, "_lookup", lambda *_: lookup)
+    monkeypatch.setattr(prepare, "read_project", lambda *_, **__: folder_project(project))
+    monkeypatch.setattr(Host, "place", lambda *_: SimpleNamespace(platform=lambda: "linux/amd64"))
+    plan = prepare.prepare_run(loaded, Host(environ={}), commit=lambda _: None).plan
+    assert plan.image is not None
+    assert plan.job.code is not None
+    assert plan.tests is not None
+    (context,) = plan.image.trees.values()
+    for sent in (plan.job.code, plan.tests.files, context):
+        paths = {entry.path for entry in sent.entries if entry.link is None}
+        assert "train.py" in paths
+        assert not paths & {*files, "link.txt", "hard.txt"}
+    assert "Left out as secrets: link.txt, one.txt, three.txt." in plan.notices
 
 
 def test_streams_that_are_no_files() -> None:

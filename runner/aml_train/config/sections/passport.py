@@ -18,8 +18,6 @@ from aml_train.config.yaml.structures import Items
 Requirement = Literal["signature", "provenance", "tests"]
 """A demand of ``promote.STAGE.require`` or of a policy on a passport."""
 
-#: See :data:`aml_train.core.file_selection.SECRETS`.
-_KEPT_OUT: Final = (".pem", ".key")
 _PATHS: Final = ("key", "passphrase-file", "policy", "trust-config")
 _VARIABLE: Final = Text(noun="a variable's name", pattern=VARIABLE_NAME)
 
@@ -83,27 +81,9 @@ def passport_config(checked: CheckedTree) -> PassportConfig:
         checked.fault(
             f"`{passphrases[0]}` is of a key", "passport", passphrases[0], remedy="name the key: `key: FILE`"
         )
-    for name in ("key", "passphrase-file"):
-        if name in values:
-            _check_kept_out(checked, name, Path(values[name]))
     # A path in a file is text, from the project's folder.
     paths = {name: absolute(checked.directory / values[name]) for name in _PATHS if name in values}
     return make(PassportConfig, {**values, **paths})
-
-
-def _check_kept_out(checked: CheckedTree, name: str, file: Path) -> None:
-    """Refuse a secret in a file of the project that could be sent as code."""
-    if file.suffix in _KEPT_OUT:
-        return
-    if name != "key" and not absolute(checked.directory / file).is_relative_to(absolute(checked.directory)):
-        return  # a secret that the runner mounts has the name that it has
-    checked.fault(
-        f"`passport.{name}` is `{file}`",
-        "passport",
-        name,
-        why="a key must stay out of the code that is sent, and only files named *.pem and *.key always do",
-        remedy="rename it",
-    )
 
 
 def check_requirements(checked: CheckedTree, demanding: Mapping[str, object]) -> None:

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import Listener, LogTail, Notice
-from aml_train.core.masking import Masker, Scrubber, without_signatures
+from aml_train.core.masking import Masker, Scrubber, without_tokens
 from aml_train.core.text import LineBlocks, Piece
 from aml_train.core.values import dataclass
 from aml_train.jobs.logs.names import LogName
@@ -289,7 +289,7 @@ class LogFollower:
     def _pass_on(self, log: _Log, data: bytes, *, final: bool = False) -> None:
         several = self._several
         for piece in log.blocks.feed(log.scrubber.feed(data, final=final), final=final):
-            text = without_signatures(piece.text)
+            text = without_tokens(piece.text)
             if self._pages is not None:
                 text = self._pages.link(text)
             log.tail.add(Piece(text, piece.more))

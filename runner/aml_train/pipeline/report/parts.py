@@ -12,10 +12,10 @@ from typing import Any, Final, Literal
 
 from aml_train.core.clock import Clock
 from aml_train.core.events import Event
-from aml_train.core.masking import without_signatures
+from aml_train.core.masking import without_tokens
 from aml_train.core.series import by_step
 from aml_train.core.tags import TAG_RULES
-from aml_train.core.text import LineBlocks, states
+from aml_train.core.text import LineBlocks, harmless, states
 from aml_train.core.threads import map_parallel
 from aml_train.gate import MetricPoint, RecordedRule, fault_of_rule
 from aml_train.jobs import (
@@ -132,7 +132,7 @@ def _tail(content: Iterable[bytes]) -> tuple[int, list[str]]:
         if size >= _LOG_BYTES:
             break
     keep(blocks.feed(b"", final=True))
-    return size, [without_signatures(states(line)[-1])[:2_000] for line in kept]
+    return size, [harmless(without_tokens(states(line)[-1]))[:2_000] for line in kept]
 
 
 def read_trials(

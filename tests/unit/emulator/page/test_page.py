@@ -596,7 +596,7 @@ def test_names_of_downloads_cannot_break_out() -> None:
 
 
 def test_escape_sequences_are_taken_out_of_logs() -> None:
-    assert plain("\x1b[1;31mred\x1b[0m \x1b]0;title\x07x\r50%\r\n\x00\x08") == "red x\n50%\n��"
+    assert plain("\x1b[1;31mred\x1b[0m \x1b]0;title\x07x\r50%\r\n\x00\u202e") == "red x\n50%\n��"
 
 
 @pytest.mark.parametrize(
