@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
-from aml_train_action.inputs import read_environment
+
+def _end(_number: int, _frame: object) -> None:
+    os.write(2, b"aml-train: interrupted\n")
+    os._exit(7)
 
 
 def run(argv: list[str]) -> None:
     """Do the step, or what comes after it; end the process."""
+    # Nothing guards the imports. The process that has started this one has blocked the signal meanwhile.
+    signal.signal(signal.SIGINT, _end)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    from aml_train_action.inputs import read_environment
+
     # Before anything else is imported: it may start the process again.
     environ = read_environment(os.environ, sys.orig_argv)
     from aml_train.core.garbage import collect_later

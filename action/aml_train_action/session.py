@@ -139,7 +139,10 @@ class Session:
             self._show_error(CancelledError(f"Interrupted {job}."), record)
 
     def _show_error(self, error: AmlTrainError, record: Record) -> None:
-        record.end(error.status, error.exit_code, error.message, error.hint)
+        if record.ended:  # only its report failed: what the run has come to stays
+            record.exit_code = record.exit_code or error.exit_code
+        else:
+            record.end(error.status, error.exit_code, error.message, error.hint)
         self.channel.text(f"{error.status} (exit code {error.exit_code})", sign="✗")
         self.channel.text(str(error))
         directory = record.directory or self.step.workspace

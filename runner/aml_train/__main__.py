@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from aml_train.core.errors import AmlTrainError, InvalidError
+if TYPE_CHECKING:
+    from aml_train.core.errors import AmlTrainError
 
 _INTERRUPTED: Final = "aml-train: interrupted\n"
 
 
+def _end(_number: int, _frame: object) -> None:
+    os.write(2, _INTERRUPTED.encode())
+    os._exit(7)
+
+
 def _message(error: AmlTrainError) -> str:
     """Return the text that is printed for an expected error."""
+    from aml_train.core.errors import InvalidError
+
     # Editors find faults at the beginning of their lines.
     faults = error.faults if isinstance(error, InvalidError) else ()
     if faults:
@@ -25,6 +34,8 @@ def _message(error: AmlTrainError) -> str:
 
 def main() -> None:
     """Run the command line and end the process."""
+    if callable(signal.getsignal(signal.SIGINT)):
+        signal.signal(signal.SIGINT, _end)  # nothing guards the imports
     from aml_train.core.garbage import collect_later
     from aml_train.core.threads import exit_process
 
@@ -85,9 +96,11 @@ def _report(text: str) -> None:
 
 
 def _main() -> None:
-    from aml_train.cli import cli
+    from aml_train.core.errors import AmlTrainError
 
     try:
+        from aml_train.cli import cli
+
         cli(prog_name="aml-train", standalone_mode=False)
     except AmlTrainError as error:
         _report(_message(error))

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import sys
 import tempfile
 from collections.abc import Mapping, MutableMapping
@@ -64,6 +65,8 @@ def _start_again(environ: Mapping[str, str], secret: Mapping[str, str], argv: li
         file.flush()
         file.seek(0)
         os.set_inheritable(file.fileno(), True)
+        # A signal waits until the new interpreter can handle it.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         # The same program, without a shell.
         os.execve(sys.executable, argv, {**environ, HANDED_OVER: str(file.fileno())})  # noqa: S606
 

@@ -20,7 +20,7 @@ class AmlTrainError(Exception):
         hint: the remedy; what the user can do about it.
     """
 
-    exit_code: ClassVar[int] = 1
+    exit_code: int = 1
     status: ClassVar[str] = "error"
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:

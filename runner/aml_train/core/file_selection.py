@@ -76,7 +76,7 @@ SECRETS: Final = (
 )
 """Files that are left out unless the caller says otherwise, in gitignore style.
 
-Where actions leave credentials in a checkout: ``gha-creds-*.json`` is google-github-actions/auth's file,
+Actions leave credentials in a checkout: ``gha-creds-*.json`` is google-github-actions/auth's file,
 ``git-credentials-*.config`` actions/checkout's, ``_github_home`` the home that a runner gives to container actions."""
 
 CACHES: Final = (
@@ -419,7 +419,7 @@ def _spec(lines: Sequence[str], *, git: bool) -> pathspec.PathSpec[Any]:
 
 
 def secret_rules(named: Iterable[str]) -> pathspec.PathSpec[Any]:
-    """Return :data:`SECRETS` as rules; *named*, patterns that name one of them, are exempt."""
+    """Return :data:`SECRETS` as rules; patterns of *named* that name one are exempt."""
     rules = _spec(SECRETS, git=True)
     return _spec((*SECRETS, *(f"!{pattern}" for pattern in named if rules.match_file(pattern))), git=True)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from aml_train.core.errors import InvalidError
+from aml_train.core.errors import AmlTrainError, InvalidError
 from aml_train.core.events import Event, Listener, RuleDecided, RunFinished
 
 _SUITE: Final = "aml-train gate"
@@ -24,7 +24,8 @@ def gate_junit_listener(path: Path | None) -> Iterator[list[Listener]]:
     """Give a listener that writes the gate's report to *path* at the end, or none.
 
     Raises:
-        InvalidError: the file cannot be written.
+        InvalidError: the file cannot be written when the run begins.
+        AmlTrainError: it cannot be written after the run; the exit code is the run's, or 1 if it has passed.
     """
     if path is None:
         yield []
@@ -36,6 +37,7 @@ def gate_junit_listener(path: Path | None) -> Iterator[list[Listener]]:
         raise InvalidError(f"--gate-junit {path}: cannot be written: {error.strerror}") from error
     rules: list[RuleDecided] = []
     ends: list[RunFinished] = []
+    failure: AmlTrainError | None = None
 
     def listen(event: Event) -> None:
         if isinstance(event, RuleDecided):
@@ -49,7 +51,10 @@ def gate_junit_listener(path: Path | None) -> Iterator[list[Listener]]:
         try:
             path.write_bytes(gate_junit(rules, ends[-1] if ends else None))
         except OSError as error:
-            raise InvalidError(f"--gate-junit {path}: cannot be written: {error.strerror}") from error
+            failure = AmlTrainError(f"--gate-junit {path}: cannot be written: {error.strerror}")
+    if failure is not None:
+        failure.exit_code = next((end.exit_code for end in ends if end.exit_code), failure.exit_code)
+        raise failure
 
 
 def gate_junit(rules: list[RuleDecided], end: RunFinished | None) -> bytes:

@@ -48,7 +48,7 @@ from aml_train.jobs import (
 from aml_train.models import ModelSpec
 from aml_train.pipeline.plan_graph import graph_document, graph_lines
 from aml_train.pipeline.project_name import ProjectName, folder_project
-from aml_train.pipeline.resolve import Commit, Resolved
+from aml_train.pipeline.resolve import Commit, Resolved, ResolvedImage
 from aml_train.pipeline.run_files import secret_files
 
 _DIGEST_LATER = "@sha256:(known when the image is built)"
@@ -362,7 +362,8 @@ def _secrets(config: Config, resolved: Resolved) -> list[str]:
         if file.is_relative_to(config.directory)
     }
     sent = [resolved.code, *resolved.folders.values()]
-    for one in (resolved, *resolved.images.values()):
+    images: list[Resolved | ResolvedImage] = [resolved, *resolved.images.values()]
+    for one in images:
         sent += [one.test_files, *(one.inputs.trees.values() if one.inputs is not None else ())]
     found.update(path for files in sent if files is not None for path in files.secrets)
     return [f"Left out as secrets: {_named(sorted(found))}."] if found else []

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -88,3 +90,27 @@ def test_the_post_action_starts_the_same_way(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "The step left no job behind." in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("program", "module"),
+    [(("aml_train_action",), "bisect"), (("aml_train_action", "post"), "bisect"), (("aml_train", "plan"), "click")],
+)
+def test_an_interruption_of_the_imports_is_no_traceback(
+    tmp_path: Path, program: tuple[str, ...], module: str
+) -> None:
+    (tmp_path / f"{module}.py").write_text("import pathlib, time\npathlib.Path('held').touch()\ntime.sleep(60)\n")
+    folders = (tmp_path, ROOT / "runner", ROOT / "action")
+    process = subprocess.Popen(
+        [sys.executable, "-B", "-m", *program],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(map(str, folders)), **SECRETS},
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    while not (tmp_path / "held").exists() and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=120)
+    assert (process.returncode, output) == (7, "aml-train: interrupted\n")

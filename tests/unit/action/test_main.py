@@ -602,6 +602,21 @@ def test_the_gate_is_reported_as_junit(
     assert "it failed" in (tmp_path / "reports/gate.xml").read_text()
 
 
+def test_a_report_of_the_gate_that_cannot_be_written_leaves_the_outputs_and_fails_the_step(
+    act: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(listeners: Sequence[Listener], _options: RunOptions) -> None:
+        for listener in listeners:
+            listener(RunFinished(status="passed", exit_code=0, message="fine"))
+        (tmp_path / "gate.xml").unlink()
+        (tmp_path / "gate.xml").mkdir()
+
+    pipeline(monkeypatch, run)
+    ran = act(gate__junit="gate.xml")
+    assert (ran.code, ran.outputs["status"]) == (1, "passed")
+    assert "gate.xml: cannot be written" in done(ran, "error")[0]
+
+
 def test_a_run_writes_its_report_also_after_a_failure(
     act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from junitparser import JUnitXml
 
-from aml_train.core.errors import InvalidError
+from aml_train.core.errors import AmlTrainError, InvalidError
 from aml_train.core.events import RuleDecided, RunFinished
 from aml_train.pipeline.gate_junit import gate_junit, gate_junit_listener
 from tests.unit.pipeline.test_run import good_service, make_plan, run
@@ -77,6 +77,21 @@ def test_the_file_is_written_at_the_end_and_an_earlier_one_does_not_count(tmp_pa
         raise RuntimeError
     (suite,) = JUnitXml.fromfile(str(path))
     assert suite.errors == 1
+
+
+def _run_to(end: RunFinished, path: Path) -> None:
+    """Let a run end whose file has become a folder, which stands for a full disk."""
+    with gate_junit_listener(path) as (listen,):
+        listen(end)
+        path.unlink()
+        path.mkdir()
+
+
+@pytest.mark.parametrize(("end", "code"), [(PASSED, 1), (RunFinished(status="x", exit_code=6, message=""), 6)])
+def test_a_disk_that_is_full_at_the_end_changes_no_verdict(end: RunFinished, code: int, tmp_path: Path) -> None:
+    with pytest.raises(AmlTrainError, match=r"--gate-junit .*: cannot be written: Is a dir") as caught:
+        _run_to(end, tmp_path / "gate.xml")
+    assert caught.value.exit_code == code
 
 
 def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
