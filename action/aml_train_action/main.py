@@ -173,10 +173,10 @@ def _validate(invocation: Invocation) -> None:
 
 
 def _plan(invocation: Invocation) -> None:
-    from aml_train.pipeline import render_plan
+    from aml_train.pipeline import render_plan, with_data
 
     session = invocation.session
-    session.text = render_plan(_prepare(invocation, read_checkout(invocation.inputs.directory)).plan)
+    session.text = render_plan(with_data(_prepare(invocation, read_checkout(invocation.inputs.directory))).plan)
     session.record.end("planned", 0, "Nothing was changed.")
     session.channel.text(session.text)
 

@@ -39,6 +39,7 @@ from aml_train.gate.history import aggregate
 from aml_train.gate.logged import TABLE, columns_of
 from aml_train.gate.rules import parse_rule
 from aml_train.image.spec import Tested
+from aml_train.jobs.data import DataSource
 from aml_train.jobs.parts import difference, read_parts
 from aml_train.jobs.spec import JobSpec, JobTemplate, make_job
 from aml_train.jobs.states import JobStatus
@@ -494,6 +495,22 @@ def computes_are_found_or_made(subject: Subject, _tmp_path: Path) -> None:
     assert ended(subject, job.name).status is JobStatus.COMPLETED
 
 
+def data_are_known_by_their_files(subject: Subject, _tmp_path: Path) -> None:
+    service, sources = subject.service, []
+    for text in ("one", "two"):
+        job = job_of(subject, f"output made a.txt {text}", f"output made b/c.txt {text}", output="made")
+        submit(subject, job)
+        ended(subject, job.name)
+        sources.append(DataSource(path=f"azureml://jobs/{job.name}/outputs/made"))
+    sources.append(DataSource(path="azureml://jobs/contract-nothing-1/outputs/made"))
+    first, second, missing = service.identify_data(sources)
+    assert ([one.name for one in first.listed], first.files, first.problem) == (["a.txt", "b/c.txt"], 2, "")
+    assert first.mark != second.mark
+    assert (missing.mark, bool(missing.problem)) == ("", True)
+    assert list(service.identify_data(sources[:1])) == [first], "it stays, as long as nothing is written there"
+    assert service.identify_data([]) == []
+
+
 def what_is_not_there_is_told(subject: Subject, _tmp_path: Path) -> None:
     job = job_of(subject, "say never", compute="no-such-cluster")
     with pytest.raises(RefusedError, match="no-such-cluster") as refused:
@@ -543,6 +560,7 @@ CASES: Sequence[Callable[[Subject, Path], None]] = (
     what_did_not_change_is_not_sent_again,
     a_job_says_what_it_is_made_of,
     computes_are_found_or_made,
+    data_are_known_by_their_files,
     what_is_not_there_is_told,
     a_workspace_that_is_not_there_and_a_sign_in_that_is_refused,
 )

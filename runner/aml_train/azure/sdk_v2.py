@@ -9,7 +9,7 @@ import io
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -27,7 +27,7 @@ from aml_train.core.tags import TAG_FINGERPRINT, TAG_GROUP, TAG_RESUBMITTED, TAG
 from aml_train.core.text import yaml_text
 from aml_train.core.threads import CancelToken
 from aml_train.core.version import PRODUCT
-from aml_train.jobs import JobSpec, JobView, ModelView, NewModel
+from aml_train.jobs import DataIdentity, DataSource, JobSpec, JobView, ModelView, NewModel
 from aml_train.models import is_same_model
 
 if TYPE_CHECKING:
@@ -238,6 +238,11 @@ class AzureV2(AzureRest):
         what = f"Submitting the job {name} again, as {new}"
         copy = partial(self._copy, name, new, what, tags=tags)
         return self._make_job(copy, new, {TAG_RESUBMITTED: name}, what, submission)
+
+    def identify_data(self, sources: Sequence[DataSource]) -> Sequence[DataIdentity]:
+        from aml_train.azure.data_identity import identify_data
+
+        return identify_data(self, sources)
 
     def output_paths(self, name: str, output: str) -> Iterator[str]:
         from aml_train.azure.blob.address import JobOutput

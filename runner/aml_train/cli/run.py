@@ -28,7 +28,7 @@ from aml_train.cli.result import json_option, print_result
 
 if TYPE_CHECKING:
     from aml_train.config import Config
-    from aml_train.pipeline import Plan
+    from aml_train.pipeline import PreparedRun
 
 _JOB_SCHEMA: Final = "https://azuremlschemas.azureedge.net/latest/commandJob.schema.json"
 _JOB_ORDER: Final = (
@@ -151,13 +151,14 @@ def plan(project: ProjectOptions, *, as_json: bool) -> None:
 
     loaded = project.load()
     prepared = prepare_run(loaded, Host(environ=dict(os.environ)), own=own_output())
-    print_plan(prepared.plan, as_json=as_json)
+    print_plan(prepared, as_json=as_json)
 
 
-def print_plan(plan: Plan, *, as_json: bool) -> None:
+def print_plan(prepared: PreparedRun, *, as_json: bool) -> None:
     """Print what a run would do, as text or as JSON."""
-    from aml_train.pipeline import plan_facts, render_plan
+    from aml_train.pipeline import plan_facts, render_plan, with_data
 
+    plan = with_data(prepared).plan
     if as_json:
         print_result(plan_facts(plan))
     else:
@@ -226,7 +227,7 @@ def run(
             own=own_output(output.events_file, gate_junit, record),
         )
         if dry_run:
-            print_plan(prepared.plan, as_json=output.as_json is True)
+            print_plan(prepared, as_json=output.as_json is True)
             return
         options = RunOptions(
             fresh=fresh,

@@ -98,7 +98,7 @@ def submit(
         if dry_run:
             from aml_train.cli.run import print_plan
 
-            print_plan(prepared.plan, as_json=output.as_json is True)
+            print_plan(prepared, as_json=output.as_json is True)
             return
         options = RunOptions(
             fresh=True,

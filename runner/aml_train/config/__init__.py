@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from aml_train.config.policy import PolicyConfig as PolicyConfig
     from aml_train.config.policy import load_policy as load_policy
     from aml_train.config.sections.code import CodeConfig as CodeConfig
+    from aml_train.config.sections.code import DataConfig as DataConfig
     from aml_train.config.sections.code import DataLink as DataLink
     from aml_train.config.sections.code import SetupCommand as SetupCommand
     from aml_train.config.sections.gate import BaselineConfig as BaselineConfig
@@ -94,6 +95,7 @@ _MODULES = {
     "load_targets": "load",
     "Config": "model",
     "CodeConfig": "sections.code",
+    "DataConfig": "sections.code",
     "DataLink": "sections.code",
     "SetupCommand": "sections.code",
     "BaselineConfig": "sections.gate",

@@ -17,7 +17,7 @@ from aml_train.config.overrides import Overrides, apply, parse_overrides
 from aml_train.config.runconfig.load import RunConfigSource, check_runconfig
 from aml_train.config.section import CheckedTree, make
 from aml_train.config.sections.builder_limits import check_builder
-from aml_train.config.sections.code import CodeConfig, data_links, setup_commands
+from aml_train.config.sections.code import CodeConfig, data_config, data_links, setup_commands
 from aml_train.config.sections.gate import baseline_config, check_gate, gate_rules
 from aml_train.config.sections.graph import check_graph
 from aml_train.config.sections.image import image_config
@@ -407,6 +407,7 @@ class _Loader(Reader):
             code=make(CodeConfig, checked.section("code")),
             setup=setup_commands(checked),
             data=data,
+            data_config=data_config(checked),
             notify=notify_config(checked),
             sdk=values.get("sdk"),
             overrides=self.overrides.values,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from aml_train.config.job.model import Job, JobNode
-from aml_train.config.sections.code import CodeConfig, DataLink, SetupCommand
+from aml_train.config.sections.code import CodeConfig, DataConfig, DataLink, SetupCommand
 from aml_train.config.sections.gate import BaselineConfig, GateRule
 from aml_train.config.sections.graph import nodes_in_image
 from aml_train.config.sections.image import ImageConfig
@@ -55,6 +55,7 @@ class Config:
     code: CodeConfig = field(default_factory=CodeConfig)
     setup: tuple[SetupCommand, ...] = ()
     data: tuple[DataLink, ...] = ()
+    data_config: DataConfig = field(default_factory=DataConfig)
     notify: tuple[NotifyConfig, ...] = ()
     sdk: Literal["v1", "v2"] | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)

@@ -29,6 +29,7 @@ class Side:
         model, version: the registered model that it is.
         metrics: name → last value.
         data: input → ``NAME:VERSION`` or place; None where it is not known.
+        contents: input → what its data were, as far as they were identified.
         digest: of the image; None where the environment was given, or nothing is known.
         commit: with ``-dirty`` behind it where files differed.
         parameters: the inputs that are literals.
@@ -44,6 +45,7 @@ class Side:
     version: str | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
     data: Mapping[str, str] | None = None
+    contents: Mapping[str, str] = field(default_factory=dict)
     digest: str | None = None
     commit: str | None = None
     parameters: Mapping[str, str] = field(default_factory=dict)
@@ -146,7 +148,14 @@ class Comparison:
         left, right = self.left.data, self.right.data
         if left is None or right is None:
             return None
-        return tuple(name for name in sorted({*left, *right}) if left.get(name) != right.get(name))
+        return tuple(
+            name for name in sorted({*left, *right}) if left.get(name) != right.get(name) or self.other_contents(name)
+        )
+
+    def other_contents(self, name: str) -> bool:
+        """Return whether the data of an input are known of both sides, and differ."""
+        left, right = self.left.contents.get(name), self.right.contents.get(name)
+        return left is not None and right is not None and left != right
 
     def rows(self) -> tuple[Row, ...]:
         """Return the table: facts of the sides, their data, parameters, metrics.
@@ -192,8 +201,8 @@ class Comparison:
         yield from _fact("image", left.digest, right.digest, lambda digest: digest[:_DIGEST])
 
     def _data(self) -> Iterator[Row]:
-        left, right = self.left.data, self.right.data
-        for name in sorted({*(left or {}), *(right or {})}):
+        left, right = self.left, self.right
+        for name in sorted({*(left.data or {}), *(right.data or {})}):
             yield _texts("data", f"data {name}", _known(left, name), _known(right, name))
 
     def _parameters(self) -> Iterator[Row]:
@@ -275,8 +284,11 @@ def _model(side: Side) -> str | None:
     return None if side.model is None else f"{side.model}:{side.version}"
 
 
-def _known(data: Mapping[str, str] | None, name: str) -> str:
-    return "not known" if data is None else data.get(name, "")
+def _known(side: Side, name: str) -> str:
+    if side.data is None:
+        return "not known"
+    content = side.contents.get(name)
+    return side.data.get(name, "") + (f" ({content})" if content else "")
 
 
 def _texts(kind: RowKind, name: str, left: str, right: str) -> Row:

@@ -20,6 +20,10 @@ TAG_REPOSITORY: Final = "aml-train.repository"
 TAG_CONFIGURATION: Final = "aml-train.configuration"
 #: Followed by the name of an input: which data it is, ``NAME:VERSION`` of an asset, else where or what it is.
 TAG_DATA: Final = "aml-train.data."
+#: What the data were: marks of their contents, as JSON; see :mod:`aml_train.jobs.data`.
+TAG_DATA_IDENTITY: Final = "aml-train.data-identity"
+#: How the data changed while the job ran, so that its result cannot be reproduced.
+TAG_DATA_CHANGED: Final = "aml-train.data-changed"
 #: What the baseline was when the job was submitted: how it is configured, and which one that was; see :mod:`aml_train.pipeline.baselines`.
 TAG_BASELINE: Final = "aml-train.baseline"
 #: What the gate said: ``passed``, ``failed``, ``none`` where it has no rules, ``skipped`` where every rule was skipped.

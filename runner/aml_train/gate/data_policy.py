@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from aml_train.core.comparison import Comparison, Side
@@ -20,8 +19,8 @@ def decide_data(
 ) -> RuleDecision | None:
     """Decide whether the candidate has read the baseline's data.
 
-    Data are compared by input: by the version of an asset, by the contents of local files, else by the place. With ``warn``,
-    no decision is made without data or without a baseline.
+    Data are compared by input: by the version of an asset, by the contents of local files, else by the place; and by the
+    identity of their contents where both sides have one. With ``warn``, no decision is made without data or without a baseline.
 
     Args:
         candidate: the job that is judged.
@@ -42,26 +41,32 @@ def decide_data(
             return None
         return _decision("skipped" if bootstrap else "missed", f"there are no data to compare with ({why})", where)
     bad: Verdict = "missed" if strict else "warned"
-    different = Comparison(left=candidate, right=baseline).different_data
+    compared = Comparison(left=candidate, right=baseline)
+    different = compared.different_data
     if different is None:
         unknown = candidate.title if candidate.data is None else baseline.title
         if not strict and not candidate.data and not baseline.data:
             return None
         return _decision(bad, f"it is not known which data {unknown} has read", where)
-    left, right = candidate.data or {}, baseline.data or {}
+    left = candidate.data or {}
     if different:
-        said = [_differs(name, left, right) for name in different[:_SHOWN]]
+        said = [_differs(name, compared) for name in different[:_SHOWN]]
         more = [f"and {len(different) - _SHOWN} more inputs"] if len(different) > _SHOWN else []
         return _decision(bad, f"the data differ from those of {baseline.title}: {'; '.join([*said, *more])}", where)
     if not left:
         return _decision("met", f"neither this job nor {baseline.title} reads data", where) if strict else None
-    places = [name for name, value in left.items() if "://" in value]
-    remark = f" ({', '.join(places)}: the same place, whose contents have no version)" if places else ""
+    known = candidate.contents.keys() & baseline.contents.keys()
+    places = [name for name, value in left.items() if "://" in value and name not in known]
+    remark = f" ({', '.join(places)}: the same place, whose contents are not known)" if places else ""
     same = ", ".join(f"{name} is {value}" for name, value in list(left.items())[:_SHOWN])
     return _decision("met", f"the data are those of {baseline.title}: {same}{remark}", where)
 
 
-def _differs(name: str, left: Mapping[str, str], right: Mapping[str, str]) -> str:
+def _differs(name: str, compared: Comparison) -> str:
+    left, right = compared.left.data or {}, compared.right.data or {}
+    if compared.other_contents(name) and left.get(name) == right.get(name):
+        then, now = compared.right.contents[name], compared.left.contents[name]
+        return f"{name} is {left[name]}, whose contents were others ({now}, and {then} there)"
     if name not in right:
         return f"{name} is {left[name]}, which the baseline does not read"
     if name not in left:

@@ -34,10 +34,21 @@ if TYPE_CHECKING:
     from aml_train.jobs.cost import Cost as Cost
     from aml_train.jobs.cost import Spending as Spending
     from aml_train.jobs.cost import placement_of as placement_of
+    from aml_train.jobs.data import DataFile as DataFile
+    from aml_train.jobs.data import DataIdentity as DataIdentity
+    from aml_train.jobs.data import DataSource as DataSource
+    from aml_train.jobs.data import change_text as change_text
+    from aml_train.jobs.data import changed_data as changed_data
+    from aml_train.jobs.data import data_sources as data_sources
+    from aml_train.jobs.data import identity_of as identity_of
+    from aml_train.jobs.data import input_name as input_name
+    from aml_train.jobs.data import recorded_contents as recorded_contents
+    from aml_train.jobs.data import recorded_data as recorded_data
     from aml_train.jobs.graph_cost import GraphSpending as GraphSpending
     from aml_train.jobs.inputs import data_of as data_of
     from aml_train.jobs.inputs import data_to_be as data_to_be
     from aml_train.jobs.inputs import pin_data as pin_data
+    from aml_train.jobs.inputs import shown_data as shown_data
     from aml_train.jobs.inputs import version_of as version_of
     from aml_train.jobs.live import LiveJob as LiveJob
     from aml_train.jobs.live import await_end as await_end
@@ -115,11 +126,22 @@ _MODULES = {
     "unsent_metrics": "code",
     "Cost": "cost",
     "Spending": "cost",
+    "DataFile": "data",
+    "DataIdentity": "data",
+    "identity_of": "data",
+    "DataSource": "data",
+    "change_text": "data",
+    "changed_data": "data",
+    "data_sources": "data",
+    "input_name": "data",
+    "recorded_contents": "data",
+    "recorded_data": "data",
     "GraphSpending": "graph_cost",
     "placement_of": "cost",
     "data_of": "inputs",
     "data_to_be": "inputs",
     "pin_data": "inputs",
+    "shown_data": "inputs",
     "version_of": "inputs",
     "LiveJob": "live",
     "await_end": "live",

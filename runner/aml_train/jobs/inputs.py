@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 from aml_train.config import inner_mappings
 from aml_train.core.errors import InvalidError
 from aml_train.core.tags import KEY_LENGTH, TAG_DATA, VALUE_LENGTH
+from aml_train.jobs.data import recorded_contents
 from aml_train.jobs.spec import JobTemplate
 from aml_train.jobs.workspace import Workspace
 
@@ -118,6 +119,15 @@ def version_of(path: str) -> str:
         return f"azureml://{match['path']}"
     # Behind the question mark of an address may be a signature, and before its host a password.
     return re.sub(r"^(https?://)[^/@]*@", r"\1", path.partition("?")[0]) if "://" in path else path
+
+
+def shown_data(tags: Mapping[str, str], inputs: Mapping[str, str]) -> dict[str, str]:
+    """Return :func:`data_of`, each with the identity of its contents if known."""
+    contents = recorded_contents(tags)
+    return {
+        name: value + (f" ({contents[name]})" if name in contents else "")
+        for name, value in data_of(tags, inputs).items()
+    }
 
 
 def data_of(tags: Mapping[str, str], inputs: Mapping[str, str]) -> dict[str, str]:

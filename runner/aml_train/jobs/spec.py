@@ -24,6 +24,7 @@ from aml_train.core.tags import (
 )
 from aml_train.core.values import dataclass
 from aml_train.image import Given, JobImage, Tested
+from aml_train.jobs.data import DataIdentity, change_text, changed_data, identity_tags, recorded_data
 from aml_train.jobs.parts import difference, in_one_line, part_tags, parts_of
 
 SERVERLESS: Final = "serverless"
@@ -101,6 +102,7 @@ class JobTemplate:
         code: the files of the code snapshot, or None where the code is no local folder.
         code_digest: digest of the code snapshot's files, or None where no local code is sent.
         local_digests: digest of every other local path that the document sends: its place in the document → digest.
+        data: what the data of its inputs are: place of the input in the document → identity; empty until it is read.
         scope: where the job is submitted, as text (target, subscription, resource group, workspace).
         stem: the readable beginning of the name.
         tags: tags to add.
@@ -117,6 +119,7 @@ class JobTemplate:
     code: FileSet | None = None
     code_digest: str | None
     local_digests: Mapping[str, str] = field(default_factory=dict)
+    data: Mapping[str, DataIdentity] = field(default_factory=dict)
     scope: str
     stem: str
     tags: Mapping[str, str] = field(default_factory=dict)
@@ -125,6 +128,14 @@ class JobTemplate:
     folders: Mapping[Place, FileSet] = field(default_factory=dict)
     nodes: tuple[JobNode, ...] = ()
     images: tuple[NodesImage, ...] = ()
+
+    @property
+    def contents(self) -> dict[str, str]:
+        """Digests of what the job reads besides its code: place in the document → digest.
+
+        Of data that are not identified, the address in the document counts alone.
+        """
+        return {**self.local_digests, **{place: one.mark for place, one in self.data.items() if one.mark}}
 
     def with_images(self, found: Mapping[str, Tested]) -> JobTemplate:
         """Return the template with its further images, which are all in *found*."""
@@ -146,6 +157,7 @@ class JobSpec:
     fingerprint: str
     runconfig: Mapping[str, Any] | None = None
     folders: Mapping[Place, FileSet] = field(default_factory=dict)
+    data: Mapping[str, DataIdentity] = field(default_factory=dict)
 
 
 def stem_of(text: str) -> str:
@@ -168,7 +180,7 @@ def fingerprint(template: JobTemplate, image: JobImage) -> str:
         "format": NAME_FORMAT,
         "document": _counted(template),
         "code": template.code_digest,
-        "local": dict(template.local_digests),
+        "local": template.contents,
         "image": _identity(image),
         "scope": template.scope,
     }
@@ -196,7 +208,7 @@ def job_parts(template: JobTemplate, image: JobImage) -> dict[str, str]:
     return parts_of(
         _counted(template),
         code=template.code_digest,
-        local=template.local_digests,
+        local=template.contents,
         image=" ".join([_identity(image), *(one.known.digest for one in template.images)]),
         scope=template.scope,
         runconfig=template.runconfig,
@@ -206,7 +218,10 @@ def job_parts(template: JobTemplate, image: JobImage) -> dict[str, str]:
 def changed_parts(template: JobTemplate, image: JobImage, tags: Mapping[str, str]) -> str | None:
     """Return in one line what differs from the job of *tags*; None if unknown."""
     found = difference(tags, job_parts(template, image), _files(template))
-    return None if found is None else in_one_line(found)
+    if not found:
+        return None if found is None else ""
+    changes = changed_data(recorded_data(tags), template.data)
+    return in_one_line(found) + (f" ({change_text(changes)})" if changes else "")
 
 
 def _files(template: JobTemplate) -> Mapping[str, str] | None:
@@ -225,6 +240,7 @@ def make_job(template: JobTemplate, image: JobImage, attempt: int) -> JobSpec:
     tags = {
         **{str(k): str(v) for k, v in (document.get("tags") or {}).items()},
         **template.tags,
+        **identity_tags(template.data),
         TAG_FINGERPRINT: mark,
     }
     match image:
@@ -251,4 +267,5 @@ def make_job(template: JobTemplate, image: JobImage, attempt: int) -> JobSpec:
         fingerprint=mark,
         runconfig=template.runconfig,
         folders=template.folders,
+        data=template.data,
     )

@@ -13,6 +13,7 @@ from aml_train.core.threads import CancelToken
 from aml_train.core.values import dataclass
 from aml_train.gate import LoggedSet, MetricPoint
 from aml_train.jobs.composed import ChildView, JobKind, Objective
+from aml_train.jobs.data import DataIdentity, DataSource
 from aml_train.jobs.spec import JobSpec
 from aml_train.jobs.states import JobStatus
 
@@ -243,7 +244,7 @@ class Files(Protocol):
 
 
 class Models(Protocol):
-    """The registered models of a workspace, and the versions of its assets."""
+    """The registered models of a workspace, its assets' versions, and what data are."""
 
     def models(self, name: str) -> Sequence[ModelView]:
         """Return every version of a model, newest first; none for an unknown model."""
@@ -253,6 +254,12 @@ class Models(Protocol):
 
     def latest_version(self, kind: Literal["data", "models"], name: str) -> str | None:
         """Return the version that ``@latest`` of an asset means; None if unknown."""
+
+    def identify_data(self, sources: Sequence[DataSource]) -> Sequence[DataIdentity]:
+        """Return what the data at each of *sources* are now, read in parallel.
+
+        Data that cannot be listed within bounds are not identified, and no error.
+        """
 
 
 class Workspace(Jobs, Metrics, Files, Models, Protocol):

@@ -12,6 +12,7 @@ from aml_train.core.tags import (
     TAG_BASE,
     TAG_BRANCH,
     TAG_COMMIT,
+    TAG_DATA_CHANGED,
     TAG_DIGEST,
     TAG_IMAGE,
     TAG_JOB,
@@ -23,7 +24,7 @@ from aml_train.core.tags import (
     TAG_TESTED,
 )
 from aml_train.core.values import dataclass
-from aml_train.jobs import JobStatus, JobView, ModelView, Workspace, data_of, wrote
+from aml_train.jobs import JobStatus, JobView, ModelView, Workspace, data_of, shown_data, wrote
 from aml_train.models.catalogue import Catalogue
 from aml_train.models.register import FIXED
 
@@ -234,8 +235,12 @@ class Tracer:
             yield LineageStep(kind="commit", name=commit, state="recorded", detail=", ".join(more))
 
     def _data(self, job: JobView) -> Iterator[LineageStep]:
+        if changed := job.tags.get(TAG_DATA_CHANGED):
+            why = "changed after the job was submitted: not reproducible"
+            yield LineageStep(kind="data", name=changed, state="recorded", detail=why)
+        shown = shown_data(job.tags, job.inputs)
         for key, value in data_of(job.tags, job.inputs).items():
-            given = f"{key} = {value}"
+            given = f"{key} = {shown[key]}"
             asset = asset_of(value)
             if asset is None:
                 yield LineageStep(kind="data", name=given, state="recorded", detail="no version of a data asset")

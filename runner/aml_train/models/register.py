@@ -20,6 +20,8 @@ from aml_train.core.tags import (
     TAG_COMMIT,
     TAG_CONFIGURATION,
     TAG_DATA,
+    TAG_DATA_CHANGED,
+    TAG_DATA_IDENTITY,
     TAG_DIGEST,
     TAG_EXPERIMENT,
     TAG_GATE,
@@ -54,6 +56,8 @@ _FROM_JOB: Final = (
     TAG_ADDRESS,
     TAG_BASE,
     TAG_TESTED,
+    TAG_DATA_IDENTITY,
+    TAG_DATA_CHANGED,
 )
 #: The facts of a lineage that are written as properties, too, which cannot be changed later.
 FIXED: Final = (TAG_JOB, TAG_SOURCE, TAG_COMMIT, TAG_DIGEST)

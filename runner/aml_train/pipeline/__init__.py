@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from aml_train.pipeline.compare import project_of as project_of
     from aml_train.pipeline.compare import unlogged as unlogged
     from aml_train.pipeline.compare import with_metrics as with_metrics
+    from aml_train.pipeline.data import with_data as with_data
     from aml_train.pipeline.desk import DeskImage as DeskImage
     from aml_train.pipeline.desk import find_desk_image as find_desk_image
     from aml_train.pipeline.doctor.diagnose import DoctorProject as DoctorProject
@@ -80,6 +81,7 @@ _MODULES = {
     "diagnose": "doctor.diagnose",
     "for_job": "plan",
     "origin_of": "plan",
+    "with_data": "data",
     "render_plan": "plan",
     "plan_facts": "plan_values",
     "Plan": "plan",

@@ -33,7 +33,7 @@ from aml_train.gate import (
     last_value,
     read_values,
 )
-from aml_train.jobs import JobStatus, JobView, ModelView, Workspace, data_of
+from aml_train.jobs import JobStatus, JobView, ModelView, Workspace, data_of, recorded_contents
 from aml_train.pipeline.branch_verdicts import latest_passed
 
 NOT_CONFIGURED: Final = "no `baseline` is configured"
@@ -131,6 +131,7 @@ def side_of_job(view: JobView, title: str) -> Side:
         status=view.status.value,
         seconds=(view.ended - view.started).total_seconds() if view.started and view.ended else None,
         data=data_of(view.tags, view.inputs),
+        contents=recorded_contents(view.tags),
         digest=view.tags.get(TAG_DIGEST),
         commit=view.tags.get(TAG_COMMIT),
         parameters=view.parameters,
@@ -153,6 +154,7 @@ def side_of_model(model: ModelView, title: str, view: JobView | None) -> Side:
         version=model.version,
         metrics=kept_metrics(model),
         data=data_of({**tags, **model.tags}, inputs) if known else None,
+        contents=recorded_contents({**tags, **model.tags}),
         digest=model.tags.get(TAG_DIGEST) or side.digest,
         commit=model.tags.get(TAG_COMMIT) or side.commit,
         parameters=view.parameters if view is not None else _kept_parameters(model),

@@ -66,12 +66,13 @@ def choose_attempt(
     image: JobImage,
     *,
     fresh: bool,
+    retrain: bool = False,
     lost: Callable[[JobView], None] = lambda _view: None,
 ) -> Choice:
     """Return the attempt to attach to, or the next one. The latest attempt decides.
 
     One that is running or has completed is attached to, unless *fresh*; one that failed or was cancelled is followed by
-    the next. *lost* receives a latest attempt that does not respond and may come back.
+    the next, and with *retrain* one that completed. *lost* receives a latest attempt that does not respond and may come back.
 
     Raises:
         ServiceError: if a job of that name exists which is not ours.
@@ -79,7 +80,7 @@ def choose_attempt(
     *known, (job, _) = attempts(template, service, image)
     latest, view = known[-1] if known else (job, None)
     if view is not None and not fresh:
-        if _attachable(view.status):
+        if _attachable(view.status) and not (retrain and view.status is JobStatus.COMPLETED):
             return Choice(job=latest, found=view)
         if view.status is JobStatus.NOT_RESPONDING:
             lost(view)
@@ -100,11 +101,10 @@ def why_submitted(
     """
     if before is not None:
         ended = f"{before.name}, which is {before.status.value}"
-        return (
-            f"Trains again, as --fresh says: nothing differs from {ended}."
-            if fresh
-            else f"Trains again after {ended}."
-        )
+        if fresh:
+            return f"Trains again, as --fresh says: nothing differs from {ended}."
+        unknown = before.status is JobStatus.COMPLETED
+        return f"Trains again after {ended}" + (": its data may be others." if unknown else ".")
     try:
         last = _last_named(template.stem, service)
     except ServiceError as error:

@@ -16,6 +16,7 @@ from aml_train.config import (
     ClusterConfig,
     Config,
     CostConfig,
+    DataConfig,
     GateRule,
     ImageConfig,
     JobNode,
@@ -41,6 +42,7 @@ from aml_train.jobs import (
     NodesImage,
     TargetNames,
     add_setup,
+    input_name,
     job_name,
     stem_of,
     unsent_notice,
@@ -81,6 +83,7 @@ class Plan:
         notices: remarks for the user.
         origin: what the job's tags say of where it comes from; None outside a git repository.
         passport: who signs the passport of the model.
+        data: what data do that change, or are not identified.
         project: what the project is called, where the configuration names neither image nor job.
         images: further images of a pipeline.
     """
@@ -102,11 +105,33 @@ class Plan:
     origin: Origin | None = None
     project: ProjectName | None = None
     passport: PassportConfig = field(default_factory=PassportConfig)
+    data: DataConfig = field(default_factory=DataConfig)
 
     @property
     def environment(self) -> Any:
         """The environment that the job itself asks for."""
         return self.job.document.get("environment")
+
+    @property
+    def name(self) -> str | None:
+        """The job's name without its attempt.
+
+        None if an image is built first, or not all data are identified.
+        """
+        if self.image is not None or not all(one.mark for one in self.job.data.values()):
+            return None
+        return job_name(self.job, Given(environment=self.environment), 1).rpartition("-")[0]
+
+    @property
+    def shown_data(self) -> dict[str, str]:
+        """The identity of each input's data, for people."""
+        local = {
+            place: f"on this machine, {digest[:16]}"
+            for place, digest in self.job.local_digests.items()
+            if "inputs" in place.split(".")
+        }
+        found = {**local, **{place: str(one) for place, one in self.job.data.items()}}
+        return {input_name(place): text for place, text in found.items()}
 
     @property
     def specs(self) -> tuple[ImageSpec, ...]:
@@ -205,6 +230,7 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url
         watch=config.watch,
         retry=config.retry,
         cost=config.cost,
+        data=config.data_config,
         cluster=config.target.cluster,
         notices=(*config.notices, *notices),
     )
@@ -404,9 +430,8 @@ def render_plan(plan: Plan) -> str:
     processes = _processes(document)
     if processes is not None:
         parts.append(f"nodes     {processes}")
-    name = f"{plan.job.stem}-(hash)-(attempt)"
-    if plan.image is None:
-        name = job_name(plan.job, Given(environment=plan.environment), 1)[:-1] + "(attempt)"
+    parts += [f"data      {name}: {found}" for name, found in plan.shown_data.items()]
+    name = f"{plan.name or f'{plan.job.stem}-(hash)'}-(attempt)"
     parts.append(f"job       {name}" + ("" if plan.job.runconfig is None else "  (a run of the SDK v1)"))
     parts.append(_indent(yaml_text(document)))
     rules = [f"{rule.metric} {rule.rule.text}" for rule in plan.gate]

@@ -6,8 +6,7 @@ import copy
 from dataclasses import asdict
 from typing import Any
 
-from aml_train.image import Given, ImageSpec, TestSpec
-from aml_train.jobs import job_name
+from aml_train.image import ImageSpec, TestSpec
 from aml_train.pipeline.plan import Plan
 from aml_train.pipeline.plan_graph import graph_nodes
 
@@ -15,7 +14,7 @@ from aml_train.pipeline.plan_graph import graph_nodes
 def plan_facts(plan: Plan) -> dict[str, Any]:
     """Return what a run will do as plain values; None for a part that the run lacks.
 
-    The job's name lacks its attempt, and the hash if an image is built first. The digest of such an image is not known yet.
+    The job's name lacks its attempt, and the hash if an image is built first or data are not identified. The digest of such an image is not known yet.
     """
     return {
         "target": {"name": plan.names.target, "description": plan.names.description},
@@ -58,11 +57,9 @@ def _tests(tests: TestSpec | None) -> dict[str, Any] | None:
 
 def _job(plan: Plan) -> dict[str, Any]:
     code = plan.job.code
-    name = plan.job.stem
-    if plan.image is None:
-        name = job_name(plan.job, Given(environment=plan.environment), 1).rpartition("-")[0]
     return {
-        "name": name,
+        "name": plan.name or plan.job.stem,
+        "data": plan.shown_data,
         "sdk": "v2" if plan.job.runconfig is None else "v1",
         "document": copy.deepcopy(dict(plan.job.document)),
         "code": None if code is None else {"files": len(code.entries), "bytes": code.size},

@@ -128,6 +128,7 @@ class RunResult:
         cost: what all attempts cost.
         gate: the decision, and what it was made from.
         model: the version that was registered or found.
+        data_changed: how data changed after the job was submitted, so that its result is not reproducible; empty if none did.
     """
 
     status: str = "error"
@@ -142,6 +143,7 @@ class RunResult:
     cost: Cost | None = None
     gate: GateResult | None = None
     model: ModelView | None = None
+    data_changed: str = ""
 
     @property
     def attached(self) -> bool:
@@ -179,6 +181,8 @@ class RunResult:
                 yield "page", self.job.view.studio_url
         if self.model is not None:
             yield "model", f"{self.model.name} version {self.model.version}"
+        if self.data_changed:
+            yield "data", f"changed, so that the result is not reproducible: {self.data_changed}"
         if isinstance(self.image, Tested):
             yield "image", str(self.image.reference)
         if self.cost is not None:
@@ -224,6 +228,8 @@ class RunResult:
             facts |= {"candidate": compared["left"], "baseline": compared["right"]}
             facts |= {"differences": compared["metrics"]}
             facts |= {name: value for name, value in compared.items() if name.startswith("different_")}
+        if self.data_changed:
+            facts["data_changed"] = self.data_changed
         if self.model:
             facts |= {"model": self.model.name, "model_version": self.model.version}
         return facts

@@ -14,6 +14,7 @@ from aml_train.core.machine import expected
 from aml_train.image import Given, ImageSpec, JobImage, Tested, TestSpec
 from aml_train.jobs import data_to_be, pin_data
 from aml_train.pipeline.context import RunContext
+from aml_train.pipeline.data import begin_reading, check_at_end, check_at_start, strict_failure
 from aml_train.pipeline.decide import decide, record_gate
 from aml_train.pipeline.evaluate import check_baseline, look_up_baseline
 from aml_train.pipeline.follow import check_cost, follow_job
@@ -88,22 +89,32 @@ def _run_stages(ctx: RunContext) -> tuple[str, str]:
     if options.fresh:
         ctx.sdk.start()
     template = plan.job if options.job is not None else pin_data(plan.job, service)
+    data = None if options.job is not None else begin_reading(ctx, service, template)
     if options.attach:
+        if data is not None:
+            template = dataclasses.replace(template, data=data())
         job = find_job(ctx, target, template)
         if options.decide and (options.wait or job.view.status.terminal):
             baseline = look_up_baseline(service, plan.gate, plan.baseline, origin=plan.origin)
     else:
         if options.decide:
-            data = data_to_be(template)
-            baseline = check_baseline(service, plan.gate, plan.baseline, origin=plan.origin, data=data)
+            inputs = data_to_be(template)
+            baseline = check_baseline(service, plan.gate, plan.baseline, origin=plan.origin, data=inputs)
         check_cost(plan, service)
         image = build_and_test(ctx, target)
         template = template.with_images(ctx.progress.result.images)
+        template = dataclasses.replace(template, data=data() if data is not None else {})
         job = submit_job(ctx, target, template, image, baseline)
     if not (options.wait or job.view.status.terminal):
         later = "attach` follows and gates it" if options.decide else f"jobs logs -f {job.name}` follows it"
         return "submitted", f"The job {job.name} is submitted, and continues by itself. `aml-train {later}."
-    completed = follow_job(ctx, target, job)
+    if not job.view.status.terminal:
+        check_at_start(ctx, target, job)
+    completed = check_at_end(ctx, target, job, follow_job(ctx, target, job))
+    if (failure := strict_failure(ctx)) is not None:
+        if options.decide:
+            record_gate(ctx, target, completed, "failed")
+        raise failure
     if not options.decide:
         return "passed", f"The job {completed.view.name} completed."
     gate = decide(ctx, target, completed, baseline)

@@ -16,6 +16,7 @@ from aml_train.jobs import JobSpec, JobStatus, JobTemplate, JobView, number_of, 
 from aml_train.pipeline.baselines import baseline_tags
 from aml_train.pipeline.choose import choose_attempt, latest_attempt, named_job, why_submitted
 from aml_train.pipeline.context import RunContext
+from aml_train.pipeline.data import must_retrain
 from aml_train.pipeline.plan_graph import graph_nodes
 from aml_train.pipeline.result import Group, SubmittedJob
 from aml_train.pipeline.target import Target
@@ -124,7 +125,8 @@ def _choose(
         ctx.warn(f"The job {lost.name} does not answer: cancelling it before the next attempt.")
         request_cancel(service, lost.name, clock=ctx.clock)
 
-    choice = choose_attempt(template, service, image, fresh=options.fresh, lost=cancel)
+    retrain = must_retrain(ctx, template)
+    choice = choose_attempt(template, service, image, fresh=options.fresh, retrain=retrain, lost=cancel)
     if choice.found is None:
         ctx.notice(why_submitted(template, service, image, choice.before, fresh=options.fresh))
     return choice.job, choice.found

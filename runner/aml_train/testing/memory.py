@@ -32,6 +32,9 @@ from aml_train.gate import SCALAR, TABLE, Logged, LoggedRow, LoggedSet, MetricPo
 from aml_train.image import Given
 from aml_train.jobs import (
     ChildView,
+    DataFile,
+    DataIdentity,
+    DataSource,
     JobSpec,
     JobStatus,
     JobView,
@@ -40,10 +43,12 @@ from aml_train.jobs import (
     NewModel,
     NodeKind,
     Placement,
+    identity_of,
 )
 from aml_train.models import is_same_model
 
 _FROM_JOB: Final = re.compile(r"azureml://jobs/([^/]+)/")
+_OUTPUT: Final = re.compile(r"azureml://jobs/([^/]+)/outputs/([^/]+)/?")
 
 CLUSTER: Final = ClusterConfig(name="cpu-cluster", size="Standard_DS3_v2", max_nodes=4)
 """The cluster that a new workspace has."""
@@ -147,6 +152,7 @@ class MemoryService:
         jobs: every job as it is shown, in the order of submission. A job that a test puts there itself stays as it is.
         work: what the jobs that were submitted did, by their names.
         registered: every version of a model, in the order of registration.
+        data: the files of data: address → name of a file → its ETag; data of other addresses never change.
         any_compute: whether jobs on other computes are taken, too.
         latest: the versions that ``@latest`` means: kind and name → version; models of :attr:`registered` need none.
     """
@@ -159,6 +165,7 @@ class MemoryService:
     work: dict[str, MemoryJob] = field(default_factory=dict)
     registered: list[ModelView] = field(default_factory=list)
     latest: dict[tuple[str, str], str] = field(default_factory=dict)
+    data: dict[str, dict[str, str]] = field(default_factory=dict)
     any_compute: bool = False
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
 
@@ -246,6 +253,22 @@ class MemoryService:
             return versions[0].version
         self._answer()
         return self.latest.get((kind, name))
+
+    def identify_data(self, sources: Sequence[DataSource]) -> Sequence[DataIdentity]:
+        """See :meth:`aml_train.jobs.workspace.Workspace.identify_data`."""
+        self._answer()
+        return [self._identity(one.path) for one in sources]
+
+    def _identity(self, path: str) -> DataIdentity:
+        if match := _OUTPUT.fullmatch(path):
+            job = self.work.get(match[1])
+            wrote = job.outputs.get(match[2], {}) if job is not None else {}
+            files = {name: repr(content) for name, content in wrote.items()}
+        else:
+            files = self.data.get(path, {"": path})
+        if not files:
+            return DataIdentity(problem=f"there is nothing at {path}")
+        return identity_of(DataFile(name=name, size=1, tag=tag, modified=tag) for name, tag in files.items())
 
     def submit(self, job: JobSpec, submission: CancelToken) -> JobView:
         """See :meth:`aml_train.jobs.workspace.Workspace.submit`."""

@@ -18,6 +18,7 @@ from aml_train.azure.blob.datastores import DataWorkspace
 from aml_train.azure.browse import JobFilter, describe_job, list_jobs
 from aml_train.azure.code import _ask, _find
 from aml_train.azure.compute import _check_size, _settled, check_kind, differences
+from aml_train.azure.data_identity import identify_data
 from aml_train.azure.http import WorkspaceId
 from aml_train.azure.image_uses import read_image_uses
 from aml_train.azure.models import AzureCatalogue
@@ -27,6 +28,7 @@ from aml_train.azure.workspace import AzureRest
 from aml_train.config.sections.targets import ClusterConfig
 from aml_train.core.clock import Clock
 from aml_train.gate.logged import columns_of
+from aml_train.jobs.data import DataSource
 from aml_train.jobs.metrics import tables_of_job
 from aml_train.jobs.workspace import LogBeganAnewError, Placement, Workspace
 from aml_train.models.catalogue import Catalogue
@@ -207,6 +209,10 @@ OPERATIONS: Mapping[str, Callable[[], object]] = {
     "tagged_jobs": lambda: list(rest().tagged_jobs("t")),
     "tag": lambda: rest().tag("j", {"a": "b"}),
     "latest_version": lambda: rest().latest_version("data", "d"),
+    "identify_data": lambda: identify_data(
+        rest(),
+        [DataSource(path=path) for path in ("azureml:d:1", "azureml://datastores/d/paths/p", "https://a.invalid/x")],
+    ),
     "cancel": lambda: rest().cancel("j"),
     "read_log": lambda: b"".join(rest().read_log(LOG, 3)),
     "read_log of a detail": lambda: [

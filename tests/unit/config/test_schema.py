@@ -129,7 +129,9 @@ def rows(shape: Shape, prefix: str = "") -> Iterator[tuple[str, str]]:
             assert shape.value.keys.keys() - {"tests"} == keys_of(ImageConfig).keys() - {"builder", "reclaim-disk"}
         case Table():
             for key, special in shape.special.items():
-                yield from rows(special, f"{prefix}.{key}")
+                if special.text:
+                    yield f"{prefix}.{key}", special.text
+                yield from rows(special.shape, f"{prefix}.{key}")
             yield from rows(shape.value, f"{prefix}.NAME")
         case Items():
             yield from rows(shape.item, f"{prefix}.N")

@@ -140,7 +140,7 @@ def test_what_is_not_known_is_not_the_same() -> None:
         (None, {"a": "d:1"}, "fail", "missed", "it is not known which data this job has read"),
         (None, None, "fail", "missed", "it is not known which data this job has read"),
         ({}, None, "warn", None, ""),
-        ({"a": "azureml://datastores/s/paths/p"}, {"a": "azureml://datastores/s/paths/p"}, "fail", "met", "(a: the same place, whose contents have no version)"),
+        ({"a": "azureml://datastores/s/paths/p"}, {"a": "azureml://datastores/s/paths/p"}, "fail", "met", "(a: the same place, whose contents are not known)"),
     ],
 )  # fmt: skip
 def test_the_rule_over_data(
@@ -152,6 +152,28 @@ def test_the_rule_over_data(
     if decision is not None:
         assert reason in decision.reason
         assert decision.where == "f.yml:3"
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "reason"),
+    [
+        ("2 files, m", "2 files, m", "the data are those of the baseline B: a is azureml://datastores/s/paths/p"),
+        ("2 files, n", "2 files, m", "a is azureml://datastores/s/paths/p, whose contents were others (2 files, n, and 2 files, m there)"),
+        ("2 files, n", None, "the same place, whose contents are not known"),
+    ],
+)  # fmt: skip
+def test_the_same_place_may_have_other_contents(left: str, right: str | None, reason: str) -> None:
+    this, other = (
+        Side(title=title, data={"a": "azureml://datastores/s/paths/p"}, contents={"a": text} if text else {})
+        for title, text in (("this job", left), ("the baseline B", right))
+    )
+    compared = Comparison(left=this, right=other)
+    differs = right is not None and left != right
+    assert compared.different_data == (("a",) if differs else ())
+    assert next(row for row in compared.rows() if row.kind == "data").same == (left == right)
+    decision = decide_data(this, other, "", "fail", "f.yml:3")
+    assert decision is not None
+    assert (decision.verdict, reason in decision.reason) == ("missed" if differs else "met", True), decision.reason
 
 
 def test_without_a_baseline_only_fail_has_something_to_say() -> None:

@@ -142,7 +142,7 @@ def make_plan(rules: Mapping[str, Sequence[str]] | None = None, **changes: Any) 
 
 def run(
     plan: Plan,
-    service: FakeService,
+    service: MemoryService,
     *,
     image: Tested | AmlTrainError = TESTED,
     clock: FakeClock | None = None,

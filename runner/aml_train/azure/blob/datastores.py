@@ -103,7 +103,7 @@ class DataWorkspace:
             case DatastorePath():
                 return address
             case Asset():
-                return self._follow(self.asset(address).uri, f"The data asset {address.name}")
+                return self.follow(self.asset(address).uri, f"The data asset {address.name}")
             case JobOutput():
                 return self._job_output(address)
 
@@ -198,7 +198,7 @@ class DataWorkspace:
             # The place of an output whose job does not name one.
             f"azureml://datastores/{self.default_datastore()}/paths/azureml/{address.job}/{name}/"
         )
-        base = self._follow(uri, f"The output {address.output} of the job {address.job}")
+        base = self.follow(uri, f"The output {address.output} of the job {address.job}")
         path = f"{base.path.rstrip('/')}/{address.path}" if address.path or base.path else ""
         return DatastorePath(datastore=base.datastore, path=path.lstrip("/"))
 
@@ -222,10 +222,16 @@ class DataWorkspace:
         uris = {} if answer is None else {key: value.text("uri") for key, value in answer.members("values")}
         if asset not in uris:
             raise ServiceError(f"{what}: AzureML does not say where {asset} is.")
-        base = self._follow(uris[asset], f"The output {address.output} of {address.job}")
+        base = self.follow(uris[asset], f"The output {address.output} of {address.job}")
         return DatastorePath(datastore=base.datastore, path=f"{base.path.rstrip('/')}/{address.path}".strip("/"))
 
-    def _follow(self, uri: str, what: str) -> DatastorePath:
+    def follow(self, uri: str, what: str) -> DatastorePath:
+        """Return where in a datastore *uri* leads, which *what* names.
+
+        Raises:
+            InvalidError: it is another workspace's.
+            ServiceError: it is elsewhere than in a datastore.
+        """
         if uri.startswith("https://"):
             return self._by_url(uri, what)
         try:
@@ -265,7 +271,7 @@ class DataWorkspace:
         default = self.default_datastore()
         access = self.access(default)
         if parts is None or f"{parts.scheme}://{parts.netloc}" != access.account_url.rstrip("/"):
-            where = self._follow(uri, what)
+            where = self.follow(uri, what)
             return self.storage(where.datastore), where.path
         container, _, path = parts.path.lstrip("/").partition("/")
         if container == access.container:

@@ -6,7 +6,7 @@ import posixpath
 from typing import Final, Literal
 
 from aml_train.config.job.grammar import REMOTE_SCHEMES
-from aml_train.config.section import CheckedTree, key, make, record, section
+from aml_train.config.section import CheckedTree, key, keys_of, make, record, section
 from aml_train.config.sections.values import PATTERN, size
 from aml_train.config.yaml.nodes import ListNode, ScalarNode, find, shown
 from aml_train.config.yaml.shapes import Choice, Number, Text
@@ -92,6 +92,28 @@ class DataLink:
     where: str
 
 
+@section
+class DataConfig:
+    """The keys of ``data:`` that are no paths: effects of changed and unknown data.
+
+    Attributes:
+        where: ``file:line`` of the section.
+    """
+
+    pin: Literal["warn", "strict"] = key(
+        Choice(words=("warn", "strict")),
+        "Effect of data that change between the submission and the end of the job: `warn` (the default), or `strict`: the run fails.",
+        default="warn",
+    )
+    unidentified: Literal["allow", "retrain", "fail"] | None = key(
+        Choice(words=("allow", "retrain", "fail")),
+        "Effect of data whose files cannot be listed: `allow` compares their address alone, `retrain` attaches to no completed "
+        "job, and `fail` submits nothing; `retrain` by default for a run that may register, and `allow` for a proposed commit.",
+        default=None,
+    )
+    where: str = "data"
+
+
 CODE: Final = record(CodeConfig, noun="a mapping with such keys as `max-size`")
 SETUP: Final = Items(
     item=Text(noun="a shell command without `${{`", rule=_no_expression), noun="a list of shell commands", least=1
@@ -104,6 +126,7 @@ DATA: Final = Table(
         scalar=_ADDRESS,
         keys=record(DataLink, noun="a mapping with `path`"),
     ),
+    special=keys_of(DataConfig),
 )
 
 
@@ -118,14 +141,16 @@ def setup_commands(checked: CheckedTree) -> tuple[SetupCommand, ...]:
 
 def data_links(checked: CheckedTree) -> tuple[DataLink, ...]:
     """Make ``data``; no path may be inside another."""
-    if checked.values.get("sdk") == "v1" and checked.has("data"):
+    given_links = {name: value for name, value in checked.section("data").items() if name not in keys_of(DataConfig)}
+    if checked.values.get("sdk") == "v1" and given_links:
         source, name = (
             ("the run configuration", "dataReferences") if checked.has("runconfig") else ("the job", "inputs")
         )
         why, remedy = f"the SDK v1 takes data from {source}", f"write `{name}` there, or `sdk: v2`"
-        checked.fault("`data` and `sdk: v1` exclude each other", "data", why=why, remedy=remedy)
+        what = "paths in `data` and `sdk: v1` exclude each other"
+        checked.fault(what, "data", next(iter(given_links)), why=why, remedy=remedy)
     links: dict[str, DataLink] = {}
-    for given, value in checked.section("data").items():
+    for given, value in given_links.items():
         mark, local = checked.place("data", given), posixpath.normpath(given)
         for other in links:
             if f"{local}/".startswith(f"{other}/") or f"{other}/".startswith(f"{local}/"):
@@ -135,3 +160,9 @@ def data_links(checked: CheckedTree) -> tuple[DataLink, ...]:
         if "path" in settings:
             links[local] = make(DataLink, settings, local=local, where=mark.where)
     return tuple(links.values())
+
+
+def data_config(checked: CheckedTree) -> DataConfig:
+    """Make the keys of ``data`` that are no paths."""
+    where = checked.place("data").where if checked.has("data") else DataConfig.where
+    return make(DataConfig, checked.section("data"), where=where)

@@ -11,7 +11,7 @@ from aml_train.config.section import CheckedTree, key, keys_of, make, record, se
 from aml_train.config.sections.values import VARIABLE_NAME
 from aml_train.config.yaml.nodes import MapNode, Mark, find, shown
 from aml_train.config.yaml.shapes import Choice, Duration, Flag, Number, Text, nearest
-from aml_train.config.yaml.structures import Either, Items, Record, Table
+from aml_train.config.yaml.structures import Either, Items, Key, Record, Table
 
 #: Ways to sign in to Azure: those of azure-identity, and ``environment`` for a choice among the variables that are set.
 SIGN_INS: Final = (
@@ -198,16 +198,19 @@ TARGETS: Final = Table(
         keys={name: one for name, one in _KEYS.items() if name != "environments"},
     ),
     special={
-        LOCAL: Either(
-            noun="a mapping, or nothing",
-            nothing=True,
-            keys=Record(
-                noun="a mapping",
-                keys={name: _KEYS[name] for name in _OF_LOCAL},
-                hints=dict.fromkeys(
-                    ("subscription-id", "resource-group", "workspace"), "the local target needs no workspace"
+        LOCAL: Key(
+            Either(
+                noun="a mapping, or nothing",
+                nothing=True,
+                keys=Record(
+                    noun="a mapping",
+                    keys={name: _KEYS[name] for name in _OF_LOCAL},
+                    hints=dict.fromkeys(
+                        ("subscription-id", "resource-group", "workspace"), "the local target needs no workspace"
+                    ),
                 ),
             ),
+            "",
         )
     },
 )

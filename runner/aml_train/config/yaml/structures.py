@@ -36,16 +36,28 @@ class Items:
         return {"type": "array", "items": self.item.schema(), **least}
 
 
+@dataclass(frozen=True)
+class Key:
+    """One key of a :class:`Record`: its shape and its line in the documentation."""
+
+    shape: Shape
+    text: str
+    required: bool = field(default=False, kw_only=True)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A mapping whose keys the user chooses, *least* of them and *most* at most."""
+    """A mapping whose keys the user chooses, *least* of them and *most* at most.
+
+    *special* are keys with fixed names.
+    """
 
     value: Shape
     noun: str
     key: Text = _NAME
     least: int = 0
     most: int | None = None
-    special: Mapping[str, Shape] = field(default_factory=dict)
+    special: Mapping[str, Key] = field(default_factory=dict)
 
     def check(self, node: Node, name: str, faults: Faults) -> Any:
         if not isinstance(node, MapNode):
@@ -60,7 +72,8 @@ class Table:
         for key, entry in node.entries.items():
             full = join(name, key)
             good = key in self.special or self.key.check_text(key, entry.mark, f"the key `{full}`", faults) is not BAD
-            value = self.special.get(key, self.value).check(_at(entry.node, entry.mark), full, faults)
+            shape = self.special[key].shape if key in self.special else self.value
+            value = shape.check(_at(entry.node, entry.mark), full, faults)
             if good and value is not BAD:
                 values[key] = value
         return values
@@ -68,7 +81,10 @@ class Table:
     def schema(self) -> dict[str, Any]:
         schema: dict[str, Any] = {"type": "object", "additionalProperties": self.value.schema()}
         if self.special:
-            schema["properties"] = {key: shape.schema() for key, shape in self.special.items()}
+            schema["properties"] = {
+                key: {**({"description": spec.text} if spec.text else {}), **spec.shape.schema()}
+                for key, spec in self.special.items()
+            }
         names = {k: v for k, v in self.key.schema().items() if k != "type"}
         bounds = {"minProperties": self.least or None, "maxProperties": self.most}
         return {
@@ -76,15 +92,6 @@ class Table:
             "propertyNames": names,
             **{key: value for key, value in bounds.items() if value is not None},
         }
-
-
-@dataclass(frozen=True)
-class Key:
-    """One key of a :class:`Record`: its shape and its line in the documentation."""
-
-    shape: Shape
-    text: str
-    required: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,7 +33,7 @@ from aml_train.core.tags import (
     TAG_TESTED,
 )
 from aml_train.core.values import dataclass
-from aml_train.jobs import JobView, ModelView, Workspace, data_of
+from aml_train.jobs import JobView, ModelView, Workspace, shown_data
 from aml_train.models.catalogue import Catalogue, PaperStore
 from aml_train.models.passport.manifest import FileManifest, hash_files
 from aml_train.models.register import shown_parameters
@@ -117,7 +117,7 @@ def observe(desk: Desk, model: ModelView, job: JobView) -> Observation:
         "files": files,
         "job": {"name": job.name, "experiment": job.experiment, "fingerprint": job.tags.get(TAG_FINGERPRINT)},
         "code": _attempt(lambda: _code(desk, job)),
-        "data": dict(data_of(job.tags, job.inputs)),
+        "data": shown_data(job.tags, job.inputs),
         "parameters": shown_parameters(job),
         "metrics": _attempt(lambda: metrics_of(desk.service, job.name)),
         "source": {name: job.tags[tag] for name, tag in _SOURCE.items() if tag in job.tags},

@@ -21,10 +21,17 @@ from aml_train.core.events import Listener
 from aml_train.core.git import Origin
 from aml_train.core.masking import Masker
 from aml_train.core.secrets import without_secret_values
-from aml_train.core.tags import TAG_BRANCH, TAG_COMMIT, TAG_CONFIGURATION, TAG_REPOSITORY, TAG_RUN_URL
+from aml_train.core.tags import (
+    TAG_BRANCH,
+    TAG_COMMIT,
+    TAG_CONFIGURATION,
+    TAG_DATA_CHANGED,
+    TAG_REPOSITORY,
+    TAG_RUN_URL,
+)
 from aml_train.core.threads import map_parallel
 from aml_train.core.values import dataclass
-from aml_train.jobs import COMPOSED, ChildView, JobView, ModelView, data_of, descendants
+from aml_train.jobs import COMPOSED, ChildView, JobView, ModelView, descendants, shown_data
 from aml_train.pipeline.baselines import find_baseline, side_of_job
 from aml_train.pipeline.compare import Project, Reference, find_side
 from aml_train.pipeline.report import parts, values
@@ -163,6 +170,8 @@ class _Collector:
         if baseline is not None:
             named = find_side(lambda: service, baseline, self.project, now=sources.now(), besides=name)
         view = self._detailed(job.view)
+        if changed := view.tags.get(TAG_DATA_CHANGED):
+            gaps.note(f"The result is not reproducible: data changed after the job was submitted. {changed}.")
         config, origin = self._configuration(view)
         children = self._children(view)
         model = job.model or gaps.read("model", lambda: self._model(view, config), None)
@@ -199,7 +208,7 @@ class _Collector:
             metrics={name: values.number(value) for name, value in metrics.items()},
             baseline=None if compared is None else _compared(side, compared),
             others=tuple(_compared(side, one) for one in others if one is not compared),
-            data=dict(data_of(view.tags, view.inputs)),
+            data=shown_data(view.tags, view.inputs),
             parameters=dict(side.parameters),
             variables=dict(side.variables or {}),
             logged=dict(side.logged or {}),
