@@ -30,7 +30,7 @@ def diagnose(session: Session, inputs: Inputs) -> None:
 
     def load() -> Config:
         config = load_configuration(inputs)[0]
-        for secret in config.secrets():
+        for secret in config.secrets(session.environ):
             session.hide(secret)
         return config
 

@@ -147,8 +147,7 @@ _WITHOUT_CONFIGURATION: Final[Mapping[str, Callable[[Session, Inputs], None]]] =
 def _read_configuration(session: Session, inputs: Inputs) -> Invocation:
     """Load the configuration, hide its secrets, set up the pipeline's environ."""
     config, changes = load_configuration(inputs)
-    addresses = [session.environ.get(one.url_env, "") for one in config.notify]
-    for secret in (*config.secrets(), *filter(None, addresses)):
+    for secret in config.secrets(session.environ):
         session.hide(secret)
     session.reproduce = shlex.join(inputs.command_line(session.step.workspace, changes))
     if config.target.kind == "azure":

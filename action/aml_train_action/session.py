@@ -12,9 +12,10 @@ from dataclasses import field
 from typing import TYPE_CHECKING, BinaryIO
 
 from aml_train.core.errors import AmlTrainError, CancelledError
-from aml_train.core.events import Event, ImageReady, JobNamed, JobSubmitted, ModelPromoted, ModelRegistered
+from aml_train.core.events import Event
 from aml_train.core.interrupts import interrupted, interruptible
 from aml_train.core.machine import expected
+from aml_train.core.masked_events import names_in
 from aml_train.core.masking import Masker, MaskingStream
 from aml_train.core.secrets import known_secrets
 from aml_train.core.values import dataclass
@@ -76,17 +77,7 @@ class Session:
 
         Short secrets may occur in computed names by chance.
         """
-        names: tuple[str, ...] = ()
-        match event:
-            case JobNamed() | JobSubmitted():
-                names = (event.job,)
-            case ImageReady():
-                names = event.reference, event.digest
-            case ModelRegistered() | ModelPromoted():
-                names = event.model, f"{event.model}:{event.version}"
-            case _:
-                pass
-        for name in names:
+        for name in names_in(event):
             self.masker.keep(name)
             self.files.keep(name)
             # The summary escapes it.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from aml_train.core.errors import AmlTrainError
+    from aml_train.core.masking import Masker
 
 _INTERRUPTED: Final = "aml-train: interrupted\n"
 
@@ -46,14 +47,18 @@ def main() -> None:
 def run_command_line() -> int:
     """Run the command of ``sys.argv``; return the exit code of the table of endings."""
     from aml_train.core.interrupts import interruptible
-    from aml_train.core.streams import prepare_streams
+    from aml_train.core.masking import Masker
+    from aml_train.core.secrets import known_secrets
+    from aml_train.core.streams import masked_output, prepare_streams
 
     prepare_streams()
+    masker = Masker(known_secrets(os.environ, identifiers=False))
     code: object = 0
     try:
         # A shell may have SIGINT ignored for what it starts in the background.
-        with interruptible(*[signal.SIGINT] * callable(signal.getsignal(signal.SIGINT))):
-            _main()
+        sigint = [signal.SIGINT] * callable(signal.getsignal(signal.SIGINT))
+        with masked_output(masker.mask), interruptible(*sigint):
+            _main(masker)
     except SystemExit as ended:
         code = ended.code
     else:
@@ -95,13 +100,13 @@ def _report(text: str) -> None:
         discard(sys.stderr)
 
 
-def _main() -> None:
+def _main(masker: Masker) -> None:
     from aml_train.core.errors import AmlTrainError
 
     try:
         from aml_train.cli import cli
 
-        cli(prog_name="aml-train", standalone_mode=False)
+        cli(prog_name="aml-train", standalone_mode=False, obj=masker)
     except AmlTrainError as error:
         _report(_message(error))
         sys.exit(error.exit_code)
@@ -110,7 +115,7 @@ def _main() -> None:
         sys.exit(7)
     except BrokenPipeError:
         sys.exit(1)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - its traceback is masked before it ends the process
         import click
 
         from aml_train.core.interrupts import interrupted
@@ -132,10 +137,11 @@ def _main() -> None:
             sys.exit(2)
         if isinstance(error, click.Abort):
             sys.exit(7)
-        _report(
-            "aml-train: this is a fault of aml-train, not of your configuration. Please report it with this traceback:\n"
-        )
-        raise
+        import traceback
+
+        fault = "aml-train: this is a fault of aml-train, not of your configuration. Please report it with this traceback:"
+        _report(f"{fault}\n{traceback.format_exc()}")
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from aml_train.core.comparison import Comparison
 from aml_train.core.events import (
@@ -35,45 +34,17 @@ from aml_train.core.events import (
     StageStarted,
     TestsFinished,
 )
+from aml_train.core.masked_events import masked
 from aml_train.core.tables import Table
 
 if TYPE_CHECKING:
     from aml_train.pipeline.report import Image
 
 _MOST_NOTICES: Final = 100
-#: Computed names, and words of this product, in which a short secret may occur by chance.
-_COMPUTED: Final[Mapping[str, frozenset[str]]] = {
-    "JobSubmitted": frozenset({"job"}),
-    "NodeChanged": frozenset({"job", "run", "status"}),
-    "ImageReady": frozenset({"reference", "digest"}),
-    "ModelRegistered": frozenset({"model", "version"}),
-    "ModelPromoted": frozenset({"model", "version", "stage", "previous"}),
-    "PromotionDecided": frozenset({"model", "version", "stage", "previous"}),
-    "RuleDecided": frozenset({"verdict"}),
-    "RunFinished": frozenset({"status"}),
-}
-#: The same for the facts that a run reports at its end.
+#: Computed names, in which a short secret may occur by chance, among the facts that a run reports at its end.
 _COMPUTED_FACTS: Final = frozenset(
     {"experiment", "model", "promoted_version", "previous_version", "stage", "promotion"}
 )
-_Value = TypeVar("_Value")
-
-
-def masked(value: _Value, mask: Callable[[str], str], mask_name: Callable[[str], str]) -> _Value:
-    """Return an event, or a part of one, with its texts masked; names by *mask_name*."""
-    changed: Any = value
-    if isinstance(value, str):
-        changed = mask(value)
-    elif isinstance(value, tuple | list):
-        changed = type(value)(masked(one, mask, mask_name) for one in value)
-    elif isinstance(value, Mapping):
-        changed = {masked(key, mask, mask_name): masked(one, mask, mask_name) for key, one in value.items()}
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        names = _COMPUTED.get(type(value).__name__, frozenset())
-        parts = {name: masked(one, mask_name if name in names else mask, mask_name) for name, one in fields.items()}
-        changed = dataclasses.replace(value, **parts)
-    return changed  # type: ignore[no-any-return]
 
 
 @dataclass(kw_only=True)

@@ -93,6 +93,7 @@ def list_jobs(rest: AzureRest, wanted: JobFilter) -> Iterator[JobRow]:
     for item in rest.items(rest.arm("/jobs"), "Listing the jobs", params=params):
         row = _row(item)
         if wanted.takes(row):
+            rest.hide_secrets(item.at("properties"))
             yield row
 
 

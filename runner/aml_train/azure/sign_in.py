@@ -165,7 +165,7 @@ class SignIn:
         inner: one of azure-identity's credentials; it keeps tokens and renews them.
         way: a word of :data:`WAYS`.
         claims: gives the claims of the assertion that was sent last.
-        fetched: receives each access token that is new.
+        fetched: receives each access token that is new, and the secrets of jobs that are read with it.
         again: makes another *inner*, which keeps no token yet; None where there is nothing to forget.
         otherwise: the remedy after a refusal without a known code.
         client: the application that signs in, for the remedy of an assertion that is not trusted.
@@ -185,7 +185,7 @@ class SignIn:
         self._inner = inner
         self._again = again
         self._claims = claims
-        self._fetched = fetched
+        self.fetched = fetched
         self._otherwise = otherwise
         self._client = client
         self._known: dict[tuple[str, ...], str] = {}
@@ -205,7 +205,7 @@ class SignIn:
                 token = self._asked(*scopes, **options)
         # Most are kept ones: each is reported once.
         if self._known.get(scopes) != token.token:
-            self._fetched(token.token)
+            self.fetched(token.token)
             self._known[scopes] = token.token
         return token
 

@@ -16,6 +16,7 @@ from aml_train.core import retry as retries
 from aml_train.core.answers import Answer, pages_of
 from aml_train.core.errors import ServiceError
 from aml_train.core.http_client import exchange, host_of
+from aml_train.core.secrets import known_secrets
 from aml_train.gate import LoggedSet, MetricPoint
 from aml_train.jobs import (
     ChildView,
@@ -65,6 +66,17 @@ def job_view(name: str, properties: Answer) -> JobView:
         reported_best=properties.optional_text("properties.best_child_run_id"),
         needs=needs_of(properties),
     )
+
+
+def _secrets_of(value: object) -> Iterator[str]:
+    """Yield the secrets in the environment variables of a job's document."""
+    if not isinstance(value, dict):
+        return
+    for key, inner in value.items():
+        if key in ("environmentVariables", "environment_variables") and isinstance(inner, dict):
+            yield from known_secrets({name: str(text) for name, text in inner.items()}, identifiers=False)
+        else:
+            yield from _secrets_of(inner)
 
 
 def model_view(name: str, item: Answer) -> ModelView:
@@ -141,7 +153,13 @@ class AzureRest(AzureHttp):
 
     def view_of(self, name: str, properties: Answer) -> JobView:
         """Read a job as Azure Resource Manager shows it, with the addresses of its pages."""
+        self.hide_secrets(properties)
         return job_view(name, properties)
+
+    def hide_secrets(self, properties: Answer) -> None:
+        """Have what a job's variables hold masked, those of a pipeline's nodes too."""
+        for secret in _secrets_of(properties.value):
+            self.credential.fetched(secret)
 
     @cached_property
     def composed(self) -> ComposedJobs:

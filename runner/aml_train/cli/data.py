@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
 
 import click
 
-from aml_train.cli.options import ProjectOptions, gather, sigterm_as_interrupt, target_options
+from aml_train.cli.options import ProjectOptions, gather, sigterm_as_interrupt, target_options, this_host
 from aml_train.cli.result import json_option, print_result_line
 from aml_train.core.text import duration, size
 from aml_train.core.values import dataclass
@@ -88,9 +88,9 @@ def _asset_options(command: _Command) -> _Command:
 def open_targets(project: ProjectOptions) -> DataTargets:
     """Return the targets that the options of the command line select."""
     from aml_train.cli.console import ConsoleListener
-    from aml_train.pipeline import DataTargets, Host
+    from aml_train.pipeline import DataTargets
 
-    return DataTargets(Host(environ=dict(os.environ)), project.targets(), project.target, ConsoleListener(sys.stderr))
+    return DataTargets(this_host(), project.targets(), project.target, ConsoleListener(sys.stderr))
 
 
 def _remote(text: str) -> Remote:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from aml_train.cli.options import ProjectOptions, project_options
+from aml_train.cli.options import ProjectOptions, project_options, this_host
 from aml_train.cli.result import json_option, print_result
 
 if TYPE_CHECKING:
@@ -27,10 +26,10 @@ environment_option: Final = click.option(
 def find_image(project: ProjectOptions, environment: str | None) -> tuple[Config, DeskImage]:
     """Return the configuration and the image to work in."""
     from aml_train.cli.console import ConsoleListener
-    from aml_train.pipeline import Host, find_desk_image, prepare_run
+    from aml_train.pipeline import find_desk_image, prepare_run
 
     config = project.load()
-    prepared = prepare_run(config, Host(environ=dict(os.environ)))
+    prepared = prepare_run(config, this_host())
     return config, find_desk_image(prepared, ConsoleListener(sys.stderr), environment)
 
 

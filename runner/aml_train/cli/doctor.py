@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from aml_train.cli.options import ProjectOptions, project_options
+from aml_train.cli.masking import masker
+from aml_train.cli.options import ProjectOptions, project_options, this_host
 from aml_train.cli.result import json_option, print_result
 from aml_train.cli.text import printable
 
@@ -31,7 +31,7 @@ def doctor(project: ProjectOptions, *, as_json: bool) -> None:
     Each line is a check; a failure names the command that mends it. Exit code 0 without a failure, 2 for this machine or
     its configuration, 8 for services.
     """
-    from aml_train.pipeline import DoctorProject, Host, diagnose
+    from aml_train.pipeline import DoctorProject, diagnose
 
     def show(result: CheckResult) -> None:
         if not as_json:
@@ -39,8 +39,9 @@ def doctor(project: ProjectOptions, *, as_json: bool) -> None:
 
     diagnosis = diagnose(
         DoctorProject(load=project.load, targets=project.targets, target=project.target),
-        Host(environ=dict(os.environ)),
+        this_host(),
         show,
+        masker=masker(),
     )
     if as_json:
         print_result(diagnosis.facts())

@@ -17,6 +17,8 @@ import click
 from aml_train.cli.emulator_registry import registry
 from aml_train.cli.emulator_request import ask_emulator, emulator_settings, running_emulator
 from aml_train.cli.emulator_workspaces import latency, workspace
+from aml_train.cli.masking import print_exactly
+from aml_train.cli.options import this_host
 from aml_train.cli.result import json_option, print_result_line
 from aml_train.core.numbers import whole
 
@@ -123,7 +125,7 @@ def emulator_env(*, workspace: str | None) -> None:
 
     variables = client_environment(running_emulator(workspace), dict(os.environ))
     named = {} if workspace is None else {"AML_TRAIN_EMULATOR_WORKSPACE": workspace}
-    click.echo(shell_exports(variables | browser_variables(sys.executable) | named))
+    print_exactly(shell_exports(variables | browser_variables(sys.executable) | named) + "\n")
 
 
 @emulator.command("config")
@@ -409,14 +411,14 @@ def data_map(address: str, local: str) -> None:
     from aml_train.cli.data import moved
     from aml_train.config import load_targets
     from aml_train.core.errors import InvalidError
-    from aml_train.pipeline import DataTargets, Host
+    from aml_train.pipeline import DataTargets
 
     if urlsplit(address).scheme not in _DATA_SCHEMES or not urlsplit(address).hostname:
         raise InvalidError(
             f"{address.partition('?')[0]!r} is not an address of data elsewhere.",
             hint="Such as https://ACCOUNT.blob.core.windows.net/CONTAINER/PATH.",
         )
-    listener, host = ConsoleListener(sys.stderr), Host(environ=dict(os.environ))
+    listener, host = ConsoleListener(sys.stderr), this_host()
     workspace = DataTargets(host, load_targets(None, directory=Path()), "local", listener).workspace(None)
     name = f"/{Path(local).name}" if os.path.isfile(local) else ""  # noqa: PTH113 - too long a name is no file
     path = f"mapped/{secrets.token_hex(8)}{name}"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from aml_train.cli.masking import print_exactly
 from aml_train.cli.options import (
     OutputOptions,
     ProjectOptions,
@@ -19,6 +20,7 @@ from aml_train.cli.options import (
     project_options,
     secret_path,
     sigterm_as_interrupt,
+    this_host,
     with_secret_paths,
 )
 from aml_train.cli.prune import prune
@@ -72,7 +74,7 @@ def build(
     aml-train image build --json | jq -r .image
     """
     from aml_train.core.errors import InvalidError
-    from aml_train.pipeline import Host, RunOptions, own_output, prepare_run
+    from aml_train.pipeline import RunOptions, own_output, prepare_run
 
     loaded = project.load()
     if loaded.image is None:
@@ -81,7 +83,7 @@ def build(
             hint="Write `image:` with a `base:`, or `aml-train init` for an example.",
         )
     with sigterm_as_interrupt():
-        host = Host(environ=with_secret_paths(os.environ, secret_paths))
+        host = this_host(with_secret_paths(os.environ, secret_paths))
         prepared = prepare_run(loaded, host, own=own_output(output.events_file))
         options = RunOptions(submit=False, force_build=force_build, keep_tests=keep_tests)
         code = output.execute(prepared, options)
@@ -186,10 +188,10 @@ def _build_and_probe(config: Config, engine: DockerClient, secret_paths: tuple[P
     from aml_train.cli.console import ConsoleListener
     from aml_train.core.docker import buildkit_cli
     from aml_train.image import build_and_probe
-    from aml_train.pipeline import Host, for_job, plan_image_only
+    from aml_train.pipeline import for_job, plan_image_only
 
     environ = with_secret_paths(os.environ, secret_paths)
-    spec = for_job(plan_image_only(config, Host(environ=environ), remark=_note), config)
+    spec = for_job(plan_image_only(config, this_host(environ), remark=_note), config)
     with contextlib.closing(ConsoleListener(sys.stderr)) as listener:
         cli = buildkit_cli(environ)
         return spec, build_and_probe(spec, engine=engine, cli=cli, environ=environ, listener=listener)
@@ -220,11 +222,11 @@ def render(
     """
     from aml_train.core.errors import InvalidError
     from aml_train.image import write_context
-    from aml_train.pipeline import Host, plan_image_only
+    from aml_train.pipeline import plan_image_only
 
     loaded = project.load()
-    spec = plan_image_only(loaded, Host(environ=dict(os.environ)), remark=_note, offline=offline)
-    click.echo(spec.dockerfile, nl=False)
+    spec = plan_image_only(loaded, this_host(), remark=_note, offline=offline)
+    print_exactly(spec.dockerfile)
     if not offline:
         click.echo(f"address {spec.address_tag} ({spec.platform})", err=True)
     if folder is not None:

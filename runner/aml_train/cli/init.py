@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from aml_train.cli.masking import print_exactly
+
 if TYPE_CHECKING:
     from aml_train.cli.scaffold.candidates import Candidate
     from aml_train.cli.scaffold.draft import Draft, Line
@@ -89,7 +91,7 @@ def init(
         files[ignore.path] = ignore.text
     if dry_run:
         for path, text in files.items():
-            click.echo(f"# {path}\n{text}" if len(files) > 1 else text, nl=False)
+            print_exactly(f"# {path}\n{text}" if len(files) > 1 else text)
     else:
         write_files(directory, files, force=force)
     for line in guesses:

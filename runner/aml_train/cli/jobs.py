@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from aml_train.cli.completion import complete_words
+from aml_train.cli.masking import masker
 from aml_train.cli.options import ProjectOptions, sigterm_as_interrupt, tag_filter, target_options
 from aml_train.cli.result import json_option, print_result_line
 from aml_train.cli.text import print_facts, printable, printable_lines, terminal_width
@@ -217,16 +217,13 @@ def show(job: str, project: ProjectOptions, *, as_json: bool) -> None:
     """Show a job's settings, its state and its metrics."""
     from aml_train.azure import describe_job
     from aml_train.cli.tables import logged_tables
-    from aml_train.core.masking import Masker
-    from aml_train.core.secrets import known_secrets
     from aml_train.core.tables import masked
     from aml_train.jobs import tables_of_job
 
     service = project.open_workspace()
     facts = describe_job(service, job)
     found, more, remark = tables_of_job(service, job, facts.get("metrics", {}))
-    masker = Masker(known_secrets(os.environ, identifiers=False))
-    tables = [masked(one, masker.mask) for one in found]
+    tables = [masked(one, masker().mask) for one in found]
     if remark:
         click.echo(f"note: {printable(remark)}", err=True)
     if as_json and tables:
@@ -268,8 +265,6 @@ def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> No
     import fnmatch
 
     from aml_train.azure import view_job
-    from aml_train.core.masking import Masker
-    from aml_train.core.secrets import known_secrets
     from aml_train.jobs import LogFollower, LogReader, failure_of, log_addresses, log_name, pages_of
 
     pages = pages_of(view_job(service, job))
@@ -282,10 +277,9 @@ def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> No
             shown[:] = [text.name.path]
         click.echo(printable_lines(text.text), nl=not text.more)
 
-    masker = Masker(known_secrets(os.environ, identifiers=False))
     clock = _clock()
     reader = LogReader(service, job, _remark, clock.now)
-    follower = LogFollower(reader, say, masker=masker, pages=pages)
+    follower = LogFollower(reader, say, masker=masker(), pages=pages)
     while True:
         view = service.details(job)
         names = sorted(

@@ -19,6 +19,7 @@ from aml_train.cli.options import (
     sigterm_as_interrupt,
     tag_filter,
     target_options,
+    this_host,
 )
 from aml_train.cli.passport import bom, card, passport
 from aml_train.cli.result import json_option, print_result, print_result_line
@@ -53,12 +54,10 @@ for _command in (passport, card, bom):
 
 def _open(project: ProjectOptions) -> Promoter:
     from aml_train.cli.console import ConsoleListener
-    from aml_train.pipeline import Host, open_promoter
+    from aml_train.pipeline import open_promoter
 
     targets = project.targets()
-    return open_promoter(
-        Host(environ=dict(os.environ)), targets.named(project.target), targets.directory, ConsoleListener(sys.stderr)
-    )
+    return open_promoter(this_host(), targets.named(project.target), targets.directory, ConsoleListener(sys.stderr))
 
 
 @model.command("list")
@@ -442,14 +441,14 @@ def _carry_out(
 ) -> NoReturn:
     """Change the stage, show it, and end with its exit code."""
     from aml_train.core.events import Broadcast
-    from aml_train.pipeline import Host, open_promoter, run_promotion
+    from aml_train.pipeline import open_promoter, run_promotion
 
-    with sigterm_as_interrupt(), output.listeners() as listeners:
-        listener = Broadcast(*listeners)
+    with sigterm_as_interrupt(), output.listener() as shown:
+        listener = Broadcast(shown)
 
         def work() -> Promotion:
             return change(
-                open_promoter(Host(environ=dict(os.environ)), target, directory, listener, policy=policy),
+                open_promoter(this_host(), target, directory, listener, policy=policy),
                 _ask if asks else None,
             )
 

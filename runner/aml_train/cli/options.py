@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar, cast
 import click
 
 from aml_train.cli.completion import complete_keys
+from aml_train.cli.masking import masker
 from aml_train.cli.result import json_option_or_file
 from aml_train.core.values import dataclass
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from aml_train.azure import AzureV2
     from aml_train.config import Config, Targets
     from aml_train.core.events import Event, Listener
-    from aml_train.pipeline import PreparedRun, Recorder, RunOptions
+    from aml_train.pipeline import Host, PreparedRun, Recorder, RunOptions
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Option = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -71,13 +72,16 @@ class ProjectOptions:
         """Load and check the configuration, with further *changes*."""
         from aml_train.config import load_config
 
-        return load_config(
+        config = load_config(
             self.config,
             directory=self.directory.absolute(),
             job=self.job,
             target=self.target,
             sets=(*self.sets, *changes),
         )
+        for secret in config.secrets(os.environ):
+            masker().add(secret)
+        return config
 
     def targets(self) -> Targets:
         """Load the targets alone; the rest of the configuration is not checked."""
@@ -88,15 +92,25 @@ class ProjectOptions:
     def open_workspace(self) -> AzureV2:
         """Return the target's workspace; the local AzureML is started if it does not run."""
         from aml_train.cli.console import ConsoleListener
-        from aml_train.pipeline import Host, open_workspace
+        from aml_train.pipeline import open_workspace
 
         targets = self.targets()
         return open_workspace(
-            Host(environ=dict(os.environ)),
+            this_host(),
             targets.named(self.target),
             targets.directory,
             ConsoleListener(sys.stderr),
         ).service
+
+
+def this_host(environ: Mapping[str, str] | None = None) -> Host:
+    """Return this process, with another *environ* if it is given.
+
+    Tokens, and the secrets of jobs that are read, are masked from then on.
+    """
+    from aml_train.pipeline import Host
+
+    return Host(environ=dict(os.environ if environ is None else environ), on_token=masker().add)
 
 
 def _directory(text: str) -> _Option:
@@ -177,23 +191,27 @@ class OutputOptions:
         return self.as_json if isinstance(self.as_json, Path) and self.events is None else self.events
 
     @contextlib.contextmanager
-    def listeners(self) -> Iterator[tuple[Listener, ...]]:
-        """Give the listeners that show a run."""
+    def listener(self, gate_junit: Path | None = None) -> Iterator[Listener]:
+        """Give the listener that shows a run; *gate_junit* as for :meth:`execute`."""
         from aml_train.cli.console import ConsoleListener
-        from aml_train.core.streams import lasting_output
-        from aml_train.pipeline import json_listener
+        from aml_train.core.masked_events import masked_listener
+        from aml_train.core.streams import lasting_output, unmasked
+        from aml_train.pipeline import gate_junit_listener, json_listener
 
         if self.verbose and self.quiet:
             raise click.UsageError("--verbose and --quiet exclude each other.")
-        output = lasting_output(sys.stdout, sys.stderr)
         console = ConsoleListener(
-            lasting_output(sys.stderr, sys.stderr) if self.as_json is True else output,
+            lasting_output(sys.stderr if self.as_json is True else sys.stdout, sys.stderr),
             color=False if self.no_color else None,
             verbosity="quiet" if self.quiet else "verbose" if self.verbose else "normal",
         )
-        results = [result_listener(output)] if self.as_json is True else []
-        with json_listener(self.events_file) as recorders, contextlib.closing(console):
-            yield (console, *recorders, *results)
+        results = [result_listener(lasting_output(unmasked(sys.stdout), sys.stderr))] if self.as_json is True else []
+        with (
+            gate_junit_listener(gate_junit) as reports,
+            json_listener(self.events_file) as recorders,
+            contextlib.closing(console),
+        ):
+            yield masked_listener(masker(), console, *recorders, *results, *reports)
 
     def execute(
         self,
@@ -209,13 +227,10 @@ class OutputOptions:
         """
         from aml_train.pipeline import run_prepared
 
-        with contextlib.ExitStack() as stack:
-            listeners = stack.enter_context(self.listeners())
-            if gate_junit is not None:
-                from aml_train.pipeline import gate_junit_listener
-
-                listeners += tuple(stack.enter_context(gate_junit_listener(gate_junit)))
-            return run_prepared(prepared, options, listeners=listeners, recorder=recorder).exit_code
+        with self.listener(gate_junit) as listener:
+            return run_prepared(
+                prepared, options, listeners=(listener,), masker=masker(), recorder=recorder
+            ).exit_code
 
 
 def result_listener(output: TextIO) -> Listener:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aml_train.cli.options import ProjectOptions, target_options
+from aml_train.cli.options import ProjectOptions, target_options, this_host
 from aml_train.cli.result import json_option, print_result, result_text
 from aml_train.cli.text import printable
 
@@ -169,10 +168,10 @@ def _rules(project: ProjectOptions, named: Path | None) -> PolicyConfig | None:
 def _open(address: str, project: ProjectOptions, rules: PolicyConfig | None) -> tuple[Verifier, ModelView]:
     from aml_train.cli.console import ConsoleListener
     from aml_train.models import find_model
-    from aml_train.pipeline import Host, open_verifier
+    from aml_train.pipeline import open_verifier
 
     targets = project.targets()
-    host = Host(environ=dict(os.environ))
+    host = this_host()
     target = targets.named(project.target)
     verifier = open_verifier(host, target, targets.directory, rules, ConsoleListener(sys.stderr))
     return verifier, find_model(verifier.desk.service, address)

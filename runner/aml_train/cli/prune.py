@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from aml_train.cli.options import ProjectOptions, project_options, sigterm_as_interrupt
+from aml_train.cli.options import ProjectOptions, project_options, sigterm_as_interrupt, this_host
 from aml_train.cli.result import json_option, print_result
 from aml_train.core.text import size
 
@@ -58,13 +57,13 @@ def prune(
     aml-train image prune --target azure --keep-days 90 --keep-tag 'v*'
     """
     from aml_train.cli.console import ConsoleListener
-    from aml_train.pipeline import Host, PruneOptions, prepare_prune, prune_facts
+    from aml_train.pipeline import PruneOptions, prepare_prune, prune_facts
 
     config, targets = project.load(), project.targets()
     named = [targets.named(name) for name in targets.names("targets")]
     options = PruneOptions(keep_days=keep_days, keep_tags=keep_tags)
     with sigterm_as_interrupt():
-        prepared = prepare_prune(config, named, Host(environ=dict(os.environ)), options, ConsoleListener(sys.stderr))
+        prepared = prepare_prune(config, named, this_host(), options, ConsoleListener(sys.stderr))
         with prepared.registry:
             _show(_planned(prepared.plan), err=as_json)
             if not prepared.plan.inventory.untagged_listed:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from aml_train.cli.options import ProjectOptions, target_options
+from aml_train.cli.masking import masker, print_exactly
+from aml_train.cli.options import ProjectOptions, target_options, this_host
 from aml_train.cli.text import printable_line
 
 if TYPE_CHECKING:
@@ -80,8 +80,7 @@ def report(
             f"The report is too large even without its optional parts: {error}.", hint="Name fewer jobs."
         ) from error
     if output == "-":
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
+        print_exactly(content.decode())
         return
     replace_file(Path(output), content)
     for missing in made.missing:
@@ -111,18 +110,16 @@ def _renderer(form: str) -> Callable[[Report], bytes]:
 def _sources(project: ProjectOptions) -> ReportSources:
     """Open the target's workspace; progress is shown on standard error."""
     from aml_train.cli.console import ConsoleListener
-    from aml_train.core.masking import Masker
-    from aml_train.core.secrets import known_secrets
-    from aml_train.pipeline import Host, project_of
+    from aml_train.pipeline import project_of
     from aml_train.pipeline.report import open_report
 
     targets = project.targets()
     return open_report(
-        Host(environ=dict(os.environ)),
+        this_host(),
         targets.named(project.target),
         targets.directory,
         ConsoleListener(sys.stderr),
         project=functools.cache(lambda: project_of(project.load())),
-        masker=Masker(known_secrets(os.environ, identifiers=False)),
+        masker=masker(),
         progress=lambda part: click.echo(f"reading: {part}", err=True),
     )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from aml_train.cli.options import ProjectOptions, sigterm_as_interrupt, target_options
+from aml_train.cli.options import ProjectOptions, sigterm_as_interrupt, target_options, this_host
 from aml_train.cli.result import json_option, print_result
 
 if TYPE_CHECKING:
@@ -69,14 +68,14 @@ def reproduce(
     aml-train reproduce --from recipe --target other
     """
     from aml_train.cli.console import ConsoleListener
-    from aml_train.pipeline import Host, open_reproducer, read_recipe
+    from aml_train.pipeline import open_reproducer, read_recipe
 
     if (address is None) == (recipe_from is None):
         raise click.UsageError("Name a model, or the folder of a recipe with --from.")
     if recipe_from is not None and export_to is not None:
         raise click.UsageError("--export writes the recipe of a model; --from reads one.")
     targets = project.targets()
-    target, host = targets.named(project.target), Host(environ=dict(os.environ))
+    target, host = targets.named(project.target), this_host()
     recipe = read_recipe(recipe_from) if recipe_from is not None else None
     with sigterm_as_interrupt():
         reproducer = open_reproducer(host, target, targets.directory, ConsoleListener(sys.stderr))

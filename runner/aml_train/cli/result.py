@@ -13,7 +13,9 @@ from typing import Any, Final
 
 import click
 
+from aml_train.cli.masking import masker, print_exactly
 from aml_train.core.answers import json_number
+from aml_train.core.masked_events import masked
 
 _HELP: Final = "Print the result as JSON, and nothing else on standard output."
 _LINES_HELP: Final = "Print each result as a line of JSON, and nothing else on standard output."
@@ -70,12 +72,19 @@ def json_option_or_file(instead: str) -> _Option:
 
 def print_result(document: object) -> None:
     """Print a result as JSON, in lines for people."""
-    click.echo(result_text(document))
+    _print(document, indent=2)
 
 
 def print_result_line(document: object) -> None:
     """Print one of several results as a line of JSON."""
-    click.echo(json.dumps(finite(document), ensure_ascii=False, default=str))
+    _print(document, indent=None)
+
+
+def _print(document: object, *, indent: int | None) -> None:
+    """Print JSON whose texts are masked: a mask in its numbers would not be JSON."""
+    mask = masker().mask
+    shown = masked(json.loads(json.dumps(finite(document), default=str)), mask, mask)
+    print_exactly(json.dumps(shown, ensure_ascii=False, indent=indent) + "\n")
 
 
 def result_text(document: object) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from aml_train.cli.masking import print_exactly
 from aml_train.cli.options import (
     OutputOptions,
     ProjectOptions,
@@ -22,6 +23,7 @@ from aml_train.cli.options import (
     recorded,
     secret_path,
     sigterm_as_interrupt,
+    this_host,
     with_secret_paths,
 )
 from aml_train.cli.result import json_option, print_result
@@ -91,7 +93,7 @@ def convert(project: ProjectOptions) -> None:
 
     Settings that a command job cannot express are refused with their line. No service is contacted.
     """
-    click.echo(render_job(project.load("sdk=v2")), nl=False)
+    print_exactly(render_job(project.load("sdk=v2")))
 
 
 def render_job(config: Config) -> str:
@@ -147,10 +149,10 @@ def plan(project: ProjectOptions, *, as_json: bool) -> None:
 
     Prints the target, the Dockerfile as it will be built, the job as it will be submitted, the gate and the model.
     """
-    from aml_train.pipeline import Host, own_output, prepare_run
+    from aml_train.pipeline import own_output, prepare_run
 
     loaded = project.load()
-    prepared = prepare_run(loaded, Host(environ=dict(os.environ)), own=own_output())
+    prepared = prepare_run(loaded, this_host(), own=own_output())
     print_plan(prepared, as_json=as_json)
 
 
@@ -212,7 +214,7 @@ def run(
     aml-train run --fresh                           train again
     aml-train run --config job.yml                  a bare AzureML command job
     """
-    from aml_train.pipeline import Group, Host, RunOptions, import_ahead, own_output, prepare_run
+    from aml_train.pipeline import Group, RunOptions, import_ahead, own_output, prepare_run
 
     if supersede and group is None:
         raise click.UsageError("--supersede needs --group, which names the older runs.")
@@ -223,7 +225,7 @@ def run(
         import_ahead(loaded)
         prepared = prepare_run(
             loaded,
-            Host(environ=with_secret_paths(os.environ, secret_paths)),
+            this_host(with_secret_paths(os.environ, secret_paths)),
             own=own_output(output.events_file, gate_junit, record),
         )
         if dry_run:
@@ -268,7 +270,7 @@ def attach(
     aml-train run --no-wait            in one workflow
     aml-train attach                   in another one, later
     """
-    from aml_train.pipeline import Host, RunOptions, own_output, prepare_run
+    from aml_train.pipeline import RunOptions, own_output, prepare_run
 
     with sigterm_as_interrupt(), recorded(record, "attach") as recorder:
         loaded = project.load()
@@ -276,7 +278,7 @@ def attach(
             recorder.loaded(loaded)
         prepared = prepare_run(
             loaded,
-            Host(environ=dict(os.environ)),
+            this_host(),
             image=job_name is None,
             own=own_output(output.events_file, gate_junit, record),
         )

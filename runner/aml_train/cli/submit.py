@@ -18,6 +18,7 @@ from aml_train.cli.options import (
     project_options_without_job,
     secret_path,
     sigterm_as_interrupt,
+    this_host,
     with_secret_paths,
 )
 
@@ -73,7 +74,7 @@ def submit(
     aml-train submit -- sh -c 'nvidia-smi | tee outputs/gpus.txt'
     """
     from aml_train.config import CommandLine, load_command
-    from aml_train.pipeline import Host, RunOptions, own_output, prepare_run
+    from aml_train.pipeline import RunOptions, own_output, prepare_run
 
     if not arguments:
         raise click.UsageError("Which command? Such as: aml-train submit -- python train.py")
@@ -91,7 +92,7 @@ def submit(
     )
     with sigterm_as_interrupt():
         prepared = prepare_run(
-            loaded, Host(environ=with_secret_paths(os.environ, secret_paths)), own=own_output(output.events_file)
+            loaded, this_host(with_secret_paths(os.environ, secret_paths)), own=own_output(output.events_file)
         )
         if len(arguments) == 1 and len(arguments[0].split()) > 1:
             click.echo("note: a single argument is the name of a program; for a shell write: -- sh -c '…'", err=True)

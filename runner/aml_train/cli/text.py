@@ -9,9 +9,16 @@ from typing import Any
 
 import click
 
+from aml_train.cli.masking import masker
 from aml_train.core.text import printable as printable
-from aml_train.core.text import printable_line as printable_line
+from aml_train.core.text import printable_line as plain_line
 from aml_train.core.text import printable_lines as printable_lines
+
+
+def printable_line(text: str) -> str:
+    """Return *text* masked and made printable, on one line, which may be cut."""
+    shown = plain_line(text)
+    return masker().mask(shown) if click.get_current_context(silent=True) is not None else shown
 
 
 def terminal_width() -> int | None:

@@ -20,7 +20,7 @@ from aml_train.config.sections.passport import PassportConfig
 from aml_train.config.sections.targets import TargetConfig
 from aml_train.config.sections.tests import TestsConfig
 from aml_train.config.sections.watch import CostConfig, RetryConfig, WatchConfig
-from aml_train.core.secrets import identifier, named_secret
+from aml_train.core.secrets import known_secrets
 from aml_train.core.values import dataclass
 
 
@@ -87,18 +87,22 @@ class Config:
         parts.append(f"model {self.model.name}" if self.model else "no model")
         return ", ".join(parts)
 
-    def secrets(self) -> Iterator[str]:
-        """Yield the values of environment variables whose names say that they are secret.
+    def secrets(self, environ: Mapping[str, str]) -> Iterator[str]:
+        """Yield the secrets that the configuration has or names.
 
-        They are the variables of the job, the image and the tests. AzureML's expressions (``${{…}}``) are no secrets.
+        They are the values of variables of the job, the image and the tests whose names say that they are secret, and of those
+        variables of *environ* that webhooks and builds read. AzureML's expressions (``${{…}}``) are no secrets.
         """
+        images = [*([self.image] if self.image else []), *(one.image for one in self.images)]
+        named = [one.url_env for one in self.notify]
+        named += [secret.env for image in images for secret in image.secrets.values() if secret.env is not None]
+        yield from filter(None, (environ.get(name) for name in named))
         written: tuple[Mapping[str, object], ...] = (
             *self.job.variables(),
-            self.image.env if self.image else {},
+            *(image.env for image in images),
             self.tests.env if self.tests else {},
-            *(variables for one in self.images for variables in (one.image.env, one.tests.env if one.tests else {})),
+            *(one.tests.env for one in self.images if one.tests),
         )
         for variables in written:
-            for name, value in variables.items():
-                if named_secret(name) and not identifier(name) and "${{" not in str(value):
-                    yield str(value)
+            texts = {name: str(value) for name, value in variables.items() if "${{" not in str(value)}
+            yield from known_secrets(texts, identifiers=False)

@@ -190,6 +190,7 @@ class Masker:
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._lock = threading.Lock()
         self._known = _Known()
+        self._added = set[str]()
         #: The parts of the given secrets that GitHub must mask.
         self.parts = [part for secret in sorted(secrets) for part in self.add(secret)]
 
@@ -200,6 +201,9 @@ class Masker:
             the new parts that GitHub must mask. It derives encoded forms itself (``ValueEncoders.cs``).
         """
         with self._lock:
+            if secret in self._added:
+                return []
+            self._added.add(secret)
             known = self._known
             new = [part for part in sorted(parts_of(secret)) if _encode(part) not in known.patterns]
             self._known = _known((*known.patterns, *map(_encode, derive(secret))), known.kept)

@@ -45,6 +45,8 @@ _IDENTIFIERS: Final = frozenset(
 _IDENTIFIER_FIELDS: Final = frozenset({"clientId", "tenantId", "subscriptionId"})
 #: In a JSON secret, fields of these names are no secrets (the format of ``AZURE_CREDENTIALS``).
 _PUBLIC_FIELDS: Final = re.compile(r".*(Url|Uri|Endpoint|endpoint)$|type$|\$schema$")
+#: The password of an address, as in ``DOCKER_HOST`` and ``HTTPS_PROXY`` (RFC 3986, 3.2.1).
+_PASSWORD: Final = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
 _TRIVIAL: Final = frozenset(
     {
         "true",
@@ -89,7 +91,7 @@ def identifier(name: str) -> bool:
 def known_secrets(environment: Mapping[str, str], *, identifiers: bool) -> set[str]:
     """Return the values in *environment* whose names say that they are secret.
 
-    The values of the input ``set`` are included.
+    The values of the input ``set`` are included, and the passwords of addresses in all values.
 
     Args:
         environment: the process's environment; inputs are part of it.
@@ -100,9 +102,10 @@ def known_secrets(environment: Mapping[str, str], *, identifiers: bool) -> set[s
         for name, value in (*environment.items(), *_set(environment.get("INPUT_SET", "")))
         if named_secret(name) and (identifiers or name not in _IDENTIFIERS)
     }
-    if identifiers:
-        return values
-    return {part for value in values for part in without_identifiers(value)}
+    if not identifiers:
+        values = {part for value in values for part in without_identifiers(value)}
+    passwords = {found for value in environment.values() if "://" in value for found in _PASSWORD.findall(value)}
+    return values | passwords | set(map(unquote, passwords))
 
 
 def _set(lines: str) -> Iterator[tuple[str, str]]:

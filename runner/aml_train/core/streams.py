@@ -7,7 +7,7 @@ import contextlib
 import io
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, TextIO, cast
 
 _HANDLER: Final = "aml-train"
@@ -73,6 +73,38 @@ def discard(stream: TextIO) -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
+
+
+class _MaskedOutput:
+    """See :func:`masked_output`."""
+
+    def __init__(self, stream: TextIO, mask: Callable[[str], str]) -> None:
+        self.unmasked = stream
+        self._mask = mask
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "buffer":  # bytes would get past the mask
+            raise AttributeError(name)
+        return getattr(self.unmasked, name)
+
+    def write(self, text: str) -> int:
+        """Write *text*, a line at least, without secrets."""
+        self.unmasked.write(self._mask(text))
+        return len(text)
+
+
+@contextlib.contextmanager
+def masked_output(mask: Callable[[str], str]) -> Iterator[None]:
+    """Let *mask* replace the secrets in all that the block prints."""
+    out, err = (cast("TextIO", _MaskedOutput(stream, mask)) for stream in (sys.stdout, sys.stderr))
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        yield
+
+
+def unmasked(stream: TextIO) -> TextIO:
+    """Return what is behind *stream*, for files and for documents without secrets."""
+    found: TextIO = getattr(stream, "unmasked", stream)
+    return found
 
 
 class _LastingOutput:

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import requests
 
-from aml_train.azure import KeptTokens, SignIn, read_answer
+from aml_train.azure import Fetched, KeptTokens, SignIn, read_answer
 from aml_train.core import retry as retries
 from aml_train.core.errors import ServiceError
 from aml_train.core.http_client import exchange
@@ -74,16 +74,19 @@ class ClientSecret:
             raise ServiceError(f"{_WHAT}: no answer: {type(error).__name__}", hint=_HINT, transient=True) from error
 
 
-def sign_in_to_local(variables: Mapping[str, str], session: requests.Session) -> SignIn:
+def sign_in_to_local(
+    variables: Mapping[str, str], session: requests.Session, fetched: Fetched = lambda _token: None
+) -> SignIn:
     """Return the sign-in to the local AzureML.
 
     Args:
         variables: those of :func:`aml_train.local.environment.client_environment`.
         session: sends the requests.
+        fetched: receives each token, and the secrets of jobs that are read.
     """
 
     def make() -> Any:  # by structure a TokenCredential, which only the room of Azure imports
         credential: Any = ClientSecret(variables, session)
         return KeptTokens(credential)
 
-    return SignIn(make(), way="secret", again=make, client=variables["AZURE_CLIENT_ID"])
+    return SignIn(make(), way="secret", again=make, fetched=fetched, client=variables["AZURE_CLIENT_ID"])

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import requests
 
-from aml_train.azure import AzureV2, SignIn, WorkspaceId
+from aml_train.azure import AzureV2, Fetched, SignIn, WorkspaceId
 from aml_train.core.answers import Answer
 from aml_train.core.clock import Clock
 from aml_train.core.errors import AmlTrainError, ServiceError
@@ -212,6 +212,7 @@ def open_local(
     names: TargetNames,
     listener: Listener,
     environments: Mapping[str, str] | None = None,
+    fetched: Fetched = lambda _token: None,
 ) -> LocalTarget:
     """Start the emulator where it does not run yet, and point this process at it.
 
@@ -226,6 +227,7 @@ def open_local(
         names: see :func:`local_names`.
         listener: receives each step that is taken.
         environments: images that play curated environments, by pattern.
+        fetched: receives each token, and the secrets of jobs that are read.
 
     Raises:
         ServiceError: if the emulator does not start.
@@ -233,7 +235,7 @@ def open_local(
     info = start_emulator(settings, listener, engine=engine)
     if environments:
         register_environments(info, environments)
-    service = connect_local(info, outer, page=settings.page_origin)
+    service = connect_local(info, outer, page=settings.page_origin, fetched=fetched)
     service.look_ahead()
     return LocalTarget(
         service=service,
@@ -273,10 +275,12 @@ class LocalAzureML(AzureV2):
         )
 
 
-def connect_local(info: EmulatorInfo, outer: Mapping[str, str], *, page: str) -> LocalAzureML:
+def connect_local(
+    info: EmulatorInfo, outer: Mapping[str, str], *, page: str, fetched: Fetched = lambda _token: None
+) -> LocalAzureML:
     """Point this process at the local AzureML; return its workspace.
 
-    *page* is the origin of its page.
+    *page* is the origin of its page. *fetched* receives each token, and the secrets of jobs that are read.
     """
     variables = client_environment(info, outer)
     _enter(variables)
@@ -285,7 +289,7 @@ def connect_local(info: EmulatorInfo, outer: Mapping[str, str], *, page: str) ->
     )
     settings = EmulatorSettings(name=info.name)
     session = Presence(lambda: how_stopped(settings), ca=write_ca(info), proxy=variables["HTTPS_PROXY"])
-    return LocalAzureML(workspace, sign_in_to_local(variables, session), page=page, session=session)
+    return LocalAzureML(workspace, sign_in_to_local(variables, session, fetched), page=page, session=session)
 
 
 #: Each variable of this process that leads to the local AzureML, with its value before and ours.

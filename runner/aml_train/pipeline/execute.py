@@ -72,10 +72,7 @@ def run_prepared(
     """
     host, config = prepared.host, prepared.config
     if masker is None:
-        masker = Masker({*known_secrets(host.environ, identifiers=False), *config.secrets()})
-    for one in config.notify:
-        if address := host.environ.get(one.url_env):
-            masker.add(address)
+        masker = Masker({*known_secrets(host.environ, identifiers=False), *config.secrets(host.environ)})
 
     def signer() -> Signer | None:
         from aml_train.pipeline.passport import make_signer

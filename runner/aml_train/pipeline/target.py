@@ -41,7 +41,8 @@ class Host:
     Attributes:
         environ: the environment as it was found; a local target adds its own variables to the process later.
         assertion: fetches federated assertions to sign in to Azure with; None if the caller cannot.
-        on_token: receives each token of Azure and its registries before it is used, to mask it.
+        on_token: receives, to mask them, each token of Azure and its registries before it is used, and the secrets among the
+            variables of the jobs that are read.
     """
 
     environ: Mapping[str, str] = field(repr=False)
@@ -171,6 +172,7 @@ def _open_target(host: Host, config: Config, plan: Plan, place: BuildPlace, emit
         names=plan.names,
         listener=emit,
         environments=config.target.environments,
+        fetched=host.on_token,
     )
 
 
@@ -268,7 +270,7 @@ def _connect_local(
             return None
         return Registry(f"http://{info.registry_address}", same_machine=True)
 
-    service = connect_local(info, host.environ, page=settings.page_origin)
+    service = connect_local(info, host.environ, page=settings.page_origin, fetched=host.on_token)
 
     def administered(name: str) -> Registry | None:
         if name != local_names(settings).registry_for_jobs:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from secrets import token_hex
 
 import pytest
 
@@ -18,6 +19,10 @@ TARGET = ("--target", "azure")
 
 def jobs(aml_train: AmlTrain, *arguments: str) -> Running:
     return aml_train.start(aml_train.folder, "jobs", *arguments, *TARGET)
+
+
+def report(aml_train: AmlTrain, *arguments: str) -> Running:
+    return aml_train.start(aml_train.folder, "report", *arguments, *TARGET)
 
 
 def fine(running: Running) -> Ended:
@@ -69,3 +74,26 @@ def test_jobs_are_listed_shown_cancelled_submitted_again_and_downloaded(aml_trai
     assert files(tmp_path / "named") == ["made.txt"]
     ended = missing.ended()
     assert (ended.code, "There is no job nothing in the workspace" in ended.errors) == (8, True)
+
+
+@pytest.mark.full
+def test_the_secrets_of_a_job_are_in_nothing_that_is_told_of_it(aml_train: AmlTrain, tmp_path: Path) -> None:
+    """Whoever reads the job later has neither its configuration nor its variables."""
+    key, folder = f"key{token_hex(8)}", tmp_path / "empty"
+    folder.mkdir()
+    told = ("sh", "-c", 'echo "told $SERVICE_API_KEY, $AZUREML_RUN_TOKEN."')
+    options = ("--name", "telling", "--env", f"SERVICE_API_KEY={key}", "--set", f"job.description=the key is {key}")
+    submitted = fine(aml_train.submit(folder, *told, options=options))
+    assert "told ***, ***." in submitted.log()
+
+    forms = ("html", "md", "json")
+    reports = [report(aml_train, "telling", "-o", str(tmp_path / f"r.{form}")) for form in forms]
+    read = [jobs(aml_train, *command) for command in (("logs", "telling"), ("show", "telling"), ("list", "--json"))]
+    logs, shown, _ = ended = [fine(one) for one in read]
+    assert logs.output == "told ***, ***.\n"
+    assert "description: the key is ***" in shown.output
+    ended += [submitted, *(fine(one) for one in reports)]
+    texts = [one.output + one.errors for one in ended] + [json.dumps(submitted.events)]
+    texts += [(tmp_path / f"r.{form}").read_text() for form in forms]
+    assert all("telling" in text for text in texts[-3:])
+    assert not [text for text in texts if key in text or "eyJ" in text]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -33,10 +34,13 @@ class FakeRest:
 
     find_job = AzureHttp.find_job
     view_of = AzureRest.view_of
+    hide_secrets = AzureRest.hide_secrets
 
     def __init__(self, *items: dict[str, Any]) -> None:
         self.jobs = items
         self.params: Mapping[str, str] = {}
+        self.hidden: list[str] = []
+        self.credential = SimpleNamespace(fetched=self.hidden.append)
         self.workspace = WorkspaceId(subscription_id="s", resource_group="g", name="w")
 
     def arm(self, path: str) -> str:
@@ -184,3 +188,15 @@ def test_an_unknown_status_is_no_filter() -> None:
     assert _filter(["running"], None, None, ["a=b=c", "d"], archived=True) == JobFilter(
         statuses=frozenset({JobStatus.RUNNING}), tags={"a": "b=c", "d": None}, archived=True
     )
+
+
+def test_the_secrets_of_jobs_that_are_read_are_hidden() -> None:
+    node = {"train": {"environment_variables": {"API_TOKEN": "of-a-node", "MODE": "fast"}}}
+    rest = FakeRest(
+        item("a", environmentVariables={"SERVICE_API_KEY": "of-a-job", "SIZE": "4"}),
+        item("b", jobType="Pipeline", jobs=node),
+    )
+    list(list_jobs(cast("AzureRest", rest), JobFilter()))
+    assert rest.hidden == ["of-a-job", "of-a-node"]
+    describe_job(cast("AzureRest", rest), "a")
+    assert rest.hidden[2:] == ["of-a-job"]

@@ -7,7 +7,7 @@ import pytest
 
 from aml_train import __main__, __version__
 from aml_train.cli.options import with_secret_paths
-from aml_train.core.errors import GateFailedError
+from aml_train.core.errors import GateFailedError, ImageError
 from aml_train.pipeline.project_name import folder_project
 
 JOB = """\
@@ -102,9 +102,58 @@ def test_a_fault_of_ours_keeps_its_traceback(
         raise ZeroDivisionError
 
     monkeypatch.setattr("aml_train.config.load.load_config", fail)
-    with pytest.raises(ZeroDivisionError):
-        run(monkeypatch, "validate")
-    assert "Please report it" in capsys.readouterr().err
+    assert run(monkeypatch, "validate") == 1
+    told = capsys.readouterr().err
+    assert "Please report it" in told
+    assert "ZeroDivisionError" in told
+
+
+HIDDEN = "11111111"
+"""A number: in the numbers of JSON it stays."""
+
+
+@pytest.fixture
+def telling(tmp_path: Path) -> Path:
+    """Make a project whose job holds a secret, in its command and name too."""
+    job = f"{JOB}environment_variables: {{SERVICE_API_KEY: '{HIDDEN}', SIZE: 1{HIDDEN}}}\ndisplay_name: n {HIDDEN}\n"
+    (tmp_path / "job.yml").write_text(job.replace("train.py", f"train.py --key {HIDDEN}"))
+    return tmp_path
+
+
+def test_the_plan_shows_no_secret_of_the_job(
+    telling: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("aml_train.pipeline.prepare.read_project", lambda *_, **__: folder_project(telling))
+    monkeypatch.setattr("aml_train.pipeline.prepare.read_commit", lambda *_, **__: None)
+    assert run(monkeypatch, "plan", "-C", str(telling)) == 0
+    assert HIDDEN not in (shown := capsys.readouterr().out)
+    assert "python train.py --key ***" in shown
+    assert run(monkeypatch, "plan", "-C", str(telling), "--json") == 0
+    document = json.loads(capsys.readouterr().out)["job"]["document"]
+    assert (document["display_name"], document["environment_variables"]["SERVICE_API_KEY"]) == ("n ***", "***")
+
+
+def test_an_error_shows_no_password_of_an_address(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_args: object, **_kwargs: object) -> None:
+        raise ImageError(f"The Docker engine at {address} does not answer.")
+
+    address = f"tcp://me:{HIDDEN}@10.0.0.1:2376"
+    monkeypatch.setenv("DOCKER_HOST", address)
+    monkeypatch.setattr("aml_train.config.load.load_config", fail)
+    assert run(monkeypatch, "validate") == 3
+    assert capsys.readouterr().err == "aml-train: The Docker engine at tcp://me:***@10.0.0.1:2376 does not answer.\n"
+
+
+def test_what_is_printed_for_other_programs_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = f"environmentVariables: {{SERVICE_API_KEY: '{HIDDEN}'}}\n"
+    (tmp_path / "train.py").touch()
+    (tmp_path / "a.runconfig").write_text(f"script: train.py\n{settings}environment: {{docker: {{baseImage: x}}}}\n")
+    assert run(monkeypatch, "convert", "-C", str(tmp_path), "--config", str(tmp_path / "a.runconfig")) == 0
+    assert HIDDEN in capsys.readouterr().out
 
 
 def test_an_interrupt_ends_with_7(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ RESULTS: tuple[tuple[str, Outcome], ...] = (
 
 
 def diagnosing(monkeypatch: pytest.MonkeyPatch, *results: tuple[str, Outcome]) -> None:
-    def diagnose(_project: Any, _host: Any, report: Callable[[CheckResult], object]) -> Diagnosis:
+    def diagnose(_project: Any, _host: Any, report: Callable[[CheckResult], object], **_: object) -> Diagnosis:
         made = tuple(CheckResult(name=name, outcome=outcome) for name, outcome in results)
         for one in made:
             report(one)

@@ -105,6 +105,20 @@ def test_names_say_what_is_secret(name: str, identifiers: bool, expected: bool) 
     assert (known_secrets({name: "value-1234"}, identifiers=identifiers) == {"value-1234"}) is expected
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("DOCKER_HOST", "tcp://me:S%40cret@10.0.0.1:2376", {"S%40cret", "S@cret"}),
+        ("HTTPS_PROXY", "http://:hunter22@proxy:3128", {"hunter22"}),
+        ("INDEXES", "https://a:first1@x/ https://b:second2@y/", {"first1", "second2"}),
+        ("URL", "https://host:8080/me:you@x", set()),
+        ("URL", "https://me@host/", set()),
+    ],
+)
+def test_passwords_of_addresses_are_secret(name: str, value: str, expected: set[str]) -> None:
+    assert known_secrets({name: value}, identifiers=False) == expected
+
+
 def test_changes_of_the_configuration_may_be_secret() -> None:
     lines = "image.base=python\n  job.environment_variables.HF_TOKEN=abc=def\njob.inputs.seed=12345\nno change"
     assert known_secrets({"INPUT_SET": lines}, identifiers=True) == {"abc=def"}

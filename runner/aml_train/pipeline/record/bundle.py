@@ -118,7 +118,7 @@ def _masker(recorder: Recorder, exchanges: Iterable[Exchange]) -> Masker:
     seen = recorder.seen
     secrets = known_secrets(seen.environ, identifiers=True)
     if seen.config is not None:
-        secrets |= {*seen.config.secrets(), *(seen.environ.get(one.url_env, "") for one in seen.config.notify)}
+        secrets |= {*seen.config.secrets(seen.environ)}
     for one in exchanges:
         secrets.add(one.authorization.partition(" ")[2])
         secrets.update(unquote(found) for found in _SAS.findall(one.url))

@@ -1,0 +1,76 @@
+"""Events whose texts are masked before they are shown or kept."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+from aml_train.core.events import (
+    Event,
+    ImageReady,
+    JobNamed,
+    JobSubmitted,
+    Listener,
+    LogLines,
+    ModelPromoted,
+    ModelRegistered,
+)
+from aml_train.core.masking import Masker
+
+#: Computed names, and words of this product, in which a short secret may occur by chance.
+_COMPUTED: Final[Mapping[str, frozenset[str]]] = {
+    "JobSubmitted": frozenset({"job"}),
+    "NodeChanged": frozenset({"job", "run", "status"}),
+    "ImageReady": frozenset({"reference", "digest"}),
+    "ModelRegistered": frozenset({"model", "version"}),
+    "ModelPromoted": frozenset({"model", "version", "stage", "previous"}),
+    "PromotionDecided": frozenset({"model", "version", "stage", "previous"}),
+    "RuleDecided": frozenset({"verdict"}),
+    "RunFinished": frozenset({"status"}),
+}
+_Value = TypeVar("_Value")
+
+
+def masked(value: _Value, mask: Callable[[str], str], mask_name: Callable[[str], str]) -> _Value:
+    """Return an event, or a part of one, with its texts masked; names by *mask_name*."""
+    changed: Any = value
+    if isinstance(value, str):
+        changed = mask(value)
+    elif isinstance(value, tuple | list):
+        changed = type(value)(masked(one, mask, mask_name) for one in value)
+    elif isinstance(value, Mapping):
+        changed = {masked(key, mask, mask_name): masked(one, mask, mask_name) for key, one in value.items()}
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        names = _COMPUTED.get(type(value).__name__, frozenset())
+        parts = {name: masked(one, mask_name if name in names else mask, mask_name) for name, one in fields.items()}
+        changed = dataclasses.replace(value, **parts)
+    return changed  # type: ignore[no-any-return]
+
+
+def names_in(event: Event) -> tuple[str, ...]:
+    """Return an event's computed names, in which a short secret may occur by chance."""
+    match event:
+        case JobNamed() | JobSubmitted():
+            return (event.job,)
+        case ImageReady():
+            return event.reference, event.digest
+        case ModelRegistered() | ModelPromoted():
+            return event.model, f"{event.model}:{event.version}"
+        case _:
+            return ()
+
+
+def masked_listener(masker: Masker, *listeners: Listener) -> Listener:
+    """Return a listener that hands events on to *listeners* without secrets."""
+
+    def listen(event: Event) -> None:
+        for name in names_in(event):
+            masker.keep(name)
+        # A job's log has no secrets any more: they are found there though they arrive in two parts.
+        shown = event if isinstance(event, LogLines) else masked(event, masker.mask, masker.mask_name)
+        for listener in listeners:
+            listener(shown)
+
+    return listen
