@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, NoReturn
 from unittest import mock
 
 import aml_train.azure.target as azure_target
+import aml_train.jobs.attempts as job_attempts
 import aml_train.jobs.spec as job_spec
 from aml_train.azure import AzureV2, SignIn, WorkspaceId, open_azure
 from aml_train.config import BuilderConfig, ClusterConfig
@@ -229,8 +230,8 @@ def sign_in_without_requests() -> Iterator[None]:
 def recorded_fingerprints(bundle: Bundle) -> Iterator[None]:
     """Name jobs as the recorded run did, during the block.
 
-    A fingerprint covers the files and values that are not in a bundle. It is the one function of the product whose result is taken
-    from the recording: the first distinct job gets the first recorded name, and so on.
+    A fingerprint covers the files and values that are not in a bundle: the first distinct job gets the first recorded name, and so
+    on. For the same reason a job of such a name counts as the one that it was.
     """
     stem = re.escape(str(bundle.plan.job.stem))
     names = re.compile(rf"/{stem}-([0-9a-f]{{12}})-\d+(?![0-9a-z])")
@@ -245,7 +246,10 @@ def recorded_fingerprints(bundle: Bundle) -> Iterator[None]:
             known[mine] = heads.pop(0).ljust(64, "0") if heads else mine
         return known[mine]
 
-    with mock.patch.object(job_spec, "fingerprint", fingerprint):
+    with (
+        mock.patch.object(job_spec, "fingerprint", fingerprint),
+        mock.patch.object(job_attempts, "identity_difference", return_value=()),
+    ):
         yield
 
 

@@ -203,7 +203,8 @@ def a_job_runs_to_its_end(subject: Subject, _tmp_path: Path) -> None:
     found = subject.service.find(job.name)
     assert found is not None
     assert found.status is JobStatus.COMPLETED
-    assert found.tags.items() >= {"go": "1", team: "speech", TAG_FINGERPRINT: job.fingerprint}.items()
+    assert found.tags.items() >= {"go": "1", team: "speech"}.items()
+    assert found.properties.get(TAG_FINGERPRINT) == job.fingerprint
     assert list(subject.service.live_jobs(team)) == []
     assert [view.name for view in subject.service.tagged_jobs(team)] == [job.name]
     assert subject.service.cancel(job.name), "a job that has ended may be cancelled, and stays what it is"
@@ -247,7 +248,7 @@ def one_name_is_one_job(subject: Subject, _tmp_path: Path) -> None:
         submit(subject, imposter)
     kept = subject.service.find(job.name)
     assert kept is not None
-    assert kept.tags.get(TAG_FINGERPRINT) == job.fingerprint
+    assert kept.properties.get(TAG_FINGERPRINT) == job.fingerprint
     subject.service.tag(job.name, {"go": "1"})
     assert ended(subject, job.name).status is JobStatus.COMPLETED
 
@@ -456,13 +457,13 @@ def a_job_says_what_it_is_made_of(subject: Subject, tmp_path: Path) -> None:
     submit(subject, first)
     (tmp_path / "file-007.py").write_text("another")
     second = job_of(subject, "say two", code=tmp_path)
-    parts = read_parts(second.document["tags"])
+    parts = read_parts(second.document["properties"])
     assert second.code is not None
     assert parts is not None
     found = subject.service.find(first.name)
     assert found is not None
     assert found.variables.items() >= {("SUITE", "contract")}
-    told = set(difference(found.tags, parts, second.code.contents) or ())
+    told = set(difference(found.properties, parts, second.code.contents) or ())
     assert {"file-007.py", "the workspace", "`command`"} <= told
     assert not any(text.startswith("file-") for text in told - {"file-007.py"})
     ended(subject, first.name)

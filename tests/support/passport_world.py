@@ -319,7 +319,6 @@ class PassportWorld:
             "aml-train.image-address": "a" * 64,
             "aml-train.base": "python:3.11@sha256:1",
             "aml-train.tested": KEY,
-            "aml-train.fingerprint": "f" * 64,
             "aml-train.data.train": "images:4",
         }
         tags = {name: value for name, value in {**tags, **self.shape.tags}.items() if value is not None}
@@ -337,6 +336,7 @@ class PassportWorld:
         self.service.jobs[JOB] = JobView(
             name=JOB,
             status=JobStatus.COMPLETED,
+            properties={"aml-train.fingerprint": "f" * 64},
             experiment=shape.experiment,
             tags=tags,
             inputs=shape.inputs,

@@ -46,6 +46,11 @@ def job_tag(name: str, value: str | None) -> Tampering:
     return change
 
 
+def _property(world: World) -> None:
+    properties = {**world.job.properties, "aml-train.fingerprint": "0" * 64}
+    world.job = dataclasses.replace(world.job, properties=properties)
+
+
 def _files(change: Callable[[dict[str, bytes]], object]) -> Tampering:
     return lambda world: change(world.papers.models[SOURCE])
 
@@ -348,7 +353,7 @@ TAMPERINGS: Mapping[str, tuple[Tampering, str]] = {
         "it is Failed, and not Completed",
     ),
     "no job": (lambda w: w.service.jobs.pop(JOB), "there is no such job any more"),
-    "another fingerprint": (job_tag("aml-train.fingerprint", "0" * 64), "fingerprint was"),
+    "another fingerprint": (_property, "fingerprint was"),
     "another commit": (job_tag("aml-train.commit", "badbad"), "aml-train.commit is badbad"),
     "another branch": (job_tag("aml-train.branch", "evil"), "branch was main, and is evil"),
     "another repository": (job_tag("aml-train.repository", "github.com/e/r"), "repository was github.com/o/r"),

@@ -456,6 +456,10 @@ class AzureHttp:
         """Return the address of *path* below the workspace in run history."""
         return f"{self._data_plane('history')}/history/v1.0{self.workspace.path}{path}"
 
+    def content(self, path: str) -> str:
+        """Return the address of *path* below the workspace in the service of snapshots."""
+        return f"{self._data_plane('history')}/content/v2.0{self.workspace.path}{path}"
+
     def data_assets(self, path: str) -> str:
         """Return the address of *path* in the service of data assets."""
         return f"{self._data_plane('history')}/data/v1.0{self.workspace.path}{path}"

@@ -54,8 +54,8 @@ def command_document(name: str, properties: Answer) -> dict[str, Any]:
         "environment_variables": properties.texts("environmentVariables"),
         "inputs": {key: _input(value) for key, value in properties.members("inputs") if value.value is not None},
         "outputs": dict(_outputs(name, properties)),
-        "resources": _snake(properties.mapping("resources"), leave_out=("properties",)),
-        "queue_settings": _snake(properties.mapping("queueSettings")),
+        "resources": snake(properties.mapping("resources"), leave_out=("properties",)),
+        "queue_settings": snake(properties.mapping("queueSettings")),
         "distribution": _distribution(properties.mapping("distribution")),
         "limits": _limits(properties.optional_text("limits.timeout")),
         "identity": _identity(properties.optional_text("identity.identityType")),
@@ -92,7 +92,7 @@ def _outputs(job: str, properties: Answer) -> Iterator[tuple[str, Any]]:
 
 
 def _distribution(given: Mapping[str, Any]) -> dict[str, Any]:
-    rest = _snake(given, leave_out=("distributionType",))
+    rest = snake(given, leave_out=("distributionType",))
     kind = given.get("distributionType")
     return {"type": str(kind).lower(), **rest} if kind else {}
 
@@ -107,7 +107,8 @@ def _identity(kind: str | None) -> dict[str, Any]:
     return {} if known is None else {"type": known}
 
 
-def _snake(given: Mapping[str, Any], leave_out: tuple[str, ...] = ()) -> dict[str, Any]:
+def snake(given: Mapping[str, Any], leave_out: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return a mapping of Azure Resource Manager with the keys of the CLI v2."""
     kept = {key: value for key, value in given.items() if key not in leave_out and value is not None}
     return {re.sub(r"(?<!^)([A-Z])", r"_\1", key).lower(): value for key, value in kept.items()}
 

@@ -26,7 +26,7 @@ from aml_train.core.temporary import temporary_folder
 from aml_train.core.threads import CancelToken
 from aml_train.core.version import __version__
 from aml_train.image import Tested
-from aml_train.jobs import JobSpec, JobView
+from aml_train.jobs import JobSpec, JobView, run_configuration
 
 #: Of ``_base_sdk_common/common.py``, ``resource_error_handling``, for a 404.
 _NO_WORKSPACE: Final = "Workspace not found."
@@ -60,7 +60,8 @@ def submit(rest: AzureRest, job: JobSpec, submission: CancelToken) -> JobView:
     """
     prepare()
     what = f"Submitting the run {job.name}"
-    tags = {str(key): str(value) for key, value in job.document["tags"].items()}
+    tags = _texts(job.document["tags"])
+    properties = _texts(job.document["properties"])
     with temporary_folder("code") as place:
         folder = place / "code"
         if job.code is not None:
@@ -84,64 +85,20 @@ def submit(rest: AzureRest, job: JobSpec, submission: CancelToken) -> JobView:
 
         def look() -> JobView | None:
             found = rest.find(job.name)
-            if found is not None and not _other(found, job) and tags.items() - found.tags.items():
-                # azureml-core sends tags after the run was made: the answer to either may be lost.
-                rest.tag(job.name, tags)
+            if found is None or _other(found, job):
+                return None
+            if not (tags.items() <= found.tags.items() and properties.items() <= found.properties.items()):
+                # azureml-core sends both after the run was made: the answer to either may be lost.
+                rest.tag(job.name, tags, properties=properties)
                 found = rest.find(job.name)
-            return found if found is not None and found.tags.get(TAG_FINGERPRINT) == job.fingerprint else None
+            return found
 
         return made(create, look, what, translate=translate)
 
 
 def _other(found: JobView, job: JobSpec) -> bool:
-    """Return whether the run has other content; late tags do not count."""
-    return found.tags.get(TAG_FINGERPRINT, job.fingerprint) != job.fingerprint
-
-
-def run_configuration(job: JobSpec) -> dict[str, Any]:
-    """Return the run configuration for this target and image, in azureml-core's keys.
-
-    Raises:
-        InvalidError: nothing says which compute it runs on.
-    """
-    values = dict(job.runconfig or {})
-    compute = str(job.document.get("compute") or "")
-    if compute.removeprefix("azureml:").lower() in ("", "local"):  # azureml-core would run it on this machine
-        raise InvalidError(
-            f"The run configuration of {job.name} names no compute of the workspace.",
-            hint="Write `target: NAME` into it, or `compute` into the target of aml-train.yml.",
-        )
-    values["target"] = compute.removeprefix("azureml:").rpartition("/")[2]
-    nodes = int((job.document.get("resources") or {}).get("instance_count") or 1)
-    if nodes > 1:
-        # A file may say it under `mpi` or `pytorch` alone, and azureml-core does not carry it over.
-        values["nodeCount"] = nodes
-    # Without this key azureml-core takes it for a configuration of the first kind, and forgets the others.
-    given = dict(values.get("environment") or {})
-    values["environment"] = _environment(given, job.image) if isinstance(job.image, Tested) else _given(given, job)
-    return values
-
-
-def _environment(given: Mapping[str, Any], image: Tested) -> dict[str, Any]:
-    """Return the environment of *image*, with the given one's variables and container."""
-    python, docker = given.get("python") or {}, given.get("docker") or {}
-    reference = image.reference
-    kept = {key: docker[key] for key in ("sharedVolumes", "shmSize", "arguments") if docker.get(key) is not None}
-    interpreter = python.get("interpreterPath") if python.get("userManagedDependencies") else None
-    return {
-        "name": f"aml-train-{image.address[:20]}",
-        "environmentVariables": dict(given.get("environmentVariables") or {}),
-        "python": {"userManagedDependencies": True, "interpreterPath": interpreter or "python"},
-        "docker": {**kept, "baseImage": str(reference)},
-    }
-
-
-def _given(given: dict[str, Any], job: JobSpec) -> dict[str, Any]:
-    """Return the given environment, with its conda file relative to the project."""
-    python = dict(given.get("python") or {})
-    if python.get("condaDependenciesFile"):
-        python["condaDependenciesFile"] = str(job.directory / python["condaDependenciesFile"])
-    return {"name": "aml-train-given", **given, **({"python": python} if python else {})}
+    """Return whether the run has other content; late properties do not count."""
+    return found.properties.get(TAG_FINGERPRINT, job.fingerprint) != job.fingerprint
 
 
 def _submit(rest: AzureRest, job: JobSpec, file: Path, folder: Path) -> None:
@@ -168,14 +125,17 @@ def _submit(rest: AzureRest, job: JobSpec, file: Path, folder: Path) -> None:
     document = job.document
     run = Experiment(workspace, str(document.get("experiment_name") or "Default")).submit(
         ScriptRunConfig(source_directory=str(folder), run_config=config),
-        tags={str(key): str(value) for key, value in document["tags"].items()},
+        tags=_texts(document["tags"]),
         run_id=job.name,
         credential_passthrough=bool(config.credential_passthrough),
     )
     if document.get("display_name"):
         run.display_name = str(document["display_name"])
-    if document.get("properties"):
-        run.add_properties({str(key): str(value) for key, value in document["properties"].items()})
+    run.add_properties(_texts(document["properties"]))
+
+
+def _texts(given: Mapping[str, Any]) -> dict[str, str]:
+    return {str(key): str(value) for key, value in given.items()}
 
 
 def _register(workspace: Any, environment: Any) -> None:

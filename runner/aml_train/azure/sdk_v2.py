@@ -169,7 +169,9 @@ class AzureV2(AzureRest):
                 entity = load_job(source=text, relative_origin=str(job.directory / "job.yml"))
                 self.client.jobs.create_or_update(entity)
 
-        return self._make_job(create, job.name, {TAG_FINGERPRINT: job.fingerprint}, what, submission)
+        return self._make_job(
+            create, job.name, lambda found: found.properties.get(TAG_FINGERPRINT) == job.fingerprint, what, submission
+        )
 
     def _code_id(self, reference: str) -> str:
         """Return the resource id of a code asset, by which azure-ai-ml finds it.
@@ -183,15 +185,15 @@ class AzureV2(AzureRest):
         self,
         create: Callable[[], None],
         name: str,
-        tags: Mapping[str, str],
+        ours: Callable[[JobView], bool],
         what: str,
         submission: CancelToken,
     ) -> JobView:
-        """Create the job *name*; one that is there must have *tags*."""
+        """Create the job *name*; one that is there must be *ours*."""
 
         def look() -> JobView | None:
             found = self.find(name)
-            return found if found is not None and tags.items() <= found.tags.items() else None
+            return found if found is not None and ours(found) else None
 
         _LEAVING.set(submission)
         try:
@@ -237,7 +239,7 @@ class AzureV2(AzureRest):
     def resubmit(self, name: str, new: str, *, tags: Mapping[str, str], submission: CancelToken) -> JobView:
         what = f"Submitting the job {name} again, as {new}"
         copy = partial(self._copy, name, new, what, tags=tags)
-        return self._make_job(copy, new, {TAG_RESUBMITTED: name}, what, submission)
+        return self._make_job(copy, new, lambda found: found.tags.get(TAG_RESUBMITTED) == name, what, submission)
 
     def identify_data(self, sources: Sequence[DataSource]) -> Sequence[DataIdentity]:
         from aml_train.azure.data_identity import identify_data

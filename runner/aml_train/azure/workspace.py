@@ -20,6 +20,7 @@ from aml_train.core.secrets import known_secrets
 from aml_train.gate import LoggedSet, MetricPoint
 from aml_train.jobs import (
     ChildView,
+    Identity,
     JobStatus,
     JobView,
     LogBeganAnewError,
@@ -52,6 +53,7 @@ def job_view(name: str, properties: Answer) -> JobView:
         experiment=properties.optional_text("experimentName"),
         studio_url=properties.optional_text("services.Studio.endpoint"),
         tags=properties.texts("tags"),
+        properties=properties.texts("properties"),
         inputs={name: uri for name, value in inputs if (uri := value.optional_text("uri"))},
         variables=properties.texts("environmentVariables"),
         parameters={name: text for name, value in inputs if (text := value.literal("value")) is not None},
@@ -142,11 +144,16 @@ class AzureRest(AzureHttp):
         """When each log's blob was created, as it was last read."""
         return {}
 
+    @cached_property
+    def _definitions(self) -> dict[str, Answer]:
+        """The properties of the jobs that were found: what a job is does not change."""
+        return {}
+
     def find(self, name: str) -> JobView | None:
         found = self.find_job(name)
         if found is None:
             return None
-        properties = found.at("properties")
+        properties = self._definitions[name] = found.at("properties")
         view = self.view_of(name, properties)
         self.composed.seen(view, labels_of(properties) if view.kind == "pipeline" else {})
         return view
@@ -165,6 +172,15 @@ class AzureRest(AzureHttp):
     def composed(self) -> ComposedJobs:
         """Facts about pipelines and sweeps."""
         return ComposedJobs(self)
+
+    def identity(self, name: str, *, sdk: str = "v2") -> Identity:
+        from aml_train.azure.identity import read_identity, read_run_identity
+
+        if sdk == "v1":
+            return read_run_identity(self, name)
+        if name not in self._definitions and self.find(name) is None:
+            raise ServiceError(f"The job {name} is not in the workspace.", hint="It may have been deleted.")
+        return read_identity(self, name, self._definitions[name])
 
     def children(self, name: str) -> Sequence[ChildView]:
         what = f"Listing the nodes of {name}"
@@ -192,14 +208,19 @@ class AzureRest(AzureHttp):
             if tag in view.tags:
                 yield view
 
-    def tag(self, name: str, tags: Mapping[str, str]) -> None:
+    def tag(self, name: str, tags: Mapping[str, str], *, properties: Mapping[str, str] | None = None) -> None:
         """See :meth:`aml_train.jobs.workspace.Workspace.tag`.
 
         The run's own record is changed, as azureml-core's ``Run.set_tags`` does it: what is not named stays. The address is that of
         azure-ai-ml 1.34.1's generated client (``_restclient/runhistory``).
         """
         what = f"Tagging the job {name}"
-        response = self.call("PATCH", self.history(f"/runs/{quote(name)}"), what, body={"tags": dict(tags)})
+        response = self.call(
+            "PATCH",
+            self.history(f"/runs/{quote(name)}"),
+            what,
+            body={"tags": dict(tags), **({"properties": dict(properties)} if properties else {})},
+        )
         if not response.ok:
             raise error_for(response, what)
 
@@ -226,6 +247,7 @@ class AzureRest(AzureHttp):
             name=name,
             status=status,
             tags=found.texts("tags"),
+            properties=found.texts("properties"),
             log_files=found.texts("logFiles"),
             error=error.optional_text("message"),
             codes=codes_of(error),

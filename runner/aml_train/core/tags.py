@@ -13,6 +13,8 @@ TAG_TESTED: Final = "aml-train.tested"
 #: Followed by a name: another image of a pipeline, as JSON with `image`, `tested` and `nodes`.
 TAG_IMAGES: Final = "aml-train.image."
 TAG_FINGERPRINT: Final = "aml-train.fingerprint"
+#: A random mark of one submission: it shows who made the job of a name.
+TAG_SUBMISSION: Final = "aml-train.submission"
 TAG_VERSION: Final = "aml-train.version"
 #: What the job was submitted from: the branch, the repository (host and path), and the configuration's place in it.
 TAG_BRANCH: Final = "aml-train.branch"

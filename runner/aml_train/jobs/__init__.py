@@ -8,6 +8,7 @@ from aml_train.core.lazy import lazily
 
 if TYPE_CHECKING:
     from aml_train.jobs.attempts import Attempt as Attempt
+    from aml_train.jobs.attempts import Foreign as Foreign
     from aml_train.jobs.attempts import attempt_of as attempt_of
     from aml_train.jobs.attempts import earlier_attempts as earlier_attempts
     from aml_train.jobs.attempts import may_follow as may_follow
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from aml_train.jobs.attempts import number_of as number_of
     from aml_train.jobs.attempts import resubmit as resubmit
     from aml_train.jobs.attempts import retries_of as retries_of
+    from aml_train.jobs.attempts import submit_next as submit_next
+    from aml_train.jobs.attempts import why_foreign as why_foreign
     from aml_train.jobs.code import check_code as check_code
     from aml_train.jobs.code import unsent_metrics as unsent_metrics
     from aml_train.jobs.code import unsent_notice as unsent_notice
@@ -45,11 +48,18 @@ if TYPE_CHECKING:
     from aml_train.jobs.data import recorded_contents as recorded_contents
     from aml_train.jobs.data import recorded_data as recorded_data
     from aml_train.jobs.graph_cost import GraphSpending as GraphSpending
+    from aml_train.jobs.identity import Identity as Identity
+    from aml_train.jobs.identity import code_names as code_names
+    from aml_train.jobs.identity import environment_names as environment_names
+    from aml_train.jobs.identity import identity_difference as identity_difference
+    from aml_train.jobs.identity import job_identity as job_identity
+    from aml_train.jobs.identity import parts_of_document as parts_of_document
+    from aml_train.jobs.identity import run_identity as run_identity
+    from aml_train.jobs.identity import version_of as version_of
     from aml_train.jobs.inputs import data_of as data_of
     from aml_train.jobs.inputs import data_to_be as data_to_be
     from aml_train.jobs.inputs import pin_data as pin_data
     from aml_train.jobs.inputs import shown_data as shown_data
-    from aml_train.jobs.inputs import version_of as version_of
     from aml_train.jobs.live import LiveJob as LiveJob
     from aml_train.jobs.live import await_end as await_end
     from aml_train.jobs.live import request_cancel as request_cancel
@@ -72,8 +82,13 @@ if TYPE_CHECKING:
     from aml_train.jobs.pace import Exceeded as Exceeded
     from aml_train.jobs.pace import Limits as Limits
     from aml_train.jobs.pace import Pace as Pace
+    from aml_train.jobs.runconfig import run_configuration as run_configuration
     from aml_train.jobs.setup import add_setup as add_setup
     from aml_train.jobs.setup import check_links as check_links
+    from aml_train.jobs.snapshot import HASH_VERSION as HASH_VERSION
+    from aml_train.jobs.snapshot import Block as Block
+    from aml_train.jobs.snapshot import Snapshot as Snapshot
+    from aml_train.jobs.snapshot import read_snapshot as read_snapshot
     from aml_train.jobs.spec import SERVERLESS as SERVERLESS
     from aml_train.jobs.spec import JobSpec as JobSpec
     from aml_train.jobs.spec import JobTemplate as JobTemplate
@@ -121,6 +136,9 @@ _MODULES = {
     "number_of": "attempts",
     "resubmit": "attempts",
     "retries_of": "attempts",
+    "Foreign": "attempts",
+    "submit_next": "attempts",
+    "why_foreign": "attempts",
     "check_code": "code",
     "unsent_notice": "code",
     "unsent_metrics": "code",
@@ -138,11 +156,17 @@ _MODULES = {
     "recorded_data": "data",
     "GraphSpending": "graph_cost",
     "placement_of": "cost",
+    "Identity": "identity",
+    "code_names": "identity",
+    "environment_names": "identity",
+    "identity_difference": "identity",
+    "job_identity": "identity",
+    "parts_of_document": "identity",
     "data_of": "inputs",
     "data_to_be": "inputs",
     "pin_data": "inputs",
     "shown_data": "inputs",
-    "version_of": "inputs",
+    "version_of": "identity",
     "LiveJob": "live",
     "await_end": "live",
     "request_cancel": "live",
@@ -165,6 +189,12 @@ _MODULES = {
     "Pace": "pace",
     "check_links": "setup",
     "add_setup": "setup",
+    "run_configuration": "runconfig",
+    "run_identity": "identity",
+    "HASH_VERSION": "snapshot",
+    "Block": "snapshot",
+    "Snapshot": "snapshot",
+    "read_snapshot": "snapshot",
     "JobSpec": "spec",
     "SERVERLESS": "spec",
     "JobTemplate": "spec",

@@ -7,15 +7,20 @@ only when the one before has failed for good by a preemption: a cancelled job, o
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from aml_train.core.errors import AmlTrainError, PreemptedError, ServiceError
 from aml_train.core.numbers import whole
-from aml_train.core.tags import TAG_FINGERPRINT, TAG_RESUBMITTED, TAG_RETRIES
+from aml_train.core.tags import TAG_FINGERPRINT, TAG_RESUBMITTED, TAG_RETRIES, TAG_SUBMISSION
+from aml_train.core.threads import CancelToken
 from aml_train.core.values import dataclass
+from aml_train.jobs.identity import identity_difference, job_identity
 from aml_train.jobs.live import LiveJob
+from aml_train.jobs.parts import in_one_line
 from aml_train.jobs.spec import JobSpec
 from aml_train.jobs.states import JobStatus, ending_of
 from aml_train.jobs.workspace import JobView, Workspace
@@ -93,8 +98,66 @@ def may_follow(
     return preempted and not cancelled and retries_of(tags) < most
 
 
+Foreign = Callable[[JobView, str], None]
+"""Receives a job that has the name of an attempt, and in words what of it is another's."""
+
+
+def why_foreign(service: Workspace, job: JobSpec, found: JobView) -> str:
+    """Return the difference of *found* from *job*, whose name it has, or "".
+
+    Its tags do not count: anybody can write them.
+
+    Raises:
+        ServiceError: the service does not answer.
+    """
+    if found.properties.get(TAG_FINGERPRINT, job.fingerprint) != job.fingerprint:
+        return "its fingerprint"
+    identity = service.identity(found.name, sdk="v2" if job.runconfig is None else "v1")
+    return in_one_line(identity_difference(job_identity(job), identity))
+
+
+def submit_next(
+    service: Workspace, job: JobSpec, *, answer_for: Callable[[str], LiveJob], foreign: Foreign
+) -> tuple[JobSpec, JobView]:
+    """Submit *job*, or the next attempt if another job took its name meanwhile.
+
+    Args:
+        service: the workspace.
+        job: what to submit.
+        answer_for: makes the live job of a name, before anything is sent.
+        foreign: receives a job that took the name.
+
+    Raises:
+        ServiceError: the service refuses or does not answer.
+    """
+    while True:
+        mark = {TAG_SUBMISSION: uuid.uuid4().hex}
+        job = replace(job, document={**job.document, "properties": {**job.document["properties"], **mark}})
+        view = answer_for(job.name).submit(job)
+        # azureml-core writes properties to a run that may be another's.
+        if job.runconfig is None and mark.items() <= view.properties.items():
+            return job, view
+        why = why_foreign(service, job, view)
+        if not why:
+            return job, view
+        if job.runconfig is not None:
+            raise ServiceError(f"The run {job.name} is another one: what differs is {why}.", hint="Run it again.")
+        foreign(view, why)
+        job = renamed(job, next_name(job.name))
+
+
+def renamed(job: JobSpec, name: str) -> JobSpec:
+    """Return *job* under another name."""
+    return replace(job, name=name, document={**job.document, "name": name})
+
+
 def resubmit(
-    service: Workspace, before: JobView, spec: JobSpec | None, *, answer_for: Callable[[str], LiveJob]
+    service: Workspace,
+    before: JobView,
+    spec: JobSpec | None,
+    *,
+    answer_for: Callable[[str], LiveJob],
+    foreign: Foreign,
 ) -> tuple[JobView, JobSpec | None, bool]:
     """Submit the attempt after *before*, or find it submitted by another run.
 
@@ -103,26 +166,37 @@ def resubmit(
         before: the job that was preempted, with its tags.
         spec: what it was submitted from; None where only the service knows.
         answer_for: makes the live job of a name, before anything is sent.
+        foreign: receives a job that has the next attempt's name, and is another one.
 
     Returns:
         the new attempt's job, what it was submitted from, and whether another run had submitted it.
 
     Raises:
-        ServiceError: the service refuses, or a job of that name is another one.
+        ServiceError: the service refuses.
     """
     name = next_name(before.name)
     tags = {TAG_RESUBMITTED: before.name, TAG_RETRIES: str(retries_of(before.tags) + 1)}
-    if spec is not None:
-        spec = replace(
-            spec, name=name, document={**spec.document, "name": name, "tags": {**spec.document["tags"], **tags}}
-        )
-    live = answer_for(name)
-    found = service.find(name)
-    if found is not None:
-        if found.tags.get(TAG_FINGERPRINT) != before.tags.get(TAG_FINGERPRINT):
-            raise ServiceError(f"A job named {name} exists, but is not another attempt of {before.name}.")
-        return found, spec, True
-    if spec is not None:
-        return live.submit(spec), spec, False
-    view = live.send(lambda submission: service.resubmit(before.name, name, tags=tags, submission=submission))
-    return view, None, False
+    while True:
+        found = service.find(name)
+        if spec is not None:
+            spec = renamed(spec, name)
+            spec = replace(spec, document={**spec.document, "tags": {**spec.document["tags"], **tags}})
+            if found is None:
+                spec, view = submit_next(service, spec, answer_for=answer_for, foreign=foreign)
+                return view, spec, False
+        live = answer_for(name)
+        view = live.send(partial(_again, service, before.name, name, tags)) if found is None else found
+        why = why_foreign(service, spec, view) if spec is not None else _why_another(service, before, view)
+        if not why:
+            return view, spec, found is not None
+        foreign(view, why)
+        name = next_name(name)
+
+
+def _again(service: Workspace, name: str, new: str, tags: Mapping[str, str], submission: CancelToken) -> JobView:
+    return service.resubmit(name, new, tags=tags, submission=submission)
+
+
+def _why_another(service: Workspace, before: JobView, view: JobView) -> str:
+    """Return what of *view* is not as of the job *before*, of which it is an attempt."""
+    return in_one_line(identity_difference(service.identity(before.name), service.identity(view.name)))

@@ -16,20 +16,11 @@ from aml_train.config import inner_mappings
 from aml_train.core.errors import InvalidError
 from aml_train.core.tags import KEY_LENGTH, TAG_DATA, VALUE_LENGTH
 from aml_train.jobs.data import recorded_contents
+from aml_train.jobs.identity import version_of
 from aml_train.jobs.spec import JobTemplate
 from aml_train.jobs.workspace import Workspace
 
 _LABELLED: Final = re.compile(r"azureml:(?P<name>[^/:@]+)@(?P<label>[^/:@]+)")
-_VERSIONED: Final = re.compile(r"azureml:(?P<name>[^/:@]+):(?P<version>[^/:@]+)")
-_ASSET_ID: Final = re.compile(
-    r"(?:azureml:)?/*(?:subscriptions|locations)/.*/(?:data|models)/(?P<name>[^/]+)/versions/(?P<version>[^/]+)",
-    re.IGNORECASE,
-)
-_IN_REGISTRY: Final = re.compile(
-    r"azureml://registries/(?P<registry>[^/]+)/(?:data|models)/(?P<name>[^/]+)/versions/(?P<version>[^/]+)",
-    re.IGNORECASE,
-)
-_DATASTORE: Final = re.compile(r"azureml:/.*?/(?P<path>datastores/[^/]+/paths/.*)", re.IGNORECASE | re.DOTALL)
 #: A run has 50 tags at most.
 _MOST_TAGS: Final = 20
 _MODELS: Final = frozenset({"custom_model", "mlflow_model", "triton_model"})
@@ -100,25 +91,6 @@ def _pinned(path: str, name: str, kind: Literal["data", "models"], service: Work
             hint=f"Register it first: aml-train data upload … --name {match['name']}" if kind == "data" else None,
         )
     return f"azureml:{match['name']}:{version}"
-
-
-def version_of(path: str) -> str:
-    """Return in short which data *path* is.
-
-    ``NAME:VERSION`` of an asset, else the address without a signature.
-
-    Args:
-        path: as in a job's document or in the service's answer.
-    """
-    for form in (_VERSIONED, _ASSET_ID):
-        if match := form.fullmatch(path):
-            return f"{match['name']}:{match['version']}"
-    if match := _IN_REGISTRY.fullmatch(path):
-        return f"{match['registry']}/{match['name']}:{match['version']}"
-    if match := _DATASTORE.fullmatch(path):
-        return f"azureml://{match['path']}"
-    # Behind the question mark of an address may be a signature, and before its host a password.
-    return re.sub(r"^(https?://)[^/@]*@", r"\1", path.partition("?")[0]) if "://" in path else path
 
 
 def shown_data(tags: Mapping[str, str], inputs: Mapping[str, str]) -> dict[str, str]:

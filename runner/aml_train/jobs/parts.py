@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
@@ -222,7 +222,7 @@ def _files(tags: Mapping[str, str], files: Mapping[str, str]) -> list[str]:
     return [f"{path}{ends[path]}" for path in sorted(ends) if then.get(path) != now.get(path)]
 
 
-def in_one_line(found: list[str]) -> str:
+def in_one_line(found: Sequence[str]) -> str:
     """Return what differs as a part of a sentence, of bounded length."""
     shown = [" ".join(text.split())[:_LONGEST] for text in found[:_MOST_NAMED]]
     more = len(found) - len(shown)

@@ -215,9 +215,11 @@ def job_parts(template: JobTemplate, image: JobImage) -> dict[str, str]:
     )
 
 
-def changed_parts(template: JobTemplate, image: JobImage, tags: Mapping[str, str]) -> str | None:
-    """Return in one line what differs from the job of *tags*; None if unknown."""
-    found = difference(tags, job_parts(template, image), _files(template))
+def changed_parts(
+    template: JobTemplate, image: JobImage, properties: Mapping[str, str], tags: Mapping[str, str]
+) -> str | None:
+    """Return in one line what differs from the job of *properties*; None if unknown."""
+    found = difference(properties, job_parts(template, image), _files(template))
     if not found:
         return None if found is None else ""
     changes = changed_data(recorded_data(tags), template.data)
@@ -257,7 +259,10 @@ def make_job(template: JobTemplate, image: JobImage, attempt: int) -> JobSpec:
             tags[TAG_TESTED] = "given, not tested"
     name = job_name(template, image, attempt)
     document["name"] = name
-    document["tags"] = tags | part_tags(job_parts(template, image), _files(template), len(tags))
+    document["tags"] = tags
+    given = {str(k): str(v) for k, v in (document.get("properties") or {}).items()}
+    marks = part_tags(job_parts(template, image), _files(template), len(given) + 1)
+    document["properties"] = {**given, TAG_FINGERPRINT: mark, **marks}
     return JobSpec(
         name=name,
         document=document,

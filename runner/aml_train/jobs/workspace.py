@@ -14,6 +14,7 @@ from aml_train.core.values import dataclass
 from aml_train.gate import LoggedSet, MetricPoint
 from aml_train.jobs.composed import ChildView, JobKind, Objective
 from aml_train.jobs.data import DataIdentity, DataSource
+from aml_train.jobs.identity import Identity
 from aml_train.jobs.spec import JobSpec
 from aml_train.jobs.states import JobStatus
 
@@ -43,6 +44,7 @@ class JobView:
     """A job as the service shows it at one moment.
 
     Attributes:
+        properties: what was written down at its submission, and cannot be changed as tags can.
         studio_url: its page in the studio, or on the page of the local AzureML.
         experiment_url: the page of its experiment, if that can be named without the experiment's id.
         log_files: path of each log → an address that can be read by ranges; it holds for about an hour.
@@ -66,6 +68,7 @@ class JobView:
     studio_url: str | None = None
     experiment_url: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
     log_files: Mapping[str, str] = field(default_factory=dict)
     error: str | None = None
     started: datetime.datetime | None = None
@@ -143,6 +146,12 @@ class Jobs(Protocol):
 
     def find(self, name: str) -> JobView | None:
         """Return the job with its status and tags, without logs; None for an unknown name."""
+
+    def identity(self, name: str, *, sdk: str = "v2") -> Identity:
+        """Return what the job is, as its definition says, which no one can change.
+
+        A job of the SDK *sdk* is read in the way that it was submitted.
+        """
 
     def details(self, name: str) -> JobView:
         """Return the job's status, logs and error."""

@@ -13,7 +13,17 @@ from aml_train.core.tags import TAG_FINGERPRINT
 from aml_train.core.threads import AT_ONCE, map_parallel
 from aml_train.core.values import dataclass
 from aml_train.image import JobImage
-from aml_train.jobs import JobSpec, JobStatus, JobTemplate, JobView, Workspace, changed_parts, make_job
+from aml_train.jobs import (
+    Foreign,
+    JobSpec,
+    JobStatus,
+    JobTemplate,
+    JobView,
+    Workspace,
+    changed_parts,
+    make_job,
+    why_foreign,
+)
 
 _MOST_ATTEMPTS: Final = 1000
 #: The first attempt of each batch that is looked up in parallel: most jobs have one attempt or none.
@@ -37,27 +47,39 @@ class Choice:
     before: JobView | None = None
 
 
-def attempts(template: JobTemplate, service: Workspace, image: JobImage) -> Iterator[tuple[JobSpec, JobView | None]]:
-    """Yield each attempt with its job, and at last the next one, which has none.
+def _attempts(template: JobTemplate, service: Workspace, image: JobImage) -> Iterator[tuple[JobSpec, JobView | None]]:
+    """Yield each attempt with the job of its name; the next one, at last, has none.
 
     Raises:
-        ServiceError: if a job of that name exists which is not ours.
+        ServiceError: the service does not answer, or there are too many.
     """
     for first, after in itertools.pairwise(_BATCHES):
         jobs = [make_job(template, image, attempt) for attempt in range(first, after)]
         views = map_parallel(service.find, [job.name for job in jobs], "find-attempt")
         for job, found in zip(jobs, views, strict=True):
-            if found is not None and found.tags.get(TAG_FINGERPRINT) != job.fingerprint:
-                raise ServiceError(
-                    f"A job named {job.name} exists, but was not submitted from this configuration.",
-                    hint="Give the job another name or experiment_name.",
-                )
             yield job, found
             if found is None:
                 return
     raise ServiceError(
         f"There are {_MOST_ATTEMPTS - 1} attempts of this job already.", hint="Change its experiment_name."
     )
+
+
+def _latest(
+    template: JobTemplate, service: Workspace, image: JobImage, foreign: Foreign
+) -> tuple[JobSpec, JobSpec, JobView | None]:
+    """Return the next attempt, and the latest one with its job, or None.
+
+    *foreign* receives jobs that have an attempt's name and are others.
+    """
+    *known, (following, _) = _attempts(template, service, image)
+    for job, view in reversed(known):
+        why = why_foreign(service, job, view) if view is not None else ""
+        if not why:
+            return following, job, view
+        if view is not None:
+            foreign(view, why)
+    return following, following, None
 
 
 def choose_attempt(
@@ -67,24 +89,28 @@ def choose_attempt(
     *,
     fresh: bool,
     retrain: bool = False,
+    foreign: Foreign,
     lost: Callable[[JobView], None] = lambda _view: None,
 ) -> Choice:
     """Return the attempt to attach to, or the next one. The latest attempt decides.
 
     One that is running or has completed is attached to, unless *fresh*; one that failed or was cancelled is followed by
-    the next, and with *retrain* one that completed. *lost* receives a latest attempt that does not respond and may come back.
+    the next, and with *retrain* one that completed.
+
+    Args:
+        foreign: receives jobs that have the name of an attempt, and are none.
+        lost: receives a latest attempt that does not respond and may come back.
 
     Raises:
-        ServiceError: if a job of that name exists which is not ours.
+        ServiceError: the service does not answer, or there are too many attempts.
     """
-    *known, (job, _) = attempts(template, service, image)
-    latest, view = known[-1] if known else (job, None)
+    following, latest, view = _latest(template, service, image, foreign)
     if view is not None and not fresh:
         if _attachable(view.status) and not (retrain and view.status is JobStatus.COMPLETED):
             return Choice(job=latest, found=view)
         if view.status is JobStatus.NOT_RESPONDING:
             lost(view)
-    return Choice(job=job, before=view)
+    return Choice(job=following, before=view)
 
 
 def why_submitted(
@@ -115,11 +141,9 @@ def why_submitted(
         return (
             f"Trains for the first time: there is no earlier job {template.stem}-… among the last of this workspace."
         )
-    found = changed_parts(template, image, last.tags)
+    found = changed_parts(template, image, last.properties, last.tags)
     if found is None:
-        return (
-            f"Trains: there is no job of this content. {last.name} is the last one; its tags do not say what differs."
-        )
+        return f"Trains: there is no job of this content. {last.name} is the last one; its properties do not say what differs."
     if not found:
         return f"Trains: there is no job of this content. Its difference from the last one, {last.name}, is not recorded."
     return f"Trains, as these differ from the last job, {last.name}: {found}."
@@ -144,10 +168,9 @@ def named_job(template: JobTemplate, service: Workspace, image: JobImage, name: 
     return replace(job, name=name, document={**job.document, "name": name})
 
 
-def latest_attempt(template: JobTemplate, service: Workspace, image: JobImage) -> JobView | None:
+def latest_attempt(template: JobTemplate, service: Workspace, image: JobImage, foreign: Foreign) -> JobView | None:
     """Return the latest attempt's job, however it ended; None where there is none."""
-    *known, _ = attempts(template, service, image)
-    return known[-1][1] if known else None
+    return _latest(template, service, image, foreign)[2]
 
 
 def _attachable(status: JobStatus) -> bool:

@@ -12,7 +12,7 @@ from aml_train.core.errors import AmlTrainError
 from aml_train.core.events import Listener, Notice, Stage, report_stage
 from aml_train.core.masking import Masker
 from aml_train.core.values import dataclass
-from aml_train.jobs import LiveJob, Workspace
+from aml_train.jobs import JobView, LiveJob, Workspace
 from aml_train.pipeline.plan import Plan
 from aml_train.pipeline.result import RunOptions, RunResult
 from aml_train.pipeline.sdk import SdkLoader
@@ -90,6 +90,13 @@ class RunContext:
     def warn(self, text: str) -> None:
         """Report a warning."""
         self.emit(Notice(text=text, level="warning"))
+
+    def foreign(self, job: JobView, why: str) -> None:
+        """Report a job that has the name of this run's, and is another one."""
+        self.warn(
+            f"The job {job.name} has the name of this run's job, and is not it: what differs is {why}. It is left alone, and"
+            " the next attempt's name is used."
+        )
 
     def track(self, job: str, service: Workspace) -> LiveJob:
         """Make *job* the active one, which an interruption cancels or detaches.

@@ -173,7 +173,9 @@ def _resubmit(ctx: RunContext, target: Target, job: SubmittedJob) -> SubmittedJo
     If another run has submitted it, attach to it.
     """
     service = target.service
-    view, spec, attached = resubmit(service, job.view, job.spec, answer_for=lambda name: ctx.track(name, service))
+    view, spec, attached = resubmit(
+        service, job.view, job.spec, answer_for=lambda name: ctx.track(name, service), foreign=ctx.foreign
+    )
     job = SubmittedJob(view=view, spec=spec, attached=attached, ours=job.ours or not attached)
     report_job(ctx, job)
     return job

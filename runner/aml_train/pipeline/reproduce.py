@@ -260,6 +260,7 @@ def job_of(recipe: Recipe, name: str, *, image: ImageRef | None, compute: str | 
         code = FileSet.collect(recipe.code, ignore_files=(), nested=False, leave_out=())
     mark = hashlib.sha256(json.dumps([document, name], sort_keys=True, default=str).encode()).hexdigest()
     document["tags"] = _tags(recipe, image) | {TAG_FINGERPRINT: mark}
+    document["properties"] = {TAG_FINGERPRINT: mark}
     return JobSpec(
         name=name,
         document=document,

@@ -12,7 +12,16 @@ from aml_train.core.tags import TAG_ADDRESS, TAG_DIGEST, TAG_GROUP, TAG_IMAGE, T
 from aml_train.core.text import size
 from aml_train.gate import FoundBaseline
 from aml_train.image import Given, JobImage
-from aml_train.jobs import JobSpec, JobStatus, JobTemplate, JobView, number_of, request_cancel
+from aml_train.jobs import (
+    JobSpec,
+    JobStatus,
+    JobTemplate,
+    JobView,
+    LiveJob,
+    number_of,
+    request_cancel,
+    submit_next,
+)
 from aml_train.pipeline.baselines import baseline_tags
 from aml_train.pipeline.choose import choose_attempt, latest_attempt, named_job, why_submitted
 from aml_train.pipeline.context import RunContext
@@ -45,7 +54,7 @@ def submit_job(
         tags = _group_tags(ctx.options.group) | baseline_tags(ctx.plan.baseline, baseline)
         spec = _with_tags(spec, tags)
         if found is None:
-            view = _submit(ctx, target, spec)
+            spec, view = _submit(ctx, target, spec)
             summary.append(f"submitted {spec.name}")
         else:
             ctx.track(found.name, target.service)
@@ -125,22 +134,34 @@ def _choose(
         ctx.warn(f"The job {lost.name} does not answer: cancelling it before the next attempt.")
         request_cancel(service, lost.name, clock=ctx.clock)
 
-    retrain = must_retrain(ctx, template)
-    choice = choose_attempt(template, service, image, fresh=options.fresh, retrain=retrain, lost=cancel)
+    choice = choose_attempt(
+        template,
+        service,
+        image,
+        fresh=options.fresh,
+        retrain=must_retrain(ctx, template),
+        lost=cancel,
+        foreign=ctx.foreign,
+    )
     if choice.found is None:
         ctx.notice(why_submitted(template, service, image, choice.before, fresh=options.fresh))
     return choice.job, choice.found
 
 
-def _submit(ctx: RunContext, target: Target, spec: JobSpec) -> JobView:
+def _submit(ctx: RunContext, target: Target, spec: JobSpec) -> tuple[JobSpec, JobView]:
+    """Submit the job; under the next attempt's name if its own was taken meanwhile."""
     options, service = ctx.options, target.service
     if ctx.plan.cluster is not None:
         target.ensure_compute(ctx.plan.cluster, ctx.clock)
     if options.supersede and options.group is not None:
         _supersede(ctx, target, options.group)
-    live = ctx.track(spec.name, service)
-    ctx.sdk.start()
-    return live.submit(spec)
+
+    def answer_for(name: str) -> LiveJob:
+        live = ctx.track(name, service)
+        ctx.sdk.start()
+        return live
+
+    return submit_next(service, spec, answer_for=answer_for, foreign=ctx.foreign)
 
 
 def _supersede(ctx: RunContext, target: Target, group: Group) -> None:
@@ -173,7 +194,7 @@ def _latest(ctx: RunContext, target: Target, template: JobTemplate) -> JobView |
     found = {name: other for name, other in others.items() if other is not None}
     if image is None or len(found) < len(others):
         return None
-    return latest_attempt(template.with_images(found), target.service, image)
+    return latest_attempt(template.with_images(found), target.service, image, ctx.foreign)
 
 
 def _report_image(ctx: RunContext, view: JobView) -> None:

@@ -35,6 +35,7 @@ from aml_train.jobs import (
     DataFile,
     DataIdentity,
     DataSource,
+    Identity,
     JobSpec,
     JobStatus,
     JobView,
@@ -44,6 +45,7 @@ from aml_train.jobs import (
     NodeKind,
     Placement,
     identity_of,
+    job_identity,
 )
 from aml_train.models import is_same_model
 
@@ -151,6 +153,7 @@ class MemoryService:
         now: the service's clock.
         jobs: every job as it is shown, in the order of submission. A job that a test puts there itself stays as it is.
         work: what the jobs that were submitted did, by their names.
+        identities: what each job is, by its name; nothing for one that a test put there.
         registered: every version of a model, in the order of registration.
         data: the files of data: address → name of a file → its ETag; data of other addresses never change.
         any_compute: whether jobs on other computes are taken, too.
@@ -163,6 +166,7 @@ class MemoryService:
     now: Callable[[], datetime.datetime] = _utc
     jobs: dict[str, JobView] = field(default_factory=dict)
     work: dict[str, MemoryJob] = field(default_factory=dict)
+    identities: dict[str, Identity] = field(default_factory=dict)
     registered: list[ModelView] = field(default_factory=list)
     latest: dict[tuple[str, str], str] = field(default_factory=dict)
     data: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -216,6 +220,11 @@ class MemoryService:
                 view, status=JobStatus.FAILED, error=failure.message, codes=failure.codes, ended=self.now()
             )
         return view
+
+    def identity(self, name: str, *, sdk: str = "v2") -> Identity:
+        """See :meth:`aml_train.jobs.workspace.Workspace.identity`."""
+        self._job(name)
+        return self.identities.get(name, Identity(parts={}))
 
     def children(self, name: str) -> Sequence[ChildView]:
         """See :meth:`aml_train.jobs.workspace.Workspace.children`. Command jobs have none."""
@@ -282,7 +291,7 @@ class MemoryService:
         submission.commit()
         with self._lock:
             if (found := self.jobs.get(job.name)) is not None:
-                if found.tags.get(TAG_FINGERPRINT) != job.fingerprint:
+                if found.properties.get(TAG_FINGERPRINT) != job.fingerprint:
                     raise RefusedError(f"Submitting the job {job.name}: there is another job of that name.")
                 return found
             inputs = document.get("inputs") or {}
@@ -297,6 +306,7 @@ class MemoryService:
                 parameters={name: str(one) for name, one in inputs.items() if not isinstance(one, Mapping)},
                 experiment=str(document.get("experiment_name") or "Default"),
                 tags={str(key): str(value) for key, value in (document.get("tags") or {}).items()},
+                properties={str(key): str(value) for key, value in (document.get("properties") or {}).items()},
                 variables=dict(document.get("environment_variables") or {}),
                 created=self.now(),
                 placement=Placement(
@@ -305,6 +315,7 @@ class MemoryService:
             )
             self.jobs[job.name] = view
             self.work[job.name] = MemoryJob(spec=job)
+            self.identities[job.name] = job_identity(job)
             return view
 
     def resubmit(self, name: str, new: str, *, tags: Mapping[str, str], submission: CancelToken) -> JobView:
@@ -328,6 +339,7 @@ class MemoryService:
                 ended=None,
             )
             self.work[new] = MemoryJob(spec=replace(self._work(name).spec, name=new))
+            self.identities[new] = self.identities.get(name, Identity(parts={}))
             return self.jobs[new]
 
     def cancel(self, name: str) -> bool:

@@ -12,13 +12,15 @@ from urllib.parse import quote
 import pytest
 
 from aml_train.azure import code as azure_code
-from aml_train.azure.code import ensure_code, read_snapshot
+from aml_train.azure.code import ensure_code
 from aml_train.azure.http import WorkspaceId
 from aml_train.azure.sign_in import sign_in_to_azure
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.errors import CancelledError, InvalidError, ServiceError
 from aml_train.core.files import FileSet
 from aml_train.core.threads import CancelToken
+from aml_train.jobs import snapshot as snapshots
+from aml_train.jobs.snapshot import read_snapshot
 from tests.support.emulator_process import Emulator
 
 STEPS = "code_steps.py"
@@ -118,7 +120,7 @@ def test_azure_ai_ml_reuses_ours_and_we_reuse_its(emulator: Emulator, rest: Reco
 def test_long_files_go_in_blocks(
     emulator: Emulator, rest: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(azure_code, "BLOCK", 1000)
+    monkeypatch.setattr(snapshots, "BLOCK", 1000)
     monkeypatch.setattr(azure_code, "_SMALL", 500)
     data = bytes(range(256)) * 50
     asset = ensure_code(rest, FileSet.collect_code(project(tmp_path, big=data)), CancelToken())

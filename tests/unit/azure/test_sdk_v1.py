@@ -11,11 +11,11 @@ from typing import Any, cast
 import pytest
 
 from aml_train.azure import sdk_v1
-from aml_train.azure.sdk_v1 import run_configuration
 from aml_train.core.errors import InvalidError
 from aml_train.core.references import ImageRef
 from aml_train.core.threads import CancelToken
 from aml_train.image.spec import Given, Tested
+from aml_train.jobs.runconfig import run_configuration
 from aml_train.jobs.spec import JobSpec, JobTemplate, job_name, make_job
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
@@ -56,7 +56,9 @@ def test_two_submissions_at_once_leave_the_working_directory_as_it_was(
         inside.set()
         os.chdir(before)
         left.set()
-        rest.runs[job.name] = JobView(name=job.name, status=JobStatus.QUEUED, tags=job.document["tags"])
+        rest.runs[job.name] = JobView(
+            name=job.name, status=JobStatus.QUEUED, tags=job.document["tags"], properties=job.document["properties"]
+        )
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sdk_v1, "prepare", lambda: None)

@@ -10,6 +10,7 @@ from aml_train.config.sections.watch import RetryConfig, WatchConfig
 from aml_train.core.events import AttemptEnded, JobSubmitted, Notice
 from aml_train.core.tags import TAG_RESUBMITTED, TAG_RETRIES
 from aml_train.jobs.attempts import next_name, number_of
+from aml_train.jobs.identity import Identity
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
 from tests.support.fake_workspace import FakeClock, FakeService, lost
@@ -144,6 +145,7 @@ def test_the_bound_holds_over_several_runs() -> None:
     service.jobs[first.job.name] = replace(first.job.view, status=S.FAILED)
     tags = {**first.job.view.tags, TAG_RETRIES: "1", TAG_RESUBMITTED: first.job.name}
     service.jobs[second] = JobView(name=second, status=S.RUNNING, tags=tags)
+    service.identities[second] = service.identity(first.job.name)
     outcome, _ = run(plan, service)
     assert (outcome.status, len(service.submitted)) == ("preempted", 1)
 
@@ -154,11 +156,13 @@ def test_the_attempt_that_somebody_else_submitted_is_attached_to() -> None:
     first, _ = run(plan, service, wait=False)
     assert first.job is not None
     tags = {**first.job.view.tags, TAG_RETRIES: "1"}
-    second = next_name(first.job.name)
+    name = first.job.name
+    second = next_name(name)
     clock = FakeClock()
 
     def other(_now: float) -> None:
         service.jobs.setdefault(second, JobView(name=second, status=S.QUEUED, tags=tags))
+        service.identities[second] = service.identity(name)
 
     # It appears between the look that finds the preemption and the submission, or before.
     clock.on_sleep = other
@@ -173,10 +177,13 @@ def test_a_foreign_job_of_that_name_is_never_attached_to() -> None:
     first, _ = run(make_plan(), service, wait=False)
     assert first.job is not None
     second = next_name(first.job.name)
-    service.jobs[second] = JobView(name=second, status=S.COMPLETED, tags={})
-    outcome, _ = run(make_plan(retry=RetryConfig(preempted=1)), service, attach=True, job=first.job.name)
-    assert outcome.exit_code == 8
-    assert f"A job named {second} exists, but is not another attempt" in outcome.message
+    service.jobs[second] = JobView(name=second, status=S.COMPLETED, tags=first.job.view.tags)
+    service.identities[second] = Identity(parts={"command": frozenset({"another"})})
+    outcome, events = run(make_plan(retry=RetryConfig(preempted=1)), service, attach=True, job=first.job.name)
+    assert outcome.exit_code == 0
+    assert service.again == [next_name(second)]
+    (warning,) = [e.text for e in events if isinstance(e, Notice) and second in e.text and e.level == "warning"][1:]
+    assert warning.startswith(f"The job {second} has the name of this run's job, and is not it: what differs is")
 
 
 @pytest.mark.parametrize("attach", [True, False])

@@ -97,9 +97,9 @@ def test_other_contents_at_the_same_address_are_another_job(place: str, words: s
         template({place: files(a="e3 10:06", b="e2 10:05")}),
     )
     assert job_name(before, image, 1) == job_name(same, image, 1) != job_name(later, image, 1)
-    tags = make_job(before, image, 1).document["tags"]
-    assert changed_parts(same, image, tags) == ""
-    assert changed_parts(later, image, tags) == words
+    document = make_job(before, image, 1).document
+    assert changed_parts(same, image, document["properties"], document["tags"]) == ""
+    assert changed_parts(later, image, document["properties"], document["tags"]) == words
     # Without an identity the address counts alone, as it does from then on.
     assert job_name(template({place: UNKNOWN}), image, 1) == job_name(template({}), image, 1)
 

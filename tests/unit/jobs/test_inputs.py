@@ -9,7 +9,8 @@ import pytest
 
 from aml_train.core.errors import InvalidError
 from aml_train.image.spec import Given
-from aml_train.jobs.inputs import data_of, data_to_be, pin_data, version_of
+from aml_train.jobs.identity import version_of
+from aml_train.jobs.inputs import data_of, data_to_be, pin_data
 from aml_train.jobs.spec import JobTemplate, job_name
 from tests.support.fake_workspace import FakeService
 

@@ -56,14 +56,14 @@ def _template(tmp_path: Path, files: Mapping[str, str] | None = None, **changes:
     return JobTemplate(document=document, directory=folder, code=code, code_digest=code.digest(), **values)
 
 
-def _tags(template: JobTemplate, image: JobImage = IMAGE) -> dict[str, str]:
-    tags: dict[str, str] = make_job(template, image, 1).document["tags"]
-    return tags
+def _marks_of(template: JobTemplate, image: JobImage = IMAGE) -> dict[str, str]:
+    properties: dict[str, str] = make_job(template, image, 1).document["properties"]
+    return properties
 
 
 def _difference(before: JobTemplate, now: JobTemplate, image: JobImage = IMAGE) -> list[str] | None:
     assert now.code is not None
-    return difference(_tags(before), job_parts(now, image), now.code.contents)
+    return difference(_marks_of(before), job_parts(now, image), now.code.contents)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_many_settings_are_summed_up(tmp_path: Path) -> None:
     variables = {f"VARIABLE_{number:03}": "1" for number in range(200)}
     before = _template(tmp_path, document={"environment_variables": variables})
     now = _template(tmp_path, document={"environment_variables": {**variables, "VARIABLE_007": "2"}})
-    assert len(_tags(before)[TAG_PARTS]) <= VALUE_LENGTH
+    assert len(_marks_of(before)[TAG_PARTS]) <= VALUE_LENGTH
     assert _difference(before, now) == ["the environment variables"]
     assert _difference(before, _template(tmp_path)) == ["the environment variables"]
     assert len(_difference(_template(tmp_path), before) or ()) == 201
@@ -147,8 +147,8 @@ def test_many_settings_are_summed_up(tmp_path: Path) -> None:
 
 def test_a_job_with_many_tags_keeps_them(tmp_path: Path) -> None:
     for count in range(30, 51):
-        template = _template(tmp_path, document={"tags": {f"t{number}": "" for number in range(count)}})
-        tags = _tags(template)
+        template = _template(tmp_path, document={"properties": {f"t{number}": "" for number in range(count)}})
+        tags = _marks_of(template)
         own = [name for name in tags if name == TAG_PARTS or name.startswith(TAG_FILES)]
         rest = len(tags) - len(own)
         assert len(own) == max(0, min(2, 40 - rest))
@@ -171,7 +171,12 @@ def test_tags_that_somebody_changed(value: str, files: str) -> None:
 
 def _job(template: JobTemplate, number: int, status: JobStatus = JobStatus.COMPLETED, **tags: str) -> JobView:
     job = make_job(template, IMAGE, number)
-    return JobView(name=job.name, status=status, tags={**job.document["tags"], **tags})
+    return JobView(
+        name=job.name,
+        status=status,
+        tags={**job.document["tags"], **tags},
+        properties=job.document["properties"],
+    )
 
 
 def test_the_line_that_a_run_prints(tmp_path: Path) -> None:
@@ -198,8 +203,8 @@ def test_the_line_that_a_run_prints(tmp_path: Path) -> None:
         line(done, fresh=True)
         == f"Trains again, as --fresh says: nothing differs from {done.name}, which is Completed."
     )
-    service.jobs[last.name] = replace(last, tags={"aml-train.fingerprint": "x"})
-    assert line().endswith(f"{last.name} is the last one; its tags do not say what differs.")
+    service.jobs[last.name] = replace(last, properties={})
+    assert line().endswith(f"{last.name} is the last one; its properties do not say what differs.")
     service.jobs[last.name] = replace(done, name=last.name)
     assert line().endswith(f"Its difference from the last one, {last.name}, is not recorded.")
 

@@ -65,7 +65,9 @@ def test_the_job_carries_its_image_and_tags() -> None:
     assert job.name.endswith("-3")
     assert job.document["environment"] == {"image": f"r.azurecr.io/x@{DIGEST}"}
     tags = dict(job.document["tags"])
-    assert tags.pop("aml-train.parts").startswith("1;image=")
+    properties = dict(job.document["properties"])
+    assert properties.pop("aml-train.parts").startswith("1;image=")
+    assert properties == {"aml-train.fingerprint": job.fingerprint}
     assert tags == {
         "team": "a",
         "aml-train.commit": "abc",

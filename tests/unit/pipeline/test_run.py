@@ -34,6 +34,8 @@ from aml_train.gate.rules import parse_rule
 from aml_train.image.inputs import BaseImage
 from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.spec import ImageSpec, Tested, TestSpec
+from aml_train.jobs.attempts import next_name
+from aml_train.jobs.identity import Identity
 from aml_train.jobs.pace import Pace
 from aml_train.jobs.spec import JobSpec, JobTemplate, TargetNames
 from aml_train.jobs.states import JobStatus
@@ -534,10 +536,12 @@ def test_a_foreign_job_of_the_same_name_is_never_attached_to() -> None:
     service = good_service()
     run(make_plan(), service)
     name = service.submitted[0].name
-    service.jobs[name] = replace(service.jobs[name], tags={})
-    outcome, _ = run(make_plan(), service)
-    assert outcome.exit_code == 8
-    assert "was not submitted from this configuration" in outcome.message
+    service.identities[name] = Identity(parts={**service.identities[name].parts, "command": frozenset({"another"})})
+    outcome, events = run(make_plan(), service)
+    assert outcome.exit_code == 0
+    assert [job.name for job in service.submitted] == [name, next_name(name)]
+    (warning,) = [event.text for event in events if isinstance(event, Notice) and event.level == "warning"]
+    assert f"The job {name} has the name of this run's job, and is not it: what differs is `command`." in warning
 
 
 def test_an_image_alone_is_tested_and_no_job_is_submitted() -> None:

@@ -115,7 +115,7 @@ def observe(desk: Desk, model: ModelView, job: JobView) -> Observation:
             "path": model.path,
         },
         "files": files,
-        "job": {"name": job.name, "experiment": job.experiment, "fingerprint": job.tags.get(TAG_FINGERPRINT)},
+        "job": {"name": job.name, "experiment": job.experiment, "fingerprint": job.properties.get(TAG_FINGERPRINT)},
         "code": _attempt(lambda: _code(desk, job)),
         "data": shown_data(job.tags, job.inputs),
         "parameters": shown_parameters(job),

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.azure import code
-from aml_train.azure.code import read_snapshot
 from aml_train.core.errors import InvalidError
 from aml_train.core.file_selection import FileEntry
 from aml_train.core.files import FileSet
+from aml_train.jobs import snapshot as snapshots
+from aml_train.jobs.snapshot import read_snapshot
 
 
 def test_the_hash_is_that_of_azure_ai_ml(tmp_path: Path) -> None:
@@ -28,7 +28,7 @@ def test_the_hash_is_that_of_azure_ai_ml(tmp_path: Path) -> None:
 def test_long_files_are_cut_into_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, lengths: list[int]
 ) -> None:
-    monkeypatch.setattr(code, "BLOCK", 4)
+    monkeypatch.setattr(snapshots, "BLOCK", 4)
     (tmp_path / "a").write_bytes(b"x" * size)
     blocks = read_snapshot(FileSet.collect_code(tmp_path)).blocks["a"]
     assert [block.length for block in blocks] == lengths

@@ -1,0 +1,354 @@
+"""The identity of a job: its definition, which is fixed at its submission. Pure.
+
+Tags, metrics and files of a job can be written by the job itself and by every member of the workspace. Its definition cannot: so it shows
+whether a job is the one that a configuration gives. A part of it has several names, such as an image's digest and its environment's
+version; two parts are the same if they have one in common.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from aml_train.config import Place, is_local
+from aml_train.core.file_selection import FileEntry
+from aml_train.core.files import FileSet
+from aml_train.core.values import dataclass
+from aml_train.jobs.runconfig import run_configuration
+from aml_train.jobs.snapshot import read_snapshot
+from aml_train.jobs.spec import SERVERLESS, JobSpec
+
+#: Is in an expected name in place of what is known at the submission alone: the version of a label, the folder of an upload.
+_ANY: Final = "\0"
+#: Where azure-ai-ml puts local files (``_artifacts/_constants.py``, 1.34.1).
+_UPLOADS: Final = f"azureml://datastores/workspaceblobstore/paths/LocalUpload/{_ANY}/"
+#: What the service fills in where a job does not say it.
+_DEFAULTS: Final = {"instance_count": "1", "shm_size": "2g"}
+_VERSION: Final = re.compile(
+    r"(?:azureml:)?/*(?:(?:subscriptions|locations)/.*/|registries/(?P<registry>[^/]+)/)"
+    r"(?:data|models|codes|environments|components)/(?P<name>[^/]+)/(?:versions|labels)/(?P<version>[^/]+)",
+    re.IGNORECASE,
+)
+_SHORT: Final = re.compile(r"azureml:(?P<name>[^/:@]+):(?P<version>[^/:@]+)")
+_LABEL: Final = re.compile(r"azureml:(?P<name>[^/:@]+)@[^/:@]+|(?P<long>azureml:.*)/labels/[^/]+", re.IGNORECASE)
+_DATASTORE: Final = re.compile(r"azureml:/.*?/(?P<path>datastores/[^/]+/paths/.*)", re.IGNORECASE | re.DOTALL)
+
+Names = frozenset[str]
+"""The names by which a part is known."""
+Parts = dict[str, Names]
+NamesAt = Callable[[Place, Any], Names]
+"""Returns the names of the code or the environment at a place of a document, where its value is given."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """A job's definition: part, such as ``jobs.train.command``, to its names.
+
+    Attributes:
+        parts: what can be compared: command, code, image, inputs, environment variables, distribution, resources, compute, services.
+    """
+
+    parts: Mapping[str, Names]
+
+
+def identity_difference(expected: Identity, found: Identity) -> tuple[str, ...]:
+    """Return in words what of the job *found* is not as *expected*; nothing if it is."""
+    names = dict.fromkeys((*expected.parts, *found.parts))
+    return tuple(_in_words(part) for part in names if not _same(expected.parts.get(part), found.parts.get(part)))
+
+
+def _same(expected: Names | None, found: Names | None) -> bool:
+    if expected is None or found is None:
+        return expected is found
+    return bool(expected & found) or any(
+        re.fullmatch(r"[^/]+".join(map(re.escape, one.split(_ANY))), name)
+        for one in expected
+        if _ANY in one
+        for name in found
+    )
+
+
+_NOUNS: Final = {
+    "code": "the code",
+    "environment": "the image",
+    "environment_variables": "the environment variable",
+    "inputs": "the input",
+}
+
+
+def _in_words(part: str) -> str:
+    nodes = []
+    while part.startswith("jobs."):
+        _, node, part = part.split(".", 2)
+        nodes.append(node)
+    group, _, member = part.partition(".")
+    noun = f"{_NOUNS[group]} {member}".rstrip() if group in _NOUNS else f"`{part}`"
+    return f"{noun} of the node {'/'.join(nodes)}" if nodes else noun
+
+
+def job_identity(job: JobSpec) -> Identity:
+    """Return what *job* is once it is submitted.
+
+    Raises:
+        InvalidError: a file of its code cannot be read, or has changed.
+    """
+    if job.runconfig is not None:
+        code_hash = read_snapshot(job.code or FileSet(root=job.directory, entries=())).content_hash
+        return run_identity(run_configuration(job), code_hash, job.directory)
+    folders = {(): job.code, **job.folders}
+    hashes: dict[int, str] = {}
+
+    def code(place: Place, value: object) -> Names:
+        files = folders.get(place)
+        if files is None and is_local(value) and (path := job.directory / str(value)).is_file():
+            entry = FileEntry(path=path.name, executable=False, size=path.stat().st_size)
+            files = FileSet(root=path.parent, entries=(entry,))
+        if files is not None:
+            if id(files) not in hashes:  # nodes of one folder share it
+                hashes[id(files)] = read_snapshot(files).content_hash
+            return code_names(None, hashes[id(files)])
+        return frozenset((version_of(str(value)),))
+
+    def environment(_place: Place, value: object) -> Names:
+        return environment_names(value, job.directory)
+
+    return Identity(parts=parts_of_document(job.document, code=code, environment=environment))
+
+
+def run_identity(
+    values: Mapping[str, Any], code_hash: str | None, directory: Path, *, shown: bool = False
+) -> Identity:
+    """Return the identity of a run of the SDK v1.
+
+    Args:
+        values: its configuration, in camelCase; what is left out has azureml-core's default.
+        code_hash: AzureML's hash of the files of its snapshot; None if they cannot be read.
+        directory: the folder that paths of its environment start from.
+        shown: whether the service shows these values: it adds to an environment of the workspace what that is made of.
+    """
+    environment = values.get("environment") or {}
+    docker, inner = values.get("docker") or {}, environment.get("docker") or {}
+    found: Parts = {
+        "code": code_names(None, code_hash),
+        "environment": _run_environment(environment, directory, shown=shown),
+    }
+
+    def add(part: str, value: Any) -> None:
+        found[part] = frozenset((value if isinstance(value, str) else _text(value),))
+
+    command = values.get("command") or ""
+    add("command", command if isinstance(command, str) else " ".join(map(str, command)))
+    add("script", str(values.get("script") or "") if not command else "")
+    add("arguments", list(values.get("arguments") or ()) if not command else [])
+    add("compute", _last(str(values.get("target") or "")))
+    framework, communicator = str(values.get("framework") or "Python"), str(values.get("communicator") or "None")
+    counts = {
+        "nodes": values.get("nodeCount") or 1,
+        "mpi": (values.get("mpi") or {}).get("processCountPerNode") or 1,
+        "pytorch": (values.get("pytorch") or {}).get("processCount"),
+        "tensorflow": (values.get("tensorflow") or {}).get("workerCount") or 1,
+    }
+    add("distribution", _text({"framework": framework, "communicator": communicator, **counts}, lower=True))
+    add("resources", list(docker.get("arguments") or inner.get("arguments") or ()))
+    add("python", str((environment.get("python") or {}).get("interpreterPath") or "python"))
+    variables = {**(environment.get("environmentVariables") or {}), **(values.get("environmentVariables") or {})}
+    for name, value in variables.items():
+        if name != "EXAMPLE_ENV_VAR":  # azureml-core's own example, which every environment has
+            add(f"environment_variables.{name}", str(value))
+    for name, value in (values.get("data") or {}).items():
+        add(f"inputs.{name}", value.get("dataLocation") or {})
+    for name, value in (values.get("dataReferences") or {}).items():
+        add(f"inputs.{name}", [str(value.get("dataStoreName")), str(value.get("pathOnDataStore") or "").strip("/")])
+    return Identity(parts=found)
+
+
+def _run_environment(given: Mapping[str, Any], directory: Path, *, shown: bool) -> Names:
+    """Return the names of an environment of azureml-core."""
+    docker, python = given.get("docker") or {}, given.get("python") or {}
+    name, version = given.get("name"), given.get("version")
+    own = {f"environment {name}", f"environment {name}:{version}"} if shown else set()
+    if not docker and not python:  # the workspace's, by its name
+        return frozenset((f"environment {name}:{version}" if version else f"environment {name}",))
+    made = {"image": docker.get("baseImage"), "conda_file": None}
+    if not python.get("userManagedDependencies"):
+        made["conda_file"] = python.get("condaDependenciesFile") or python.get("condaDependencies")
+    if docker.get("baseDockerfile"):
+        made["image"] = f"Dockerfile {docker['baseDockerfile']}"
+    return environment_names(made, directory) | own
+
+
+def parts_of_document(
+    document: Mapping[str, Any], *, code: NamesAt, environment: NamesAt, place: Place = (), before: str = ""
+) -> Parts:
+    """Return the parts of a job or node, in the grammar of the CLI v2.
+
+    Args:
+        document: the job or the node; a component is in it, or its reference.
+        code: names code; it gets the place of the code's mapping.
+        environment: names an environment, in the same way.
+        place: the place of *document* in the job's.
+        before: what the names of its parts begin with.
+    """
+    kind = str(document.get("type") or "command").lower()
+    key = "trial" if kind == "sweep" else "component"
+    inner = document.get(key)
+    spec, at = (inner, (*place, key)) if isinstance(inner, Mapping) else (document, place)
+    both = (spec, document) if spec is not document else (document,)
+    found: Parts = {}
+
+    def add(part: str, *names: str) -> None:
+        found[before + part] = frozenset(names)
+
+    def merged(name: str) -> dict[str, Any]:
+        return {str(key): value for one in both for key, value in (one.get(name) or {}).items()}
+
+    add("type", kind)
+    if document.get("compute") or not place:
+        add("compute", _last(str(document.get("compute") or SERVERLESS)))
+    for name, value in merged("inputs").items():
+        if (text := _input(value, declared=name not in (document.get("inputs") or {}))) is not None:
+            add(f"inputs.{name}", text)
+    for name, node in (spec.get("jobs") or {}).items():
+        found |= parts_of_document(
+            node, code=code, environment=environment, place=(*at, "jobs", name), before=f"{before}jobs.{name}."
+        )
+    if default := (spec.get("settings") or {}).get("default_compute"):
+        add("settings.default_compute", _last(str(default)))
+    if kind == "sweep":
+        for name, value in (document.get("search_space") or {}).items():
+            add(f"search_space.{name}", _text(_leaves(value)))
+        add("objective", _text(document.get("objective"), lower=True))
+        add("sampling_algorithm", _kind(document.get("sampling_algorithm")))
+    if services := document.get("services"):
+        add("services", _text({name: _kind(one) for name, one in services.items()}))
+    if kind == "pipeline" or "jobs" in spec:
+        return found
+    for name, value in merged("environment_variables").items():
+        add(f"environment_variables.{name}", str(value))
+    distribution = document.get("distribution") or spec.get("distribution") or {}
+    add(
+        "distribution",
+        _text({("type" if k == "distribution_type" else k): v for k, v in distribution.items()}, lower=True),
+    )
+    resources = {name: value for name, value in merged("resources").items() if _DEFAULTS.get(name) != str(value)}
+    add("resources", _text(resources))
+    if isinstance(inner, str):
+        add("component", _reference(inner))
+        return found
+    add("command", str(spec.get("command") or "").strip())
+    if spec.get("code"):
+        found[f"{before}code"] = code(at, spec["code"])
+    found[f"{before}environment"] = environment(at, document.get("environment") or spec.get("environment"))
+    return found
+
+
+def _last(text: str) -> str:
+    """Return the name at the end of a compute's reference."""
+    return re.split(r"[/:]", text)[-1].lower()
+
+
+def _kind(value: Any) -> str:
+    """Return the type of a service or an algorithm, in either grammar's words."""
+    text = str(value.get("type") or "") if isinstance(value, Mapping) else str(value or "")
+    return text.replace("_", "").lower()
+
+
+def _input(value: Any, *, declared: bool) -> str | None:
+    """Return an input as text; of a component's declaration its default, or None."""
+    if declared:
+        value = value.get("default") if isinstance(value, Mapping) else value
+        return None if value is None else str(value)
+    if not isinstance(value, Mapping):
+        return str(value)
+    path = str(next((value[key] for key in ("path", "uri", "value") if value.get(key) is not None), ""))
+    if "path" in value and is_local(path):
+        return _uploaded(path)
+    return version_of(path).rstrip("/") if path.startswith(("azureml:", "/")) else path
+
+
+def _uploaded(path: str) -> str:
+    """Return where azure-ai-ml uploads a local path to; its folder is a hash."""
+    return f"{_UPLOADS}{Path(path.removeprefix('file:')).name or _ANY}"
+
+
+def _leaves(value: Any) -> list[str]:
+    """Return a distribution of the search space: its type, and its numbers in order."""
+    if isinstance(value, Mapping):
+        order = ("type", "min_value", "max_value", "mu", "sigma", "q", "values")
+        return [leaf for key in order if value.get(key) is not None for leaf in _leaves(value[key])]
+    if isinstance(value, list | tuple):
+        return [leaf for one in value for leaf in _leaves(one)]
+    return [str(value)]
+
+
+def _text(value: Any, *, lower: bool = False) -> str:
+    """Return a setting as JSON of texts, without what is empty."""
+
+    def plain(one: Any) -> Any:
+        if isinstance(one, Mapping):
+            return {str(k): plain(v) for k, v in one.items() if v is not None and v != {} and v != []}
+        return [plain(v) for v in one] if isinstance(one, list | tuple) else str(one)
+
+    text = json.dumps(plain(value or {}), sort_keys=True, ensure_ascii=False)
+    return text.lower() if lower else text
+
+
+def code_names(version: str | None, content_hash: str | None) -> Names:
+    """Return the names of code: its asset's version, and AzureML's hash of it."""
+    return frozenset(filter(None, (version, content_hash and f"sha256:{content_hash}")))
+
+
+def environment_names(value: object, directory: Path) -> Names:
+    """Return the names of an environment in the grammar of the CLI v2.
+
+    Args:
+        value: a reference, or what the environment is made of.
+        directory: the folder that its paths start from.
+    """
+    import yaml
+
+    if isinstance(value, str) and value.startswith("file:"):
+        file = directory / value.removeprefix("file:")
+        value, directory = yaml.safe_load(file.read_bytes()), file.parent
+    if not isinstance(value, Mapping):
+        return frozenset((_reference(str(value or "")),))
+    image = str(value.get("image") or "")
+    conda, build = value.get("conda_file"), value.get("build")
+    if isinstance(conda, str) and is_local(conda) and "\n" not in conda:
+        conda = (directory / conda.removeprefix("file:")).read_text(encoding="utf-8")
+    if isinstance(conda, str):
+        conda = yaml.safe_load(conda)
+    if isinstance(build, Mapping) and build.get("path"):
+        return frozenset((f"{_uploaded(str(build['path']))} {build.get('dockerfile_path') or 'Dockerfile'}",))
+    name = image.partition("@")[2] or image
+    return frozenset((f"{name} with {_text(conda)}" if conda else name,))
+
+
+def _reference(text: str) -> str:
+    """Return the name of a version, or, of a label, what every version's name is."""
+    label = _LABEL.fullmatch(text)
+    if label is None:
+        return version_of(text)
+    return f"{label['name']}:{_ANY}" if label["name"] else version_of(f"{label['long']}/versions/{_ANY}")
+
+
+def version_of(path: str) -> str:
+    """Return in short which data, code or environment *path* is.
+
+    ``NAME:VERSION`` of an asset, else the address without a signature.
+
+    Args:
+        path: as in a job's document or in the service's answer.
+    """
+    if match := _SHORT.fullmatch(path):
+        return f"{match['name']}:{match['version']}"
+    if match := _VERSION.fullmatch(path):
+        registry = f"{match['registry']}/" if match["registry"] else ""
+        return f"{registry}{match['name']}:{match['version']}"
+    if match := _DATASTORE.fullmatch(path):
+        return f"azureml://{match['path']}"
+    # Behind the question mark of an address may be a signature, and before its host a password.
+    return re.sub(r"^(https?://)[^/@]*@", r"\1", path.partition("?")[0]) if "://" in path else path
