@@ -206,7 +206,7 @@ def _submission(one: Submission) -> Candidate:
         path=one.path,
         kind="submission",
         mark=one.mark,
-        what=one.command[:80],
+        what=" ".join(one.command.split())[:80],
         code=one.code,
         environment=one.environment,
         items=[*one.items, *([Item(key="environment", value=keeps[1], origin=keeps[0])] if keeps else [])],

@@ -61,6 +61,12 @@ class Reader:
         self.notes.append(f"{self.mark(node).where}: {text}")
 
 
+def tidied(command: str) -> str:
+    """Return a command without indentation and blank lines; a line of options continues the one before."""
+    lines = "\n".join(" ".join(line.split()) for line in command.splitlines() if line.strip())
+    return re.sub(r"\n(?=-|\$\{\{)", " ", lines)
+
+
 def code_of(reader: Reader, node: ast.expr | None, command: str) -> str:
     """Return the folder of the job's code; the file's own if it is not known."""
     text = reader.scope.text(node)

@@ -14,7 +14,7 @@ from aml_train.cli.scaffold.graphs import nodes_to_move
 from aml_train.cli.scaffold.guess_image import Image, code_of_job, guess_image
 from aml_train.cli.scaffold.project import Project, TextFile, nearness
 from aml_train.cli.scaffold.submitted import pipelines
-from aml_train.config import MapNode, Mark
+from aml_train.config import MapNode, Mark, lost_failures
 
 MOST_METRICS = 8
 _METRIC = r"""\blog_metric\(\s*(?:key\s*=\s*)?["']([^"'{}]+)["']|\brun\.log\(\s*["']([^"'{}]+)["']"""
@@ -34,9 +34,9 @@ def propose(project: Project, job: Candidate, *, asked: bool, test_path: Sequenc
         asked: whether the user named it.
         test_path: folders of the tests' container that the tests import from.
     """
-    draft = Draft(items=[job_item(job, asked=asked)], notes=list(job.notes))
+    draft = Draft(items=[_stopping(job_item(job, asked=asked))], notes=list(job.notes))
     folders = _near_tests(project, job)
-    unittest = bool(folders) and all(_is_unittest(file) for folder in folders for file in project.tests[folder])
+    unittest = len(folders) == 1 and all(_discovered(file, folders[0], project) for file in project.tests[folders[0]])
     image = guess_image(project, job, needs_pytest=bool(folders) and not unittest)
     if image.item is not None:
         draft.items[0] = _without_environment(draft.items[0])
@@ -48,6 +48,18 @@ def propose(project: Project, job: Candidate, *, asked: bool, test_path: Sequenc
     _model(project, job, draft)
     _look_around(project, job, draft)
     return draft
+
+
+def _stopping(job: Item) -> Item:
+    """Return an inline job whose command stops at its first failing line."""
+    if not isinstance(job.value, list):
+        return job
+    return replace(job, value=[_with_stop(one) if isinstance(one, Item) else one for one in job.value])
+
+
+def _with_stop(item: Item) -> Item:
+    lost = item.key == "command" and any(kind == "line" for kind, _ in lost_failures(str(item.value)))
+    return replace(item, value=f"set -e\n{str(item.value).lstrip()}") if lost else item
 
 
 def _without_environment(job: Item) -> Item:
@@ -80,10 +92,17 @@ def _near_tests(project: Project, job: Candidate) -> list[str]:
     return sorted(folder for folder in folders if apart(folder) == least)
 
 
-def _is_unittest(file: TextFile) -> bool:
-    return re.search(r"^\s*(import|from)\s+unittest\b", file.text, re.MULTILINE) is not None and not re.search(
-        r"^\s*(import|from)\s+pytest\b", file.text, re.MULTILINE
-    )
+def _discovered(file: TextFile, folder: str, project: Project) -> bool:
+    """Return whether unittest finds a file's tests from *folder*, and all of them.
+
+    It looks for ``test*.py`` in packages, and for methods of a TestCase.
+    """
+    parent, package = file.folder, True
+    while package and parent != ("" if folder == "." else folder):
+        package, parent = f"{parent}/__init__.py" in project.files, posixpath.dirname(parent)
+    cases = re.search(r"^class\s+\w+\(.*\bTestCase\b", file.text, re.MULTILINE)
+    others = re.search(r"^(?:(?:async\s+)?def test|\s*(?:import|from)\s+pytest\b)", file.text, re.MULTILINE)
+    return package and file.path.rpartition("/")[2].startswith("test") and cases is not None and others is None
 
 
 def _tests(

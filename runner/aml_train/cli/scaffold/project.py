@@ -70,6 +70,7 @@ ENVIRONMENTS: Final = ("pyvenv.cfg", "conda-meta")
 """Files that mark a folder as an environment of Python or conda."""
 
 _TEST_FILE: Final = re.compile(r"test_\w+\.py|\w+_test\.py")
+_TEST: Final = re.compile(r"^\s*(?:async\s+)?def test", re.MULTILINE)
 _REQUIREMENTS: Final = re.compile(r"requirements[\w.-]*\.(txt|in)|[\w-]+[-_.]requirements\.txt")
 _DOCKERFILE: Final = re.compile(r"Dockerfile(\.[\w-]+)?|[\w-]+\.Dockerfile", re.IGNORECASE)
 
@@ -147,7 +148,7 @@ class Project:
         requirements: requirements files.
         dockerfiles: Dockerfiles.
         pyproject: the pyproject.toml files, parsed.
-        tests: folders that hold tests, the outermost ones.
+        tests: folders that hold tests, the outermost ones, with the files that define any.
         scripts: Python files, without tests.
         others: small files with a known name, such as ``.python-version``.
         faults: faults of files that look like AzureML's and cannot be read.
@@ -241,7 +242,7 @@ def scan(directory: Path, called: str | None = None) -> Project:
         requirements=requirements,
         dockerfiles=dockerfiles,
         pyproject=pyproject,
-        tests=_test_folders(testing),
+        tests=_test_folders([file for file in testing if _TEST.search(file.text)]),
         scripts=scripts,
         others=others,
         faults=tuple(faults),

@@ -18,6 +18,7 @@ from aml_train.cli.scaffold.code_reader import (
     data_input,
     distribution_of,
     registered_from,
+    tidied,
 )
 from aml_train.cli.scaffold.draft import Item
 from aml_train.cli.scaffold.job_environment import Environment, named_environment
@@ -90,7 +91,7 @@ def _submission(reader: Reader, call: ast.Call, *, estimator: bool) -> Submissio
 def _command(reader: Reader, node: ast.expr | None, inputs: list[Item]) -> str:
     text = reader.scope.value(node)
     if isinstance(text, str):
-        return " ".join(text.split())
+        return tidied(text)
     return " ".join(_arguments(reader, node, inputs)) if isinstance(text, list) else ""
 
 

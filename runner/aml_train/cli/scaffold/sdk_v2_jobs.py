@@ -17,6 +17,7 @@ from aml_train.cli.scaffold.code_reader import (
     distribution_of,
     entries_of,
     registered_from,
+    tidied,
 )
 from aml_train.cli.scaffold.draft import Item, Value
 from aml_train.cli.scaffold.job_environment import Environment, named_environment
@@ -49,7 +50,7 @@ def jobs_of_v2(project: Project, file: TextFile, tree: ast.Module) -> Iterator[S
         command = scope.text(given.get("command"))
         if command is None or call in swept:
             continue
-        yield _submission(reader, call, given, " ".join(command.split()))
+        yield _submission(reader, call, given, tidied(command))
 
 
 def _swept(tree: ast.Module) -> list[ast.expr]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from aml_train.config.shell import lost_failures
 from aml_train.config.yaml.nodes import Faults, MapNode, Mark, Node, ScalarNode, find, join, shown
 from aml_train.config.yaml.shapes import nearest
 
@@ -45,6 +46,34 @@ def check_command(
             what, why, remedy = problem
             faults.add(marks(number), what, why=why, remedy=remedy)
     _check_optional(command, faults)
+    remark_lost(command, faults)
+
+
+_LOST: Final = {
+    "line": ("the commands after it run, and the last one's status decides", "`set -e` as its first line"),
+    "pipe": ("a pipe's status is that of its last command", "`set -o pipefail` as its first line"),
+}
+
+
+def remark_lost(command: ScalarNode, faults: Faults, *, shell: str = "", pipes: bool = True) -> None:
+    """Remark the commands whose failure is lost, once for each reason.
+
+    AzureML runs a command of several lines to its end (Azure/azureml-examples#1991).
+
+    Args:
+        command: the text.
+        faults: takes the remarks.
+        shell: the shell of tests, with its options.
+        pipes: whether those before a pipe matter.
+    """
+    first: dict[str, str] = {}
+    for kind, text in lost_failures(command.text, shell):
+        if kind == "line" or pipes:
+            first.setdefault(kind, text.partition("\n")[0])
+    for kind, line in first.items():
+        why, remedy = _LOST[kind]
+        remedy = "set `tests.shell`, such as to `bash -eo pipefail`" if shell else f"write {remedy}"
+        faults.remark(_marks(command, line)(0), f"a failure of `{shown(line)}` is lost, because {why}: {remedy}")
 
 
 def _check_optional(command: ScalarNode, faults: Faults) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -545,3 +545,41 @@ def test_environments_and_what_tools_keep_are_not_looked_into(tmp_path: Path) ->
 def test_what_lies_near_comes_first() -> None:
     paths = ["requirements.txt", "a/requirements.txt", "a/b/requirements.txt", "c/requirements.txt"]
     assert sorted(paths, key=lambda path: nearness(path, "a/b")) == [paths[2], paths[1], paths[0], paths[3]]
+
+
+CASE = "import unittest\nclass T(unittest.TestCase):\n    def test_it(self): pass\n"
+MOCKS = "from unittest import mock\ndef test_it(): assert mock\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "command"),
+    [
+        ({"tests/test_a.py": CASE}, "python -m unittest discover -s tests"),
+        ({"tests/unit/__init__.py": "", "tests/unit/test_a.py": CASE}, "python -m unittest discover -s tests"),
+        ({"test_a.py": CASE}, "python -m unittest discover -s ."),
+        # unittest finds none of these.
+        ({"tests/unit/test_a.py": CASE}, "pytest -q tests"),
+        ({"tests/a_test.py": CASE}, "pytest -q tests"),
+        ({"tests/test_a.py": MOCKS}, "pytest -q tests"),
+        ({"a/test_a.py": CASE, "b/test_b.py": CASE}, "pytest -q a b"),
+        ({"tests/test_a.py": "print('evaluated')\n"}, None),
+    ],
+)
+def test_a_proposed_test_command_finds_tests(
+    tmp_path: Path, init: Init, files: Mapping[str, str], command: str | None
+) -> None:
+    for name, text in {"train.py": "print(1)\n", **files}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert init("-C", str(tmp_path)).code == 0
+    tests = load_config(None, directory=tmp_path).tests
+    assert (tests and tests.command) == command
+
+
+def test_a_proposed_command_of_several_lines_stops_at_a_failure(tmp_path: Path, init: Init) -> None:
+    text = 'command(command="""\npython prep.py\npython train.py\n""", code=".")\n'
+    (tmp_path / "submit.py").write_text(f"from azure.ai.ml import MLClient, command\n{text}")
+    assert init("-C", str(tmp_path)).code == 0
+    config = load_config(None, directory=tmp_path)
+    assert config.job.document["command"].strip() == "set -e\npython prep.py\npython train.py"
+    assert config.notices == ()

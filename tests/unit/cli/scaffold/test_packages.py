@@ -104,7 +104,11 @@ def test_files_of_other_code_are_not_used(tmp_path: Path) -> None:
 
 
 def test_pytest_is_added_to_a_conda_environment(tmp_path: Path) -> None:
-    files = {"train.py": MAIN, "conda.yml": "dependencies: [python=3.12, numpy]\n", "test_it.py": "import pytest\n"}
+    files = {
+        "train.py": MAIN,
+        "conda.yml": "dependencies: [python=3.12, numpy]\n",
+        "test_it.py": "import pytest\ndef test_it(): pass\n",
+    }
     image = proposed(tmp_path, files)[0]["image"]
     assert image == {"base": "python:3.12-slim-bookworm", "conda": "conda.yml", "pip": ["pytest"]}
 
