@@ -33,6 +33,7 @@ image:
   run: ["head -c {bytes} /dev/urandom > /payload"]
 tests:
   command: python -c "print('passed')"
+  evidence: exit-code
 """
 
 

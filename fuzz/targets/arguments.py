@@ -8,9 +8,9 @@ from typing import Any
 
 from aml_train.config import CommandLine, load_command
 from aml_train.config.job.command_line import quoted
+from aml_train.config.shell import lost_failures
 from aml_train.image.imports.command_line import programs
 from aml_train.image.imports.sources import Code, imports_of, needed_by, parse_source
-from aml_train.image.testing.pytest_command import ends_as_pytest, runs_pytest, split_line
 from fuzz.seeds import files
 from fuzz.target import Target, require
 from fuzz.targets._projects import check_load, project
@@ -35,9 +35,7 @@ def check(value: Any) -> None:
     source = value.get("source") if isinstance(value, dict) else None
     if not isinstance(command, str) or not isinstance(source, str):
         return
-    line = split_line(command)
-    require(len(line.separators) <= len(command), "more separators than characters")
-    require(not ends_as_pytest(command) or runs_pytest(command), "it ends as pytest without running it")
+    require(all(text in command for _, text in lost_failures(command)), "a lost failure is no part of the command")
     code = Code(paths=("train.py", "digits/train.py", "digits/__init__.py"), read=lambda _path: source)
     found = programs(command, code, {"PYTHONPATH": "lib"}, "/code")
     needed_by(code, [(one.path, one.roots) for one in found if one.path])
@@ -58,9 +56,9 @@ TARGET = Target(
     kind="json",
     reads=(
         "aml_train.config.job.command_line",
+        "aml_train.config.shell",
         "aml_train.image.imports.command_line",
         "aml_train.image.imports.sources",
-        "aml_train.image.testing.pytest_command",
     ),
     seeds=seeds,
     check=check,

@@ -27,7 +27,8 @@ from aml_train.image.candidate import Candidate
 from aml_train.image.context import ImageContext
 from aml_train.image.readiness.check import judge_probe
 from aml_train.image.readiness.facts import Facts
-from aml_train.image.testing.run import conclude
+from aml_train.image.testing.closing import ClosingLines
+from aml_train.image.testing.run import End, Written, conclude
 from aml_train.pipeline import Host
 
 if TYPE_CHECKING:
@@ -239,15 +240,9 @@ class SimulatedBuilder:
             f'<testcase classname="tests.test_model" name="test_model" time="0.1">{failure}</testcase>'
             "</testsuite></testsuites>"
         )
-        return conclude(
-            tests,
-            exit_code=int(not passed),
-            timed_out=False,
-            content=report.encode(),
-            path="/report.xml",
-            seconds=project.test_seconds,
-            listener=ctx.listener,
-        )
+        written = Written(by_pytest={f"pytest-1-{int(not passed)}.xml": report.encode()})
+        end = End(exit_code=int(not passed), seconds=project.test_seconds)
+        return conclude(tests, end, written, ClosingLines(), ctx.listener)
 
 
 @value(frozen=True, kw_only=True)

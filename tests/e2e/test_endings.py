@@ -34,7 +34,7 @@ def bare(project: Path) -> None:
         text, count = re.subn(rf"^  {name}: .*\n", "", text, count=1, flags=re.MULTILINE)
         assert count == 1, name
     config.write_text(text.replace("image:\n", "image:\n  azureml-mlflow: false\n", 1))
-    edit(config, "command: pytest -q tests", "command: python -c pass")
+    edit(config, "command: pytest -q tests", "command: python -c pass\n  evidence: exit-code")
 
 
 def test_a_commit_becomes_a_gated_registered_model_and_a_second_run_attaches(local: Local, digits: Path) -> None:

@@ -33,7 +33,7 @@ def write_project(folder: Path, about: str, model: str) -> Path:
         "aml-train.yml": f"""\
 job: job.yml
 image: {{base: '{BASE}', azureml-mlflow: false, env: {{ABOUT: '{about}'}}}}
-tests: {{command: python -c pass}}
+tests: {{command: python -c pass, evidence: exit-code}}
 gate: {{wine/accuracy: {{file: outputs/report.json, rules: '>= 0.5'}}}}
 model: {{name: {model}, path: outputs/model, type: custom_model}}
 """,

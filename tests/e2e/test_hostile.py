@@ -97,7 +97,11 @@ def test_a_job(runner: HostedRunner, digits: Path) -> None:
 def test_tests_in_the_image(runner: HostedRunner, digits: Path) -> None:
     (digits / "tests" / "hostile.py").write_text(script(LONG))
     (digits / "tests" / "conftest.py").write_text("")
-    edit(digits / "aml-train.yml", "command: pytest -q tests", "command: python tests/hostile.py")
+    edit(
+        digits / "aml-train.yml",
+        "command: pytest -q tests",
+        "command: python tests/hostile.py\n  evidence: exit-code",
+    )
     quick(digits, "hostile-tests", "echo done")
     runner.checkout(digits)
     step = runner.run(options=MEMORY)

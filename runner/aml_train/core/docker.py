@@ -359,6 +359,30 @@ def fetch_file(container: Container, path: str, *, limit: int = _LIMIT) -> bytes
             return file.read()
 
 
+def fetch_files(container: Container, path: str, *, suffix: str, most: int = _LIMIT) -> dict[str, bytes]:
+    """Return a container's file, or those of a folder that end with *suffix*, by names.
+
+    None of them where nothing is there.
+
+    Raises:
+        TooLargeError: if all in *path* is larger than *most* bytes.
+    """
+    found: dict[str, bytes] = {}
+    size = 0
+    with open_archive(container, path) as stream:
+        if stream is None:
+            return found
+        with tarfile.open(fileobj=stream, mode="r|") as archive:
+            for member in archive:
+                size += member.size
+                if size > most:
+                    raise TooLargeError(f"{path} in the container is larger than {most >> 20} MiB")
+                if member.isfile() and ("/" not in member.name or member.name.endswith(suffix)):
+                    file = archive.extractfile(member)
+                    found[member.name] = b"" if file is None else file.read()
+    return found
+
+
 def pack_files(files: dict[str, bytes], *, folder: str, mode: int = 0o644) -> bytes:
     """Return a tar archive of *files* (name → contents) in a *folder* open to all.
 

@@ -238,7 +238,7 @@ class TestFailure:
 
 @dataclass(frozen=True, kw_only=True)
 class TestsFinished(Event):
-    """The tests in the image ended. Counts are None where no JUnit report was written.
+    """The tests in the image ended. Counts are None where no report or closing line shows them.
 
     *slowest* holds names and seconds of the slowest few. *image_name* is the image's key below ``images``; empty for
     ``image``.

@@ -228,16 +228,18 @@ class TestSpec:
     """The user's tests, ready to run in an image.
 
     Attributes:
-        command: a shell command line, run by ``/bin/sh -c``.
+        command: a shell command line.
+        shell: the shell that runs it, with options.
         files: what is copied into the container's working directory.
         env: environment variables for the tests.
         timeout: seconds.
         network: whether the tests may use the network.
         workdir: folder that the command runs in, relative to the project's.
         limits: what the container may use.
-        junit: path of a JUnit report relative to the working directory that the command must write; None where pytest is
-            passed a path of ours, which a command that names pytest must write.
+        junit: path of a JUnit report, or of a folder of them, relative to the working directory, that the command must
+            write; None for none. Each pytest writes a further one.
         allow_empty: whether tests pass of which none was executed.
+        evidence: whether reports must show that a test was executed, or the exit code is enough.
         keep: whether the container is kept afterwards, for people to look into; not covered by the key.
     """
 
@@ -249,8 +251,10 @@ class TestSpec:
     network: bool = False
     workdir: str = ""
     limits: ContainerLimits = field(default_factory=ContainerLimits)
+    shell: tuple[str, ...] = ("/bin/sh", "-e")
     junit: str | None = None
     allow_empty: bool = False
+    evidence: Literal["report", "exit-code"] = "report"
     keep: bool = False
 
     def key(self, digest: str) -> str:
@@ -271,6 +275,8 @@ class TestSpec:
             "limits": dataclasses.asdict(self.limits),
             "junit": self.junit,
             "allow-empty": self.allow_empty,
+            "shell": list(self.shell),
+            "evidence": self.evidence,
         }
         return hashlib.sha256(json.dumps(settings, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
@@ -283,7 +289,7 @@ class TestRecord:
         digest: manifest digest of the image.
         key: :meth:`TestSpec.key`.
         command: what was run.
-        passed, failed, skipped: counts; None where no JUnit report was written. *failed* is never above zero.
+        passed, failed, skipped: counts; None where nothing shows them. *failed* is never above zero.
         seconds: how long the tests ran.
         at: when they ended, ISO 8601 in UTC.
         commit: the commit whose tests ran, where known.

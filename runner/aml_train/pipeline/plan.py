@@ -249,8 +249,10 @@ def _tests(tests: TestsConfig | None, files: FileSet | None) -> TestSpec | None:
         network=tests.network,
         workdir=tests.workdir,
         limits=tests.limits,
+        shell=tests.shell,
         junit=tests.junit,
         allow_empty=tests.allow_empty,
+        evidence=tests.evidence,
     )
 
 

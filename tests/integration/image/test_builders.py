@@ -182,6 +182,17 @@ def test_tests_that_fail_there_release_nothing(emulator: Emulator, project: Path
 
 
 @pytest.mark.full
+def test_a_failure_whose_status_is_lost_there_counts(emulator: Emulator, project: Path) -> None:
+    (project / "tests" / "bad.py").write_text(
+        "import unittest\nclass T(unittest.TestCase):\n    def test(self): self.fail()\n"
+    )
+    command = "python tests/check.py; python -m unittest tests/bad.py; true"
+    ended = build(emulator, project, "--set", f"tests.command={command}", "--set", "tests.shell=/bin/sh")
+    assert ended.code == 4, ended.errors
+    assert "1 of 3 tests failed in the image, although the command ended with exit code 0" in ended.errors
+
+
+@pytest.mark.full
 def test_tests_that_take_too_long_there_are_killed(emulator: Emulator, project: Path) -> None:
     (project / "tests" / "check.py").write_text("import time\ntime.sleep(600)\n")
     ended = build(emulator, project, "--set", "tests.timeout=3")

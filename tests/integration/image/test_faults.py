@@ -183,7 +183,7 @@ def test_a_pull_that_breaks_off_is_done_again(
         if any(f"@{first.digest}" in digest for digest in known["RepoDigests"] or ()):
             engine.images.remove(known["Id"], force=True)
     faulty.faults.append(Fault(what=r"^(GET|HEAD) .*/manifests/sha256", status=status))
-    second = ensure(small, tests(command="true"))
+    second = ensure(small, tests(command="true", evidence="exit-code"))
     assert (second.how, second.digest) == ("found", first.digest)
     (notice,) = recorder.of(Notice)
     assert f"the pull of {name} failed" in notice.text

@@ -453,7 +453,9 @@ def test_a_token_is_in_no_record(
     spec = make(ubuntu, **private(index, tmp_path, "our-package"), env={"TEST": tmp_path.name})
     knowing = replace(cli, environ={**cli.environ, "FEED_TOKEN": TOKEN})
     done = ensure(
-        spec, tests(command="python -c 'import our_package; print(our_package.__file__)'"), cli=lambda: knowing
+        spec,
+        tests(command="python -c 'import our_package; print(our_package.__file__)'", evidence="exit-code"),
+        cli=lambda: knowing,
     )
     assert done.record is not None
     read = []

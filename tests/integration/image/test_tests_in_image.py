@@ -53,7 +53,7 @@ def test_files_environment_and_output(
     (project / ".env").write_text("SECRET=1")
     results = run_tests(
         BASE,
-        tests(command="./run.sh && test ! -e .env && printf last", env={"A": "1 $x"}),
+        tests(command="./run.sh && test ! -e .env && printf last", env={"A": "1 $x"}, evidence="exit-code"),
         engine=engine,
         listener=recorder,
     )
@@ -75,7 +75,7 @@ def test_lines_arrive_while_the_tests_run(engine: DockerClient, tests: MakeTests
             container.put_archive("/workspace", pack_files({"heard": b""}, folder="answer"))
 
     command = "echo one; until test -e answer/heard; do sleep 0.05; done; echo two"
-    run_tests(BASE, tests(command=command), engine=engine, listener=listener)
+    run_tests(BASE, tests(command=command, evidence="exit-code"), engine=engine, listener=listener)
     assert [line.text for line in recorder.of(LogLine)] == ["one", "two"]
 
 
@@ -88,8 +88,8 @@ def test_lines_arrive_while_the_tests_run(engine: DockerClient, tests: MakeTests
         ({"command": "exit 5"}, r"were not found: the command ran no test \(exit code 5\)"),
         ({"command": "sleep 6000", "timeout": 0.5}, r"took longer than 0\.5 seconds and were killed"),
         ({"command": "true", "junit": "out/report.xml"}, r"wrote no report at out/report\.xml"),
-        ({"command": "echo no > r.xml", "junit": "r.xml"}, r"the tests' report /workspace/r\.xml cannot be read"),
-        ({"command": "mkdir r.xml", "junit": "r.xml"}, r"/workspace/r\.xml in the container is not a file"),
+        ({"command": "echo no > r.xml", "junit": "r.xml"}, r"the tests' report r\.xml cannot be read"),
+        ({"command": "mkdir r.xml", "junit": "r.xml"}, r"wrote no report at r\.xml"),
         (
             {
                 "command": "printf '%s' \"$REPORT\" > r.xml",
@@ -120,7 +120,12 @@ def test_bad_ends(
 def test_network_only_where_asked_for(
     engine: DockerClient, tests: MakeTests, recorder: Recorder, network: bool
 ) -> None:
-    run_tests(BASE, tests(command="ls /sys/class/net", network=network), engine=engine, listener=recorder)
+    run_tests(
+        BASE,
+        tests(command="ls /sys/class/net", network=network, evidence="exit-code"),
+        engine=engine,
+        listener=recorder,
+    )
     interfaces = {line.text for line in recorder.of(LogLine)}
     assert any(re.match("eth", name) for name in interfaces) is network
 
@@ -128,7 +133,7 @@ def test_network_only_where_asked_for(
 def test_limits_hold(engine: DockerClient, tests: MakeTests, recorder: Recorder) -> None:
     limits = ContainerLimits(cpus=0.5, memory=256 << 20, shm=64 << 20, memlock=1 << 20)
     command = "df -k /dev/shm | tail -1 | awk '{print \"shm\", $2}'; echo memlock $(ulimit -l); nproc"
-    run_tests(BASE, tests(command=command, limits=limits), engine=engine, listener=recorder)
+    run_tests(BASE, tests(command=command, limits=limits, evidence="exit-code"), engine=engine, listener=recorder)
     lines = [line.text for line in recorder.of(LogLine)]
     assert f"shm {64 << 10}" in lines
     assert "memlock 1024" in lines
@@ -239,7 +244,9 @@ def with_pytest(engine: DockerClient, cli: BuildCli, tmp_path_factory: pytest.Te
     folder = tmp_path_factory.mktemp("with-pytest")
     (folder / "old.xml").write_text(REPORT.format(""))
     (folder / "Dockerfile").write_text(
-        f"FROM {BASE}\nRUN pip install --no-cache-dir pytest==9.0.1\nCOPY old.xml /workspace/old.xml\nUSER 65534\n"
+        f"FROM {BASE}\nRUN pip install --no-cache-dir pytest==9.0.1 pytest-xdist==3.8.0"
+        " && python -m venv /old && /old/bin/pip install --no-cache-dir pytest==6.2.5 pytest-xdist==2.5.0\n"
+        "COPY old.xml /workspace/old.xml\nUSER 65534\n"
     )
     tag = f"aml-train-test-pytest-{secrets.token_hex(4)}:1"
     subprocess.run([cli.path, "build", "--quiet", "--tag", tag, str(folder)], env=dict(cli.environ), check=True)
@@ -247,48 +254,80 @@ def with_pytest(engine: DockerClient, cli: BuildCli, tmp_path_factory: pytest.Te
     engine.images.remove(tag, force=True)
 
 
-PASSES = "def test_it(): pass\n"
-SKIPS = "import pytest\n@pytest.mark.skip\ndef test_it(): pass\n"
+FILES = {
+    "test_good.py": "def test_good(): pass\n",
+    "test_bad.py": "def test_bad(): assert 0\n",
+    "test_skipped.py": "import pytest\n@pytest.mark.skip\ndef test_it(): pass\n",
+    "test_exits.py": "import os\ndef test_exits(): os._exit(0)\n",
+    "test_crashes.py": "import os\ndef test_crashes(): os.kill(os.getpid(), 11)\n",
+    "test_starts.py": "import subprocess\ndef test_starts(): assert subprocess.call(['pytest', 'test_bad.py'])\n",
+    "test_unit.py": "import unittest\nclass T(unittest.TestCase):\n    def test(self): pass\n",
+    "test_unit_bad.py": "import unittest\nclass T(unittest.TestCase):\n    def test(self): self.fail()\n",
+    "stale.xml": REPORT.format(""),
+}
+BAD = "1 of 2 tests failed in the image, although the command ended with exit code 0"
+UNFINISHED = "a pytest did not come to its end, and left no report, although the command ended with exit code 0"
+UNITTEST = "python -m unittest"
+EMPTY = {"allow_empty": True}
 
 
 @pytest.mark.parametrize(
-    ("code", "settings", "message"),
+    ("command", "settings", "ended"),
     [
-        (PASSES, {}, None),
-        ("import os\ndef test_it(): os._exit(0)\n", {}, "pytest ended with exit code 0 and wrote no report"),
-        (
-            "import os\ndef test_it(): os._exit(0)\n",
-            {"command": "pytest -q; true"},
-            "exit code 0 and wrote no report",
-        ),
-        (SKIPS, {}, "no test was executed: the only one was skipped"),
-        (SKIPS, {"allow_empty": True}, None),
-        ("", {}, r"the command ran no test \(exit code 5\)"),
-        ("", {"allow_empty": True}, None),
+        ("pytest test_good.py", {}, 1),
+        ("pytest test_good.py\npytest test_good.py", {}, 2),
+        ("/old/bin/pytest test_good.py; /old/bin/pytest -n2 test_good.py", {}, 2),
+        ("pytest --version && pytest test_good.py > log", {}, 1),
+        ("PYTHONPATH=. pytest test_good.py", {}, 1),
+        ("PYTEST_ADDOPTS=-q pytest test_good.py", {}, 1),
+        ("pytest -n2 test_good.py test_starts.py", {}, 2),
+        ("pytest test_good.py --junitxml=mine.xml", {}, 1),
+        ("pytest test_good.py --junitxml=old.xml", {"junit": "old.xml"}, 1),
+        (f"{UNITTEST} test_unit", {}, 1),
+        ("true", {"evidence": "exit-code"}, None),
+        # Each of these ended with exit code 0 and passed.
+        (f"{UNITTEST} discover -p 'none*'; true", {"shell": ("/bin/sh",)}, "the command ran no test"),
+        (f"{UNITTEST} discover -p 'none*' || true", EMPTY, 0),
+        (f"{UNITTEST} test_unit_bad; {UNITTEST} test_unit", {"shell": ("/bin/sh",)}, BAD),
+        (f"{UNITTEST} test_unit_bad 2>&1 | tee log; pytest test_good.py", {}, BAD),
+        ("pytest test_bad.py; pytest test_good.py", {"shell": ("/bin/sh",)}, BAD),
+        ("pytest test_bad.py\npytest test_good.py", {}, r"1 of 1 tests failed in the image\n"),
+        ("for one in bad good; do pytest test_$one.py; done", {"shell": ("sh",)}, BAD),
+        ("for one in bad good; do /old/bin/pytest test_$one.py --junitxml=r.xml; done", {"shell": ("sh",), "junit": "r.xml"}, BAD),
+        ("pytest test_bad.py & pytest test_good.py & wait", {}, BAD),
+        ("pytest test_bad.py | tee log; pytest test_good.py", {}, BAD),
+        ("pytest -n2 test_bad.py test_good.py || true", {}, BAD),
+        ("PYTHONPATH=. pytest test_bad.py || PYTHONPATH=. pytest test_good.py", {}, BAD),
+        ("pytest test_crashes.py; pytest test_good.py", {"shell": ("/bin/sh",)}, UNFINISHED),
+        ("pytest no_such_file.py || pytest test_good.py", {}, UNFINISHED),
+        ("pytest test_exits.py", {}, UNFINISHED),
+        ("true", {}, "nothing shows that a test was executed: true"),
+        ("pytest test_skipped.py", {}, "no test was executed: the only one was skipped"),
+        ("pytest test_skipped.py", EMPTY, 0),
+        ("pytest -k none", {}, r"the command ran no test \(exit code 5\)"),
+        ("pytest -k none", EMPTY, 0),
         # Reports that the project and the image bring are none of these tests.
-        (PASSES, {"command": "python -m this; true", "junit": "stale.xml"}, "wrote no report at stale.xml"),
-        (PASSES, {"command": "python -m this; true", "junit": "old.xml"}, "wrote no report at old.xml"),
-        (PASSES, {"command": "pytest -q --junitxml=old.xml", "junit": "old.xml"}, None),
-        (PASSES, {"command": "pytest -q --junitxml=mine.xml"}, "exit code 0 and wrote no report"),
+        ("python -m this", {"junit": "stale.xml"}, "wrote no report at stale.xml"),
+        ("python -m this", {"junit": "old.xml"}, "wrote no report at old.xml"),
     ],
-)
+)  # fmt: skip
 def test_what_counts_as_passed(
     engine: DockerClient,
     tests: MakeTests,
     project: Path,
     recorder: Recorder,
     with_pytest: str,
-    code: str,
+    command: str,
     settings: dict[str, Any],
-    message: str | None,
+    ended: int | str | None,
 ) -> None:
-    (project / "tests" / "test_one.py").write_text(code)
-    (project / "stale.xml").write_text(REPORT.format(""))
-    spec = tests(**{"command": "pytest -q", **settings})
-    if message is None:
-        assert run_tests(with_pytest, spec, engine=engine, listener=recorder).passed is not None
+    for name, content in FILES.items():
+        (project / name).write_text(content)
+    spec = tests(command=command, **settings)
+    if not isinstance(ended, str):
+        assert run_tests(with_pytest, spec, engine=engine, listener=recorder).passed == ended
         return
-    with pytest.raises(TestsFailedError, match=message):
+    with pytest.raises(TestsFailedError, match=ended):
         run_tests(with_pytest, spec, engine=engine, listener=recorder)
 
 
@@ -301,7 +340,6 @@ def test_what_counts_as_passed(
             {"command": f"{LARGE} r.xml", "junit": "r.xml"},
             "report /workspace/r.xml in the container is larger than 50 MiB",
         ),
-        ({"command": "python3 -m pytest -q", "env": {"PYTHONPATH": "stand_in"}}, None),
         ({"command": "python3 -m pytest -q; true", "env": {"PYTHONPATH": "stand_in"}}, "is larger than 50 MiB"),
     ],
 )
@@ -311,17 +349,12 @@ def test_a_report_that_is_too_large_ends_the_tests_at_once(
     project: Path,
     recorder: Recorder,
     settings: dict[str, Any],
-    message: str | None,
+    message: str,
 ) -> None:
     """The engine locks a container while a file of it is being sent: what is asked of it next would wait for that."""
     (project / "stand_in").mkdir()
     (project / "stand_in" / "pytest.py").write_text(STAND_IN)
     began = time.monotonic()
-    if message is None:
-        assert run_tests(BASE, tests(**settings), engine=engine, listener=recorder).passed is None
-        (notice,) = recorder.of(Notice)
-        assert "is larger than 50 MiB: pytest's exit code decides" in notice.text
-    else:
-        with pytest.raises(TestsFailedError, match=message):
-            run_tests(BASE, tests(**settings), engine=engine, listener=recorder)
+    with pytest.raises(TestsFailedError, match=message):
+        run_tests(BASE, tests(**settings), engine=engine, listener=recorder)
     assert time.monotonic() - began < 120

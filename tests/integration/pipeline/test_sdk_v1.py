@@ -247,7 +247,7 @@ def test_setup_and_a_built_image(project: Project) -> None:
     """The image that was built and tested is the run's environment, by its digest."""
     image = {
         "image": {"base": BASE, "run": ["echo built > /built"], "azureml-mlflow": False},
-        "tests": {"command": "cat /built"},
+        "tests": {"command": "cat /built", "evidence": "exit-code"},
     }
     changes = {**image, "setup": ["cat /built"]}
     sets = [f"{key}={json.dumps(value)}" for key, value in changes.items()]

@@ -70,8 +70,8 @@ def remark_lost(command: ScalarNode, faults: Faults, *, shell: str = "", pipes: 
     for kind, text in lost_failures(command.text, shell):
         if kind == "line" or pipes:
             first.setdefault(kind, text.partition("\n")[0])
-    for kind, line in first.items():
-        why, remedy = _LOST[kind]
+    for reason, line in first.items():
+        why, remedy = _LOST[reason]
         remedy = "set `tests.shell`, such as to `bash -eo pipefail`" if shell else f"write {remedy}"
         faults.remark(_marks(command, line)(0), f"a failure of `{shown(line)}` is lost, because {why}: {remedy}")
 

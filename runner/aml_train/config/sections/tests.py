@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Final, Literal
 
+from aml_train.config.job.references import remark_lost
 from aml_train.config.section import CheckedTree, key, keys_of, make, section
 from aml_train.config.sections.values import PATTERN, SIZE_PATTERN, VARIABLES, inside, size, size_in_bytes
+from aml_train.config.yaml.nodes import ScalarNode, find
 from aml_train.config.yaml.shapes import Choice, Duration, Flag, Number, Text
 from aml_train.config.yaml.structures import Either, Items, Record
 
@@ -49,6 +52,11 @@ class TestsConfig:
 
     __test__ = False
     command: str = key(Text(noun="a shell command"), "Command that runs inside the image.")
+    shell: tuple[str, ...] = key(
+        Text(noun="a shell with its options", rule=shlex.split, convert=shlex.split),
+        "Shell that runs the command, such as `bash -eo pipefail`; `/bin/sh -e` by default: the first command that fails ends the tests.",
+        default=("/bin/sh", "-e"),
+    )
     files: tuple[str, ...] = key(
         Either(
             noun="a glob pattern, or a list of them",
@@ -71,10 +79,15 @@ class TestsConfig:
     limits: ContainerLimits = ContainerLimits()
     junit: str | None = key(
         Text(noun="a path inside the container", rule=inside),
-        "JUnit report that the command must write. Without it, pytest gets a path.",
+        "JUnit report, or folder of reports, that the command must write; pytest and unittest need none.",
         default=None,
     )
     allow_empty: bool = key(Flag(), "Whether tests pass of which none was executed; false by default.", default=False)
+    evidence: Literal["report", "exit-code"] = key(
+        Choice(words=("report", "exit-code")),
+        "Evidence of executed tests: `report` (of pytest, unittest or `junit`; the default), or `exit-code`: exit code 0 is enough.",
+        default="report",
+    )
 
 
 TESTS: Final = Record(noun="a mapping with `command`", keys=keys_of(TestsConfig) | keys_of(ContainerLimits))
@@ -92,4 +105,8 @@ def tests_config(checked: CheckedTree) -> TestsConfig | None:
     found = checked.values.get("tests")
     if not isinstance(found, dict) or "command" not in found:
         return None
-    return make(TestsConfig, found, limits=make(ContainerLimits, found))
+    tests = make(TestsConfig, found, limits=make(ContainerLimits, found))
+    if isinstance(command := find(checked.tree, "tests", "command"), ScalarNode):
+        # Reports and closing lines show what fails before a pipe.
+        remark_lost(command, checked.faults, shell=" ".join(tests.shell), pipes=tests.evidence == "exit-code")
+    return tests

@@ -38,8 +38,8 @@ from aml_train.image.registry.auth import RegistryAuth
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.manifest import Manifest
 from aml_train.image.spec import TestSpec
-from aml_train.image.testing.container import ReportPath, report_path
-from aml_train.image.testing.run import conclude
+from aml_train.image.testing.closing import ClosingLines
+from aml_train.image.testing.run import End, conclude
 
 _BEYOND_TESTS: Final = 900.0
 """Seconds of a verification beyond the tests' own: the image is pulled, and probed."""
@@ -280,14 +280,20 @@ class ServiceBuilder:
         found = self._login(registry) or ctx.location.logins(registry).get(registry)
         return None if found is None or not found.password else (registry, found)
 
-    def _run(self, ctx: ImageContext, build: ServiceBuild, *, tests: bool = False) -> None:
-        """Have *build* done; report its log, and raise ImageError if it fails."""
+    def _run(self, ctx: ImageContext, build: ServiceBuild, closing: ClosingLines | None = None) -> None:
+        """Have *build* done; report its log, and raise ImageError if it fails.
+
+        With *closing*, which reads the lines, it is a build of the tests.
+        """
         progress = PlainProgress()
         masker = secret_masker([] if build.login is None else _secrets(build.login[1]))
 
         def feed(piece: Piece) -> None:
             for event in progress.feed(masker.mask(piece.text), more=piece.more):
-                if (shown := _of_tests(event) if tests else event) is not None:
+                shown = event if closing is None else _of_tests(event)
+                if closing is not None and isinstance(shown, LogLine):
+                    closing.feed(shown.text)
+                if shown is not None:
                     ctx.listener(shown)
 
         if not self._service.build(build, feed):
@@ -339,13 +345,13 @@ class ServiceBuilder:
             summary: list[str] = []
             if tests is not None:
                 summary = stack.enter_context(ctx.stage("tests", f"tests in the image: {tests.command}"))
-            report = None if tests is None else report_path(tests)
-            findings = self._findings(ctx, repository, manifest, tests, report, check=check)
+            closing = ClosingLines()
+            findings = self._findings(ctx, repository, manifest, tests, closing, check=check)
             facts = None
             if check:
                 image = self._image(ctx, repository, manifest, findings)
                 facts = judge_probe(findings.facts, image, ctx.spec.checks, listener=ctx.listener, started=started)
-            results = None if tests is None or report is None else self._conclude(ctx, tests, report, findings)
+            results = None if tests is None else self._conclude(ctx, tests, findings, closing)
             if results is not None:
                 summary.append("passed" if results.passed is None else f"{results.passed} passed")
         return results, facts
@@ -356,7 +362,7 @@ class ServiceBuilder:
         repository: str,
         manifest: Manifest,
         tests: TestSpec | None,
-        report: ReportPath | None,
+        closing: ClosingLines,
         *,
         check: bool,
     ) -> Findings:
@@ -370,7 +376,7 @@ class ServiceBuilder:
             dockerfile=verification_dockerfile(
                 ImageRef.parse(f"{ctx.location.job_name}/{repository}@{manifest.digest}"), own.tag
             ),
-            files={"files.tar": verification_files(tests, report, check=check)},
+            files={"files.tar": verification_files(tests, check=check)},
             platform=ctx.spec.platform,
             no_cache=True,
             network=tests is not None and tests.network,
@@ -379,7 +385,7 @@ class ServiceBuilder:
             timeout=_BEYOND_TESTS + (0.0 if tests is None else tests.timeout),
         )
         try:
-            self._run(ctx, build, tests=True)
+            self._run(ctx, build, closing)
             return read_findings(ctx.registry, ctx.candidates, own.tag)
         finally:
             own.untag()
@@ -405,21 +411,16 @@ class ServiceBuilder:
             "user": config.optional_text("config.User") or "",
         }
 
-    def _conclude(self, ctx: ImageContext, tests: TestSpec, report: ReportPath, findings: Findings) -> TestsFinished:
+    def _conclude(
+        self, ctx: ImageContext, tests: TestSpec, findings: Findings, closing: ClosingLines
+    ) -> TestsFinished:
         if findings.exit_code is None and not findings.timed_out:
             raise ImageError(
                 f"{self._service.title} ended without a result of the tests",
                 hint="The lines above say why. Run again; if it happens again, test with `image.builder: local`.",
             )
-        return conclude(
-            tests,
-            exit_code=findings.exit_code or 0,
-            timed_out=findings.timed_out,
-            content=findings.report,
-            path=report.path,
-            seconds=findings.seconds,
-            listener=ctx.listener,
-        )
+        end = End(exit_code=findings.exit_code or 0, timed_out=findings.timed_out, seconds=findings.seconds)
+        return conclude(tests, end, findings.written, closing, ctx.listener)
 
 
 def from_base(dockerfile: str, pinned: str, base: str) -> str:

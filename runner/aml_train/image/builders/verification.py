@@ -12,7 +12,7 @@ import io
 import shlex
 import tarfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from aml_train.core.errors import ImageError
@@ -22,13 +22,24 @@ from aml_train.image.readiness.judge import probe_script
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.manifest import Manifest
 from aml_train.image.spec import TestSpec
-from aml_train.image.testing.container import PYTEST_OPTIONS, WORKSPACE, ReportPath, working_folder
+from aml_train.image.testing.container import (
+    WORKSPACE,
+    Reports,
+    command_words,
+    plugin_files,
+    report_places,
+    shell_prelude,
+    working_folder,
+)
+from aml_train.image.testing.run import Written
 
 _OURS: Final = "aml-train-verify"
 _RESULTS: Final = "aml-train-results"
+_REPORTS: Final = "reports/"
+_NAMED: Final = "named"
 _LIMIT: Final = 64 << 20
 _LARGEST: Final = 50 << 20
-_MEMBERS: Final = ("facts.json", "size", "exit", "seconds", "timed-out", "junit.xml")
+_MEMBERS: Final = ("facts.json", "size", "exit", "seconds", "timed-out", _NAMED)
 
 _CHECK: Final = f"""
 du -skx / 2>/dev/null | cut -f1 >/{_RESULTS}/size
@@ -40,16 +51,15 @@ cp /{CHECKS_FOLDER}/facts.json /{_RESULTS}/facts.json
 # The tests are a separate process group if the image has setsid: processes that they leave running end with them. Without it, these
 # end with the step.
 _TEST: Final = f"""
-mkdir -p {{folder}} && cd {{folder}} || exit 1
-rm -rf -- {{report}}
+mkdir -p {{workdir}} && cd {{workdir}} || exit 1
 {{exports}}
 began=$(date +%s)
 group=
 if command -v setsid >/dev/null; then
-    setsid /bin/sh -c {{command}} </dev/null &
+    setsid {{command}} </dev/null &
     group=-
 else
-    /bin/sh -c {{command}} </dev/null &
+    {{command}} </dev/null &
 fi
 tests=$!
 ( sleep {{timeout}}; : >/{_RESULTS}/timed-out; kill -s KILL -- "$group$tests" ) >/dev/null 2>&1 &
@@ -59,7 +69,8 @@ echo "$?" >/{_RESULTS}/exit
 kill "$watch" 2>/dev/null
 kill -s KILL -- "$group$tests" 2>/dev/null
 echo "$(($(date +%s) - began))" >/{_RESULTS}/seconds
-if [ -f {{report}} ]; then cp {{report}} /{_RESULTS}/junit.xml; fi
+mkdir /{_RESULTS}/reports && cp {{folder}}/*.xml /{_RESULTS}/reports/ 2>/dev/null
+[ -z {{named}} ] || cp -R {{named}} /{_RESULTS}/{_NAMED}
 """
 
 
@@ -73,7 +84,7 @@ class Findings:
         exit_code: the tests' exit status; None if they did not run.
         seconds: how long the tests ran.
         timed_out: whether they were killed for the time.
-        report: the JUnit report; None if they wrote none.
+        written: their reports.
     """
 
     facts: bytes | None = None
@@ -81,7 +92,7 @@ class Findings:
     exit_code: int | None = None
     seconds: float = 0.0
     timed_out: bool = False
-    report: bytes | None = None
+    written: Written = field(default_factory=Written)
 
 
 def verification_dockerfile(reference: ImageRef, name: str) -> str:
@@ -100,7 +111,7 @@ def verification_dockerfile(reference: ImageRef, name: str) -> str:
     )
 
 
-def verification_files(tests: TestSpec | None, report: ReportPath | None, *, check: bool) -> bytes:
+def verification_files(tests: TestSpec | None, *, check: bool) -> bytes:
     """Return the archive ``files.tar``: scripts, probe and the tests' files.
 
     Any user may write to its folders.
@@ -111,8 +122,11 @@ def verification_files(tests: TestSpec | None, report: ReportPath | None, *, che
     else:
         with tarfile.open(fileobj=buffer, mode="w"):
             pass
-    folders = [_OURS, _RESULTS, CHECKS_FOLDER, *([report.folder] if report is not None and report.folder else [])]
-    files = {f"{_OURS}/verify.sh": verification_script(tests, report, check=check).encode()}
+    folders, reports = [_OURS, _RESULTS, CHECKS_FOLDER], None if tests is None else report_places(tests)
+    files = {f"{_OURS}/verify.sh": verification_script(tests, reports, check=check).encode()}
+    if reports is not None:
+        folders.append(reports.folder.strip("/"))
+        files |= {f"{folders[-1]}/{name}": content for name, content in plugin_files().items()}
     if check:
         files[f"{CHECKS_FOLDER}/probe.py"] = probe_script()
     buffer.seek(0)
@@ -128,22 +142,20 @@ def verification_files(tests: TestSpec | None, report: ReportPath | None, *, che
     return buffer.getvalue()
 
 
-def verification_script(tests: TestSpec | None, report: ReportPath | None, *, check: bool) -> str:
+def verification_script(tests: TestSpec | None, reports: Reports | None, *, check: bool) -> str:
     """Return the script of the step, which always succeeds. Pure."""
     parts = [_CHECK] if check else []
-    if tests is not None and report is not None:
+    if tests is not None and reports is not None:
         given = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", **tests.env}
         exports = [f"export {name}={shlex.quote(value)}" for name, value in given.items()]
-        if report.folder is not None:  # after the variables: the image's value or the tests' own is kept
-            options = shlex.quote(PYTEST_OPTIONS.format(report.path))
-            exports.append(f'export PYTEST_ADDOPTS="${{PYTEST_ADDOPTS:+$PYTEST_ADDOPTS }}"{options}')
         parts.append(
             _TEST.format(
-                folder=shlex.quote(working_folder(tests)),
-                report=shlex.quote(report.path),
-                exports="\n".join(exports),
-                command=shlex.quote(tests.command),
+                workdir=shlex.quote(working_folder(tests)),
+                exports="\n".join([*exports, shell_prelude(reports)]),
+                command=shlex.join(command_words(tests)),
                 timeout=int(tests.timeout),
+                folder=reports.folder,
+                named=shlex.quote(reports.named or ""),
             )
         )
     return "".join(parts) + "exit 0\n"
@@ -184,7 +196,10 @@ def parse_findings(files: Mapping[str, bytes]) -> Findings:
         exit_code=number("exit"),
         seconds=float(number("seconds") or 0),
         timed_out="timed-out" in files,
-        report=files.get("junit.xml") or None,
+        written=Written(
+            by_pytest={name: content for name, content in files.items() if name.startswith(_REPORTS)},
+            named={name: content for name, content in files.items() if name.split("/")[0] == _NAMED},
+        ),
     )
 
 
@@ -197,8 +212,9 @@ def _files(registry: Registry, repository: str, manifest: Manifest) -> dict[str,
             with tarfile.open(fileobj=_unpacked(content), mode="r:") as archive:
                 for member in archive:
                     name = member.name.removeprefix("./")
-                    if name in _MEMBERS and member.isfile() and member.size <= _LARGEST:
-                        file = archive.extractfile(member)
+                    wanted = name in _MEMBERS or (name.endswith(".xml") and name.startswith((_REPORTS, f"{_NAMED}/")))
+                    if wanted and member.isfile():
+                        file = archive.extractfile(member) if member.size <= _LARGEST else None
                         found[name] = file.read() if file is not None else b""
         except (tarfile.TarError, OSError, EOFError) as error:
             raise ImageError(f"the results of the checks, {repository}@{layer}, cannot be read: {error}") from error

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import posixpath
 import secrets
+import shlex
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from aml_train.core.docker import remove_container
@@ -25,12 +27,16 @@ WORKSPACE: Final = "/workspace"
 KEPT: Final = "aml-train-kept"
 """Name of the image that the command of a kept container makes."""
 
+UNPLACED: Final = "/pytest.xml"
+"""The report of a pytest that has not found the plugin, in the folder of the reports."""
+
 _LEASE: Final = 600.0
 _STREAMS: Final[Mapping[int, str]] = {1: "stdout", 2: "stderr"}
 # Beyond the family xunit1, which reports file and line: the output of failed tests (https://docs.pytest.org/en/stable/reference/reference.html#ini-options-ref).
-PYTEST_OPTIONS: Final = "--junitxml={} -o junit_family=xunit1 -o junit_logging=all -o junit_log_passing_tests=false"
-# A report that the image or the project brings is none of these tests: only what appears after this counts.
-_WITHOUT_REPORT: Final = 'rm -rf -- "$0" && exec /bin/sh -c "$1"'
+_PYTEST_OPTIONS: Final = (
+    "--junitxml={}{} -o junit_family=xunit1 -o junit_logging=all -o junit_log_passing_tests=false"
+)
+_PLUGIN: Final = "aml_train_pytest_reports"
 _NO_GPU: Final = (
     "could not select device driver",
     "nvidia-container-cli",
@@ -45,31 +51,55 @@ def working_folder(spec: TestSpec) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReportPath:
-    """The path of the tests' report in the container.
+class Reports:
+    """The places of the tests' reports in the container.
 
     Attributes:
-        path: the file.
-        folder: name of a folder in the container's root that is made for it; None where the user names the file.
+        folder: a folder that no image has, for the reports of each pytest and the plugin that places them.
+        named: the path that the configuration names; None for none.
     """
 
-    path: str
-    folder: str | None = None
+    folder: str
+    named: str | None = None
 
 
-def report_path(spec: TestSpec) -> ReportPath:
-    """Return the report's path of *spec*, or a path that no image has."""
-    if spec.junit is not None:
-        return ReportPath(path=f"{working_folder(spec)}/{spec.junit}")
-    folder = f"aml-train-report-{secrets.token_hex(8)}"
-    return ReportPath(path=f"/{folder}/junit.xml", folder=folder)
+def report_places(spec: TestSpec) -> Reports:
+    """Return the places of the reports of *spec*."""
+    named = None if spec.junit is None else f"{working_folder(spec)}/{spec.junit}"
+    return Reports(folder=f"/aml-train-reports-{secrets.token_hex(8)}", named=named)
 
 
-def tests_entrypoint(spec: TestSpec, report: ReportPath) -> list[str]:
-    """Return the entrypoint: remove an old report of the user's path, run. Pure."""
-    if report.folder is not None:
-        return ["/bin/sh", "-c", spec.command]
-    return ["/bin/sh", "-c", _WITHOUT_REPORT, report.path, spec.command]
+def plugin_files() -> dict[str, bytes]:
+    """Return the files of pytest's plugin in the folder of the reports.
+
+    With an entry point instead of ``-p``, a pytest that does not find it goes on, and its closing line is judged.
+    """
+    about = f"{_PLUGIN}-0.dist-info"
+    return {
+        f"{_PLUGIN}.py": files("aml_train.image.testing").joinpath("pytest_reports.py").read_bytes(),
+        f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {_PLUGIN}\nVersion: 0\n".encode(),
+        f"{about}/entry_points.txt": f"[pytest11]\n{_PLUGIN} = {_PLUGIN}\n".encode(),
+    }
+
+
+def shell_prelude(reports: Reports) -> str:
+    """Return what a shell does before the command: no old report, and the plugin. Pure.
+
+    A report that the image or the project brings is none of these tests. Variables of the image and the tests are kept.
+    """
+    options = _PYTEST_OPTIONS.format(reports.folder, UNPLACED)
+    lines = [
+        f'export PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}{reports.folder}"',
+        f'export PYTEST_ADDOPTS="${{PYTEST_ADDOPTS:+$PYTEST_ADDOPTS }}{options}"',
+    ]
+    if reports.named is not None:
+        lines.append(f"rm -rf -- {shlex.quote(reports.named)} || exit 1")
+    return "\n".join(lines) + "\n"
+
+
+def command_words(spec: TestSpec) -> list[str]:
+    """Return the program that runs the command, and its arguments."""
+    return [*spec.shell, "-c", spec.command]
 
 
 def has_gpus(info: Mapping[str, Any]) -> bool:
@@ -110,7 +140,7 @@ def container_options(spec: TestSpec, *, gpus: bool) -> dict[str, Any]:
     return options
 
 
-def create_container(image: str, spec: TestSpec, report: ReportPath, engine: DockerClient) -> Container:
+def create_container(image: str, spec: TestSpec, reports: Reports, engine: DockerClient) -> Container:
     """Create the container; nothing runs yet.
 
     Raises:
@@ -118,21 +148,16 @@ def create_container(image: str, spec: TestSpec, report: ReportPath, engine: Doc
     """
     from docker.errors import APIError, ImageNotFound
 
-    own = dict(entry.partition("=")[::2] for entry in engine.images.get(image).attrs["Config"].get("Env") or ())
-    environment = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", **spec.env}
-    if report.folder is not None:
-        given = spec.env.get("PYTEST_ADDOPTS", own.get("PYTEST_ADDOPTS", ""))
-        environment["PYTEST_ADDOPTS"] = f"{given} {PYTEST_OPTIONS.format(report.path)}".strip()
     gpus = spec.limits.gpus == "auto" and has_gpus(engine.info())
     # A kept container has no owner and no lease, so that no sweep removes it.
     labels = {LABEL_KIND: "kept"} if spec.keep else container_labels(engine, "tests", spec.timeout + _LEASE)
     try:
         return engine.containers.create(
             image,
-            entrypoint=tests_entrypoint(spec, report),
+            entrypoint=["/bin/sh", "-c", f'{shell_prelude(reports)}exec "$@"', "tests", *command_words(spec)],
             command=[],
             name=f"{KEPT}-{secrets.token_hex(4)}" if spec.keep else None,
-            environment=environment,
+            environment={"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", **spec.env},
             labels=labels,
             stdin_open=False,
             tty=False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from aml_train.core.events import TestFailure
@@ -89,13 +89,14 @@ _SLOWEST: Final = 5
 _TRACEBACK: Final = 100_000
 _MESSAGE: Final = 300
 _OUTPUT: Final = 6000
+_BAD: Final = ("failure", "error")
 _EXPECTED: Final = "pytest.xfail"
 """The ``type`` by which pytest marks a failure that was expected as skipped (_pytest/junitxml.py, ``append_skipped``)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class JUnitReport:
-    """The contents of a report.
+    """The contents of a report, or of several.
 
     Attributes:
         slowest: test name → seconds of the slowest few.
@@ -113,18 +114,37 @@ class JUnitReport:
     @property
     def executed(self) -> int:
         """How many tests ran, whatever came of it."""
-        return self.passed + len(self.failures) + self.expected
+        return self.passed + self.failed + self.errors + self.expected
 
 
-def parse_junit(content: bytes, places: Places | None = None) -> JUnitReport:
+def merge_reports(reports: Sequence[JUnitReport]) -> JUnitReport | None:
+    """Return all of *reports* as one; None for none."""
+    if not reports:
+        return None
+    return JUnitReport(
+        passed=sum(one.passed for one in reports),
+        failed=sum(one.failed for one in reports),
+        skipped=sum(one.skipped for one in reports),
+        errors=sum(one.errors for one in reports),
+        failures=tuple(failure for one in reports for failure in one.failures),
+        slowest=_slowest(pair for one in reports for pair in one.slowest),
+        expected=sum(one.expected for one in reports),
+    )
+
+
+def parse_junit(content: bytes, places: Places | None = None, *, by_pytest: bool = False) -> JUnitReport:
     """Read a report.
+
+    Failures and errors that only a suite counts or contains are failures, too.
 
     Args:
         content: the file.
         places: the project's files, which failures are mapped to.
+        by_pytest: it is pytest's, which counts subtests and errors after a test as tests without a case of their own.
 
     Raises:
-        ValueError: if it is no JUnit report; one with a document type declaration is refused, since entities could blow it up.
+        ValueError: if it is no JUnit report, or shows fewer tests than it counts; one with a document type declaration
+            is refused, since entities could blow it up.
     """
     from xml.etree.ElementTree import ParseError
 
@@ -133,8 +153,11 @@ def parse_junit(content: bytes, places: Places | None = None) -> JUnitReport:
     if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
         raise ValueError("it has a document type declaration")
     try:
-        cases = list(_cases(JUnitXml.fromstring(content)))
+        report = JUnitXml.fromstring(content)
+        cases = list(_cases(report))
         seconds = [float(case.time or 0.0) for case in cases]
+        of_suites = _failures_of_suites(report._elem)
+        counted = max((_counted(suite, "tests") for suite in _suites(report._elem)), default=0)
     # An encoding that Python does not know is a LookupError, one that expat cannot use a ValueError.
     except (ParseError, JUnitXmlError, SyntaxError, LookupError, ValueError, RecursionError) as error:
         raise ValueError(f"it is not a JUnit report: {error}") from error
@@ -154,14 +177,16 @@ def parse_junit(content: bytes, places: Places | None = None) -> JUnitReport:
             expected += any(result.type == _EXPECTED for result in results)
         else:
             passed += 1
-    slowest = sorted(zip(map(_name, cases), seconds, strict=True), key=lambda item: -item[1])[:_SLOWEST]
+    failures += of_suites
+    if not failures and not by_pytest and counted > len(cases):
+        raise ValueError(f"it counts {counted} tests and shows {len(cases)}")
     return JUnitReport(
         passed=passed,
         failed=failed,
         skipped=skipped,
-        errors=errors,
+        errors=errors + len(of_suites),
         failures=tuple(failures),
-        slowest=tuple(slowest),
+        slowest=_slowest(zip(map(_name, cases), seconds, strict=True)),
         expected=expected,
     )
 
@@ -179,6 +204,36 @@ def _cases(report: Any) -> Iterator[Any]:
             yield part
         else:
             stack.append(iter(part))
+
+
+def _suites(root: Any) -> list[Any]:
+    """Return the elements that count tests, the outer ones first."""
+    return [element for element in root.iter() if element.tag in ("testsuites", "testsuite")]
+
+
+def _counted(suite: Any, *names: str) -> int:
+    return sum(int(suite.get(name) or 0) for name in names)
+
+
+def _failures_of_suites(root: Any) -> list[TestFailure]:
+    """Return the failures that no case shows: those of a suite itself, and those that it only counts."""
+    found: list[TestFailure] = []
+    for suite in _suites(root):
+        own = [part for part in suite if part.tag in _BAD]
+        messages = [str(part.get("message") or part.text or part.tag).strip() for part in own]
+        count = _counted(suite, "failures", "errors")
+        if count > 0 and not any(part.tag in _BAD for part in suite.iter()):
+            messages.append(f"the report counts {count} failures and errors here, and shows none")
+        name = str(suite.get("name") or suite.tag)
+        found += [
+            TestFailure(name=name, file=None, line=None, message=message.partition("\n")[0][:_MESSAGE])
+            for message in messages
+        ]
+    return found
+
+
+def _slowest(times: Iterable[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
+    return tuple(sorted(times, key=lambda item: -item[1])[:_SLOWEST])
 
 
 def _name(case: Any) -> str:

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from aml_train.core.docker import TooLargeError, fetch_file, pack_files
+from aml_train.core.docker import TooLargeError, fetch_files, pack_files
 from aml_train.core.errors import TestsFailedError
-from aml_train.core.events import Listener, Notice, TestFailure, TestsFinished
+from aml_train.core.events import Event, Listener, LogLine, TestFailure, TestsFinished
 from aml_train.core.interrupts import freed_by_interrupt
 from aml_train.core.threads import CancelToken, temporary
+from aml_train.core.values import dataclass
 from aml_train.image.spec import TestSpec
+from aml_train.image.testing.closing import ClosingLines
 from aml_train.image.testing.container import (
+    UNPLACED,
     WORKSPACE,
+    Reports,
     create_container,
     end_container,
+    plugin_files,
     report_kept,
-    report_path,
+    report_places,
     run_container,
 )
-from aml_train.image.testing.junit import JUnitReport, Places, parse_junit
-from aml_train.image.testing.pytest_command import ends_as_pytest, runs_pytest
+from aml_train.image.testing.junit import JUnitReport, Places, merge_reports, parse_junit
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -31,7 +37,8 @@ if TYPE_CHECKING:
 _SPOOL: Final = 32 << 20
 _SHOWN: Final = 20
 _NOTHING_COLLECTED: Final = 5
-_USABLE: Final = "It must be a JUnit file of at most 50 MiB that the command writes at its end."
+_EVIDENCE: Final = "or let the exit status alone decide: `tests: {evidence: exit-code}`."
+_PYTEST_STATUS: Final = re.compile(r"-(\d{1,3})\.xml$")
 _EMPTY_HINT: Final = "Check tests.command and tests.files, or allow it: `tests: {allow-empty: true}`."
 
 # Exit codes of the shell and of pytest (POSIX 2.8.2; https://docs.pytest.org/en/stable/reference/exit-codes.html).
@@ -65,182 +72,189 @@ def run_tests(
         listener: receives each line as it comes, and the result.
 
     Returns:
-        the result of tests that passed; counts are None if no report was written.
+        the result of tests that passed; counts are None if nothing shows them.
 
     Raises:
         WorkCancelledError: if *token* was cancelled meanwhile.
-        TestsFailedError: if a test failed, the command failed or took too long, or a report that must exist does not.
+        TestsFailedError: if a test failed, the command failed or took too long, or nothing shows that a test was executed.
     """
     container: Container | None = None
-    place = report_path(spec)
+    places = report_places(spec)
+    closing = ClosingLines()
+
+    def listen(event: Event) -> None:
+        if isinstance(event, LogLine):
+            closing.feed(event.text)
+        listener(event)
+
+    written = Written()
     try:
-        create, end = partial(create_container, image, spec, place, engine), partial(end_container, spec=spec)
+        create, end = partial(create_container, image, spec, places, engine), partial(end_container, spec=spec)
         with temporary(create, end) as container, (token or CancelToken()).on_cancel(partial(end, container)):
             with tempfile.SpooledTemporaryFile(max_size=_SPOOL) as archive:
                 spec.files.tar(archive, prefix=WORKSPACE.strip("/"), folder_mode=0o777)
                 archive.seek(0)
                 container.put_archive("/", archive)
-            if place.folder is not None:
-                container.put_archive("/", pack_files({}, folder=place.folder))
+            container.put_archive("/", pack_files(plugin_files(), folder=places.folder.strip("/")))
             with freed_by_interrupt(partial(end, container)):
-                seconds, timed_out = run_container(container, spec.timeout, engine, listener)
+                seconds, timed_out = run_container(container, spec.timeout, engine, listen)
             container.reload()
             state: dict[str, Any] = container.attrs["State"]
-            report, damage = (None, None) if timed_out else _read_report(container, place.path, spec)
+            if not timed_out:
+                written = _fetch(container, places)
     finally:
         if spec.keep and container is not None:
             report_kept(container, spec, listener)
-    return _conclude(
+    return conclude(
         spec,
-        exit_code=state["ExitCode"],
-        oom_killed=bool(state.get("OOMKilled")),
-        timed_out=timed_out,
-        report=report,
-        damage=damage,
-        seconds=seconds,
-        listener=listener,
+        End(
+            exit_code=state["ExitCode"], oom_killed=bool(state.get("OOMKilled")), timed_out=timed_out, seconds=seconds
+        ),
+        written,
+        closing,
+        listener,
     )
 
 
-def conclude(
-    spec: TestSpec,
-    *,
-    exit_code: int,
-    timed_out: bool,
-    content: bytes | None,
-    path: str,
-    seconds: float,
-    listener: Listener,
-) -> TestsFinished:
-    """Report and judge tests that ran elsewhere, as those of :func:`run_tests` are.
+@dataclass(frozen=True, kw_only=True)
+class End:
+    """How the tests' command ended; *timed_out* and *oom_killed* say why it was killed."""
+
+    exit_code: int
+    seconds: float
+    timed_out: bool = False
+    oom_killed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """The reports that the tests wrote.
+
+    Attributes:
+        by_pytest: the report of each pytest, by its file's name; empty for a pytest that did not come to its end.
+        named: what is at the configured path: a file, or the reports of a folder.
+        damage: why they could not be fetched.
+    """
+
+    by_pytest: Mapping[str, bytes] = field(default_factory=dict)
+    named: Mapping[str, bytes] = field(default_factory=dict)
+    damage: str | None = None
+
+
+def conclude(spec: TestSpec, end: End, written: Written, closing: ClosingLines, listener: Listener) -> TestsFinished:
+    """Report and judge tests that have ended, wherever they ran.
 
     Args:
         spec: the tests.
-        exit_code: of the command.
-        timed_out: whether it was killed for the time.
-        content: the report; None if the tests wrote none.
-        path: of the report in the container.
-        seconds: how long they ran.
+        end: how their command ended.
+        written: their reports.
+        closing: what runners said at their end.
         listener: receives the result.
 
     Raises:
         TestsFailedError: as :func:`run_tests`.
     """
-    report, damage = (None, None) if timed_out else _parse_report(content, path, spec)
-    return _conclude(
-        spec,
-        exit_code=exit_code,
-        oom_killed=False,
-        timed_out=timed_out,
-        report=report,
-        damage=damage,
-        seconds=seconds,
-        listener=listener,
-    )
-
-
-def _conclude(
-    spec: TestSpec,
-    *,
-    exit_code: int,
-    oom_killed: bool,
-    timed_out: bool,
-    report: JUnitReport | None,
-    damage: str | None,
-    seconds: float,
-    listener: Listener,
-) -> TestsFinished:
+    report, damage = (None, None) if end.timed_out else weigh(spec, written, closing.reports)
     finished = TestsFinished(
         passed=report.passed if report else None,
         failed=report.failed + report.errors if report else None,
         skipped=report.skipped if report else None,
-        seconds=seconds,
+        seconds=end.seconds,
         cached=False,
         failures=report.failures if report else (),
         slowest=report.slowest if report else (),
     )
     listener(finished)
-    failure = judge(
-        exit_code=exit_code, oom_killed=oom_killed, timed_out=timed_out, report=report, damage=damage, spec=spec
-    )
-    if failure is not None:
+    if (failure := judge(end, report, damage, spec)) is not None:
         raise failure
-    if damage is not None:
-        listener(
-            Notice(
-                text=f"{damage}: pytest's exit code decides, and nothing is known of single tests.", level="warning"
-            )
-        )
     return finished
 
 
-def judge(
-    *,
-    exit_code: int,
-    oom_killed: bool,
-    timed_out: bool,
-    report: JUnitReport | None,
-    damage: str | None,
-    spec: TestSpec,
-) -> TestsFailedError | None:
+def weigh(spec: TestSpec, written: Written, closing: Sequence[JUnitReport]) -> tuple[JUnitReport | None, str | None]:
+    """Return the results of all reports as one, and why they are no evidence. Pure.
+
+    Closing lines count where no report shows a test that was executed; those of failed tests in any case.
+    """
+    places = Places(files={entry.path for entry in spec.files.entries}, root=WORKSPACE, workdir=spec.workdir)
+    found, damages = [], [written.damage] if written.damage else []
+    for name, content in sorted(written.by_pytest.items()):
+        status = int(match[1]) if (match := _PYTEST_STATUS.search(name)) else None
+        if not content or (status is None and not name.endswith(UNPLACED)):
+            damages.append("a pytest did not come to its end, and left no report")
+            continue
+        try:
+            report = parse_junit(content, places, by_pytest=True)
+        except ValueError as error:
+            damages.append(f"the report of a pytest cannot be read: {error}")
+            continue
+        found.append(report)
+        if status and status != _NOTHING_COLLECTED and not report.failures:
+            damages.append(f"a pytest ended with exit code {status}")
+    for name, content in sorted(written.named.items()):
+        if content not in written.by_pytest.values():
+            try:
+                found.append(parse_junit(content, places))
+            except ValueError as error:
+                damages.append(f"the tests' report {name} cannot be read: {error}")
+    if spec.junit is not None and not written.named and not damages:
+        damages.append(f"the tests wrote no report at {spec.junit}")
+    shown = merge_reports(found or closing)
+    if shown is not None and found and not shown.failures:
+        missing = [one for one in closing if one.failures or (one.executed and not shown.executed)]
+        shown = merge_reports([*found, *missing])
+    return shown, damages[0] if damages else None
+
+
+def judge(end: End, report: JUnitReport | None, damage: str | None, spec: TestSpec) -> TestsFailedError | None:
     """Return the error that the tests' end means, or None where they passed. Pure.
 
-    Both must say so: the exit code and the report, which must exist if it is configured or pytest writes it.
+    They pass on evidence alone: exit code 0, a test that was executed, and no failure in any report.
 
     Args:
-        exit_code: the container's.
-        oom_killed: whether the kernel ended it for its memory.
-        timed_out: whether it was killed for the time.
-        report: what the tests wrote; None for nothing, or nothing that can be used.
-        damage: why what they wrote cannot be used.
+        end: how the command ended.
+        report: the results of the tests; None where nothing shows any.
+        damage: why reports are no evidence.
         spec: the tests.
     """
-    if timed_out:
+    if end.timed_out:
         return TestsFailedError(
             f"the tests took longer than {spec.timeout:g} seconds and were killed",
             hint="Make them quicker, or raise tests.timeout.",
         )
     listed = _listing(report.failures) if report else ""
-    if oom_killed:
+    if end.oom_killed:
         return TestsFailedError(
             "the tests were killed for lack of memory" + listed,
             hint="Raise tests.memory." if spec.limits.memory is not None else "Give the engine more memory.",
         )
     if report is not None and report.failures:
-        count = len(report.failures)
-        ended = "" if exit_code else ", although the command ended with exit code 0"
+        count = report.failed + report.errors
+        ended = "" if end.exit_code else ", although the command ended with exit code 0"
         return TestsFailedError(
             f"{count} of {count + report.passed + report.skipped} tests failed in the image{ended}" + listed,
             hint="Nothing was released or submitted. The tests' output is above.",
         )
-    empty = report is not None and report.executed == 0
-    if exit_code == _NOTHING_COLLECTED and empty and spec.allow_empty and runs_pytest(spec.command):
+    empty = damage is None and report is not None and report.executed == 0
+    if end.exit_code == _NOTHING_COLLECTED and empty and spec.allow_empty:
         return None
-    if exit_code != 0:
-        what, hint = _EXIT_CODES.get(exit_code, ("failed", "The tests' output is above."))
+    if end.exit_code != 0:
+        what, hint = _EXIT_CODES.get(end.exit_code, ("failed", "The tests' output is above."))
         unread = f" Single tests are not known: {damage}." if damage is not None else ""
-        return TestsFailedError(f"the tests {what} (exit code {exit_code}): {spec.command}", hint=hint + unread)
-    if damage is not None:
-        return None if spec.junit is None and ends_as_pytest(spec.command) else TestsFailedError(damage, hint=_USABLE)
-    if report is None:
-        return _missing(spec)
-    return None if report.executed or spec.allow_empty else _nothing_executed(report, spec)
-
-
-def _missing(spec: TestSpec) -> TestsFailedError | None:
-    """Return the error of a missing report for tests that ended with exit code 0."""
-    if spec.junit is not None:
-        return TestsFailedError(
-            f"the tests ended well but wrote no report at {spec.junit}",
-            hint="Let the command write it there, or remove tests.junit.",
-        )
-    if not runs_pytest(spec.command):
+        return TestsFailedError(f"the tests {what} (exit code {end.exit_code}): {spec.command}", hint=hint + unread)
+    if spec.evidence == "exit-code":
         return None
-    return TestsFailedError(
-        f"pytest ended with exit code 0 and wrote no report, so that it did not come to its end: {spec.command}",
-        hint="Something may have ended its process, such as os._exit() in a test or in what it calls. "
-        "If the command has its own --junitxml, give the same path as tests.junit.",
-    )
+    if damage is not None:
+        return TestsFailedError(
+            f"{damage}, although the command ended with exit code 0: {spec.command}",
+            hint=f"The tests' output is above. Correct it, {_EVIDENCE}",
+        )
+    if report is None:
+        return TestsFailedError(
+            f"nothing shows that a test was executed: {spec.command}",
+            hint="The results of pytest and unittest are recognised. Name the JUnit report of another program "
+            f"(`tests: {{junit: PATH}}`), {_EVIDENCE}",
+        )
+    return None if report.executed or spec.allow_empty else _nothing_executed(report, spec)
 
 
 def _nothing_executed(report: JUnitReport, spec: TestSpec) -> TestsFailedError:
@@ -257,23 +271,11 @@ def _listing(failures: tuple[TestFailure, ...]) -> str:
     return "".join(f"\n{line}" for line in lines)
 
 
-def _read_report(container: Container, path: str, spec: TestSpec) -> tuple[JUnitReport | None, str | None]:
-    """Return the report of tests that have ended, or why it cannot be used."""
+def _fetch(container: Container, places: Reports) -> Written:
     try:
-        content = fetch_file(container, path)
+        return Written(
+            by_pytest=fetch_files(container, places.folder, suffix=".xml"),
+            named={} if places.named is None else fetch_files(container, places.named, suffix=".xml"),
+        )
     except TooLargeError as error:
-        return None, f"the tests' report {error}"
-    except ValueError as error:
-        return None, f"the tests' report {path} cannot be read: {error}"
-    return _parse_report(content, path, spec)
-
-
-def _parse_report(content: bytes | None, path: str, spec: TestSpec) -> tuple[JUnitReport | None, str | None]:
-    """Return the report in *content*, or why it cannot be used."""
-    if not content:
-        return None, None
-    places = Places(files={entry.path for entry in spec.files.entries}, root=WORKSPACE, workdir=spec.workdir)
-    try:
-        return parse_junit(content, places), None
-    except ValueError as error:
-        return None, f"the tests' report {path} cannot be read: {error}"
+        return Written(damage=f"the tests' report {error}")

@@ -175,7 +175,7 @@ def write_project(folder: Path, one: Case, info: Mapping[str, Any], *, push_regi
         job |= {"command": "python train.py"}
         target["push-registry"] = push_registry
         image = {"base": BASE, "repository": "trust", "azureml-mlflow": False, "run": ["echo trust > /made"]}
-        tests = {"command": "test -e /made && python tests/check.py", "files": ["tests/"]}
+        tests = {"command": "test -e /made && python tests/check.py", "files": ["tests/"], "evidence": "exit-code"}
         extra = f"image: {json.dumps(image)}\ntests: {json.dumps(tests)}\n"
     (folder / "job.yml").write_text(json.dumps(job))
     (folder / "aml-train.yml").write_text(

@@ -26,7 +26,8 @@ from aml_train.image.builders.verification import (
     verification_script,
 )
 from aml_train.image.spec import ImageSpec, TestSpec
-from aml_train.image.testing.container import ReportPath
+from aml_train.image.testing.container import Reports
+from aml_train.image.testing.run import Written
 from tests.support.image_configs import plan
 
 DIGEST = "sha256:" + "d" * 64
@@ -44,18 +45,19 @@ def test_the_verified_image_is_named_by_its_digest() -> None:
 
 
 def test_files_that_any_user_may_use(tmp_path: Path) -> None:
-    report = ReportPath(path="/aml-train-report-1/junit.xml", folder="aml-train-report-1")
-    content = verification_files(spec_of(tmp_path), report, check=True)
+    content = verification_files(spec_of(tmp_path), check=True)
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:
         members = {member.name: member for member in archive}
     assert members["workspace/test_x.py"].mode == 0o644
-    folders = ("workspace", "aml-train-verify", "aml-train-results", "aml-train-checks", "aml-train-report-1")
+    folders = {name for name, member in members.items() if member.isdir()}
+    assert folders > {"workspace", "aml-train-verify", "aml-train-results", "aml-train-checks"}
     assert {members[name].mode for name in folders} == {0o777}
+    assert any(re.fullmatch(r"aml-train-reports-\w+/aml_train_pytest_reports\.py", name) for name in members)
     assert "aml-train-checks/probe.py" in members
 
 
 def test_without_tests_there_is_only_the_probe() -> None:
-    with tarfile.open(fileobj=io.BytesIO(verification_files(None, None, check=True))) as archive:
+    with tarfile.open(fileobj=io.BytesIO(verification_files(None, check=True))) as archive:
         assert not any(name.startswith("workspace") for name in archive.getnames())
     script = verification_script(None, None, check=True)
     assert "probe.py" in script
@@ -64,20 +66,12 @@ def test_without_tests_there_is_only_the_probe() -> None:
 
 def test_values_of_the_tests_are_quoted(tmp_path: Path) -> None:
     tests = spec_of(tmp_path, command="pytest 'a b' && echo $X", env={"A": "it's $(id)"}, workdir="sub dir")
-    report = ReportPath(path="/r/junit.xml", folder="r")
-    script = verification_script(tests, report, check=False)
+    script = verification_script(tests, Reports(folder="/r", named="/workspace/a b.xml"), check=False)
     assert "export A='it'\"'\"'s $(id)'\n" in script
-    assert "/bin/sh -c 'pytest '\"'\"'a b'\"'\"' && echo $X' </dev/null &\n" in script
+    assert "/bin/sh -e -c 'pytest '\"'\"'a b'\"'\"' && echo $X' </dev/null &\n" in script
     assert "cd '/workspace/sub dir' || exit 1\n" in script
-    assert 'export PYTEST_ADDOPTS="${PYTEST_ADDOPTS:+$PYTEST_ADDOPTS }"\'--junitxml=/r/junit.xml -o' in script
+    assert "rm -rf -- '/workspace/a b.xml' || exit 1\n" in script
     assert "probe.py" not in script
-
-
-def test_a_report_of_the_users_own_needs_no_option(tmp_path: Path) -> None:
-    report = ReportPath(path="/workspace/report.xml")
-    script = verification_script(spec_of(tmp_path, junit="report.xml"), report, check=False)
-    assert "PYTEST_ADDOPTS" not in script
-    assert "rm -rf -- /workspace/report.xml\n" in script
 
 
 def test_findings() -> None:
@@ -87,11 +81,13 @@ def test_findings() -> None:
         "exit": b"3\n",
         "seconds": b"7\n",
         "timed-out": b"",
-        "junit.xml": b"<x/>",
+        "reports/pytest-1-0.xml": b"<x/>",
+        "named": b"<y/>",
     }
     assert parse_findings(files) == Findings(
-        facts=b"{}", size=12 * 1024, exit_code=3, seconds=7.0, timed_out=True, report=b"<x/>"
-    )
+        facts=b"{}", size=12 * 1024, exit_code=3, seconds=7.0, timed_out=True,
+        written=Written(by_pytest={"reports/pytest-1-0.xml": b"<x/>"}, named={"named": b"<y/>"}),
+    )  # fmt: skip
     assert parse_findings({}) == Findings()
     with pytest.raises(ImageError, match="`exit` is '-1'"):
         parse_findings({"exit": b"-1"})
