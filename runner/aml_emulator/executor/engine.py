@@ -207,9 +207,6 @@ class Engine:
             volume: the run's volume, to be mounted at ``VOLUME_PATH``.
         """
         options = {"shm_size": DEFAULT_SHM_BYTES if shm_bytes is None else shm_bytes, **(host_options or {})}
-        if options.get("ipc_mode") == "host":
-            # The host's own /dev/shm has the host's size.
-            del options["shm_size"]
         host = self._api.create_host_config(
             network_mode=network.id,
             init=self._init or None,

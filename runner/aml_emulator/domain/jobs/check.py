@@ -133,12 +133,16 @@ def _check_command(job: Mapping[str, Any]) -> None:
 
 
 def given_inputs(job: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the inputs with a value; a null literal is an omitted optional one."""
-    return {
-        name: value
-        for name, value in (job.get("inputs") or {}).items()
-        if value and not (str(value.get("jobInputType")).lower() == "literal" and value.get("value") is None)
-    }
+    """Return the inputs with a value."""
+    return {name: value for name, value in (job.get("inputs") or {}).items() if _is_given(value)}
+
+
+def _is_given(value: Mapping[str, Any] | None) -> bool:
+    """Return whether an input has a value; an optional one that has none was left out."""
+    kind = str((value or {}).get("jobInputType") or "").lower()
+    if not value or (kind == "literal" and value.get("value") is None):
+        return False
+    return bool(kind or value.get("uri") or value.get("value") is not None)
 
 
 def instance_count(job: Mapping[str, Any]) -> int:
@@ -242,8 +246,7 @@ def check_inputs(inputs: Mapping[str, Any]) -> None:
         if not _INPUT_NAME.fullmatch(name):
             raise InvalidError(f"The name of the input '{name}' consists of letters, digits and '_' only.")
         kind = str((value or {}).get("jobInputType", "")).lower()
-        if value is None or (not kind and not value.get("uri") and value.get("value") is None):
-            # An optional input that was not given.
+        if not _is_given(value):
             continue
         if kind not in INPUT_KINDS:
             raise NotSupportedError(f"input '{name}' of type '{kind}'")

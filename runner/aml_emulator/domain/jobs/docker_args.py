@@ -7,11 +7,13 @@ Arguments are those of https://docs.docker.com/reference/cli/docker/container/ru
 
 from __future__ import annotations
 
+import posixpath
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import PurePosixPath
+from typing import Any, Final
 
 from aml_emulator.domain.errors import InvalidError, NotSupportedError
 from aml_emulator.reading import whole
@@ -31,6 +33,12 @@ ULIMITS = frozenset(
         *("rtprio", "rttime", "sigpending", "stack"),
     }
 )
+
+IPC_MODES: Final = ("none", "private", "shareable")
+"""Not the machine's own: its /dev/shm is other processes' memory."""
+
+JOB_FILES: Final = PurePosixPath("/mnt/azureml")
+"""The folder of a job's own files, which a mount over it, or over a parent, would hide."""
 
 _SIZE = re.compile(r"([0-9]{1,15})([bkmg]?)b?", re.IGNORECASE)
 _UNITS = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
@@ -188,17 +196,16 @@ class _Reader:
             raise NotSupportedError(f"resources.docker_args: '{name}=false'")
 
     def _ipc(self, name: str, value: str) -> None:
-        if value not in ("host", "none", "private", "shareable"):
-            raise NotSupportedError(
-                f"resources.docker_args: '{name} {value}' (it has: host, none, private, shareable)"
-            )
+        if value not in IPC_MODES:
+            raise NotSupportedError(f"resources.docker_args: '{name} {value}' (it has: {', '.join(IPC_MODES)})")
         self._set("ipc_mode", value)
 
     def _tmpfs(self, name: str, value: str) -> None:
-        path, _, options = value.partition(":")
-        if not path.startswith("/") or path.startswith("/mnt/azureml"):
-            raise InvalidError(f"{self._where(name)}: '{path}' cannot be the place of a tmpfs")
-        self._host.setdefault("tmpfs", {})[path] = options
+        given, _, options = value.partition(":")
+        path = PurePosixPath("/", posixpath.normpath(given).lstrip("/"))
+        if not given.startswith("/") or path in (JOB_FILES, *JOB_FILES.parents) or JOB_FILES in path.parents:
+            raise InvalidError(f"{self._where(name)}: '{given}' cannot be the place of a tmpfs")
+        self._host.setdefault("tmpfs", {})[str(path)] = options
 
     def _ulimit(self, name: str, value: str) -> None:
         match = re.fullmatch(r"([a-z]+)=(-1|[0-9]{1,18})(?::(-1|[0-9]{1,18}))?", value)

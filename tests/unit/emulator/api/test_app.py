@@ -136,6 +136,14 @@ def test_a_job_becomes_what_the_executor_needs(service: Service) -> None:
     assert answer.json["properties"]["properties"]["ContentSnapshotId"] == "c"
 
 
+@pytest.mark.parametrize("omitted", [None, {}, {"value": None}, {"jobInputType": "literal", "value": None}])
+def test_an_input_without_a_value_was_left_out(service: Service, omitted: dict[str, Any] | None) -> None:
+    assert service.submit("run1", inputs={"a": omitted}).status == 201
+    (spec,) = service.runner.submitted
+    assert spec.inputs == ()
+    assert service.call("GET", f"{WS}/jobs/run1").status == 200
+
+
 def test_variables_are_text_whatever_a_client_sends(service: Service) -> None:
     answer = service.submit("run1", environmentVariables={"A": True, "B": 5, "C": "c"})
     assert answer.json["properties"]["environmentVariables"] == {"A": "True", "B": "5", "C": "c"}

@@ -20,11 +20,12 @@ from aml_emulator.domain.jobs.docker_args import docker_options
         ("--ulimit nofile=1024:2048", {"ulimits": [{"name": "nofile", "soft": 1024, "hard": 2048}]}),
         ("--cap-add SYS_PTRACE --cap-add=cap_ipc_lock", {"cap_add": ["SYS_PTRACE", "IPC_LOCK"]}),
         ("--cap-drop ALL", {"cap_drop": ["ALL"]}),
-        ("--ipc=host", {"ipc_mode": "host"}),
+        ("--ipc=private", {"ipc_mode": "private"}),
         ("-m 512m --memory-swap -1", {"mem_limit": 512 * 1024**2, "memswap_limit": -1}),
         ("--cpus 1.5 --cpuset-cpus 0-1", {"nano_cpus": 1_500_000_000, "cpuset_cpus": "0-1"}),
         ("--pids-limit 100 --oom-score-adj 10", {"pids_limit": 100, "oom_score_adj": 10}),
-        ("--tmpfs /scratch:size=64m", {"tmpfs": {"/scratch": "size=64m"}}),
+        ("--tmpfs //scratch/../scratch/:size=64m", {"tmpfs": {"/scratch": "size=64m"}}),
+        ("--tmpfs /mnt/azureml2", {"tmpfs": {"/mnt/azureml2": ""}}),
         ("--init --gpus all", {}),
     ],
 )
@@ -53,7 +54,11 @@ def test_variables_and_the_name_of_the_host_are_taken_and_lists_are_not_split() 
         ("image", 501, "'image'"),
         ("--cap-add SYS_ADMIN", 501, "'--cap-add SYS_ADMIN'"),
         ("--cap-add ALL", 501, "'--cap-add ALL'"),
-        ("--ipc container:x", 501, "'--ipc container:x'"),
+        *((f"--ipc {mode}", 501, f"'--ipc {mode}'") for mode in ("host", "container:x", "HOST")),
+        *(
+            (f"{name}=host", 501, f"'{name}'")
+            for name in ("--uts", "--userns", "--cgroupns", "--cgroup-parent", "--volumes-from", "--runtime", "--link")
+        ),
         ("--gpus 1", 501, "'--gpus 1'"),
         ("--shm-size lots", 400, "'--shm-size' is not a size"),
         ("--shm-size", 400, "'--shm-size' lacks its value"),
@@ -61,7 +66,11 @@ def test_variables_and_the_name_of_the_host_are_taken_and_lists_are_not_split() 
         ("--ulimit other=1", 400, "TYPE=SOFT"),
         ("--cpus many", 400, "number of processors"),
         ("--env SECRET", 400, "NAME=VALUE"),
-        ("--tmpfs /mnt/azureml", 400, "tmpfs"),
+        *(
+            (f"--tmpfs {path}", 400, "tmpfs")
+            for path in ("/mnt/azureml", "//mnt/azureml/cr", "/mnt/./azureml:size=1m", "/x/../mnt/azureml", "/mnt", "//")
+        ),
+        ("--tmpfs mnt", 400, "tmpfs"),
         ("--hostname a/b", 400, "name of a host"),
         ("--pids-limit 0", 400, "from 1 to"),
         (f"--pids-limit {'9' * 5000}", 400, "from 1 to"),
