@@ -10,7 +10,7 @@ import contextlib
 import logging
 import socket
 import ssl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,14 +21,20 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from aml_emulator.context import Context
 from aml_emulator.network import (
     MAX_HEAD_BYTES,
+    NO_HEAD,
     Certificates,
+    Connections,
     Destination,
     FaultFront,
     Latency,
     Streams,
     acknowledge,
+    address_of,
     connect,
+    is_foreign,
     join_streams,
+    parse_head,
+    refuse,
 )
 from aml_emulator.processes import listen
 from aml_emulator.registry import AcrInterface, Locks, RegistryFront, RegistryStorage
@@ -37,6 +43,7 @@ from aml_emulator.settings import Settings
 logger = logging.getLogger(__name__)
 
 STOP_SECONDS = 2.0
+HEAD_TIMEOUT_SECONDS = 75.0
 
 
 class _Uvicorn(uvicorn.Server):
@@ -176,7 +183,7 @@ async def start_registry_fronts(
 
     The first is for the proxy, the second on the port in the settings.
 
-    Without TLS it answers on the listener of *plain*: connections from jobs. All others reach the registry itself.
+    Without TLS it answers on the listener of *plain*: connections from containers. The host reaches the registry itself.
     """
     login_server = context.identity.login_server
     front = RegistryFront(
@@ -194,41 +201,67 @@ async def start_registry_fronts(
     if settings.registry_tls_port is not None:
         listeners.append(listen(settings.host, settings.registry_tls_port))
     for listener in listeners:
-        server = await asyncio.start_server(front.accept, sock=listener, ssl=tls, limit=MAX_HEAD_BYTES)
-        stack.callback(server.close)
+        await _serve(front.accept, listener, stack, tls)
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if plain.is_job(str(writer.get_extra_info("peername")[0])):
-            await front.accept(reader, writer)
-        else:
+        if plain.is_host(address_of(writer, "peername")):
             await plain.latency.connect()
             await _relay((reader, writer), registry_port, late=plain.latency.seconds)
+        else:
+            await front.accept(reader, writer)
 
-    server = await asyncio.start_server(accept, sock=plain.listener, limit=MAX_HEAD_BYTES)
-    stack.callback(server.close)
+    await _serve(accept, plain.listener, stack, None)
     return listeners
+
+
+async def _serve(
+    handle: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]],
+    listener: socket.socket,
+    stack: contextlib.AsyncExitStack,
+    tls: ssl.SSLContext | None,
+) -> None:
+    """Serve connections until the end of *stack*."""
+    connections = Connections()
+    stack.push_async_callback(connections.close)
+    server = await asyncio.start_server(
+        lambda reader, writer: connections.hold(handle(reader, writer)), sock=listener, ssl=tls, limit=MAX_HEAD_BYTES
+    )
+    stack.callback(server.close)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlainRegistry:
     """The registry's port without TLS, for engines.
 
-    `is_job` returns whether an address is a job's; engines wait for *latency* as all clients do.
+    `is_host` returns whether an address is the host's; engines wait for *latency* as all clients do.
     """
 
     listener: socket.socket
-    is_job: Callable[[str], bool]
+    is_host: Callable[[str], bool]
     latency: Latency
 
 
 async def _relay(client: Streams, port: int, *, late: float) -> None:
-    """Copy between a client and the registry, a round trip *late* seconds later."""
+    """Hand one request on to the registry, a round trip *late* seconds later.
+
+    A second one on the connection would pass unchecked.
+    """
+    reader, writer = client
     try:
-        await join_streams(client, await connect("127.0.0.1", port), late=late)
+        async with asyncio.timeout(HEAD_TIMEOUT_SECONDS):
+            head = parse_head(await reader.readuntil(b"\r\n\r\n"))
+        if is_foreign(head, names=(address_of(writer, "sockname"),)):
+            await refuse(
+                writer, "the request is a web page's, or its Host is neither a loopback name nor this address"
+            )
+            return
+        server = await connect("127.0.0.1", port)
+        server[1].write(head.encoded(head.target, without=("connection", "keep-alive")))
+        await join_streams(client, server, late=late)
+    except NO_HEAD as error:
+        logger.debug("a connection to the registry without a request: %r", error)
     except OSError as error:
         logger.warning("the registry does not answer: %s", error)
-    except asyncio.CancelledError:
-        logger.debug("the service ended during a connection to the registry")
     finally:
         client[1].close()
 
@@ -246,8 +279,7 @@ async def start_fault_fronts(
     for destination, port in ports.items():
         front = FaultFront(destination, port, trust=trust, faults=context.faults, requests=context.requests)
         listener = listen("127.0.0.1", 0)
-        server = await asyncio.start_server(front.accept, sock=listener, ssl=tls, limit=MAX_HEAD_BYTES)
-        stack.callback(server.close)
+        await _serve(front.accept, listener, stack, tls)
         found[destination] = int(listener.getsockname()[1])
     return found
 

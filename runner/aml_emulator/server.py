@@ -54,6 +54,7 @@ from aml_emulator.network import (
     Destination,
     Faults,
     Latency,
+    Neighbours,
     Outward,
     Proxy,
     Recorder,
@@ -117,15 +118,16 @@ async def run(
     listener = listen(settings.host, settings.port)
     stack.callback(listener.close)
     port = int(listener.getsockname()[1])
-    own_ports = frozenset({port, registry_port})
+    container = settings.container or await run_in_threadpool(own_container)
+    neighbours = Neighbours(contained=container is not None, clients=settings.clients)
+    outward = Outward(own_ports=frozenset({port, registry_port}), is_container=neighbours.is_container)
     names = WorkspaceNames(identity, settings.data / "workspaces.jsonl")
-    context = _context(settings, names, store, blobs, (port, registry_port), clock)
+    context = _context(settings, names, store, blobs, port, outward, clock)
     if context.recorder is not None:
         stack.callback(context.recorder.close)
     await run_in_threadpool(prepare_workspace, context, max_jobs=settings.max_jobs)
 
     engine_name = settings.registry_engine_name or f"localhost:{registry_port}"
-    container = settings.container or await run_in_threadpool(own_container)
     tls_listener = _tls_listener(settings, container, stack)
     executing = ExecutorSettings(
         max_jobs=settings.max_jobs,
@@ -136,10 +138,8 @@ async def run(
         build_arguments=settings.build_arguments,
         micromamba_url=settings.micromamba_url,
         instance=identity.instance,
-        own_ports=own_ports,
-        shared=Shared(
-            slots=Slots(settings.max_jobs), instances=lambda: [identity.instance for identity in names.all()]
-        ),
+        outward=outward,
+        shared=Shared(slots=Slots(settings.max_jobs)),
         container=container,
         hosts=(
             names_for_jobs(identity.location, blob_host=identity.blob_host, login_server=identity.login_server)
@@ -147,6 +147,8 @@ async def run(
             else ()
         ),
         fuse=settings.fuse,
+        job_memory=settings.job_memory,
+        job_processes=settings.job_processes,
     )
     make_runner = make_runner or run_in_containers
     runner = make_runner(context, executing, partial(RunProgress, context))
@@ -211,7 +213,7 @@ async def run(
         context,
         backing_port,
         tls,
-        PlainRegistry(listener=registry_listener, is_job=runner.is_job, latency=latency),
+        PlainRegistry(listener=registry_listener, is_host=neighbours.is_host, latency=latency),
         stack,
     )
 
@@ -225,11 +227,11 @@ async def run(
     proxy = Proxy(
         decide=partial(decide, blob_host=identity.blob_host, login_server=identity.login_server),
         port_of=lambda destination: (faulty if context.faults else ports)[destination],
-        upstream=Upstream(outward=Outward(own_ports=own_ports)),
+        upstream=Upstream(outward=outward),
         admin=gateway.admin,
         down=context.faults.outage,
         page=Sites(directory).serve,
-        is_job=runner.is_job,
+        is_host=neighbours.is_host,
         latency=latency,
         take_of=lambda destination: (
             one.take if (one := applications.get(destination)) and one.ready and not context.faults else None
@@ -286,7 +288,8 @@ def _context(
     names: WorkspaceNames,
     store: Store,
     blobs: Blobs,
-    ports: tuple[int, int],
+    port: int,
+    outward: Outward,
     clock: Callable[[], float],
 ) -> Context:
     identity = names.all()[0]
@@ -305,10 +308,10 @@ def _context(
         fleet=Fleet(clock=clock, start_seconds=settings.node_start_seconds, seed=identity.instance),
         quotas=settings.quotas,
         data=settings.data,
-        page_address=settings.page_address or f"http://127.0.0.1:{ports[0]}",
+        page_address=settings.page_address or f"http://127.0.0.1:{port}",
         environments=CuratedImages(settings.environments, settings.data / "environments.json"),
         data_map=DataMap(settings.data / "data-map.json"),
-        unreachable=lambda url: why_unreachable(url, session=guarded(Outward(own_ports=ports))),
+        unreachable=lambda url: why_unreachable(url, session=guarded(outward)),
     )
 
 

@@ -6,10 +6,12 @@ import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 from urllib.parse import urlsplit
 
-from aml_emulator.domain import Quotas, parse_quotas
-from aml_emulator.executor import MICROMAMBA_URL
+from aml_emulator.domain import InvalidError, Quotas, parse_quotas, size_bytes
+from aml_emulator.executor import JOB_PROCESSES, MICROMAMBA_URL
+from aml_emulator.network import Clients
 from aml_emulator.reading import whole
 
 PREFIX = "AML_EMULATOR_"
@@ -28,6 +30,8 @@ class Settings:
         registry_engine_name: what the container engine calls the registry; None is ``localhost:<port>``.
         page_address: where a browser finds the page; None is ``http://127.0.0.1:<port>``.
         max_jobs: at most so many jobs run at once.
+        job_memory: the most memory of a job's node in bytes; None is seven eighths of the machine's.
+        job_processes: the most processes and threads of a job's node.
         node_start_seconds: how long a cluster's node takes to start.
         quotas: how many vCPUs the clusters' nodes may have.
         environments: the images that play curated environments, by a pattern of their names.
@@ -37,6 +41,7 @@ class Settings:
         azurite: the command that runs Azurite's Blob service.
         registry: the command that runs the registry.
         container: name or id of the container that this process runs in; None is to be found out.
+        clients: who has the admin interface, the page and the registry without a sign-in.
         version: what the service says it is; None is the version of the installed package.
         log_level: ``debug``, ``info``, ``warning`` or ``error``.
         fuse: whether jobs may mount file systems, which needs CAP_SYS_ADMIN.
@@ -51,6 +56,8 @@ class Settings:
     registry_engine_name: str | None
     page_address: str | None
     max_jobs: int
+    job_memory: int | None
+    job_processes: int
     node_start_seconds: float
     quotas: Quotas
     environments: Mapping[str, str]
@@ -60,6 +67,7 @@ class Settings:
     azurite: str
     registry: str
     container: str | None
+    clients: Clients
     version: str | None
     log_level: str
     fuse: bool
@@ -93,6 +101,8 @@ def parse(argv: Sequence[str], environment: Mapping[str, str]) -> Settings:
     option("--registry-engine-name", None, "what the container engine calls the registry (localhost:<port>)")
     option("--page-address", None, "where a browser finds the page (http://127.0.0.1:<port>)")
     option("--max-jobs", "2", "at most so many jobs run at once")
+    option("--job-memory", None, "the most memory of a job's node, such as 8g (seven eighths of the machine's)")
+    option("--job-processes", str(JOB_PROCESSES), "the most processes and threads of a job's node")
     option("--node-start-seconds", "0", "how long a cluster's node takes to start")
     option("--quota", None, "vCPUs by family of sizes: standardNDASv4_A100Family=0,*=100 (300 of each)")
     option("--micromamba-url", MICROMAMBA_URL, "micromamba's package, for conda files over images without conda")
@@ -107,6 +117,9 @@ def parse(argv: Sequence[str], environment: Mapping[str, str]) -> Settings:
     option("--azurite", "azurite-blob", "the command that runs Azurite's Blob service")
     option("--registry", "docker-registry", "the command that runs the registry")
     option("--container", None, "the container that this process runs in (found out by itself)")
+    option(
+        "--clients", "host", "host: admin, page and open registry answer the host only; network: its network as well"
+    )
     option("--fuse", "no", "yes: jobs may mount file systems (/dev/fuse, CAP_SYS_ADMIN)")
     option("--log-level", "info", "debug, info, warning or error")
     option("--record", None, "file that every answer of the service is written to, as lines of JSON, without secrets")
@@ -115,6 +128,8 @@ def parse(argv: Sequence[str], environment: Mapping[str, str]) -> Settings:
         parser.error(f"--log-level: debug, info, warning or error, not '{given.log_level}'")
     if given.fuse not in ("yes", "no"):
         parser.error(f"--fuse: yes or no, not '{given.fuse}'")
+    if given.clients not in get_args(Clients):
+        parser.error(f"--clients: {' or '.join(get_args(Clients))}, not '{given.clients}'")
     if not given.location.isalnum():
         parser.error(f"--location: a region such as eastus, not '{given.location}'")
     return Settings(
@@ -130,6 +145,8 @@ def parse(argv: Sequence[str], environment: Mapping[str, str]) -> Settings:
         registry_engine_name=given.registry_engine_name,
         page_address=given.page_address.rstrip("/") if given.page_address else None,
         max_jobs=_number(parser, "--max-jobs", given.max_jobs, 1, 64),
+        job_memory=_size(parser, "--job-memory", given.job_memory) if given.job_memory else None,
+        job_processes=_number(parser, "--job-processes", given.job_processes, 1, 2**22),
         node_start_seconds=_number(parser, "--node-start-seconds", given.node_start_seconds, 0, 86400),
         quotas=_quotas(parser, given.quota or ""),
         environments=_environments(
@@ -141,6 +158,7 @@ def parse(argv: Sequence[str], environment: Mapping[str, str]) -> Settings:
         azurite=given.azurite,
         registry=given.registry,
         container=given.container or None,
+        clients=given.clients,
         version=environment.get(f"{PREFIX}VERSION") or None,
         log_level=given.log_level,
         fuse=given.fuse == "yes",
@@ -175,6 +193,13 @@ def _quotas(parser: argparse.ArgumentParser, text: str) -> Quotas:
         return parse_quotas(text)
     except ValueError as error:
         parser.error(f"--quota: {error}")
+
+
+def _size(parser: argparse.ArgumentParser, flag: str, text: str) -> int:
+    try:
+        return size_bytes(text, flag)
+    except InvalidError as error:
+        parser.error(error.message)
 
 
 def _number(parser: argparse.ArgumentParser, flag: str, text: str, low: int, high: int) -> int:

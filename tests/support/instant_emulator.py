@@ -96,10 +96,6 @@ class InstantRunner:
         """No engine is needed."""
         return True
 
-    def is_job(self, _address: str) -> bool:
-        """No run has a network."""
-        return False
-
     def close(self) -> None:
         """End with what has begun; who waits is stopped."""
         # Also who begins to wait from now on: a stopped one makes room for the next.

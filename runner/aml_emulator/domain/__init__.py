@@ -91,6 +91,7 @@ if TYPE_CHECKING:
     from aml_emulator.domain.jobs.compute import is_low_priority as is_low_priority
     from aml_emulator.domain.jobs.compute import is_serverless as is_serverless
     from aml_emulator.domain.jobs.compute import shown_compute as shown_compute
+    from aml_emulator.domain.jobs.docker_args import size_bytes as size_bytes
     from aml_emulator.domain.jobs.from_runconfig import Dataset as Dataset
     from aml_emulator.domain.jobs.from_runconfig import check_runconfig as check_runconfig
     from aml_emulator.domain.jobs.from_runconfig import dataset_references as dataset_references
@@ -261,6 +262,7 @@ _MODULES = {
     "ConflictError": "errors",
     "DomainError": "errors",
     "InvalidError": "errors",
+    "size_bytes": "jobs.docker_args",
     "NotFoundError": "errors",
     "NotSupportedError": "errors",
     "instance_count": "jobs.check",

@@ -142,13 +142,17 @@ def _scale(body: Mapping[str, Any], *, runs: bool = True) -> Scale:
 
 def scale_of(compute: Compute, quotas: Quotas) -> Scale:
     """Return how a stored compute target scales; it never grows beyond its quota."""
-    given = _inner(compute.body)
     scale = _scale(compute.body, runs=is_running(compute))
-    size = size_named(str(given.get("vmSize") or DEFAULT_SIZE))
+    size = size_of(compute) or size_named(DEFAULT_SIZE)
     if size is None:
         return scale
     most = quotas.limit(size, low_priority=scale.low_priority) // size.cores
     return replace(scale, min_nodes=min(scale.min_nodes, most), max_nodes=min(scale.max_nodes, most))
+
+
+def size_of(compute: Compute) -> VmSize | None:
+    """Return the size of a compute target's nodes, or None where it names none that is known."""
+    return size_named(str(_inner(compute.body).get("vmSize") or ""))
 
 
 def stored_cluster(body: Mapping[str, Any], identity: Identity, known: Compute | None) -> dict[str, Any]:

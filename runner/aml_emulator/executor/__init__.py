@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from aml_emulator.executor.layout import UnsafePathError as UnsafePathError
     from aml_emulator.executor.layout import safe_relative as safe_relative
     from aml_emulator.executor.layout import url_file_name as url_file_name
+    from aml_emulator.executor.limits import JOB_PROCESSES as JOB_PROCESSES
     from aml_emulator.executor.nodes import ClusterView as ClusterView
     from aml_emulator.executor.nodes import Fleet as Fleet
     from aml_emulator.executor.nodes import Scale as Scale
@@ -73,6 +74,7 @@ _MODULES = {
     "JobQueue": "queue",
     "Shared": "shared",
     "Slots": "shared",
+    "JOB_PROCESSES": "limits",
     "MICROMAMBA_URL": "spec",
     "BlobEntry": "spec",
     "BuildSpec": "spec",

@@ -183,26 +183,28 @@ class ImageBuilder:
             lock.release()
 
     def _run(self, build: BuildSpec, context: Iterator[bytes], waiter: BuildWaiter) -> None:
-        output = self._engine.images.build(
-            context,
-            tag=build.tag,
-            dockerfile=build.dockerfile if build.context is not None else "Dockerfile",
-            arguments=self._settings.build_arguments,
-        )
-        waiter.hold(output)
-        try:
-            waiter.go_on()
-            for message in output:
-                if "stream" in message:
-                    waiter.log(str(message["stream"]))
-                elif "error" in message:
-                    raise BuildFailedError(str(message["error"]).strip())
-                elif text := status_line(message):
-                    waiter.log(text)
+        with self._engine.build_network() as network:
+            output = self._engine.images.build(
+                context,
+                tag=build.tag,
+                dockerfile=build.dockerfile if build.context is not None else "Dockerfile",
+                arguments=self._settings.build_arguments,
+                options={"networkmode": network},
+            )
+            waiter.hold(output)
+            try:
                 waiter.go_on()
-        finally:
-            waiter.hold(None)
-            output.close()
+                for message in output:
+                    if "stream" in message:
+                        waiter.log(str(message["stream"]))
+                    elif "error" in message:
+                        raise BuildFailedError(str(message["error"]).strip())
+                    elif text := status_line(message):
+                        waiter.log(text)
+                    waiter.go_on()
+            finally:
+                waiter.hold(None)
+                output.close()
         waiter.go_on()
         if not self.is_built(build):
             raise BuildFailedError("The engine ended the build without an image, and does not say why.")

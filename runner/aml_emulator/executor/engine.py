@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import secrets
 import tarfile
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -27,7 +28,6 @@ from aml_emulator.executor.engine_words import (
     labels,
 )
 from aml_emulator.executor.images import Images
-from aml_emulator.executor.job_networks import JobNetworks
 from aml_emulator.executor.shared import Clients, Shared
 from aml_emulator.executor.usage import GPU_COMMAND, GpuReading, Reading, moment, read_gpus, read_stats
 
@@ -129,20 +129,16 @@ class Engine:
         self._pinger = clients.pinger
         self._api = self._client.api
         self.images = Images(self._client, instance)
-        self.networks = JobNetworks() if shared is None else shared.networks
         self._init = True
-        self._gpus: bool | None = None
+        self._machine: dict[str, Any] | None = None
         self._lock = threading.Lock()
 
     def ready(self) -> bool:
-        """Return whether the engine answers and the networks of earlier jobs are known."""
+        """Return whether the engine answers."""
         try:
-            answers = bool(self._pinger.ping())
-            if answers and not self.networks.known:
-                self.networks.load(self._all_networks())
+            return bool(self._pinger.ping())
         except EngineFault:
             return False
-        return answers
 
     def close(self) -> None:
         """Close the idle connections, if no one else uses them."""
@@ -151,27 +147,43 @@ class Engine:
             self._pinger.close()
 
     def create_network(self, run_id: str) -> Network:
-        """Create the run's network with the emulator on it; one after a crash is replaced."""
+        """Create the run's network with the emulator on it; one after a crash is replaced.
+
+        It leads nowhere else: the emulator's proxy is the only way out.
+        """
         # The engine takes a container's published ports from its network that is first by name. A job's must not be that:
         # each one would move the emulator's ports, and refuse connections for a moment.
         name = f"zz-job-{self._name(run_id)}"
         for stale in self._networks(run_id):
             self.remove_network(stale)
         created = self._api.create_network(
-            name, driver="bridge", labels=labels(self._instance, run_id), check_duplicate=True
+            name, driver="bridge", labels=labels(self._instance, run_id), check_duplicate=True, internal=True
         )
         network_id = str(created["Id"])
         try:
-            described = self._api.inspect_network(network_id)
-            self.networks.add(described)
             if self._container is not None:
                 self._api.connect_container_to_network(self._container, network_id, aliases=self._names)
                 return Network(id=network_id, emulator_host=self._alias)
-            config = described["IPAM"]["Config"][0]
+            config = self._api.inspect_network(network_id)["IPAM"]["Config"][0]
             return Network(id=network_id, emulator_host=str(config["Gateway"]))
         except BaseException:
             self.remove_network(network_id)
             raise
+
+    @contextlib.contextmanager
+    def build_network(self) -> Iterator[str]:
+        """Have a network for one build, which shares none with other containers.
+
+        It leads outside, for package sources of Microsoft's clouds as well, which the emulator's proxy refuses.
+        """
+        name = f"zz-build-{self._instance[:8]}-{secrets.token_hex(8)}"
+        network_id = str(
+            self._api.create_network(name, driver="bridge", labels={INSTANCE_LABEL: self._instance})["Id"]
+        )
+        try:
+            yield network_id
+        finally:
+            self.remove_network(network_id)
 
     def join_network(self, run_id: str) -> None:
         """Connect the emulator to a running job's network again, if it is not."""
@@ -394,34 +406,22 @@ class Engine:
 
     def remove_network(self, network_id: str) -> None:
         """Take the emulator off the network and remove it; a failure is logged."""
-        with _removing("Network", network_id, gone=lambda: self.networks.remove(network_id)):
+        with _removing("Network", network_id):
             if self._container is not None:
                 self._disconnect(self._container, network_id)
             self._api.remove_network(network_id)
 
     def sweep(self, *, keep: frozenset[str]) -> None:
         """Remove this emulator's containers, networks and volumes but those of *keep*."""
-        networks = self._own_networks()
-        self.networks.load(networks)
         for item in self._api.containers(all=True, filters=self._own):
             if item["Labels"].get(RUN_LABEL) not in keep:
                 self.remove(str(item["Id"]))
-        for item in networks:
+        for item in self._api.networks(filters=self._own):
             if item["Labels"].get(RUN_LABEL) not in keep:
                 self.remove_network(str(item["Id"]))
         for item in self._volumes(self._own):
             if (item["Labels"] or {}).get(RUN_LABEL) not in keep:
                 self._remove_volume(str(item["Name"]))
-
-    def _all_networks(self) -> list[dict[str, Any]]:
-        """Return the networks of all jobs of all workspaces of this emulator."""
-        known = {self._instance} if self._shared is None else {self._instance, *self._shared.instances()}
-        labelled = self._api.networks(filters={"label": [INSTANCE_LABEL]})
-        return [item for item in labelled if item["Labels"].get(INSTANCE_LABEL) in known]
-
-    def _own_networks(self) -> list[dict[str, Any]]:
-        """Return the networks of all jobs of this workspace, as the engine describes them."""
-        return list(self._api.networks(filters=self._own))
 
     def remove_networks(self, run_id: str) -> None:
         """Remove the run's networks."""
@@ -448,15 +448,23 @@ class Engine:
 
     def has_gpus(self) -> bool:
         """Return whether the engine gives containers the machine's GPUs."""
+        return "nvidia" in (self._info().get("Runtimes") or {})
+
+    def memory_bytes(self) -> int:
+        """Return the memory of the engine's machine."""
+        return int(self._info()["MemTotal"])
+
+    def _info(self) -> dict[str, Any]:
+        """Return what the engine says of its machine, asked once."""
         with self._lock:
-            if self._gpus is None:
-                self._gpus = "nvidia" in (self._api.info().get("Runtimes") or {})
-            return self._gpus
+            if self._machine is None:
+                self._machine = dict(self._api.info())
+            return self._machine
 
 
 @contextlib.contextmanager
-def _removing(kind: str, name: str, *, gone: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Log how a removal fails. *gone* is called once the thing does not exist."""
+def _removing(kind: str, name: str) -> Iterator[None]:
+    """Log how a removal fails."""
     try:
         yield
     except NotFound:
@@ -464,8 +472,6 @@ def _removing(kind: str, name: str, *, gone: Callable[[], None] = lambda: None) 
     except EngineFault as error:
         if "already in progress" not in fault_text(error):
             logger.warning("%s %s could not be removed: %s", kind, name, fault_text(error))
-        return
-    gone()
 
 
 class InitMissingError(Exception):

@@ -138,10 +138,6 @@ class JobQueue:
         """Return whether the Docker engine answers."""
         return self._engine.ready()
 
-    def is_job(self, address: str) -> bool:
-        """Return whether a connection from this address may come from a job."""
-        return self._engine.networks.is_job(address)
-
     def close(self) -> None:
         """Detach from all containers at once; the next emulator process adopts them."""
         self._slots.forget(self)

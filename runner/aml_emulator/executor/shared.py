@@ -1,4 +1,4 @@
-"""Objects that all queues of an emulator use: slots, networks, connections.
+"""Objects that all queues of an emulator use: slots and connections.
 
 Each workspace has a queue, and all of them one machine, one engine and one proxy.
 """
@@ -6,13 +6,12 @@ Each workspace has a queue, and all of them one machine, one engine and one prox
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from aml_emulator.executor.engine_words import ENGINE_SECONDS, PING_SECONDS
-from aml_emulator.executor.job_networks import JobNetworks
 
 if TYPE_CHECKING:
     import docker
@@ -98,11 +97,7 @@ class Shared:
 
     Attributes:
         slots: the places for running jobs.
-        networks: those of all jobs.
-        instances: returns the identities of all workspaces, which label what they make.
     """
 
     slots: Slots
     clients: Clients = field(default_factory=Clients)
-    networks: JobNetworks = field(default_factory=JobNetworks)
-    instances: Callable[[], Collection[str]]

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from aml_emulator.executor.launch import Launcher
+from aml_emulator.executor.limits import JOB_PROCESSES
+from aml_emulator.network import Outward
 
 if TYPE_CHECKING:
     from aml_emulator.executor.shared import Shared
@@ -116,6 +118,7 @@ class RunSpec:
         build: how *image* is made, where it has to be.
         artifacts: where ``outputs/``, ``logs/`` and the log are kept.
         shm_bytes: size of /dev/shm; the engine's default where it is None.
+        memory_bytes: the memory of a node's VM size; None where nobody chose one.
         timeout_seconds: how long the command may run; None is without limit.
         compute: the cluster that the job waits for and runs on; empty for none.
         launcher: how the command is started; everything but ``once`` makes it a distributed job.
@@ -139,6 +142,7 @@ class RunSpec:
     inputs: tuple[InputSpec, ...] = ()
     outputs: tuple[OutputSpec, ...] = ()
     shm_bytes: int | None = None
+    memory_bytes: int | None = None
     timeout_seconds: float | None = None
     compute: str = ""
     launcher: Launcher = "once"
@@ -282,9 +286,6 @@ class JobExecutor(Protocol):
     def engine_ready(self) -> bool:
         """Return whether the container engine answers."""
 
-    def is_job(self, address: str) -> bool:
-        """Return whether a connection from this address may come from a job."""
-
     def close(self) -> None:
         """Stop working; runs continue in their containers."""
 
@@ -307,9 +308,11 @@ class ExecutorSettings:
         build_arguments: build arguments of every image that is built here: the proxy.
         micromamba_url: the package of micromamba, for images without conda.
         container: name or id of the container that the emulator runs in; None where it is a plain process.
-        own_ports: the emulator's own ports, from which no input is fetched.
+        outward: the addresses that inputs are fetched from.
         hosts: the emulator's names on a job's network besides its own: Azure's, for programs that know no proxy.
         fuse: whether jobs may mount file systems.
+        job_memory: the most memory of a job's node in bytes; None for most of the machine's.
+        job_processes: the most processes and threads of a job's node.
         shared: what this workspace's queue shares with others; None if there are none.
     """
 
@@ -322,7 +325,9 @@ class ExecutorSettings:
     build_arguments: Mapping[str, str] = field(default_factory=dict)
     micromamba_url: str = MICROMAMBA_URL
     container: str | None = None
-    own_ports: frozenset[int] = frozenset()
+    outward: Outward = field(default_factory=Outward, repr=False)
     hosts: tuple[str, ...] = ()
     fuse: bool = False
+    job_memory: int | None = None
+    job_processes: int = JOB_PROCESSES
     shared: Shared | None = field(default=None, repr=False)

@@ -17,9 +17,9 @@ from aml_emulator.executor.engine import Engine, Network
 from aml_emulator.executor.engine_words import fault_text
 from aml_emulator.executor.expressions import ExpressionError, render
 from aml_emulator.executor.fetch import fetched, guarded
+from aml_emulator.executor.limits import with_limits
 from aml_emulator.executor.logs import OutputReader
 from aml_emulator.executor.spec import ExecutorSettings, RunError, RunSpec
-from aml_emulator.network import Outward
 
 
 class RunFailedError(Exception):
@@ -120,8 +120,7 @@ class Start:
         return Containers(self.spec, self.engine, containers, outputs, processes)
 
     def _fetched(self) -> AbstractContextManager[dict[str, IO[bytes]]]:
-        outward = Outward(own_ports=self.settings.own_ports)
-        return fetched(self.spec.inputs, self.go_on, session=guarded(outward))
+        return fetched(self.spec.inputs, self.go_on, session=guarded(self.settings.outward))
 
     def _environment(self, network: Network) -> tuple[dict[str, str], tuple[str, ...]]:
         with self._user_errors():
@@ -153,7 +152,13 @@ class Start:
             working_directory=layout.Layout(run_id=self.spec.run_id).working_directory,
             network=network,
             shm_bytes=self.spec.shm_bytes,
-            host_options=_with_fuse(self.spec.host_options) if self.settings.fuse else self.spec.host_options,
+            host_options=with_limits(
+                _with_fuse(self.spec.host_options) if self.settings.fuse else self.spec.host_options,
+                node=self.spec.memory_bytes,
+                machine=self.engine.memory_bytes(),
+                memory=self.settings.job_memory,
+                processes=self.settings.job_processes,
+            ),
             hostname=name or self.spec.hostname,
             node=node,
             alias=name,

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 from aml_emulator.lazy import lazily
 
 if TYPE_CHECKING:
+    from aml_emulator.network.browsers import is_foreign as is_foreign
     from aml_emulator.network.certificates import Certificates as Certificates
     from aml_emulator.network.certificates import prepare_certificates as prepare_certificates
+    from aml_emulator.network.connections import Connections as Connections
+    from aml_emulator.network.connections import address_of as address_of
     from aml_emulator.network.fault_injection import FaultFront as FaultFront
     from aml_emulator.network.fault_injection import Faults as Faults
     from aml_emulator.network.fault_injection import Rule as Rule
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
     from aml_emulator.network.hosts import is_public_storage as is_public_storage
     from aml_emulator.network.hosts import names_for_jobs as names_for_jobs
     from aml_emulator.network.latency import Latency as Latency
+    from aml_emulator.network.neighbours import Clients as Clients
+    from aml_emulator.network.neighbours import Neighbours as Neighbours
     from aml_emulator.network.outward import InwardError as InwardError
     from aml_emulator.network.outward import Outward as Outward
     from aml_emulator.network.proxy import NO_HEAD as NO_HEAD
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
     from aml_emulator.network.proxy import join_streams as join_streams
     from aml_emulator.network.proxy import parse_head as parse_head
     from aml_emulator.network.proxy import read_target as read_target
+    from aml_emulator.network.proxy import refuse as refuse
     from aml_emulator.network.proxy import split_target as split_target
     from aml_emulator.network.requests_log import KEPT_REQUESTS as KEPT_REQUESTS
     from aml_emulator.network.requests_log import Recorder as Recorder
@@ -43,6 +49,12 @@ if TYPE_CHECKING:
     from aml_emulator.network.upstream import connect as connect
 
 _MODULES = {
+    "Connections": "connections",
+    "address_of": "connections",
+    "refuse": "proxy",
+    "is_foreign": "browsers",
+    "Clients": "neighbours",
+    "Neighbours": "neighbours",
     "Certificates": "certificates",
     "prepare_certificates": "certificates",
     "FaultFront": "fault_injection",

@@ -36,9 +36,14 @@ CLOUD_DOMAINS = (
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-INWARD_NETWORKS = (ipaddress.IPv4Network("0.0.0.0/8"),)
+INWARD_NETWORKS = (
+    ipaddress.IPv4Network("0.0.0.0/8"),
+    *(ipaddress.IPv4Network(one) for one in ("168.63.129.16", "100.100.100.200", "192.0.0.192")),
+    *(ipaddress.IPv6Network(one) for one in ("fd00:ec2::254", "fd20:ce::254")),
+)
 """Besides what :mod:`ipaddress` calls loopback, link-local, unspecified or multicast: "this host on this network"
-(https://www.rfc-editor.org/rfc/rfc1122#section-3.2.1.3)."""
+(https://www.rfc-editor.org/rfc/rfc1122#section-3.2.1.3), and what clouds answer their machines on: Azure's wire server, the metadata
+services of Alibaba Cloud and Oracle Cloud, and those of AWS and Google Cloud by IPv6. Others are link-local."""
 
 TRANSLATED_NETWORKS = (ipaddress.IPv6Network("64:ff9b::/96"), ipaddress.IPv6Network("64:ff9b:1::/48"))
 """NAT64's prefixes: https://www.rfc-editor.org/rfc/rfc6052 and https://www.rfc-editor.org/rfc/rfc8215."""
@@ -101,8 +106,8 @@ def is_public_storage(host: str) -> bool:
 
 
 def inward_reason(what: str) -> str:
-    """Return why a request for this machine itself is refused, and what to do instead."""
-    return f"{what} is this machine itself; put it into NO_PROXY to reach it"
+    """Return why a request for this machine or near it is refused, and what to do instead."""
+    return f"{what} is this machine itself, a container or a cloud's service for its machine; put it into NO_PROXY to reach it"
 
 
 def read_address(host: str) -> Address | None:
@@ -150,12 +155,3 @@ def _embedded(address: Address) -> Iterator[ipaddress.IPv4Address]:
             after = address.packed[prefix // 8 :]
             octets = after if prefix == 96 else after[: 8 - prefix // 8] + address.packed[9:]
             yield ipaddress.IPv4Address(octets[:4])
-
-
-def is_address(host: str) -> bool:
-    """Return whether a host is given as an IP address."""
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True

@@ -19,7 +19,7 @@ Resolve = Callable[[str, int], Sequence[str]]
 
 
 class InwardError(OSError):
-    """A host whose addresses are all this machine's own; the client gets the message."""
+    """A host all of whose addresses are refused; the client gets the message."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,11 +30,14 @@ class Outward:
         own_ports: ports of this process that are refused on every address of this machine.
         resolve: gives a host's addresses.
         is_own: whether an address is one of this machine's.
+        is_container: whether an address may be a container's beside this process, such as another emulator's, which may take this one for its
+            host.
     """
 
     own_ports: Collection[int] = ()
     resolve: Resolve = lambda host, port: resolve(host, port)
     is_own: Callable[[str], bool] = lambda address: is_own(address)
+    is_container: Callable[[str], bool] = lambda _address: False
 
     def addresses(self, host: str, port: int) -> Sequence[str]:
         """Return the addresses to connect to, in the resolver's order.
@@ -54,8 +57,10 @@ class Outward:
         address = ipaddress.ip_address(text.partition("%")[0])
         if is_inward(address):
             return True
-        mapped = getattr(address, "ipv4_mapped", None)
-        return port in self.own_ports and self.is_own(str(mapped or address))
+        known = str(getattr(address, "ipv4_mapped", None) or address)
+        if port in self.own_ports and self.is_own(known):
+            return True
+        return self.is_container(known) and not self.is_own(known)
 
 
 def resolve(host: str, port: int) -> Sequence[str]:

@@ -1,8 +1,8 @@
 """The port of clients and jobs: a proxy in place of Azure's hosts, and admin.
 
 ``CONNECT host:443`` ends at the service, at Blob storage or at the registry, is refused, or continues outside; a
-plain ``GET http://...`` continues or is refused; any other request is for the admin interface. Jobs have the proxy and
-``/_emulator/health`` alone; the address that a connection comes from shows that it is a job's.
+plain ``GET http://...`` continues or is refused; any other request is for the admin interface. Jobs, and all other
+containers, have the proxy and ``/_emulator/health`` alone; a connection's address shows whose it is.
 
 Programs that know no proxy, such as azureml-dataprep's native engine, reach the same hosts by TLS: on a job's network their
 names are the emulator's.
@@ -20,7 +20,9 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from aml_emulator.network.hosts import Decision, Destination, is_address
+from aml_emulator.network.browsers import is_foreign
+from aml_emulator.network.connections import Connections, address_of
+from aml_emulator.network.hosts import Decision, Destination
 from aml_emulator.network.latency import Latency, copy_late
 from aml_emulator.network.outward import InwardError
 from aml_emulator.network.server_name import UNRECOGNIZED_NAME, NoHelloError, server_name
@@ -56,6 +58,12 @@ class Head:
     def header(self, name: str) -> str | None:
         """Return the value of a header by its name in lower case, or None."""
         return next((value for key, value in self.headers if key.lower() == name), None)
+
+    @property
+    def host(self) -> str:
+        """The host of ``Host`` without its port, in lower case; empty for none."""
+        target = read_target(f"//{self.header('host') or ''}")
+        return "" if target is None else target.host.lower()
 
     def encoded(self, target: str, *more: str, without: Collection[str]) -> bytes:
         """Return the head for another server, for one request on its connection.
@@ -112,7 +120,7 @@ class Proxy:
         admin: answers requests that are for the emulator itself.
         down: whether a host cannot be connected to, on purpose.
         page: answers browsers, whose requests are for the page; it refuses by itself what it is not for.
-        is_job: whether connections from an address come from a job's network.
+        is_host: whether connections from an address are the host's; all others count as a job's.
         latency: how long every host takes longer to answer; the admin interface and the page do not.
         take_of: gives what takes over the connections to a destination, or None where they are copied to its port.
     """
@@ -126,7 +134,7 @@ class Proxy:
         admin: Admin,
         down: Callable[[str], bool] = lambda _host: False,
         page: Page,
-        is_job: Callable[[str], bool] = lambda _address: False,
+        is_host: Callable[[str], bool] = lambda _address: True,
         latency: Latency | None = None,
         take_of: Callable[[Destination], Take | None] = lambda _destination: None,
     ) -> None:
@@ -136,10 +144,10 @@ class Proxy:
         self._upstream = upstream
         self._admin = admin
         self._page = page
-        self._is_job = is_job
+        self._is_host = is_host
         self._latency = latency or Latency()
         self._take_of = take_of
-        self._open: set[asyncio.Task[None]] = set()
+        self._connections = Connections()
         self._tunnels: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def serve_on(self, listener: socket.socket) -> asyncio.Server:
@@ -152,9 +160,7 @@ class Proxy:
 
     async def close(self) -> None:
         """Interrupt every connection."""
-        for task in tuple(self._open):
-            task.cancel()
-        await asyncio.gather(*self._open, return_exceptions=True)
+        await self._connections.close()
 
     def break_off(self) -> None:
         """End every tunnel, so that its client connects again under the changed rules.
@@ -167,17 +173,14 @@ class Proxy:
             task.cancel()
 
     async def _accept(self, handle: _Handler, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        if task is not None:
-            self._open.add(task)
-            task.add_done_callback(self._open.discard)
+        await self._connections.hold(self._serve(handle, reader, writer))
+
+    async def _serve(self, handle: _Handler, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         own = writer.transport.get_protocol()
         try:
             await handle(reader, writer)
         except (*NO_HEAD, NoHelloError) as error:
             logger.debug("a connection without a request: %r", error)
-        except (ConnectionError, asyncio.CancelledError) as error:
-            logger.debug("a connection was interrupted: %r", error)
         finally:
             # One that was taken over has the protocol of who took it, who closes it as well.
             if writer.transport.get_protocol() is own:
@@ -198,7 +201,7 @@ class Proxy:
                     return
                 hello += more
         destination = self._decide(host).destination
-        from_job = self._is_job(str(writer.get_extra_info("peername")[0]))
+        from_job = not self._is_host(address_of(writer, "peername"))
         if not from_job or destination in (Destination.REFUSED, Destination.ONWARD):
             logger.warning("REFUSED: a connection by TLS to %s", host or "a host without a name")
             await send(writer, UNRECOGNIZED_NAME)
@@ -210,16 +213,18 @@ class Proxy:
             await self._join((reader, writer), server)
 
     async def _handle(self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        from_job = self._is_job(str(writer.get_extra_info("peername")[0]))
+        from_job = not self._is_host(address_of(writer, "peername"))
         if head.method == "CONNECT":
             await self._connect(head, reader, writer, from_job=from_job)
         elif from_job and head.target.startswith("/") and (head.method, head.target) != HEALTH:
-            await _refuse(writer, "jobs reach the services that Azure has, and not the local AzureML's own interface")
+            await refuse(writer, "jobs reach the services that Azure has, and not the local AzureML's own interface")
         elif is_for_people(head.target):
             await self._page(head, writer)
         elif head.target.startswith("/"):
-            if not is_from_a_tool(head):
-                await _refuse(writer, "the request is a web page's")
+            if not from_job and is_foreign(head, names=(address_of(writer, "sockname"),)):
+                await refuse(
+                    writer, "the request is a web page's, or its Host is neither a loopback name nor this address"
+                )
                 return
             status, body = await self._admin(head.method, head.target)
             await _answer(writer, status, "application/json", body)
@@ -236,7 +241,7 @@ class Proxy:
         host, port, early = target.host, target.port, None
         decision = self._decide(host)
         if decision.destination is Destination.REFUSED:
-            await _refuse(writer, decision.reason)
+            await refuse(writer, decision.reason)
             return
         if self._down(host):
             _abort(writer, host)
@@ -254,7 +259,7 @@ class Proxy:
                 return
             connecting = connect("127.0.0.1", self._port_of(door))
         else:
-            await _refuse(writer, f"{host} has port 443 only")
+            await refuse(writer, f"{host} has port 443 only")
             return
         streams = await _connected(connecting, writer, host)
         if streams is None:
@@ -284,7 +289,7 @@ class Proxy:
         host = target.host
         decision = self._decide(host)
         if decision.destination is not Destination.ONWARD:
-            await _refuse(writer, decision.reason or f"{host} is served with TLS only: use https")
+            await refuse(writer, decision.reason or f"{host} is served with TLS only: use https")
             return
         if self._down(host):
             _abort(writer, host)
@@ -308,14 +313,15 @@ async def _connected(
     try:
         return await connecting
     except InwardError as error:
-        await _refuse(writer, str(error.strerror))
+        await refuse(writer, str(error.strerror))
     except OSError as error:
         logger.warning("cannot reach %s: %s", host, error)
         await _answer(writer, 502, "text/plain", f"cannot reach {host}: {error}\n".encode())
     return None
 
 
-async def _refuse(writer: asyncio.StreamWriter, reason: str) -> None:
+async def refuse(writer: asyncio.StreamWriter, reason: str) -> None:
+    """Answer 403, and log why."""
     logger.warning("REFUSED: %s", reason)
     # The reason is in the status line as well: it is all of the answer that most clients show.
     await _answer(writer, 403, "text/plain", f"{reason}\n".encode(), phrase=f"Refused: {reason}")
@@ -370,21 +376,6 @@ def split_target(target: str) -> tuple[str, str]:
     except ValueError as error:
         raise BadHeadError("not the target of a request") from error
     return parts.path, parts.query
-
-
-def is_from_a_tool(head: Head) -> bool:
-    """Return whether an admin request is answered: not if a page may have sent it.
-
-    A page of another origin is given away by ``Origin`` or ``Sec-Fetch-Site``; one whose own name was made to point at
-    this machine, by a ``Host`` that has a dot in it and is no address.
-    """
-    if head.header("origin") is not None or head.header("sec-fetch-site") is not None:
-        return False
-    host = head.header("host")
-    if not host:
-        return True
-    target = read_target(f"//{host}")
-    return target is not None and ("." not in target.host or is_address(target.host))
 
 
 def is_for_people(target: str) -> bool:

@@ -112,7 +112,7 @@ class Upstream:
         """Return streams to *host*, whose addresses are tried in the resolver's order.
 
         Raises:
-            InwardError: every address is this machine itself.
+            InwardError: every address is refused.
             OSError: no connection.
         """
         addresses = await asyncio.to_thread(self._outward.addresses, host, port)

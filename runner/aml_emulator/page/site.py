@@ -16,7 +16,7 @@ from starlette.datastructures import Headers, QueryParams
 from aml_emulator.api import Call, Route, Router, service_error
 from aml_emulator.context import Context
 from aml_emulator.domain import DomainError
-from aml_emulator.network import PAGE_PATH, Head, read_target
+from aml_emulator.network import PAGE_PATH, Head, is_foreign
 from aml_emulator.page import view
 from aml_emulator.page.catalogue import Catalogue
 from aml_emulator.page.compare import Comparison
@@ -62,12 +62,12 @@ class Site:
     """Answers what a browser asks for at ``/ui/``.
 
     Args:
-        host: a further name that it answers as, next to those of :data:`LOOPBACK`.
+        host: a further name that it answers as, besides loopback.
     """
 
     def __init__(self, context: Context, *, host: str | None = None) -> None:
         self._context = context
-        self._hosts = LOOPBACK | ({host} if host else set())
+        self._names = (host,) if host else ()
         self._hide = hider(context.identity)
         self._templates: Environment | None = None
         runs, files, catalogue = RunPages(context), FilePages(context), Catalogue(context)
@@ -131,7 +131,7 @@ class Site:
 
     def answer(self, head: Head) -> _Answer:
         """Return the answer to one request."""
-        refused = refusal(head, self._hosts)
+        refused = refusal(head, self._names)
         if refused is not None:
             logger.warning("REFUSED: %s %s: %s", head.method, head.target.partition("?")[0], refused[1])
             allowed = (("Allow", ", ".join(METHODS)),) if refused[0] == HTTPStatus.METHOD_NOT_ALLOWED else ()
@@ -232,9 +232,6 @@ def _text(text: str) -> Content:
     return Content(type="text/plain; charset=utf-8", body=f"{text}\n".encode())
 
 
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-"""The names under which the page answers. Any other name may be one that was made to point here (DNS rebinding)."""
-
 METHODS = ("GET", "HEAD")
 
 _POLICY = (
@@ -253,25 +250,14 @@ HEADERS: Sequence[tuple[str, str]] = (
 """Headers of every answer: nothing is loaded from elsewhere, and no site frames it."""
 
 
-def refusal(head: Head, hosts: Collection[str] = LOOPBACK) -> tuple[int, str] | None:
+def refusal(head: Head, names: Collection[str] = ()) -> tuple[int, str] | None:
     """Return why a request is refused, as status and reason, or None.
 
     Args:
-        hosts: the names that the page answers as, in lower case.
-
-    A browser says in ``Sec-Fetch-Site`` where a request comes from (https://www.w3.org/TR/fetch-metadata/). Following a
-    link from elsewhere is fine, because nothing on the page changes anything; being embedded or fetched is not.
+        names: the names that the page answers as besides loopback, in lower case.
     """
-    host = head.header("host") or ""
-    target = read_target(f"//{host}")
-    if target is None or target.host.lower() not in hosts:
-        return 403, "This page answers as localhost, 127.0.0.1 or [::1] only."
+    if is_foreign(head, names=names, is_page=True):
+        return 403, "This page answers as localhost, 127.0.0.1 or [::1] only, and no other pages."
     if head.method not in METHODS:
         return 405, "This page is for reading: GET and HEAD only."
-    origin = head.header("origin")
-    if origin is not None and origin.lower() != f"http://{host.lower()}":
-        return 403, "This page does not answer other pages."
-    navigates = head.header("sec-fetch-mode") == "navigate" and head.header("sec-fetch-dest") == "document"
-    if head.header("sec-fetch-site") not in (None, "none", "same-origin") and not navigates:
-        return 403, "This page does not answer other pages."
     return None

@@ -7,7 +7,7 @@ import asyncio
 from starlette.concurrency import run_in_threadpool
 
 from aml_emulator.api import Directory, ServiceError
-from aml_emulator.network import Head, read_target
+from aml_emulator.network import Head
 from aml_emulator.page.site import Site
 
 BELOW = ".localhost"
@@ -44,6 +44,5 @@ class Sites:
 
 def workspace_of(head: Head) -> str | None:
     """Return the workspace's name in lower case in the host, None if there is none."""
-    target = read_target(f"//{head.header('host') or ''}")
-    name = "" if target is None else target.host.lower()
+    name = head.host
     return name.removesuffix(BELOW) if name.endswith(BELOW) and "." not in name.removesuffix(BELOW) else None

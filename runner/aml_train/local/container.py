@@ -18,6 +18,7 @@ from aml_train.local.settings import EmulatorSettings
 if TYPE_CHECKING:
     from docker import DockerClient
     from docker.models.containers import Container
+    from docker.models.networks import Network
 
 _LOG = logging.getLogger(__name__)
 
@@ -64,6 +65,7 @@ def fingerprint(settings: EmulatorSettings) -> str:
     """Return the settings that a container cannot change once it is made."""
     fixed: dict[str, object] = {"port": settings.port, "registry_port": settings.registry_port}
     fixed |= {"max_jobs": settings.max_jobs, "fuse": settings.fuse}
+    fixed |= {"job_memory": settings.job_memory, "job_processes": settings.job_processes}
     return json.dumps(fixed, sort_keys=True)
 
 
@@ -78,25 +80,38 @@ def image_id(client: DockerClient, settings: EmulatorSettings) -> str | None:
 
 
 def is_current(client: DockerClient, container: Container, settings: EmulatorSettings) -> bool:
-    """Return whether *container* has these settings and the current image.
+    """Return whether *container* has these settings, its network and the current image.
 
     An image that is no longer there changes nothing for a container that is.
     """
     wanted = image_id(client, settings)
     same_image = wanted is None or container.attrs["Image"] == wanted
-    return same_image and container.labels.get(SETTINGS_LABEL) == fingerprint(settings)
+    networks = {network.id for network in _own_networks(client, settings)}
+    there = container.attrs["NetworkSettings"]["Networks"].get(settings.network, {}).get("NetworkID") in networks
+    return same_image and there and container.labels.get(SETTINGS_LABEL) == fingerprint(settings)
+
+
+def _own_networks(client: DockerClient, settings: EmulatorSettings) -> list[Network]:
+    """Return the container's own network, unless the engine does not have it."""
+    return client.networks.list(names=[settings.network], filters={"label": f"{NAME_LABEL}={settings.name}"})
 
 
 def create(client: DockerClient, settings: EmulatorSettings) -> Container:
-    """Make the container and, where it does not exist, the volume for its state."""
+    """Make the container and, where they do not exist, its network and the volume for its state.
+
+    Whoever puts a container on that network controls the engine. On the engine's default network there are others.
+    """
     from docker.types import LogConfig
 
     client.volumes.create(settings.volume, labels={NAME_LABEL: settings.name})
+    if not _own_networks(client, settings):
+        client.networks.create(settings.network, driver="bridge", labels={NAME_LABEL: settings.name})
     return client.containers.create(
         settings.image,
         name=settings.name,
         labels={NAME_LABEL: settings.name, SETTINGS_LABEL: fingerprint(settings)},
         environment=container_environment(settings, os.environ),
+        network=settings.network,
         ports={
             "7380/tcp": ("127.0.0.1", settings.port),
             "7381/tcp": ("127.0.0.1", settings.registry_port),
@@ -117,9 +132,12 @@ def container_environment(settings: EmulatorSettings, outer: Mapping[str, str]) 
     """
     chosen = {
         "AML_EMULATOR_CONTAINER": settings.name,
+        "AML_EMULATOR_CLIENTS": "network",
         "AML_EMULATOR_REGISTRY_ENGINE_NAME": settings.registry_engine_name,
         "AML_EMULATOR_MAX_JOBS": str(settings.max_jobs),
         "AML_EMULATOR_FUSE": "yes" if settings.fuse else "no",
+        "AML_EMULATOR_JOB_MEMORY": settings.job_memory,
+        "AML_EMULATOR_JOB_PROCESSES": str(settings.job_processes),
         # The address for a browser on the engine's machine, whatever address this process uses.
         "AML_EMULATOR_PAGE_ADDRESS": settings.page_origin,
     }
@@ -205,6 +223,15 @@ def sweep_jobs(client: DockerClient, container: Container) -> None:
             with contextlib.suppress(NotFound):
                 network.disconnect(container, force=True)
                 network.remove()
+
+
+def remove_network(client: DockerClient, settings: EmulatorSettings) -> None:
+    """Remove the container's own network; other containers are taken off it."""
+    for network in _own_networks(client, settings):
+        network.reload()
+        for connected in network.attrs["Containers"]:
+            network.disconnect(connected, force=True)
+        network.remove()
 
 
 def _remove(container: Container) -> None:

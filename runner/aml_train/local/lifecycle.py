@@ -195,6 +195,7 @@ def reset_emulator(settings: EmulatorSettings) -> None:
             container.remove(force=True, v=True)
             for workspace in said[1].get("workspaces", ()) if said is not None else ():
                 containers.sweep_images(client, str(workspace["instance"]))
+        containers.remove_network(client, settings)
         try:
             client.volumes.get(settings.volume).remove()
         except NotFound:

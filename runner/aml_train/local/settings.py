@@ -30,12 +30,14 @@ class EmulatorSettings:
     """How the local AzureML's container is made and reached.
 
     Attributes:
-        name: the container's name; the volume with its state is ``<name>-data``.
+        name: the container's name; the volume with its state is ``<name>-data``, its network ``aml-train-<name>``.
         image: the image that it is made from.
         host: the address at which this process finds the published ports.
         port: the port of proxy and administration, published on 127.0.0.1.
         registry_port: the port of the registry, published on 127.0.0.1.
         max_jobs: how many jobs run at once.
+        job_memory: the most memory of a job's node, such as 8g; empty for most of the machine's.
+        job_processes: the most processes and threads of a job's node.
         fuse: whether jobs may mount file systems.
         inside: *host* is the container's own address, where its ports are the unpublished ones.
         workspace: which of its workspaces is meant; empty for the first one.
@@ -47,6 +49,8 @@ class EmulatorSettings:
     port: int = 7380
     registry_port: int = 7381
     max_jobs: int = 2
+    job_memory: str = ""
+    job_processes: int = 4096
     fuse: bool = False
     inside: bool = False
     workspace: str = ""
@@ -66,7 +70,7 @@ class EmulatorSettings:
                 f"{prefix}NAME: {texts['name']!r} cannot be the name of a container.",
                 hint="Use letters, digits, '.', '_' and '-', and start with a letter or digit.",
             )
-        limits = {"port": 65535, "registry_port": 65535, "max_jobs": 1000}
+        limits = {"port": 65535, "registry_port": 65535, "max_jobs": 1000, "job_processes": 2**22}
         given: dict[str, Any] = {key: text for key, text in texts.items() if text}
         given |= {key: _number(prefix + key.upper(), given[key], limits[key]) for key in limits if key in given}
         if "fuse" in given:
@@ -77,6 +81,14 @@ class EmulatorSettings:
     def volume(self) -> str:
         """The name of the volume that holds the state."""
         return f"{self.name}-data"
+
+    @property
+    def network(self) -> str:
+        """The name of the container's own network.
+
+        The engine publishes ports on the network that is first by name: it has to be before those of jobs.
+        """
+        return f"aml-train-{self.name}"
 
     @property
     def page_origin(self) -> str:

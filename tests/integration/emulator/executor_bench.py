@@ -68,7 +68,7 @@ def make_bench(engine: docker.DockerClient) -> Iterator[Callable[..., Bench]]:
     instances: list[str] = []
     benches: list[Bench] = []
 
-    def make(*, max_jobs: int = 2, of: Bench | None = None) -> Bench:
+    def make(*, max_jobs: int = 2, of: Bench | None = None, **more: Any) -> Bench:
         settings = (
             of.settings
             if of
@@ -79,6 +79,7 @@ def make_bench(engine: docker.DockerClient) -> Iterator[Callable[..., Bench]]:
                 registry_login_server="amllocal.azurecr.io",
                 registry_engine_name="localhost:7381",
                 instance=secrets.token_hex(8),
+                **more,
             )
         )
         instances.append(settings.instance)

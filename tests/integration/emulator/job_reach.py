@@ -34,7 +34,7 @@ def tunnel(target):
         connection.sendall(f"CONNECT {target} HTTP/1.1\\r\\n\\r\\n".encode())
         return int(connection.recv(4096).split(b" ")[1])
 
-registry = os.environ["REGISTRY_PORT"]
+registry, other = os.environ["REGISTRY_PORT"], os.environ["OTHER"]
 own = f"http://{host}:{port}"
 seen = {
     "health": status(straight, f"{own}/_emulator/health"),
@@ -47,7 +47,11 @@ seen = {
     "registry by itself": status(proxied, f"http://{host}:{registry}/v2/_catalog"),
     "spelled": [tunnel(f"{one}:{port}") for one in ("127.0.0.1", "127.1", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]")],
     "bridge": tunnel(f"{host}:{port}"),
-    "metadata": status(proxied, "http://169.254.169.254/metadata/instance"),
+    "metadata": [
+        status(proxied, f"http://{one}/") for one in ("169.254.169.254", "168.63.129.16", "100.100.100.200", "192.0.0.192")
+    ],
+    "another emulator": [status(proxied, f"http://{other}/{path}") for path in ("_emulator/info", "ui/")],
+    "its tunnel": tunnel(other),
     "service": tunnel("management.azure.com:443"),
 }
 print(json.dumps(seen))
@@ -64,18 +68,21 @@ WANTED = {
     "registry by itself": 403,
     "spelled": [403, 403, 403, 403, 403],
     "bridge": 403,
-    "metadata": 403,
+    "metadata": [403] * 4,
+    "another emulator": [403] * 2,
+    "its tunnel": 403,
     "service": 200,
 }
 
 
-def reached(session: requests.Session, info: Mapping[str, Any], *, registry_port: int) -> dict[str, Any]:
+def reached(session: requests.Session, info: Mapping[str, Any], *, registry_port: int, other: str) -> dict[str, Any]:
     """Have a job run the script, and return what it has seen.
 
     Args:
         session: signed in to the emulator.
         info: what ``/_emulator/info`` says.
         registry_port: of the emulator, as a job finds it.
+        other: host and port of another emulator, as this one finds it.
     """
     workspace = (
         f"{emulator_client.MANAGEMENT}/subscriptions/{info['subscription_id']}/resourceGroups/{info['resource_group']}"
@@ -97,7 +104,7 @@ def reached(session: requests.Session, info: Mapping[str, Any], *, registry_port
             "environmentId": f"{scope}/environments/plain/versions/1",
             "computeId": f"{scope}/computes/local-cluster",
             "experimentName": "reach",
-            "environmentVariables": {"REGISTRY_PORT": str(registry_port)},
+            "environmentVariables": {"REGISTRY_PORT": str(registry_port), "OTHER": other},
         },
     )
     patience = time.monotonic() + SECONDS

@@ -57,6 +57,23 @@ def _await_files(emulator: Emulator, most: int) -> None:
         time.sleep(0.1)
 
 
+def test_a_stop_in_the_middle_of_connections_is_no_fault(tmp_path: Path) -> None:
+    with contextlib.ExitStack() as stack:
+        with executing_by("tests.support.instant_emulator", tmp_path) as emulator:
+            context = ssl.create_default_context(cafile=emulator.environment()["SSL_CERT_FILE"])
+            assert emulator.registry_tls_port is not None
+            for port in (emulator.registry_port, emulator.registry_tls_port):
+                plain = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+                if port == emulator.registry_tls_port:
+                    stack.enter_context(context.wrap_socket(plain, server_hostname="amllocal.azurecr.io"))
+                else:
+                    plain.sendall(b"POST /v2/a/blobs/uploads/ HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                    assert b" 202 " in plain.recv(1000)
+        log = emulator.log.read_text()
+    assert "stopping" in log
+    assert "Traceback" not in log, log
+
+
 def test_a_connection_takes_little_memory_and_leaves_no_file(tmp_path: Path) -> None:
     with executing_by("tests.support.instant_emulator", tmp_path) as emulator:
         with _connected(emulator, FIRST):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -17,6 +18,7 @@ from pathlib import Path
 import docker
 import pytest
 import requests
+from docker.models.containers import Container
 
 from aml_train import local as emulator
 from aml_train.core.errors import ImageError, ServiceError
@@ -49,6 +51,17 @@ direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 print("the same directly", json.load(direct.open(request)) == answer, "fuse", os.path.exists("/dev/fuse"))
 pathlib.Path(model, "weights").write_text(rate)
 pathlib.Path("outputs", "note.txt").write_text("noted")
+"""
+ASKING = """
+import json, sys, urllib.error, urllib.request
+
+def status(url):
+    try:
+        return urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url, timeout=20).status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+print(json.dumps([status(url) for url in sys.argv[1:]]))
 """
 # Five blobs of 1.5 MiB, and the sizes of the files that Azurite, with all scripts, puts them into.
 AZURITE = """
@@ -311,11 +324,62 @@ def test_one_that_does_not_get_ready_shows_its_log(settings: EmulatorSettings) -
         emulator.start_emulator(broken, ignore)
 
 
+@pytest.fixture
+def other(image: str, engine: docker.DockerClient, settings: EmulatorSettings) -> Iterator[Container]:
+    """Another emulator, made as the documentation says, on the engine's default network; not yet started."""
+    made = engine.containers.create(
+        image,
+        ports={"7380/tcp": ("127.0.0.1", None)},
+        volumes={"/var/run/docker.sock": {"bind": "/var/run/docker.sock", "mode": "rw"}},
+    )
+    yield made
+    made.remove(force=True, v=True)
+
+
+def asked_from(engine: docker.DockerClient, network: str, *urls: str) -> list[int]:
+    """Return how addresses answer a container on a network, as a step of a build is on the default one."""
+    command = ["python", "-c", ASKING, *urls]
+    return list(json.loads(engine.containers.run(BASE, command, network=network, remove=True)))
+
+
+def address_on(container: Container, network: str) -> str:
+    container.reload()
+    return str(container.attrs["NetworkSettings"]["Networks"][network]["IPAddress"])
+
+
 @pytest.mark.full
-def test_a_job_of_the_container_reaches_azures_services_alone(settings: EmulatorSettings, tmp_path: Path) -> None:
-    """The emulator's container is on the job's network with all its ports."""
-    info = emulator.start_emulator(settings, lambda _event: None)
+def test_containers_reach_azures_services_alone(
+    settings: EmulatorSettings, engine: docker.DockerClient, other: Container, tmp_path: Path
+) -> None:
+    """Jobs, by their own network and by the proxy through another emulator, and steps of builds."""
+    info = emulator.start_emulator(settings, ignore)
+    engine.networks.get(settings.network).connect(other)
+    other.start()
+    while True:
+        other.reload()
+        published = f"http://127.0.0.1:{other.ports['7380/tcp'][0]['HostPort']}"
+        with contextlib.suppress(requests.ConnectionError):
+            if requests.get(f"{published}/_emulator/health", timeout=SECONDS).status_code == 200:
+                break
+        time.sleep(0.1)
+    # The published ports' machine has everything.
+    assert requests.get(f"{published}/_emulator/info", timeout=SECONDS).json()["client_secret"]
+    bridge = address_on(other, "bridge")
+    urls = [f"http://{bridge}:{path}" for path in ("7380/_emulator/info", "7380/ui/", "7381/v2/_catalog")]
+    assert asked_from(engine, "bridge", *urls) == [403, 403, 401]
+
+    # This one's own network has nothing but what its owner puts there.
+    own = f"http://{address_on(engine.containers.get(settings.name), settings.network)}"
+    name = f"http://{settings.name}:7380/_emulator/info"
+    assert asked_from(engine, settings.network, f"{own}:7380/_emulator/info", f"{own}:7381/v2/", name) == [
+        200,
+        200,
+        403,
+    ]
+
     variables = emulator.client_environment(info, os.environ, cache=tmp_path)
+    beside = f"{address_on(other, settings.network)}:7380"
     with emulator_client.signed_in(variables) as session:
-        assert reached(session, dataclasses.asdict(info), registry_port=INSIDE_REGISTRY_PORT) == WANTED
+        seen = reached(session, dataclasses.asdict(info), registry_port=INSIDE_REGISTRY_PORT, other=beside)
+    assert seen == WANTED
     assert emulator.emulator_info(settings) == info

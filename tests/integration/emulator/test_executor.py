@@ -18,7 +18,7 @@ from aml_emulator.executor import reporting
 from aml_emulator.executor.logs import BUFFER_BYTES, flush_interval
 from aml_emulator.executor.ranks import MPI_LOG_PATH
 from aml_emulator.executor.spec import LOG_PATH, Folder, InputSpec, OutputSpec
-from tests.integration.emulator.executor_bench import STORE, Bench, assert_clean, nodes, put_on_each_node, until
+from tests.integration.emulator.executor_bench import STORE, Bench, assert_clean, nodes, own, put_on_each_node, until
 from tests.support.fake_executor import HANGING_SECONDS, RecordingSink
 
 
@@ -111,6 +111,25 @@ def test_a_failing_command_fails_the_run(bench: Bench, command: str, code: int, 
     assert f"status code {code}." in sink.error.message
     assert tail in sink.error.message
     assert sink.statuses[-1] == "Finalizing"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        # Bounded, should the limit not be there.
+        ("[os.fork() or time.sleep(30) or os._exit(0) for _ in range(200)]", "Resource temporarily unavailable"),
+        ("len(bytearray(2**29))", "killed because the memory ran out"),
+    ],
+)
+def test_a_job_that_wants_all_processes_or_memory_ends(
+    make_bench: Callable[..., Bench], line: str, said: str
+) -> None:
+    bench = make_bench(job_processes=60, job_memory=100 * 2**20)
+    bench.runner.start()
+    _, sink = bench.submit(f"exec python -c 'import os, time; {line}'", shm_bytes=2**20)
+    assert sink.wait() == "Failed"
+    assert sink.error is not None
+    assert said in sink.error.message
 
 
 @pytest.mark.full
@@ -255,6 +274,9 @@ def test_a_running_job_is_taken_up_after_a_restart(
     before.blobs.put(vanished.artifacts.container, vanished.artifacts.name_of(LOG_PATH), b"it had begun")
     waiting = before.spec("echo later")
     going_sink.wait_status("Running")
+    assert [one.attrs["Internal"] for one in engine.networks.list(filters=own(before.settings.instance))][:1] == [
+        True
+    ]
     failing_sink.wait()
     until(lambda: b"3\n" in before.log(going), going_sink)
     before.runner.close()

@@ -18,7 +18,10 @@ def test_flags_win_over_the_environment_and_that_over_defaults() -> None:
     given = settings.parse(["serve", "--port", "2"], environment)
     assert (given.data, given.port, given.max_jobs, given.registry_port) == (Path("/d"), 2, 5, 7381)
     assert (given.location, given.registry_engine_name, given.container) == ("eastus", None, None)
-    assert (given.registry_tls_port, given.fuse) == (None, False)
+    assert (given.registry_tls_port, given.fuse, given.clients) == (None, False, "host")
+    assert (given.job_memory, given.job_processes) == (None, 4096)
+    limited = settings.parse(["serve", "--job-memory", "2g"], {**environment, "AML_EMULATOR_JOB_PROCESSES": "9"})
+    assert (limited.job_memory, limited.job_processes) == (2 * 2**30, 9)
     assert settings.parse(["serve"], {**environment, "AML_EMULATOR_FUSE": "yes"}).fuse
     assert settings.parse(["serve"], {**environment, "AML_EMULATOR_REGISTRY_TLS_PORT": "0"}).registry_tls_port == 0
 
@@ -32,6 +35,9 @@ def test_flags_win_over_the_environment_and_that_over_defaults() -> None:
         (["serve", "--data", "d", "--log-level", "loud"], "--log-level"),
         (["serve", "--data", "d", "--location", "a/b"], "--location"),
         (["serve", "--data", "d", "--fuse", "1"], "--fuse: yes or no, not '1'"),
+        (["serve", "--data", "d", "--clients", "all"], "--clients: host or network, not 'all'"),
+        (["serve", "--data", "d", "--job-memory", "much"], "--job-memory is not a size such as '2g': 'much'"),
+        (["serve", "--data", "d", "--job-processes", "0"], "--job-processes: a number from 1"),
         ([], "command"),
     ],
 )

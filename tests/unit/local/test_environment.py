@@ -185,6 +185,9 @@ def test_the_container_goes_on_through_a_proxy_that_it_can_reach(
 ) -> None:
     assert container_environment(EmulatorSettings(name="n", registry_port=5, max_jobs=4), outer) == {
         "AML_EMULATOR_CONTAINER": "n",
+        "AML_EMULATOR_CLIENTS": "network",
+        "AML_EMULATOR_JOB_MEMORY": "",
+        "AML_EMULATOR_JOB_PROCESSES": "4096",
         "AML_EMULATOR_REGISTRY_ENGINE_NAME": "localhost:5",
         "AML_EMULATOR_MAX_JOBS": "4",
         "AML_EMULATOR_FUSE": "no",

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from aml_emulator.domain.clusters import check_quota, scale_of, vm_size
+from aml_emulator.domain.clusters import check_quota, scale_of, size_of, vm_size
 from aml_emulator.domain.errors import InvalidError
 from aml_emulator.domain.jobs.check import instance_count
 from aml_emulator.domain.jobs.composed import PIPELINE, composed_kind
+from aml_emulator.domain.vm_sizes import size_named
 from aml_emulator.domain.workspace import Workspace
 from aml_emulator.executor import Scale
 from aml_emulator.store import Compute, Run
@@ -53,6 +54,16 @@ def is_low_priority(workspace: Workspace, job: Mapping[str, Any]) -> bool:
         return _is_spot(job)
     view = workspace.fleet.view(_named(job))
     return view is not None and view.scale.low_priority
+
+
+def node_memory(workspace: Workspace, job: Mapping[str, Any]) -> int | None:
+    """Return the memory of a node's VM size in bytes; None for the local cluster, which has the machine's."""
+    if is_serverless(job):
+        size = size_named(str((job.get("resources") or {}).get("instanceType") or ""))
+    else:
+        compute = workspace.store.assets.compute(_named(job))
+        size = None if compute is None or compute.name == workspace.identity.compute else size_of(compute)
+    return None if size is None else int(size.memory_gb * 2**30)
 
 
 def check_compute(workspace: Workspace, job: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from aml_emulator.domain.environments import image_of_environment
 from aml_emulator.domain.jobs.check import PRIORITIES, given_inputs, instance_count, shm_bytes, timeout_seconds
-from aml_emulator.domain.jobs.compute import compute_of, is_serverless
+from aml_emulator.domain.jobs.compute import compute_of, is_serverless, node_memory
 from aml_emulator.domain.jobs.docker_args import docker_options
 from aml_emulator.domain.jobs.places import input_spec, output_specs
 from aml_emulator.domain.workspace import Workspace
@@ -43,6 +43,7 @@ def run_spec(workspace: Workspace, run: Run) -> RunSpec:
         outputs=output_specs(workspace, run),
         artifacts=workspace.artifacts_of(run.id),
         shm_bytes=shm_bytes(job),
+        memory_bytes=node_memory(workspace, job),
         timeout_seconds=timeout_seconds(job),
         compute=compute_of(workspace, job),
         **_launch(job),
@@ -125,7 +126,7 @@ def _notes(job: Mapping[str, Any], cluster: str) -> tuple[str, ...]:
     if is_serverless(job):
         notes.append(f"compute: serverless jobs run on {where}.")
     if resources.get("instanceType"):
-        notes.append(f"resources.instance_type: the job runs on {where}, whatever its size.")
+        notes.append(f"resources.instance_type: the job runs on {where}; of the size it has the memory at most.")
     if resources.get("locations"):
         notes.append("resources.locations: the job runs on this machine.")
     return tuple(notes)

@@ -57,7 +57,15 @@ def test_variables_and_the_name_of_the_host_are_taken_and_lists_are_not_split() 
         *((f"--ipc {mode}", 501, f"'--ipc {mode}'") for mode in ("host", "container:x", "HOST")),
         *(
             (f"{name}=host", 501, f"'{name}'")
-            for name in ("--uts", "--userns", "--cgroupns", "--cgroup-parent", "--volumes-from", "--runtime", "--link")
+            for name in (
+                "--uts",
+                "--userns",
+                "--cgroupns",
+                "--cgroup-parent",
+                "--volumes-from",
+                "--runtime",
+                "--link",
+            )
         ),
         ("--gpus 1", 501, "'--gpus 1'"),
         ("--shm-size lots", 400, "'--shm-size' is not a size"),
@@ -68,7 +76,14 @@ def test_variables_and_the_name_of_the_host_are_taken_and_lists_are_not_split() 
         ("--env SECRET", 400, "NAME=VALUE"),
         *(
             (f"--tmpfs {path}", 400, "tmpfs")
-            for path in ("/mnt/azureml", "//mnt/azureml/cr", "/mnt/./azureml:size=1m", "/x/../mnt/azureml", "/mnt", "//")
+            for path in (
+                "/mnt/azureml",
+                "//mnt/azureml/cr",
+                "/mnt/./azureml:size=1m",
+                "/x/../mnt/azureml",
+                "/mnt",
+                "//",
+            )
         ),
         ("--tmpfs mnt", 400, "tmpfs"),
         ("--hostname a/b", 400, "name of a host"),

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from aml_emulator.network.browsers import is_foreign
 from aml_emulator.network.hosts import Destination, decide
-from aml_emulator.network.proxy import BadHeadError, Head, is_from_a_tool, parse_head
+from aml_emulator.network.proxy import BadHeadError, Head, parse_head
 from aml_emulator.network.upstream import ProxyAddress, Upstream, bypasses, parse_proxy
 
 
@@ -101,18 +102,23 @@ def test_what_is_no_request_is_refused(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("headers", "expected"),
+    ("headers", "foreign"),
     [
-        ({"Host": "127.0.0.1:7380"}, True),
-        ({"host": "[::1]:7380"}, True),
-        ({"Host": "localhost:7380"}, True),
+        ({"Host": "127.0.0.1:7380"}, False),
+        ({"host": "[::1]:7380"}, False),
+        ({"Host": "LOCALHOST:7380"}, False),
+        ({"Host": "172.18.0.2:7381"}, False),
+        ({"Host": "172.18.0.3:7381"}, True),
         ({"Host": "aml-emulator:7380"}, True),
+        ({"Host": "0x7f.1"}, True),
         ({}, True),
-        ({"Host": "rebound.example.com:7380"}, False),
-        ({"Host": "localhost:7380", "Origin": "https://example.com"}, False),
-        ({"Host": "localhost:7380", "Sec-Fetch-Site": "cross-site"}, False),
+        ({"Host": "rebound.example.com:7380"}, True),
+        ({"Host": "x.localhost:7380"}, True),
+        ({"Host": "localhost:7380", "Origin": "https://example.com"}, True),
+        ({"Host": "localhost:7380", "Origin": "http://localhost:7380"}, True),
+        ({"Host": "localhost:7380", "Sec-Fetch-Site": "cross-site"}, True),
     ],
 )
-def test_web_pages_cannot_use_the_admin_interface(headers: dict[str, str], expected: bool) -> None:
+def test_no_web_page_uses_the_admin_interface_or_the_registry(headers: dict[str, str], foreign: bool) -> None:
     head = Head(method="POST", target="/_emulator/reset", headers=tuple(headers.items()))
-    assert is_from_a_tool(head) is expected
+    assert is_foreign(head, names=("172.18.0.2",)) is foreign

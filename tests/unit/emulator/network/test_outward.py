@@ -24,6 +24,8 @@ INWARD = (
     *("::1", "::", "fe80::1", "ff02::1", "::ffff:127.0.0.1", "::ffff:169.254.169.254", "::127.0.0.1"),
     *("64:ff9b::7f00:1", "64:ff9b::169.254.169.254", "64:ff9b:1:7f00:0:100::", "64:ff9b:1::127.0.0.1"),
     *("64:ff9b:1:7f:0:1:0:0", "64:ff9b:1:0:7f:0:100:0", "2002:7f00:1::", "2001:0:7f00:1::"),
+    *("168.63.129.16", "100.100.100.200", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254"),
+    *("::ffff:168.63.129.16", "64:ff9b::100.100.100.200", "2002:c000:c0::"),
 )
 OUTWARD = (
     "10.1.2.3",
@@ -51,7 +53,7 @@ SPELLINGS = (
 def test_addresses_of_this_machine_are_inward_in_every_disguise(text: str) -> None:
     assert is_inward(ipaddress.ip_address(text))
     outward = Outward(resolve=lambda _host, _port: [text], is_own=lambda _address: False)
-    with pytest.raises(InwardError, match=r"name \(.*\) is this machine itself; put it into NO_PROXY"):
+    with pytest.raises(InwardError, match=r"name \(.*\) is this machine itself, .*; put it into NO_PROXY"):
         outward.addresses("name", 443)
 
 
@@ -98,12 +100,17 @@ def test_of_several_addresses_those_of_this_machine_are_left_out() -> None:
         ("172.17.0.2", 7381, True),
         ("::ffff:172.17.0.2", 7380, True),
         ("172.17.0.2", 8080, False),
-        ("172.17.0.9", 7380, False),
+        ("172.17.0.9", 9, True),
+        ("::ffff:172.17.0.9", 9, True),
+        ("10.0.0.9", 7380, False),
     ],
 )
-def test_the_emulators_own_ports_are_refused_on_each_of_its_addresses(address: str, port: int, refused: bool) -> None:
+def test_own_ports_and_all_containers_are_refused(address: str, port: int, refused: bool) -> None:
     outward = Outward(
-        own_ports={7380, 7381}, resolve=lambda _host, _port: [address], is_own=lambda one: one == "172.17.0.2"
+        own_ports={7380, 7381},
+        resolve=lambda _host, _port: [address],
+        is_own=lambda one: one == "172.17.0.2",
+        is_container=lambda one: one.startswith("172.17."),
     )
     if refused:
         with pytest.raises(InwardError):

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from aml_emulator.network.hosts import Destination, decide
 from aml_emulator.network.outward import Outward
-from aml_emulator.network.proxy import Head, Proxy, Take, is_from_a_tool
+from aml_emulator.network.proxy import Head, Proxy, Take
 from aml_emulator.network.server_name import UNRECOGNIZED_NAME, NoHelloError, server_name
 from aml_emulator.network.upstream import Streams, Upstream
 
-HOST, JOB = "192.168.7.9", "172.30.0.2"
+HOST, JOB, OWN = "192.168.7.9", "172.30.0.2", "172.18.0.2"
 
 
 class Writer:
@@ -34,7 +34,8 @@ class Writer:
         return self
 
     def get_extra_info(self, name: str) -> Any:
-        return (self.peer, 40000) if name == "peername" else None
+        peer = (self.peer, 40000) if self.peer else None
+        return {"peername": peer, "sockname": (OWN, 7380)}.get(name)
 
     def is_closing(self) -> bool:
         return False
@@ -68,14 +69,19 @@ class Listening:
         self.dialled: list[tuple[str, int]] = []
         self.doors: list[Destination] = []
         self.page: list[str] = []
-        outward = Outward(own_ports={7380, 7381}, resolve=self.resolve, is_own=lambda one: one == "172.17.0.2")
+        outward = Outward(
+            own_ports={7380, 7381},
+            resolve=self.resolve,
+            is_own=lambda one: one == "172.17.0.2",
+            is_container=lambda one: one.startswith("172."),
+        )
         self.proxy = Proxy(
             decide=partial(decide, blob_host="blob.core.windows.net", login_server="amllocal.azurecr.io"),
             port_of=self.port_of,
             upstream=Upstream({}, outward=outward, dial=self.dial),
             admin=self.admin,
             page=self.show,
-            is_job=lambda address: address.startswith("172.30."),
+            is_host=lambda address: not address.startswith("172.30."),
             take_of=self.take_of,
         )
         self.taken: list[Destination] = []
@@ -89,6 +95,7 @@ class Listening:
 
     def resolve(self, host: str, _port: int) -> Sequence[str]:
         names = {"rebound.example": "127.0.0.1", "index.internal": "10.1.2.3", "emulator": "172.17.0.2"}
+        names["neighbour"] = "172.18.0.3"
         return [names.get(host, host)]
 
     async def dial(self, host: str, port: int) -> Streams:
@@ -136,7 +143,6 @@ def listening() -> Listening:
 @pytest.mark.parametrize("host", ["[", "]", "[::1", "a:99999999", "a:b", "[]:7380", "\xb2"])
 def test_a_host_header_that_is_none_is_refused(listening: Listening, host: str) -> None:
     assert listening.ask("GET /_emulator/info", f"Host: {host}").startswith(b"HTTP/1.1 403 ")
-    assert not is_from_a_tool(Head(method="GET", target="/_emulator/info", headers=(("Host", host),)))
 
 
 @pytest.mark.parametrize(
@@ -162,13 +168,14 @@ def test_a_target_that_is_none_is_answered_400(listening: Listening, line: str) 
     "target",
     [
         *("127.0.0.1", "127.1", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]", "[::]", "[::1]", "0.0.0.0", "0"),  # noqa: S104
-        *("169.254.169.254", "[64:ff9b::169.254.169.254]", "rebound.example", "localhost"),
+        *("169.254.169.254", "[64:ff9b::169.254.169.254]", "rebound.example", "localhost", "neighbour", "172.18.0.3"),
+        *("168.63.129.16", "100.100.100.200", "192.0.0.192", "[fd00:ec2::254]", "[fd20:ce::254]", "0xa83f8110"),
     ],
 )
 def test_this_machine_is_refused_alike_by_both_ways(listening: Listening, target: str) -> None:
     for answer in (listening.ask(f"CONNECT {target}:443"), listening.ask(f"GET http://{target}/")):
         assert answer.startswith(b"HTTP/1.1 403 Refused: ")
-        assert b"is this machine itself; put it into NO_PROXY to reach it" in answer
+        assert b"put it into NO_PROXY to reach it" in answer
     assert listening.dialled == []
 
 
@@ -209,10 +216,15 @@ def test_jobs_have_nothing_of_the_emulators_own_interface(listening: Listening, 
 
 
 def test_jobs_have_health_and_others_everything(listening: Listening) -> None:
-    assert listening.ask("GET /_emulator/health", peer=JOB).startswith(b"HTTP/1.1 200 ")
+    assert listening.ask("GET /_emulator/health", "Host: azureml:7380", peer=JOB).startswith(b"HTTP/1.1 200 ")
+    assert b"GET /_emulator/info" in listening.ask("GET /_emulator/info", f"Host: {OWN}:7380")
     assert b"GET /_emulator/info" in listening.ask("GET /_emulator/info", "Host: localhost:7380")
     listening.ask("GET /ui/", "Host: localhost")
     assert listening.page == ["/ui/"]
+
+
+def test_a_client_that_is_gone_is_no_fault(listening: Listening) -> None:
+    assert listening.ask("GET /_emulator/info", "Host: localhost", peer="") == b""
 
 
 def test_a_header_changes_nothing_of_where_a_request_comes_from(listening: Listening) -> None:

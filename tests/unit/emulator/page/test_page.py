@@ -172,7 +172,7 @@ def test_refusals_and_ways_in(service: Service) -> None:
     refused = browser.ask("/ui/", Host="rebound.example")
     assert (refused.status, refused.content.body) == (
         403,
-        b"This page answers as localhost, 127.0.0.1 or [::1] only.\n",
+        b"This page answers as localhost, 127.0.0.1 or [::1] only, and no other pages.\n",
     )
     assert ("Allow", "GET, HEAD") in browser.ask("/ui/", method="POST").headers
     assert "There is no such page" in browser.text("/ui/nothing", status=404)

@@ -1,4 +1,4 @@
-"""Whether a connection comes from a job, and what a job may do with the service: without an engine."""
+"""What a job may do with the service: without an engine."""
 
 from __future__ import annotations
 
@@ -8,58 +8,12 @@ from urllib.parse import urlencode
 
 import pytest
 
-from aml_emulator.executor.job_networks import JobNetworks
 from aml_emulator.identity.federation import FederatedCredential
 from aml_emulator.identity.tokens import TokenError
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
 LOGIN = "login.microsoftonline.com"
 TOKEN_PATH = f"/{IDENTITY.tenant_id}/oauth2/v2.0/token"
-
-
-def described(network_id: str, *subnets: str) -> dict[str, object]:
-    return {"Id": network_id, "IPAM": {"Config": [{"Subnet": one, "Gateway": "x"} for one in subnets]}}
-
-
-def test_a_connection_is_a_jobs_by_the_subnet_of_its_address() -> None:
-    networks = JobNetworks()
-    networks.load([described("a", "172.18.0.0/16"), described("b", "172.19.0.0/16", "fd00:19::/64")])
-    outer = ("127.0.0.1", "::1", "10.0.0.5", "2001:db8::1")
-    found = {
-        text: networks.is_job(text)
-        for text in (
-            "172.18.0.2",
-            "::ffff:172.18.0.2",
-            "172.19.0.1",
-            "fd00:19::2",
-            "fe80::1%eth0",
-            "172.17.0.1",
-            *outer,
-        )
-    }
-    assert [text for text, job in found.items() if job] == [
-        *("172.18.0.2", "::ffff:172.18.0.2", "172.19.0.1", "fd00:19::2", "fe80::1%eth0")
-    ]
-
-
-def test_networks_come_and_go() -> None:
-    networks = JobNetworks()
-    networks.load([])
-    networks.add(described("a", "172.18.0.0/16"))
-    networks.load([described("b", "172.19.0.0/16")])
-    assert networks.is_job("172.18.0.2")
-    networks.remove("a")
-    networks.remove("unknown")
-    assert [networks.is_job(one) for one in ("172.18.0.2", "172.19.0.2")] == [False, True]
-
-
-def test_before_the_engine_was_asked_everybody_else_may_be_a_job() -> None:
-    networks = JobNetworks()
-    seen = [networks.known]
-    assert [networks.is_job(one) for one in ("127.0.0.1", "::1", "172.17.0.1")] == [False, False, True]
-    networks.load([])
-    assert [*seen, networks.known] == [False, True]
-    assert not networks.is_job("172.17.0.1")
 
 
 def assertion(service: Service, issuer: str) -> str:
