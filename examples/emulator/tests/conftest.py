@@ -22,7 +22,8 @@ def ask(path):
     """Return what the local AzureML says of itself; proxies of the environment play no part."""
     with requests.Session() as session:
         session.trust_env = False
-        answer = session.get(f"{ADDRESS}/_emulator/{path}", timeout=10)
+        # The one name that it answers under, wherever it is.
+        answer = session.get(f"{ADDRESS}/_emulator/{path}", headers={"Host": "localhost"}, timeout=10)
     answer.raise_for_status()
     return answer.json()
 

@@ -1,8 +1,8 @@
 """VM sizes of clusters, and the quotas of their families. Pure.
 
 Figures are those of https://learn.microsoft.com/azure/virtual-machines/sizes; which of them AzureML takes for clusters is in
-https://learn.microsoft.com/azure/machine-learning/concept-compute-target#supported-vm-series-and-sizes. A size says nothing
-about this machine: a job gets what there is.
+https://learn.microsoft.com/azure/machine-learning/concept-compute-target#supported-vm-series-and-sizes. Of a size a
+job gets the memory at most, and everything else that there is.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ CLOUD_DOMAINS = (
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-INWARD_NETWORKS = (
+INWARD_NETWORKS: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = (
     ipaddress.IPv4Network("0.0.0.0/8"),
     *(ipaddress.IPv4Network(one) for one in ("168.63.129.16", "100.100.100.200", "192.0.0.192")),
     *(ipaddress.IPv6Network(one) for one in ("fd00:ec2::254", "fd20:ce::254")),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import os
@@ -24,6 +23,7 @@ from aml_train import local as emulator
 from aml_train.core.errors import ImageError, ServiceError
 from aml_train.core.events import Event, Notice
 from aml_train.local import lifecycle
+from aml_train.local.admin import healthy
 from aml_train.local.settings import INSIDE_REGISTRY_PORT, EmulatorInfo, EmulatorSettings
 from scripts.release.checks import EMULATOR_IMAGE
 from tests.integration.emulator.job_reach import WANTED, reached
@@ -325,11 +325,16 @@ def test_one_that_does_not_get_ready_shows_its_log(settings: EmulatorSettings) -
 
 
 @pytest.fixture
-def other(image: str, engine: docker.DockerClient, settings: EmulatorSettings) -> Iterator[Container]:
+def port() -> int:
+    return free_port()
+
+
+@pytest.fixture
+def other(image: str, engine: docker.DockerClient, port: int) -> Iterator[Container]:
     """Another emulator, made as the documentation says, on the engine's default network; not yet started."""
     made = engine.containers.create(
         image,
-        ports={"7380/tcp": ("127.0.0.1", None)},
+        ports={"7380/tcp": ("127.0.0.1", port)},
         volumes={"/var/run/docker.sock": {"bind": "/var/run/docker.sock", "mode": "rw"}},
     )
     yield made
@@ -349,21 +354,18 @@ def address_on(container: Container, network: str) -> str:
 
 @pytest.mark.full
 def test_containers_reach_azures_services_alone(
-    settings: EmulatorSettings, engine: docker.DockerClient, other: Container, tmp_path: Path
+    settings: EmulatorSettings, engine: docker.DockerClient, other: Container, port: int, tmp_path: Path
 ) -> None:
     """Jobs, by their own network and by the proxy through another emulator, and steps of builds."""
     info = emulator.start_emulator(settings, ignore)
     engine.networks.get(settings.network).connect(other)
     other.start()
-    while True:
-        other.reload()
-        published = f"http://127.0.0.1:{other.ports['7380/tcp'][0]['HostPort']}"
-        with contextlib.suppress(requests.ConnectionError):
-            if requests.get(f"{published}/_emulator/health", timeout=SECONDS).status_code == 200:
-                break
+    started = dataclasses.replace(settings, port=port)
+    deadline = time.monotonic() + 300
+    while not healthy(started) and time.monotonic() < deadline:
         time.sleep(0.1)
     # The published ports' machine has everything.
-    assert requests.get(f"{published}/_emulator/info", timeout=SECONDS).json()["client_secret"]
+    assert emulator.emulator_info(started) is not None
     bridge = address_on(other, "bridge")
     urls = [f"http://{bridge}:{path}" for path in ("7380/_emulator/info", "7380/ui/", "7381/v2/_catalog")]
     assert asked_from(engine, "bridge", *urls) == [403, 403, 401]

@@ -241,3 +241,10 @@ def test_a_cluster_that_cannot_grow_says_so_while_jobs_wait(service: Service) ->
     fleet.release("run1")
     assert fleet.take("run2", "gpu")
     assert errors() is None
+
+
+def test_a_job_gets_the_memory_of_its_clusters_size_and_on_the_local_one_the_machines(service: Service) -> None:
+    assert put(service).status == 201
+    for name in ("gpu", "local-cluster"):
+        assert service.submit(f"on-{name}", computeId=f"{WS}/computes/{name}").status == 201
+    assert [spec.memory_bytes for spec in service.runner.submitted] == [112 * 2**30, None]

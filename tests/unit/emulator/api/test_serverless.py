@@ -18,9 +18,10 @@ def test_a_serverless_job_runs_on_the_local_cluster(service: Service, compute: s
     assert shown["computeId"] == compute
     assert shown["queueSettings"] == {"jobTier": "Standard", "priority": None}
     assert service.runner.submitted[0].compute == "local-cluster"
+    assert service.runner.submitted[0].memory_bytes == 32 * 2**30
     assert service.runner.submitted[0].notes == (
         "compute: serverless jobs run on the cluster local-cluster.",
-        "resources.instance_type: the job runs on the cluster local-cluster, whatever its size.",
+        "resources.instance_type: the job runs on the cluster local-cluster; of the size it has the memory at most.",
     )
     run = service.call("GET", f"/history/v1.0{WS}/runs/job", host=IDENTITY.api_host).json
     assert (run["target"], run["compute"]["target"]) == ("Serverless", "Serverless")
