@@ -93,7 +93,7 @@ def bridge() -> str:
     return bridge_address(inspect("network", "inspect", "bridge"))
 
 
-def address_of(container: str) -> str:
-    """Return a container's address on the engine's default network."""
-    address: str = inspect("inspect", container)["NetworkSettings"]["Networks"]["bridge"]["IPAddress"]
+def address_of(container: str, network: str) -> str:
+    """Return a container's address on a network."""
+    address: str = inspect("inspect", container)["NetworkSettings"]["Networks"][network]["IPAddress"]
     return address

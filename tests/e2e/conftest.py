@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from aml_train.core.docker import buildkit_cli
-from aml_train.local.settings import IMAGE
+from aml_train.local.settings import IMAGE, EmulatorSettings
 from scripts.release.checks import ACTION_IMAGE
 from tests.e2e.azure import Azure, address_of, bridge
 from tests.e2e.hosted_runner import HostedRunner
@@ -169,9 +169,10 @@ def github(azure: Azure) -> Iterator[Provider]:
 @pytest.fixture
 def azure_runner(action_image: str, azure: Azure, github: Provider, tmp_path: Path) -> HostedRunner:
     """A hosted runner whose job may have OIDC tokens, and whose way to Azure leads to the local AzureML."""
-    made = HostedRunner(action_image, tmp_path, github.environment(), inputs=azure.inputs())
+    settings = EmulatorSettings.from_environment(azure.local.environment)
+    made = HostedRunner(action_image, tmp_path, github.environment(), inputs=azure.inputs(), network=settings.network)
     made.home.mkdir(parents=True)
-    proxy = f"http://{address_of(azure.local.environment['AML_TRAIN_EMULATOR_NAME'])}:7380"
+    proxy = f"http://{address_of(settings.name, settings.network)}:7380"
     made.environment |= azure.variables(made.home / "ca-bundle.pem", "/github/home/ca-bundle.pem", host=proxy)
     return made
 

@@ -113,6 +113,7 @@ class HostedRunner:
         environment: variables of the step, such as those of the local AzureML.
         inputs: what every step of this runner is given.
         repository: ``OWNER/NAME``.
+        network: the network of the step's container; None for the engine's default one.
     """
 
     def __init__(
@@ -123,7 +124,9 @@ class HostedRunner:
         *,
         inputs: Mapping[str, str] | None = None,
         repository: str = "octo/digits",
+        network: str | None = None,
     ) -> None:
+        self._network = network
         self._image = image
         self.repository = repository
         self.commit = ""
@@ -199,6 +202,7 @@ class HostedRunner:
             str(self.workspace): "/github/workspace",
         }
         argv = ["docker", "run", "--name", self.container, "--workdir", "/github/workspace", "--rm"]
+        argv += ["--network", self._network] if self._network is not None else []
         for name in variables:
             argv += ["-e", name]
         for source, target in mounts.items():

@@ -37,7 +37,8 @@ def _ask_at(
 ) -> tuple[int, dict[str, Any]] | None:
     connection = http.client.HTTPConnection(host, port, timeout=seconds)
     try:
-        connection.request(method, f"/_emulator/{path}", headers={"User-Agent": PRODUCT})
+        # The name that it answers under, whatever leads there.
+        connection.request(method, f"/_emulator/{path}", headers={"User-Agent": PRODUCT, "Host": "localhost"})
         response = connection.getresponse()
         status, body = response.status, response.read(MOST_BYTES + 1)
     except (OSError, http.client.BadStatusLine, http.client.IncompleteRead):
