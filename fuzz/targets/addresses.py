@@ -9,7 +9,7 @@ from aml_emulator.domain import DomainError
 from aml_emulator.domain.data_map import canonical
 from aml_emulator.domain.locations import in_datastore, parse_location
 from aml_emulator.executor.layout import UnsafePathError, safe_relative, url_file_name
-from aml_emulator.network.proxy import BadHeadError
+from aml_emulator.network.heads import BadHeadError
 from aml_emulator.registry.requests import plain_target, read_request, read_scope
 from aml_train.azure.blob.address import Asset, DatastorePath, JobOutput, LocalPath, parse_address
 from aml_train.core.answers import is_within, split

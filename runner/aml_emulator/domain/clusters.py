@@ -151,7 +151,7 @@ def scale_of(compute: Compute, quotas: Quotas) -> Scale:
 
 
 def size_of(compute: Compute) -> VmSize | None:
-    """Return the size of a compute target's nodes, or None where it names none that is known."""
+    """Return the size of a compute target's nodes; None for an unknown one."""
     return size_named(str(_inner(compute.body).get("vmSize") or ""))
 
 

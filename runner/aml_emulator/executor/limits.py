@@ -12,11 +12,11 @@ JOB_PROCESSES: Final = 4096
 def with_limits(
     options: Mapping[str, Any], *, node: int | None, machine: int, memory: int | None, processes: int
 ) -> dict[str, Any]:
-    """Return a container's *options* with limits, within which a job may choose its own.
+    """Return a container's *options* with limits; a job may choose lower ones.
 
     Args:
         options: keywords of docker-py's ``create_host_config``.
-        node: the memory of the node's VM size, in bytes; None where nobody chose one.
+        node: the memory of the node's VM size, in bytes; None if no size was chosen.
         machine: the machine's memory; an eighth of it is not the jobs'.
         memory: the most that a node may have, None for what the machine has.
         processes: the most that a node may have.

@@ -118,7 +118,7 @@ class RunSpec:
         build: how *image* is made, where it has to be.
         artifacts: where ``outputs/``, ``logs/`` and the log are kept.
         shm_bytes: size of /dev/shm; the engine's default where it is None.
-        memory_bytes: the memory of a node's VM size; None where nobody chose one.
+        memory_bytes: the memory of a node's VM size in bytes; None if no size was chosen.
         timeout_seconds: how long the command may run; None is without limit.
         compute: the cluster that the job waits for and runs on; empty for none.
         launcher: how the command is started; everything but ``once`` makes it a distributed job.

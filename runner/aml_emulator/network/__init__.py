@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from aml_emulator.lazy import lazily
 
 if TYPE_CHECKING:
-    from aml_emulator.network.browsers import is_foreign as is_foreign
     from aml_emulator.network.certificates import Certificates as Certificates
     from aml_emulator.network.certificates import prepare_certificates as prepare_certificates
     from aml_emulator.network.connections import Connections as Connections
@@ -16,6 +15,13 @@ if TYPE_CHECKING:
     from aml_emulator.network.fault_injection import Faults as Faults
     from aml_emulator.network.fault_injection import Rule as Rule
     from aml_emulator.network.fault_injection import linger as linger
+    from aml_emulator.network.heads import NO_HEAD as NO_HEAD
+    from aml_emulator.network.heads import BadHeadError as BadHeadError
+    from aml_emulator.network.heads import Head as Head
+    from aml_emulator.network.heads import is_foreign as is_foreign
+    from aml_emulator.network.heads import parse_head as parse_head
+    from aml_emulator.network.heads import read_target as read_target
+    from aml_emulator.network.heads import split_target as split_target
     from aml_emulator.network.hosts import LOGIN_HOSTS as LOGIN_HOSTS
     from aml_emulator.network.hosts import REGISTRY_SUFFIX as REGISTRY_SUFFIX
     from aml_emulator.network.hosts import SERVICE_SUFFIX as SERVICE_SUFFIX
@@ -28,18 +34,12 @@ if TYPE_CHECKING:
     from aml_emulator.network.neighbours import Neighbours as Neighbours
     from aml_emulator.network.outward import InwardError as InwardError
     from aml_emulator.network.outward import Outward as Outward
-    from aml_emulator.network.proxy import NO_HEAD as NO_HEAD
     from aml_emulator.network.proxy import PAGE_PATH as PAGE_PATH
     from aml_emulator.network.proxy import TLS_PORT as TLS_PORT
-    from aml_emulator.network.proxy import BadHeadError as BadHeadError
-    from aml_emulator.network.proxy import Head as Head
     from aml_emulator.network.proxy import Proxy as Proxy
     from aml_emulator.network.proxy import acknowledge as acknowledge
     from aml_emulator.network.proxy import join_streams as join_streams
-    from aml_emulator.network.proxy import parse_head as parse_head
-    from aml_emulator.network.proxy import read_target as read_target
     from aml_emulator.network.proxy import refuse as refuse
-    from aml_emulator.network.proxy import split_target as split_target
     from aml_emulator.network.requests_log import KEPT_REQUESTS as KEPT_REQUESTS
     from aml_emulator.network.requests_log import Recorder as Recorder
     from aml_emulator.network.requests_log import RequestLog as RequestLog
@@ -52,7 +52,7 @@ _MODULES = {
     "Connections": "connections",
     "address_of": "connections",
     "refuse": "proxy",
-    "is_foreign": "browsers",
+    "is_foreign": "heads",
     "Clients": "neighbours",
     "Neighbours": "neighbours",
     "Certificates": "certificates",
@@ -71,17 +71,17 @@ _MODULES = {
     "Latency": "latency",
     "InwardError": "outward",
     "Outward": "outward",
-    "NO_HEAD": "proxy",
+    "NO_HEAD": "heads",
     "PAGE_PATH": "proxy",
     "TLS_PORT": "proxy",
-    "BadHeadError": "proxy",
-    "Head": "proxy",
+    "BadHeadError": "heads",
+    "Head": "heads",
     "Proxy": "proxy",
     "acknowledge": "proxy",
     "join_streams": "proxy",
-    "parse_head": "proxy",
-    "read_target": "proxy",
-    "split_target": "proxy",
+    "parse_head": "heads",
+    "read_target": "heads",
+    "split_target": "heads",
     "KEPT_REQUESTS": "requests_log",
     "Recorder": "requests_log",
     "RequestLog": "requests_log",

@@ -33,8 +33,8 @@ from anyio import (
 from anyio.abc import ByteSendStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from aml_emulator.network.heads import NO_HEAD, Head, parse_head
 from aml_emulator.network.hosts import Destination
-from aml_emulator.network.proxy import NO_HEAD, Head, parse_head
 from aml_emulator.network.requests_log import RequestLog
 from aml_emulator.network.upstream import CONNECT_TIMEOUT_SECONDS, MAX_HEAD_BYTES, Streams, send
 

@@ -106,7 +106,7 @@ def is_public_storage(host: str) -> bool:
 
 
 def inward_reason(what: str) -> str:
-    """Return why a request for this machine or near it is refused, and what to do instead."""
+    """Return why a request for this machine is refused, and what to do instead."""
     return f"{what} is this machine itself, a container or a cloud's service for its machine; put it into NO_PROXY to reach it"
 
 

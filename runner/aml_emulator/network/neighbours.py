@@ -1,8 +1,8 @@
-"""Where connections come from and lead to: the host, or a container beside it.
+"""The other ends of connections: the host, or a container next to this one.
 
-The engine makes connections to published ports from the gateway of the network that it publishes them on. Those of a container on one of this
-container's networks have its own address, which lies in the network's subnet. An address cannot be forged here: answers go to it.
-The kernel's table of routes has all of this, also of networks that are joined later.
+The engine makes connections to published ports from the gateway of the network that it publishes them on. A container on one of this
+container's networks has an address of the network's subnet. An address cannot be forged here: answers go to it.
+The kernel's table of routes has both, also of networks that are joined later.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 Clients = Literal["host", "network"]
-"""Who has the emulator's own interfaces: the host, or also the containers on the network that its ports are published on."""
+"""The users of the emulator's own interfaces: the host, or also containers on its network."""
 
 _ROUTES: Final = Path("/proc/net/route")
 _INTERFACES: Final = Path("/sys/class/net")
@@ -30,7 +30,7 @@ class Route:
 
 
 def read_routes() -> tuple[Route, ...]:
-    """Return the kernel's routes of IPv4; none where it has no such table."""
+    """Return the kernel's routes of IPv4; none if it has no such table."""
     try:
         _, *lines = _ROUTES.read_text(encoding="ascii").splitlines()
     except OSError:
@@ -60,7 +60,7 @@ def is_bridge(interface: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Neighbours:
-    """Tells the host from containers.
+    """Distinguishes the host from containers.
 
     Attributes:
         contained: whether this process runs in a container; the host of a plain process is its machine, over loopback.
@@ -75,7 +75,7 @@ class Neighbours:
     is_bridge: Callable[[str], bool] = is_bridge
 
     def is_host(self, text: str) -> bool:
-        """Return whether a connection from this address may use the emulator's own interfaces."""
+        """Return whether a connection from this address counts as the host's."""
         address = _read(text)
         if address.is_loopback:
             return True
@@ -92,7 +92,7 @@ class Neighbours:
         )
 
     def is_container(self, text: str) -> bool:
-        """Return whether an address may be a container's beside this process."""
+        """Return whether an address may be that of a container next to this process."""
         address, routes = _read(text), self.routes()
         return address not in {one.gateway for one in routes} and any(
             not one.gateway and address in one.subnet and (self.contained or self.is_bridge(one.interface))

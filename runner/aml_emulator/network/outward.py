@@ -30,8 +30,7 @@ class Outward:
         own_ports: ports of this process that are refused on every address of this machine.
         resolve: gives a host's addresses.
         is_own: whether an address is one of this machine's.
-        is_container: whether an address may be a container's beside this process, such as another emulator's, which may take this one for its
-            host.
+        is_container: whether an address may be a neighbouring container's, such as another emulator's, which may take this one for its host.
     """
 
     own_ports: Collection[int] = ()

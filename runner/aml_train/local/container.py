@@ -80,7 +80,7 @@ def image_id(client: DockerClient, settings: EmulatorSettings) -> str | None:
 
 
 def is_current(client: DockerClient, container: Container, settings: EmulatorSettings) -> bool:
-    """Return whether *container* has these settings, its network and the current image.
+    """Return whether *container* is as wanted: settings, network and image.
 
     An image that is no longer there changes nothing for a container that is.
     """
@@ -97,9 +97,9 @@ def _own_networks(client: DockerClient, settings: EmulatorSettings) -> list[Netw
 
 
 def create(client: DockerClient, settings: EmulatorSettings) -> Container:
-    """Make the container and, where they do not exist, its network and the volume for its state.
+    """Make the container and, if they do not exist, its network and volume.
 
-    Whoever puts a container on that network controls the engine. On the engine's default network there are others.
+    The volume holds its state. Only the owner of the engine puts containers on the network, unlike on the engine's default one.
     """
     from docker.types import LogConfig
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from aml_emulator.identity.identity import Identity, load_or_create
 from aml_emulator.identity.tokens import Tokens
 from aml_emulator.network.certificates import prepare_certificates
-from aml_emulator.network.proxy import Head
+from aml_emulator.network.heads import Head
 from aml_emulator.registry.acr import AcrInterface, Answer, Locks
 from aml_emulator.registry.front import RegistryFront
 from aml_emulator.registry.storage import RegistryStorage

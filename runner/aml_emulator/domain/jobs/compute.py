@@ -57,7 +57,10 @@ def is_low_priority(workspace: Workspace, job: Mapping[str, Any]) -> bool:
 
 
 def node_memory(workspace: Workspace, job: Mapping[str, Any]) -> int | None:
-    """Return the memory of a node's VM size in bytes; None for the local cluster, which has the machine's."""
+    """Return the memory of a node's VM size in bytes.
+
+    None if no size was chosen, as for the local cluster, which has the machine's memory.
+    """
     if is_serverless(job):
         size = size_named(str((job.get("resources") or {}).get("instanceType") or ""))
     else:

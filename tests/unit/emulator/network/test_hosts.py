@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from aml_emulator.network.browsers import is_foreign
+from aml_emulator.network.heads import BadHeadError, Head, is_foreign, parse_head
 from aml_emulator.network.hosts import Destination, decide
-from aml_emulator.network.proxy import BadHeadError, Head, parse_head
 from aml_emulator.network.upstream import ProxyAddress, Upstream, bypasses, parse_proxy
 
 

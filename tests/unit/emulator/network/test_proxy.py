@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aml_emulator.network.heads import Head
 from aml_emulator.network.hosts import Destination, decide
 from aml_emulator.network.outward import Outward
-from aml_emulator.network.proxy import Head, Proxy, Take
+from aml_emulator.network.proxy import Proxy, Take
 from aml_emulator.network.server_name import UNRECOGNIZED_NAME, NoHelloError, server_name
 from aml_emulator.network.upstream import Streams, Upstream
 

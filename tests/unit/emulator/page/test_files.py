@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aml_emulator.network.proxy import Head
+from aml_emulator.network.heads import Head
 from aml_emulator.page.files import DOCUMENT_BYTES, PICTURE_BYTES, PICTURES, thumbnails
 from aml_emulator.page.pictures import MOST_PIXELS, Picture, is_text, picture_of
 from aml_emulator.page.view import HIDDEN, link

@@ -16,7 +16,8 @@ from azure.core.exceptions import ResourceNotFoundError
 
 from aml_emulator.executor.nodes import Scale
 from aml_emulator.network.fault_injection import Rule
-from aml_emulator.network.proxy import Head, is_for_people
+from aml_emulator.network.heads import Head
+from aml_emulator.network.proxy import is_for_people
 from aml_emulator.page.runs import attachment, main_log, tree, whole_lines
 from aml_emulator.page.site import STATIC, Site, refusal
 from aml_emulator.page.view import HIDDEN, duration, hider, link, plain, size

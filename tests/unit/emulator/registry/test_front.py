@@ -18,7 +18,7 @@ from aml_emulator.identity.tokens import (
     Tokens,
     decode_token,
 )
-from aml_emulator.network.proxy import BadHeadError, Head
+from aml_emulator.network.heads import BadHeadError, Head
 from aml_emulator.registry.acr import AcrInterface, Answer, Locks
 from aml_emulator.registry.front import TOKEN_USER, RegistryFront, subject_of, with_subject
 from aml_emulator.registry.requests import plain_target, read_request, read_scope
