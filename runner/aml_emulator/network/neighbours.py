@@ -22,7 +22,7 @@ _INTERFACES: Final = Path("/sys/class/net")
 
 @dataclass(frozen=True, kw_only=True)
 class Route:
-    """A line of the kernel's table; without a *gateway* the subnet is at the interface."""
+    """A line of the table; without a *gateway* the subnet is at the interface."""
 
     interface: str
     subnet: ipaddress.IPv4Network
