@@ -16,8 +16,13 @@ DEFAULT_TAGS: Final = ("git-{commit}", "branch-{branch}")
 FIELDS: Final = ("commit", "short-commit", "branch", "address")
 """The fields of a template."""
 
-RESERVED: Final = ("addr-", "dig-", "test-", "candidate-", "facts-", "cache", "lease-", "prune-")
+RESERVED: Final = (
+    "addr-", "branch-", "cache", "candidate-", "dig-", "facts-", "git-", "lease-", "prune-", "sha256-", "test-",
+)  # fmt: skip
 """Prefixes of the tags that aml-train itself writes."""
+
+OWN: Final = (*DEFAULT_TAGS, "git-{short-commit}")
+"""The templates that may have a reserved prefix."""
 
 _TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _SAMPLE: Final = {"commit": "0" * 40, "short-commit": "0" * 7, "branch": "b", "address": "0" * 40}
@@ -35,8 +40,9 @@ def template_fault(template: str) -> str | None:
     filled = _fill(template, _SAMPLE)
     if filled is None or not _TAG.fullmatch(filled):
         return "a tag has at most 128 letters, digits, `_`, `.` and `-`, and does not begin with `.` or `-`"
-    if filled.startswith(RESERVED):
-        return f"tags that begin with {', '.join(f'`{prefix}`' for prefix in RESERVED)} are aml-train's own"
+    if filled.startswith(RESERVED) and template not in OWN:
+        own = f"apart from {', '.join(f'`{one}`' for one in OWN)}"
+        return f"tags that begin with {', '.join(f'`{prefix}`' for prefix in RESERVED)} are aml-train's own, {own}"
     return None
 
 
@@ -44,6 +50,8 @@ def release_tags(
     templates: Sequence[str], *, commit: str | None, branch: str | None, address: str
 ) -> tuple[str, ...]:
     """Return the tags of *templates*, each once; an unknown field makes none.
+
+    A branch whose name makes a reserved tag makes none either.
 
     Args:
         templates: such as ``git-{commit}``; without a :func:`template_fault`.
@@ -56,8 +64,9 @@ def release_tags(
         values |= {"commit": commit, "short-commit": commit[:7]}
     if branch is not None and (plain := re.sub(r"[^A-Za-z0-9_.-]+", "-", branch).strip("-.")):
         values["branch"] = plain
-    filled = (_fill(template, values) for template in templates)
-    return tuple(dict.fromkeys(tag[:128] for tag in filled if tag is not None))
+    filled = ((template, _fill(template, values)) for template in templates)
+    tags = (tag[:128] for template, tag in filled if tag and (template in OWN or not tag.startswith(RESERVED)))
+    return tuple(dict.fromkeys(tags))
 
 
 def _fields(template: str) -> list[str]:

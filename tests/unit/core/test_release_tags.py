@@ -28,6 +28,11 @@ def test_what_is_not_known_makes_no_tag() -> None:
     assert len(long) == 128
 
 
+@pytest.mark.parametrize("branch", [f"git-{COMMIT}", "branch-main", "addr-x", "cache", "lease-x", "sha256-x"])
+def test_the_name_of_a_branch_makes_no_reserved_tag(branch: str) -> None:
+    assert release_tags(["{branch}", "v1"], commit=COMMIT, branch=branch, address=ADDRESS) == ("v1",)
+
+
 @pytest.mark.parametrize(
     ("template", "expected"),
     [
@@ -44,6 +49,14 @@ def test_what_is_not_known_makes_no_tag() -> None:
         ("a" * 129, "at most 128 letters"),
         ("addr-x", "are aml-train's own"),
         ("dig-{commit}", "are aml-train's own"),
+        ("git-{short-commit}", None),
+        ("git-{branch}", "are aml-train's own"),
+        (f"git-{COMMIT}", "are aml-train's own"),
+        ("branch-main", "are aml-train's own"),
+        ("branch-{branch}-x", "are aml-train's own"),
+        ("lease-20261128-x", "are aml-train's own"),
+        ("prune-x", "are aml-train's own"),
+        ("sha256-x", "are aml-train's own"),
     ],
 )
 def test_templates(template: str, expected: str | None) -> None:
