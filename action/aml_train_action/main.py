@@ -21,6 +21,7 @@ from aml_train_action.github import (
     append,
     branch_of,
     read_checkout,
+    trust_of,
     why_proposed,
     write_outputs,
 )
@@ -211,7 +212,8 @@ def _prepare(invocation: Invocation, checkout: Checkout, *, image: bool = True) 
             return commit
         return replace(commit, branch=environ.get(BRANCH_VARIABLE) or branch_of(session.step.event, checkout))
 
-    return prepare_run(invocation.config, invocation.host(), image=image, commit=read)
+    trust = trust_of(session.step.event, checkout, register=invocation.inputs.register)
+    return prepare_run(invocation.config, invocation.host(), image=image, commit=read, trust=trust)
 
 
 def _registers(inputs: Inputs, event: Event, checkout: Checkout) -> tuple[bool, str | None]:

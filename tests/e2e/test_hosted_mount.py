@@ -128,8 +128,74 @@ def test_a_comment_on_a_pull_request_registers_nothing(action_image: str, local:
     assert step.outputs["gate"] == "passed"
     assert step.outputs["model-id"] == ""
     assert "This run only proposes, and registers no model: the event `issue_comment`" in step.log
-    tags = tags_of(local, f"octo-{mark}/wine")
-    assert not [tag for tag in tags if tag.startswith("branch-")]
+    assert tags_of(local, f"octo-{mark}/wine") == []
+    assert not [tag for tag in tags_of(local, f"octo-{mark}/wine-proposals") if tag.startswith(("branch-", "git-"))]
+
+
+@pytest.mark.full
+def test_a_pull_request_moves_no_tag_and_gives_main_no_image(action_image: str, local: Local, tmp_path: Path) -> None:
+    """It asks for every tag of main's images, and builds what main builds after the merge."""
+    mark = secrets.token_hex(3)
+    name = f"octo-{mark}/wine"
+    runner = HostedRunner(action_image, tmp_path, local.which, repository=name)
+    runner.checkout(write_project(tmp_path / "project", name, f"wine-{mark}"))
+    first = runner.run()
+    assert first.code == 0, first.log
+    config = runner.workspace / "aml-train.yml"
+    written, released = config.read_text(), digests_of(local, name)
+    assert {f"git-{runner.commit}", "branch-main"} <= released.keys()
+
+    def proposed(tags: str) -> str:
+        """Commit another image with *tags*, as pull request 7."""
+        image = f"env: {{ABOUT: '{name}', NEW: '1'}}, tags: {tags}}}"
+        config.write_text(written.replace(f"env: {{ABOUT: '{name}'}}}}", image))
+        assert config.read_text() != written
+        identity = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "safe.directory=*"]
+        where = ["git", "-C", str(runner.workspace), *identity]
+        subprocess.run([*where, "commit", "-q", "-a", "-m", "propose"], check=True, capture_output=True)
+        head = subprocess.run([*where, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
+        return head.stdout.strip()
+
+    main, event = runner.commit, dict(runner.environment)
+    pull = {"GITHUB_EVENT_NAME": "pull_request", "GITHUB_REF": "refs/pull/7/merge"}
+    runner.commit = proposed(f"[branch-main, 'git-{main}']")
+    runner.environment = {**event, **pull}
+    refused = runner.run()
+    assert refused.code == 2, refused.log
+    assert "`branch-main` is no tag: tags that begin with" in refused.log
+    assert f"`git-{main}` is no tag" in refused.log
+    assert digests_of(local, name) == released
+
+    runner.commit = proposed("['{branch}', latest, production]")
+    step = runner.run()
+    assert step.code == 0, step.log
+    told = "The image does not get `{branch}`, `latest`, `production` of `image.tags`: this run is a proposal, pull-7"
+    assert told in step.log
+    assert digests_of(local, name) == released
+    theirs = digests_of(local, f"{name}-proposals")
+    assert [tag for tag in theirs if not tag.startswith(OWN)] == ["branch-pull-7"]
+    assert theirs["branch-pull-7"] == step.outputs["digest"]
+
+    # The merge: the same commit on main.
+    runner.environment = event
+    merged = runner.run()
+    assert merged.code == 0, merged.log
+    assert merged.outputs["image"].partition("/")[2].partition("@")[0] == name
+    assert "as it was found before" not in merged.log
+    assert merged.outputs["job-name"] != step.outputs["job-name"]
+    now = digests_of(local, name)
+    assert now["latest"] == now["branch-main"] == merged.outputs["digest"]
+    assert now[f"git-{main}"] == released[f"git-{main}"]
+
+
+#: The beginnings of tags that no one asks for.
+OWN = ("addr-", "cache", "dig-", "facts-", "test-")
+
+
+def digests_of(local: Local, repository: str) -> dict[str, str]:
+    """Return what each tag points to, apart from leases and lists of referrers."""
+    tags = [tag for tag in tags_of(local, repository) if not tag.startswith(("lease-", "sha256-"))]
+    return {tag: digest_of(local, repository, tag) for tag in sorted(tags)}
 
 
 def tags_of(local: Local, repository: str) -> list[str]:
@@ -137,5 +203,6 @@ def tags_of(local: Local, repository: str) -> list[str]:
     port = local.environment["AML_TRAIN_EMULATOR_REGISTRY_PORT"]
     with requests.Session() as session:
         session.trust_env = False
-        tags: list[str] = session.get(f"http://127.0.0.1:{port}/v2/{repository}/tags/list", timeout=60).json()["tags"]
+        answer = session.get(f"http://127.0.0.1:{port}/v2/{repository}/tags/list", timeout=60).json()
+    tags: list[str] = answer.get("tags") or []
     return tags

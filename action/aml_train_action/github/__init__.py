@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from aml_train_action.github.proposals import Event as Event
     from aml_train_action.github.proposals import branch_of as branch_of
     from aml_train_action.github.proposals import read_checkout as read_checkout
+    from aml_train_action.github.proposals import trust_of as trust_of
     from aml_train_action.github.proposals import why_proposed as why_proposed
     from aml_train_action.github.step import Step as Step
     from aml_train_action.github.step import read_step as read_step
@@ -58,6 +59,7 @@ _MODULES = {
     "Event": "proposals",
     "branch_of": "proposals",
     "read_checkout": "proposals",
+    "trust_of": "proposals",
     "why_proposed": "proposals",
     "Step": "step",
     "read_step": "step",

@@ -17,9 +17,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from aml_train.core.trust import PROTECTED, Trust, proposal
 from aml_train.core.values import dataclass
 
 _PULL: Final = "is about a pull request, whose commits are not on a branch of this repository yet"
+_QUEUE: Final = "is about commits that wait in the merge queue"
 _ANY_REF: Final = "can be about any branch, tag or commit"
 _ELSEWHERE: Final = "runs in the name of the default branch, whatever it is about: its workflow may check out a commit that is only proposed"
 
@@ -28,7 +30,7 @@ EVENTS: Final[Mapping[str, str | None]] = {
     "push": None,
     "schedule": None,
     "workflow_dispatch": None,
-    "merge_group": "is about commits that wait in the merge queue",
+    "merge_group": _QUEUE,
     "pull_request": _PULL,
     "pull_request_review": _PULL,
     "pull_request_review_comment": _PULL,
@@ -180,6 +182,18 @@ def _why_elsewhere(event: Event, checkout: Checkout, branch: str) -> str | None:
             f"fetched does not show whether it is on {branch}: give actions/checkout `fetch-depth: 0`"
         )
     return f"{commit} is checked out, which is not on {branch}"
+
+
+def trust_of(event: Event, checkout: Checkout, *, register: bool | None) -> Trust:
+    """Return the trust of the run, by its event and the input ``register``.
+
+    The run of a pull request, or of the merge queue, is never one of the protected branch.
+    """
+    pull = re.fullmatch(r"refs/pull/(\d+)/\w+", event.ref)
+    waits = pull is not None or EVENTS.get(event.name) in (_PULL, _QUEUE)
+    if not waits and (register or (register is None and why_proposed(event, checkout) is None)):
+        return PROTECTED
+    return proposal(pull=pull and pull[1], branch=branch_of(event, checkout), commit=checkout.commit)
 
 
 def branch_of(event: Event, checkout: Checkout) -> str | None:

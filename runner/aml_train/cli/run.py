@@ -227,6 +227,7 @@ def run(
             loaded,
             this_host(with_secret_paths(os.environ, secret_paths)),
             own=own_output(output.events_file, gate_junit, record),
+            proposed=no_register,
         )
         if dry_run:
             print_plan(prepared, as_json=output.as_json is True)
@@ -281,6 +282,7 @@ def attach(
             this_host(),
             image=job_name is None,
             own=own_output(output.events_file, gate_junit, record),
+            proposed=no_register,
         )
         options = RunOptions(attach=True, job=job_name, register=not no_register)
         code = output.execute(prepared, options, gate_junit=gate_junit, recorder=recorder)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from aml_train.image.disk import room_here as room_here
     from aml_train.image.ensure import ensure_image as ensure_image
     from aml_train.image.ensure import find_image as find_image
+    from aml_train.image.ensure import locate_image as locate_image
     from aml_train.image.imports.check import missing_imports as missing_imports
     from aml_train.image.imports.check import test_folders as test_folders
     from aml_train.image.imports.command_line import programs as programs
@@ -62,6 +63,8 @@ if TYPE_CHECKING:
     from aml_train.image.readiness.facts import Facts as Facts
     from aml_train.image.readiness.judge import judge_facts as judge_facts
     from aml_train.image.readiness.judge import readiness_error as readiness_error
+    from aml_train.image.records import any_record as any_record
+    from aml_train.image.records import known_record as known_record
     from aml_train.image.records import load_record as load_record
     from aml_train.image.registry.auth import Login as Login
     from aml_train.image.registry.auth import RegistryAuth as RegistryAuth
@@ -105,6 +108,9 @@ _MODULES = {
     "Claims": "context",
     "ensure_image": "ensure",
     "find_image": "ensure",
+    "any_record": "records",
+    "known_record": "records",
+    "locate_image": "ensure",
     "missing_imports": "imports.check",
     "test_folders": "imports.check",
     "programs": "imports.command_line",

@@ -68,13 +68,23 @@ class ImageContext:
 
     @property
     def repository(self) -> str:
-        """The repository that the image is released to."""
+        """The repository that the image is released to, or found in."""
         return self.spec.repository
+
+    @property
+    def own(self) -> str:
+        """The repository that this run writes tags and records to."""
+        return self.spec.own_repository
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The repositories that records of an image are read from."""
+        return tuple(dict.fromkeys((self.repository, self.own)))
 
     @property
     def candidates(self) -> str:
         """The repository that the engine pushes to before the tests have passed."""
-        return f"{self.spec.repository}{CANDIDATE_SUFFIX}"
+        return f"{self.own}{CANDIDATE_SUFFIX}"
 
     @property
     def docker(self) -> DockerClient:

@@ -19,10 +19,10 @@ from aml_train.core.threads import drain, in_background
 from aml_train.image.completeness import lost_part
 from aml_train.image.context import Claims, ImageContext
 from aml_train.image.leases import hold_image
-from aml_train.image.registry.client import RegistryLocation
+from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.registry.manifest import Manifest
 from aml_train.image.spec import ImageSpec, Tested, TestRecord, TestSpec
-from aml_train.image.tags import digest_tag, lock
+from aml_train.image.tags import digest_tag, lock, put_release_tags
 from aml_train.image.verify import read_record, verify_found
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ def ensure_image(
     claims: Callable[[], Claims] | None = None,
 ) -> Tested:
     """Return the image of *spec*, released in the registry, with *tests* passed in it.
+
+    A proposal uses the image that the protected branch has released, if there is one; the protected branch uses its own alone.
 
     If the registry has the image and its record, nothing is built, pulled or run. If it lacks the record, the tests run. If it
     lacks the image or a part of it, the image is built, pushed as a candidate while it is verified, and released.
@@ -108,33 +110,43 @@ def _naming(listener: Listener, name: str) -> Listener:
 def find_image(spec: ImageSpec, *, location: RegistryLocation) -> Tested | None:
     """Return the image of *spec* in the registry, or None; build and pull nothing.
 
-    Its tests are not looked up: to know which job ran in it, they are not needed.
+    A proposal finds the image of the protected branch first. Its tests are not looked up: to know which job ran in it, they are not needed.
 
     Raises:
         ImageError: if the registry refuses or does not answer.
     """
     with location.client() as registry:
-        found = registry.get_manifest(spec.repository, spec.address_tag)
-    if found is None:
-        return None
-    return _tested(spec, location, found, "found", None)
+        found = locate_image(registry, spec)
+    return None if found is None else _tested(found[0], location, found[1], "found", None)
+
+
+def locate_image(registry: Registry, spec: ImageSpec) -> tuple[ImageSpec, Manifest] | None:
+    """Return where the registry has the image of *spec*; None if it lacks it."""
+    for one in filter(None, (spec.released, spec)):
+        if (found := registry.get_manifest(one.repository, one.address_tag)) is not None:
+            return one, found
+    return None
 
 
 def _find_or_build(ctx: ImageContext, builder: Callable[[], Builder], *, force: bool) -> Tested:
     started = time.monotonic()
     title = f"image {ctx.repository} on {ctx.spec.base.reference.familiar}"
     ctx.listener(StageStarted(stage="image", title=title))
-    found = None if force else ctx.registry.get_manifest(ctx.repository, ctx.spec.address_tag)
-    if found is None:
-        return _build(ctx, builder, started, force=force)
-    record = in_background(functools.partial(read_record, ctx, found.digest), "test-record")
-    # Leased before anything else is checked: a clean-up of the registry may be at work.
-    if not hold_image(ctx, found):
-        return _build(ctx, builder, started, force=force)
-    if not _is_complete(ctx, found):
-        return _build(replace(ctx, damaged=found.digest), builder, started, force=force)
-    ctx.finish("image", f"found {found.digest[:19]}", started, skipped=True)
-    return _reuse(ctx, builder, found, record.result())
+    for spec in filter(None, (ctx.spec.released, ctx.spec)):
+        found = None if force else ctx.registry.get_manifest(spec.repository, spec.address_tag)
+        if found is None:
+            continue
+        where = replace(ctx, spec=spec)
+        record = in_background(functools.partial(read_record, where, found.digest), "test-record")
+        # Leased before anything else is checked: a clean-up of the registry may be at work.
+        if not hold_image(where, found):
+            continue
+        if _is_complete(where, found):
+            ctx.finish("image", f"found {found.digest[:19]}", started, skipped=True)
+            return _reuse(where, builder, found, record.result())
+        if spec is ctx.spec:
+            ctx = replace(ctx, damaged=found.digest)
+    return _build(ctx, builder, started, force=force)
 
 
 def _engine_builder() -> Builder:
@@ -173,12 +185,13 @@ def _reuse(ctx: ImageContext, builder: Callable[[], Builder], found: Manifest, r
         from aml_train.image.papers import check_found
 
         check_found(ctx, found)
-    for tag in (digest_tag(found.digest), *ctx.release_tags):
-        head = ctx.registry.head_manifest(ctx.repository, tag)
-        if head is None or head.digest != found.digest:
-            ctx.registry.put_tag(ctx.repository, tag, found)
-            if tag == digest_tag(found.digest):
-                lock(ctx, found)
+    if ctx.registry.head_manifest(ctx.own, digest_tag(found.digest)) is None:
+        from aml_train.image.push import release
+
+        # A released image that a proposal uses gets its names in the proposals' repository.
+        release(ctx.registry, found, source=ctx.repository, repository=ctx.own, tags=[digest_tag(found.digest)])
+        lock(ctx, found)
+    put_release_tags(ctx, found)
     return _ready(ctx, found, "found", record)
 
 

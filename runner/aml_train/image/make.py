@@ -28,7 +28,7 @@ from aml_train.image.readiness.facts import Facts
 from aml_train.image.records import store_record
 from aml_train.image.registry.manifest import Manifest
 from aml_train.image.spec import ImageSpec, TestRecord
-from aml_train.image.tags import digest_tag, lock
+from aml_train.image.tags import digest_tag, lock, put_release_tags
 from aml_train.image.verify import make_record
 
 if TYPE_CHECKING:
@@ -136,16 +136,14 @@ def _release(ctx: ImageContext, manifest: Manifest, *, force: bool) -> Manifest:
         the image that the address has: this one, or that of a run which was quicker.
     """
     agreed = claim_address(ctx, manifest, force=force)
-    if agreed.image.digest == manifest.digest:
-        for tag in ctx.release_tags:
-            ctx.registry.put_tag(ctx.repository, tag, manifest)
-        if agreed.problem:
-            # Minutes may have passed: another run may have claimed the address.
-            agreed = claim_address(ctx, manifest, force=force)
+    if agreed.problem and agreed.image.digest == manifest.digest:
+        agreed = claim_address(ctx, manifest, force=force)
     if agreed.image.digest != manifest.digest:
         return agreed.image
     if agreed.problem:
         ctx.note(f"If another run releases this image at this moment, both train: {agreed.problem}")
+    # After the claim: the tag of a commit does not move to the image of a quicker run.
+    put_release_tags(ctx, manifest)
     # The next build's cache is no part of the release.
     for tag in (ctx.spec.address_tag, CACHE_TAG):
         ctx.registry.put_tag(ctx.repository, tag, manifest)

@@ -124,7 +124,7 @@ def keep_papers(ctx: ImageContext, image: Manifest, papers: Papers) -> None:
         annotations = {"in-toto.io/predicate-type": SLSA_PROVENANCE}
         attach_document(
             ctx.registry,
-            ctx.repository,
+            ctx.own,
             image,
             artifact_type=IN_TOTO,
             content=papers.statement,
@@ -132,7 +132,7 @@ def keep_papers(ctx: ImageContext, image: Manifest, papers: Papers) -> None:
         )
     if papers.sbom is not None and ctx.spec.sbom is not None:
         kind = SBOM_TYPES[ctx.spec.sbom.format]
-        attach_document(ctx.registry, ctx.repository, image, artifact_type=kind, content=papers.sbom)
+        attach_document(ctx.registry, ctx.own, image, artifact_type=kind, content=papers.sbom)
 
 
 def check_found(ctx: ImageContext, image: Manifest) -> None:
@@ -147,7 +147,11 @@ def check_found(ctx: ImageContext, image: Manifest) -> None:
     if sbom is None:
         return
     kind = SBOM_TYPES[sbom.format]
-    found = list_referrers(ctx.registry, ctx.repository, image.digest, artifact_type=kind)
+    found = [
+        (place, one)
+        for place in ctx.places
+        for one in list_referrers(ctx.registry, place, image.digest, artifact_type=kind)
+    ]
     if not found and ctx.engine is None:
         ctx.note(
             "The image has no list of packages: it was released without one, and this builder has no engine that makes it."
@@ -155,7 +159,7 @@ def check_found(ctx: ImageContext, image: Manifest) -> None:
     elif not found:
         keep_papers(ctx, image, Papers(sbom=_make_sbom(ctx, image, ctx.pull(image))))
     elif ctx.spec.scan is not None:
-        _scan(ctx, read_referrer(ctx.registry, ctx.repository, found[0]))
+        _scan(ctx, read_referrer(ctx.registry, *found[0]))
 
 
 def _make_sbom(ctx: ImageContext, image: Manifest, image_id: str) -> bytes:

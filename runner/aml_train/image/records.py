@@ -14,10 +14,11 @@ from typing import Any, Final
 from aml_train.core.answers import clean, decode
 from aml_train.core.errors import DamagedError
 from aml_train.core.formats import UPGRADE, NewerFormatError, check_format
+from aml_train.core.trust import PROPOSALS_SUFFIX
 from aml_train.image.readiness.facts import check_facts
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.documents import load_document, store_document
-from aml_train.image.spec import TEST_FORMAT, TestRecord
+from aml_train.image.spec import TEST_FORMAT, ImageSpec, TestRecord, TestSpec
 
 RECORD_TYPE: Final = "application/vnd.aml-train.test-record.v1+json"
 _HINT: Final = "Remove that tag from the registry, or change the tests; they will then run again."
@@ -55,6 +56,32 @@ def load_record(registry: Registry, repository: str, digest: str, key: str) -> T
     if (record.digest, record.key) != (digest, key):
         raise DamagedError(f"the test record {where} is about another image or other tests", hint=_HINT)
     return record
+
+
+def known_record(registry: Registry, spec: ImageSpec, tests: TestSpec, digest: str) -> TestRecord | None:
+    """Return the record of *tests* that counts for this run, or None.
+
+    A proposal believes its own group, and the protected branch about the images that this has released.
+
+    Raises:
+        DamagedError: as :func:`load_record`.
+    """
+    record = load_record(registry, spec.own_repository, digest, tests.key(digest))
+    if record is None and spec.own_repository != spec.repository:
+        key = dataclasses.replace(tests, group="").key(digest)
+        record = load_record(registry, spec.repository, digest, key)
+    return record
+
+
+def any_record(registry: Registry, repository: str, digest: str, key: str) -> TestRecord | None:
+    """Return a record for people: of *repository*, else of its proposals.
+
+    Raises:
+        DamagedError: as :func:`load_record`.
+    """
+    places = (repository, f"{repository.removesuffix(PROPOSALS_SUFFIX)}{PROPOSALS_SUFFIX}")
+    found = (load_record(registry, place, digest, key) for place in dict.fromkeys(places))
+    return next((record for record in found if record is not None), None)
 
 
 def parse_record(content: bytes) -> TestRecord:

@@ -10,13 +10,16 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, Final, Literal
 
 from aml_train.config import ContainerLimits, ImageConfig, ProtectConfig, SbomConfig, ScanConfig, SecretConfig
+from aml_train.core.errors import InvalidError
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
+from aml_train.core.trust import PROPOSALS_SUFFIX, PROTECTED, Trust
 from aml_train.core.values import dataclass
 from aml_train.image.build_secrets import SecretAccess
 from aml_train.image.dockerfile.ofed import OfedPlan, plan_ofed
@@ -28,6 +31,12 @@ FORMAT: Final = 3
 
 TEST_FORMAT: Final = 4
 """Enters every test key: raise it when the way tests are run changes what passing means."""
+
+#: A line that names the frontend which reads a Dockerfile (BuildKit, ``frontend/dockerfile/parser/directives.go``).
+_FRONTEND: Final = re.compile(r"(?im)^[ \t\ufeff]*(?:#|//)[ \t]*syntax[ \t]*=[ \t]*(\S+)")
+_OFFICIAL: Final = re.compile(
+    r"(?:(?:registry-1\.)?docker\.io/)?docker/dockerfile(?:-upstream)?(?:[:@].*)?|dockerfile\.v0"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +82,7 @@ class ImageSpec:
     Attributes:
         base: what it is built FROM; with a Dockerfile of the user's own, what the stage that is built goes back to.
         platform: ``linux/amd64`` or ``linux/arm64``.
-        repository: the repository it is released to.
+        repository: the repository it is released to, or found in.
         dockerfile: the Dockerfile's text: rendered, or the user's own with its images pinned.
         address: the content address, 64 hexadecimal digits.
         name: its key below ``images``; empty for ``image``; not covered by the address.
@@ -89,6 +98,7 @@ class ImageSpec:
         provenance: whether a build states what went into it; not covered by the address.
         sbom: what lists the packages; None for no list; not covered by the address.
         scan: which known vulnerabilities fail the image; not covered by the address.
+        trust: of the run, which decides what it writes and reads; not covered by the address.
     """
 
     base: BaseImage
@@ -109,11 +119,56 @@ class ImageSpec:
     provenance: bool = True
     sbom: SbomConfig | None = None
     scan: ScanConfig | None = None
+    trust: Trust = PROTECTED
 
     @property
     def address_tag(self) -> str:
         """The tag that carries the content address in the registry."""
         return f"addr-{self.address[:40]}"
+
+    @property
+    def own_repository(self) -> str:
+        """The repository that the run writes to.
+
+        It differs from that of a released image that a proposal uses.
+        """
+        return self.trust.repository(self.repository.removesuffix(PROPOSALS_SUFFIX))
+
+    @property
+    def released(self) -> ImageSpec | None:
+        """The image as the protected branch releases it; None for that branch.
+
+        A proposal uses it if it is in the registry.
+        """
+        if self.trust.protected:
+            return None
+        return dataclasses.replace(self, repository=self.repository.removesuffix(PROPOSALS_SUFFIX))
+
+    @property
+    def builder_args(self) -> dict[str, str]:
+        """All build arguments, those that keep caches apart included."""
+        return {**self.build_args, **self.trust.build_arguments(self.repository)}
+
+    def trusted(self, trust: Trust) -> ImageSpec:
+        """Return the image as a run of *trust* builds it.
+
+        Raises:
+            InvalidError: the repository's name is one of proposals, or a proposal names another frontend.
+        """
+        if re.search(rf"{PROPOSALS_SUFFIX}(-candidate)?$", self.repository):
+            raise InvalidError(
+                f"the image's repository {self.repository} has a name as those that proposed commits write to",
+                hint=f"Give it a name that does not end with {PROPOSALS_SUFFIX}: image.repository.",
+            )
+        frontends = [*_FRONTEND.findall(self.dockerfile), self.build_args.get("BUILDKIT_SYNTAX", "dockerfile.v0")]
+        other = next((one for one in frontends if not _OFFICIAL.fullmatch(one)), None)
+        if other is not None and not trust.protected:
+            raise InvalidError(
+                f"the Dockerfile has the frontend {other} (`syntax=`), and this run is {trust}: such a frontend could "
+                "write to the build caches of the protected branch",
+                hint="Use docker/dockerfile, or leave the line out.",
+            )
+        return dataclasses.replace(self, repository=trust.repository(self.repository), trust=trust)
 
     def proposed(self) -> ImageSpec:
         """Return the image of a proposed commit: it reads only secrets of ``--set``."""
@@ -241,6 +296,7 @@ class TestSpec:
         allow_empty: whether tests pass of which none was executed.
         evidence: whether reports must show that a test was executed, or the exit code is enough.
         keep: whether the container is kept afterwards, for people to look into; not covered by the key.
+        group: of the proposal whose runs believe the record; empty for the protected branch.
     """
 
     __test__ = False
@@ -256,11 +312,12 @@ class TestSpec:
     allow_empty: bool = False
     evidence: Literal["report", "exit-code"] = "report"
     keep: bool = False
+    group: str = ""
 
     def key(self, digest: str) -> str:
         """Return the record's key, 64 hexadecimal digits, for the image *digest*.
 
-        It covers the digest, the command, paths, contents and modes of the files, the settings, and
+        It covers the digest, the command, paths, contents and modes of the files, the settings, the group, and
         :data:`TEST_FORMAT`. Reads the files.
         """
         settings = {
@@ -277,6 +334,7 @@ class TestSpec:
             "allow-empty": self.allow_empty,
             "shell": list(self.shell),
             "evidence": self.evidence,
+            "group": self.group,
         }
         return hashlib.sha256(json.dumps(settings, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""The tag of a released image's digest."""
+"""The tags of a released image: that of its digest, and those that users ask for."""
 
 from __future__ import annotations
 
@@ -11,12 +11,26 @@ def digest_tag(digest: str) -> str:
     return f"dig-{digest.removeprefix('sha256:')}"
 
 
+def put_release_tags(ctx: ImageContext, manifest: Manifest) -> None:
+    """Put the tags of ``image.tags``; that of a commit never moves."""
+    for tag in ctx.release_tags:
+        head = ctx.registry.head_manifest(ctx.own, tag)
+        if (
+            head is None
+            or head.digest == ctx.damaged
+            or not (tag.startswith("git-") or head.digest == manifest.digest)
+        ):
+            ctx.registry.put_tag(ctx.own, tag, manifest)
+        elif head.digest != manifest.digest:
+            ctx.note(f"{ctx.own}:{tag} stays {head.digest[:19]}: the tag of a commit does not move to another image.")
+
+
 def lock(ctx: ImageContext, manifest: Manifest) -> None:
     """Make the digest's tag immutable if the registry can; a refusal is only reported."""
     tag = digest_tag(manifest.digest)
-    if not ctx.spec.release.lock or not ctx.registry.can_lock or ctx.registry.lock_tag(ctx.repository, tag):
+    if not ctx.spec.release.lock or not ctx.registry.can_lock or ctx.registry.lock_tag(ctx.own, tag):
         return
     ctx.note(
-        f"The tag {ctx.repository}:{tag[:16]}… is not locked: {ctx.registry.host} does not let this identity change "
+        f"The tag {ctx.own}:{tag[:16]}… is not locked: {ctx.registry.host} does not let this identity change "
         "attributes. A role with registries/metadata/write can; `image.lock: false` leaves it."
     )

@@ -17,7 +17,7 @@ from aml_train.image.context import ImageContext
 from aml_train.image.readiness.check import check_image, check_known_facts, load_facts, store_facts
 from aml_train.image.readiness.facts import Facts
 from aml_train.image.readiness.judge import probe_key
-from aml_train.image.records import load_record, store_record
+from aml_train.image.records import known_record, store_record
 from aml_train.image.registry.manifest import Manifest
 from aml_train.image.spec import TestRecord
 
@@ -71,17 +71,17 @@ def read_record(ctx: ImageContext, digest: str) -> TestRecord | None:
     """
     if ctx.tests is None or ctx.tests.keep:  # a container that is kept must run
         return None
-    return load_record(ctx.registry, ctx.repository, digest, ctx.tests.key(digest))
+    return known_record(ctx.registry, ctx.spec, ctx.tests, digest)
 
 
 def verify_found(
     ctx: ImageContext, found: Manifest, builder: Callable[[], Builder], record: TestRecord | None
 ) -> TestRecord | None:
     """Verify an image that the registry has: run only what *record* does not cover."""
-    repository, digest = ctx.repository, found.digest
+    digest = found.digest
     known = record.facts if record is not None and record.probe == probe_key() else None
-    if known is None:
-        known = load_facts(ctx.registry, repository, digest)
+    for place in ctx.places if known is None else ():
+        known = known or load_facts(ctx.registry, place, digest)
     if known is not None:
         check_known_facts(known, ctx.spec.checks, listener=ctx.listener)
     if record is not None:
@@ -95,13 +95,13 @@ def verify_found(
     if facts is None:
         raise ValueError("a builder has checked an image and returned no facts")
     if known is None:
-        store_facts(ctx.registry, repository, digest, facts)
+        store_facts(ctx.registry, ctx.own, digest, facts)
     if record is not None:
         record = dataclasses.replace(record, facts=facts, probe=probe_key())
     else:
         record = make_record(ctx, digest, results, facts)
     if record is not None:
-        store_record(ctx.registry, repository, record)
+        store_record(ctx.registry, ctx.own, record)
     return record
 
 

@@ -82,7 +82,7 @@ def find_desk_image(prepared: PreparedRun, emit: Listener, environment: str | No
 
 def _tested(prepared: PreparedRun, target: Target) -> DeskImage:
     """Return the configuration's image, with the record of its tests."""
-    from aml_train.image import ImageSettings, load_record
+    from aml_train.image import ImageSettings, known_record, locate_image
 
     spec, tests = prepared.plan.image, prepared.plan.tests
     if spec is None:
@@ -90,13 +90,14 @@ def _tested(prepared: PreparedRun, target: Target) -> DeskImage:
     hint = "Build and test it: aml-train image build"
     location = target.image_registry()
     with location.client() as registry:
-        manifest = registry.get_manifest(spec.repository, spec.address_tag)
-        if manifest is None:
+        found = locate_image(registry, spec)
+        if found is None:
             what = f"the image of this configuration is not in {location.job_name} yet ({spec.address_tag})"
             raise ImageError(what, hint=hint)
+        spec, manifest = found
         record = None
         if tests is not None:
-            record = load_record(registry, spec.repository, manifest.digest, tests.key(manifest.digest))
+            record = known_record(registry, spec, tests, manifest.digest)
             if record is None:
                 what = f"these tests have not passed in {location.job_name}/{spec.repository}@{manifest.digest} yet"
                 raise ImageError(what, hint=hint)

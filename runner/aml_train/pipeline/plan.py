@@ -30,9 +30,10 @@ from aml_train.config import (
 )
 from aml_train.core.files import FileSet
 from aml_train.core.git import Origin
-from aml_train.core.release_tags import release_tags
+from aml_train.core.release_tags import DEFAULT_TAGS, release_tags
 from aml_train.core.tags import TAG_BASE, TAG_RUN_URL, TAG_VERSION
 from aml_train.core.text import yaml_text
+from aml_train.core.trust import PROTECTED, Trust
 from aml_train.core.values import dataclass
 from aml_train.core.version import __version__
 from aml_train.image import BaseImage, CheckPolicy, Given, ImageSpec, Release, TestSpec, plan_image
@@ -86,6 +87,7 @@ class Plan:
         data: what data do that change, or are not identified.
         project: what the project is called, where the configuration names neither image nor job.
         images: further images of a pipeline.
+        trust: whether the commit is the protected branch's; decides tags, caches and which test records count.
     """
 
     image: ImageSpec | None
@@ -106,6 +108,7 @@ class Plan:
     project: ProjectName | None = None
     passport: PassportConfig = field(default_factory=PassportConfig)
     data: DataConfig = field(default_factory=DataConfig)
+    trust: Trust = PROTECTED
 
     @property
     def environment(self) -> Any:
@@ -163,12 +166,14 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url
         if resolved.base is None:
             raise ValueError("an image needs a resolved base")
         image = plan_image(config.image.named(project.repository), resolved.base, resolved.inputs, resolved.platform)
-        image = replace(for_job(image, config), release=_release(config.image, resolved.commit, image.address))
-    tests = _tests(config.tests, resolved.test_files)
+        image = replace(for_job(image, config), release=_release(config.image, resolved, image.address))
+        image = image.trusted(resolved.trust)
+    tests = _tests(config.tests, resolved.test_files, resolved.trust)
     images = tuple(_planned(one, config, resolved, project) for one in config.images)
     document, notices = _document(config, names, image)
     notices += _kept_out(tests) + _secrets(config, resolved)
     notices += [f"The image {one.spec.name} has no tests." for one in images if one.tests is None]
+    notices += _left_out_tags(config, resolved.trust)
     code, code_digest = resolved.code, resolved.code_digest
     if code is not None and not code.entries:
         notices.append(f"There is nothing to send in {code.root}: the job gets no code.")
@@ -179,6 +184,7 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url
     origin = origin_of(config, resolved.commit)
     return Plan(
         origin=origin,
+        trust=resolved.trust,
         passport=config.passport,
         project=project,
         image=image,
@@ -236,7 +242,7 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url
     )
 
 
-def _tests(tests: TestsConfig | None, files: FileSet | None) -> TestSpec | None:
+def _tests(tests: TestsConfig | None, files: FileSet | None, trust: Trust) -> TestSpec | None:
     if tests is None:
         return None
     if files is None:
@@ -253,6 +259,7 @@ def _tests(tests: TestsConfig | None, files: FileSet | None) -> TestSpec | None:
         junit=tests.junit,
         allow_empty=tests.allow_empty,
         evidence=tests.evidence,
+        group=trust.group or "",
     )
 
 
@@ -265,9 +272,9 @@ def _planned(one: NodeImage, config: Config, resolved: Resolved, project: Projec
         spec,
         name=one.name,
         checks=_checks(spec, config, nodes),
-        release=_release(one.image, resolved.commit, spec.address),
-    )
-    return PlannedImage(spec=spec, tests=_tests(one.tests, found.test_files), nodes=nodes)
+        release=_release(one.image, resolved, spec.address),
+    ).trusted(resolved.trust)
+    return PlannedImage(spec=spec, tests=_tests(one.tests, found.test_files, resolved.trust), nodes=nodes)
 
 
 def _base(base: BaseImage) -> str:
@@ -303,14 +310,29 @@ def _runconfig(config: Config) -> Mapping[str, Any]:
     return {**values, "command": command, "script": None, "arguments": []}
 
 
-def _release(config: ImageConfig, commit: Commit | None, address: str) -> Release:
+def _release(config: ImageConfig, resolved: Resolved, address: str) -> Release:
     """Return the tags that the image gets after push and tests.
 
-    A commit from which files differ gets no tag.
+    A commit from which files differ gets no tag, and a proposal gets that of its pull request alone.
     """
+    commit, trust = resolved.commit, resolved.trust
+    if not trust.protected:
+        return Release(tags=(f"branch-{trust.pull}",) if trust.pull else (), lock=config.lock)
     sha = commit.sha if commit is not None and not commit.dirty else None
     branch = commit.branch if commit is not None else None
     return Release(tags=release_tags(config.tags, commit=sha, branch=branch, address=address), lock=config.lock)
+
+
+def _left_out_tags(config: Config, trust: Trust) -> list[str]:
+    """Return a remark on the tags of ``image.tags`` that a proposal does not get."""
+    images = [image for image in (config.image, *(one.image for one in config.images)) if image is not None]
+    wanted = dict.fromkeys(tag for image in images for tag in image.tags if tag not in DEFAULT_TAGS)
+    if trust.protected or not wanted:
+        return []
+    instead = f"its tag is branch-{trust.pull}" if trust.pull else "it gets no tag"
+    return [
+        f"The image does not get {', '.join(f'`{tag}`' for tag in wanted)} of `image.tags`: this run is {trust}, and {instead}."
+    ]
 
 
 def for_job(image: ImageSpec, config: Config) -> ImageSpec:
@@ -409,6 +431,7 @@ def render_plan(plan: Plan) -> str:
     """Return the plan as text, with the Dockerfile and the job that it makes."""
     parts = [f"target    {plan.names.target}: {plan.names.description}"]
     parts.append(f"commit    {plan.commit or 'none: this is not a git repository'}")
+    parts.append(f"trust     {plan.trust}")
     if plan.project is not None:
         parts.append(f"project   {plan.project}  (named after {plan.project.source})")
     document = copy.deepcopy(dict(plan.job.document))

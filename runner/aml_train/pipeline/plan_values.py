@@ -19,6 +19,7 @@ def plan_facts(plan: Plan) -> dict[str, Any]:
     return {
         "target": {"name": plan.names.target, "description": plan.names.description},
         "commit": None if plan.commit is None else str(plan.commit),
+        "trust": {"protected": plan.trust.protected, "group": plan.trust.group},
         "image": None if plan.image is None else _image(plan, plan.image),
         "tests": _tests(plan.tests),
         "images": {

@@ -14,11 +14,20 @@ from aml_train.core.errors import InvalidError
 from aml_train.core.file_selection import FileId
 from aml_train.core.git import Checkout
 from aml_train.core.threads import in_background
+from aml_train.core.trust import Trust
 from aml_train.core.values import dataclass
 from aml_train.image import secret_access
 from aml_train.jobs import TargetNames
 from aml_train.pipeline.plan import Plan, make_plan
-from aml_train.pipeline.resolve import BRANCH_VARIABLE, RUN_URL_VARIABLE, Commit, read_commit, read_project, resolve
+from aml_train.pipeline.resolve import (
+    BRANCH_VARIABLE,
+    RUN_URL_VARIABLE,
+    Commit,
+    read_commit,
+    read_project,
+    read_trust,
+    resolve,
+)
 from aml_train.pipeline.run_files import file_ids, secret_files
 from aml_train.pipeline.sdk import with_sdk
 from aml_train.pipeline.standing import stand_in
@@ -50,6 +59,8 @@ def prepare_run(
     image: bool = True,
     commit: Callable[[Path], Commit | None] | None = None,
     own: Collection[FileId] = (),
+    trust: Trust | None = None,
+    proposed: bool = False,
 ) -> PreparedRun:
     """Resolve and plan. Changes nothing.
 
@@ -61,6 +72,8 @@ def prepare_run(
         image: whether the image matters; it does not to attach to a job by its name.
         commit: reads the commit of a folder; by default, ``AML_TRAIN_BRANCH`` names the branch of a detached checkout.
         own: files that this process writes to: they are no part of code, tests and image, nor are the configuration's secrets.
+        trust: of the run, if an event decides it; by default the branch of the checkout does.
+        proposed: the caller says that the commit is only proposed, whatever its branch.
 
     Raises:
         InvalidError: the target's workspace or compute is missing, or ``sdk: v1`` is configured and not installed.
@@ -91,7 +104,9 @@ def prepare_run(
         own=own,
         lookup_for=lambda image: dataclasses.replace(lookup, where=image.where, pull=image.pull),
     )
-    resolved = dataclasses.replace(resolved, project=project.result())
+    named, commit_read = environ.get(BRANCH_VARIABLE) or None, resolved.commit
+    trust = trust or read_trust(config.directory, commit_read, named=named, proposed=proposed)
+    resolved = dataclasses.replace(resolved, project=project.result(), trust=trust)
     plan = make_plan(config, resolved, names, run_url=environ.get(RUN_URL_VARIABLE) or None)
     if plan.image is not None:
         access = secret_access(environ, config.directory)
@@ -141,7 +156,10 @@ def plan_image_only(
         own=file_ids(*secret_files(config)),
     )
     named = image.named(read_project(config.directory, host.environ).repository)
-    spec = plan_image(named, base, inputs, platform)
+    branch = host.environ.get(BRANCH_VARIABLE) or None
+    commit = read_commit(config.directory, branch=branch)
+    trust = read_trust(config.directory, commit, named=branch, proposed=False)
+    spec = plan_image(named, base, inputs, platform).trusted(trust)
     return dataclasses.replace(spec, secret_access=secret_access(host.environ, config.directory))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from aml_train.core.errors import ImageError, InvalidError, ServiceError
 from aml_train.core.events import Listener
+from aml_train.core.trust import PROPOSALS_SUFFIX
 from aml_train.core.values import dataclass
 from aml_train.image import (
     Inventory,
@@ -114,7 +115,8 @@ def prepare_prune(
     # The registry first: an image that is pushed meanwhile has no entry, and a job that is submitted meanwhile is a use.
     now = time.time()
     try:
-        entries = (*read_entries(registry, repository), *read_entries(registry, f"{repository}-candidate"))
+        places = (f"{repository}{of}{kind}" for of in ("", PROPOSALS_SUFFIX) for kind in ("", "-candidate"))
+        entries = tuple(entry for place in places for entry in read_entries(registry, place))
     except ImageError as error:
         raise ImageError(f"{error.message}. {_NOTHING}", hint=error.hint) from error
     inventory = Inventory(host=name, entries=entries, untagged_listed=registry.can_lock, uses=read_uses(), now=now)

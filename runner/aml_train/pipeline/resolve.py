@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import field
 from pathlib import Path
@@ -28,6 +29,7 @@ from aml_train.core.file_selection import CACHES, GIT_IGNORE_FILES, IGNORE_FILES
 from aml_train.core.files import FileSet
 from aml_train.core.git import DIRTY
 from aml_train.core.references import ImageRef
+from aml_train.core.trust import PROTECTED, Trust, proposal
 from aml_train.core.values import dataclass
 from aml_train.image import BaseImage, BaseResolver, DriversReader, ImageInputs, OsReader, collect_inputs, read_file
 from aml_train.jobs import check_code, check_links, unsent_metrics
@@ -103,6 +105,7 @@ class Resolved:
         unsent: where the code logs by azureml-core's ``Run`` and never sends what is held, ``file:line``; None for nowhere.
         project: what the project is called; None leaves it to its folder.
         images: further images of a pipeline, by their names.
+        trust: whether the commit is the protected branch's, or proposed.
     """
 
     commit: Commit | None
@@ -117,6 +120,28 @@ class Resolved:
     unsent: str | None = None
     project: ProjectName | None = None
     images: Mapping[str, ResolvedImage] = field(default_factory=dict)
+    trust: Trust = PROTECTED
+
+
+def read_trust(directory: Path, commit: Commit | None, *, named: str | None, proposed: bool) -> Trust:
+    """Return the trust of a run outside GitHub's events: that of its branch.
+
+    The protected branch is the remote's default one, as this checkout knows it (``git remote set-head``), else main or master.
+
+    Args:
+        directory: of the checkout.
+        commit: what is checked out.
+        named: the branch that the environment names for a detached checkout, such as ``main`` or ``pull/7``.
+        proposed: whether the caller says that the commit is only proposed.
+    """
+    if commit is None:
+        return proposal()
+    if commit.branch is not None and not proposed:
+        default = git.default_branch(directory)
+        if commit.branch in ((default,) if default else ("main", "master")):
+            return PROTECTED
+    pull = re.fullmatch(r"pull/(\d+)", named or "") if commit.branch == named else None
+    return proposal(pull=pull[1] if pull else None, branch=commit.branch, commit=commit.sha)
 
 
 def read_commit(directory: Path, *, branch: str | None = None, checkout: git.Checkout | None = None) -> Commit | None:

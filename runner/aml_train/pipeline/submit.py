@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 from aml_train.core.errors import CancelledError, ServiceError
 from aml_train.core.events import GraphPlanned, ImageReady, JobSubmitted
 from aml_train.core.numbers import whole
-from aml_train.core.tags import TAG_ADDRESS, TAG_DIGEST, TAG_GROUP, TAG_IMAGE, TAG_SEQUENCE
+from aml_train.core.tags import TAG_ADDRESS, TAG_DIGEST, TAG_GROUP, TAG_IMAGE, TAG_SEQUENCE, TAG_TESTED
 from aml_train.core.text import size
 from aml_train.gate import FoundBaseline
 from aml_train.image import Given, JobImage
@@ -29,6 +30,9 @@ from aml_train.pipeline.data import must_retrain
 from aml_train.pipeline.plan_graph import graph_nodes
 from aml_train.pipeline.result import Group, SubmittedJob
 from aml_train.pipeline.target import Target
+
+#: Tags of a job that name its image and the record of its tests.
+_OF_IMAGE: Final = (TAG_IMAGE, TAG_DIGEST, TAG_ADDRESS, TAG_TESTED)
 
 
 def submit_job(
@@ -58,12 +62,28 @@ def submit_job(
             summary.append(f"submitted {spec.name}")
         else:
             ctx.track(found.name, target.service)
-            view = found
+            view = _record_tests(ctx, target, spec, found)
             word = "which has completed" if view.status is JobStatus.COMPLETED else f"which is {view.status.value}"
             summary.append(f"attached to {spec.name}, {word}")
         job = SubmittedJob(view=view, spec=spec, attached=found is not None)
         report_job(ctx, job)
     return job
+
+
+def _record_tests(ctx: RunContext, target: Target, spec: JobSpec, view: JobView) -> JobView:
+    """Have an attached job name the image and test record of the protected branch.
+
+    A proposal that submitted it may have named others.
+    """
+    named = {name: spec.document["tags"][name] for name in _OF_IMAGE if name in spec.document["tags"]}
+    if not ctx.plan.trust.protected or named.items() <= view.tags.items():
+        return view
+    try:
+        target.service.tag(view.name, named)
+    except ServiceError as error:
+        ctx.warn(f"The job's tags do not name the record of this run's tests: {error.message}")
+        return view
+    return replace(view, tags={**view.tags, **named})
 
 
 def find_job(ctx: RunContext, target: Target, template: JobTemplate) -> SubmittedJob:

@@ -14,7 +14,7 @@ from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.references import ImageRef
 from aml_train.core.tags import TAG_SOURCE, TAG_TESTED
 from aml_train.core.values import dataclass
-from aml_train.image import load_record, read_packages
+from aml_train.image import any_record, read_packages
 from aml_train.jobs import JobView, ModelView, data_of, settle_metrics
 from aml_train.models import Desk, StoredFile, Training, asset_of, hash_files
 
@@ -138,7 +138,7 @@ def image_packages(
         found = read_packages(opened, image.repository, image.digest)
         if found or not tested or " " in tested:
             return found
-        record = load_record(opened, image.repository, image.digest, tested)
+        record = any_record(opened, image.repository, image.digest, tested)
         return {} if record is None else record.packages
 
 

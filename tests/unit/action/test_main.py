@@ -36,6 +36,7 @@ from aml_train.core.events import (
     Traceback,
 )
 from aml_train.core.masking import Masker
+from aml_train.core.trust import Trust
 from aml_train.pipeline.report import Image, PackageChange, decode
 from aml_train.pipeline.result import Group, RunOptions, RunResult
 from aml_train.pipeline.target import Host
@@ -112,18 +113,20 @@ def pipeline(
         *,
         image: bool,
         commit: object,
-    ) -> object:
+        trust: Trust,
+    ) -> Trust:
         assert host.assertion is None
         for token in tokens:
             host.on_token(token)
         environments.append(host.environ)
-        return object()
+        return trust
 
     def execute(
-        _prepared: object, options: RunOptions, *, listeners: Sequence[Listener], masker: Masker, recorder: object
+        prepared: Trust, options: RunOptions, *, listeners: Sequence[Listener], masker: Masker, recorder: object
     ) -> RunResult:
         assert masker.longest
         assert recorder is None
+        assert prepared.protected is options.register
         run(listeners, options)
         return RunResult()
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from aml_train_action.github.proposals import EVENTS, Checkout, Event, branch_of, read_event, why_proposed
+from aml_train.core.trust import PROTECTED
+from aml_train_action.github.proposals import EVENTS, Checkout, Event, branch_of, read_event, trust_of, why_proposed
 from aml_train_action.github.step import read_step
 
 SHA, OTHER = "a" * 40, "b" * 40
@@ -47,6 +48,35 @@ def test_no_event_registers_another_commit(name: str) -> None:
     """A comment on a pull request, and a checkout of the pull request: what is trained is not main's."""
     assert why_proposed(event(name), checkout({SHA: False, "refs/remotes/origin/main": False})) is not None
     assert branch_of(event(name), checkout({SHA: False, "refs/remotes/origin/main": False})) is None
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_a_run_that_registers_by_default_is_one_of_the_protected_branch(name: str) -> None:
+    assert trust_of(event(name), MAIN, register=None).protected is (why_proposed(event(name), MAIN) is None)
+    assert not trust_of(event(name), MAIN, register=False).protected
+    waits = name.startswith("pull_request") or name == "merge_group"
+    assert trust_of(event(name), MAIN, register=True).protected is not waits
+
+
+@pytest.mark.parametrize(
+    ("given", "here", "register", "group"),
+    [
+        (event(), MAIN, None, None),
+        (event(ref="refs/heads/release/1", sha=SHA), MAIN, True, None),
+        (event("pull_request", ref="refs/pull/7/merge"), MAIN, None, "pull-7"),
+        (event("pull_request", ref="refs/pull/7/merge"), MAIN, True, "pull-7"),
+        # A branch may have any name, and is no pull request of that number.
+        (event(ref="refs/heads/pull/7"), MAIN, None, "branch-pull/7"),
+        (event(ref="refs/heads/main"), checkout({SHA: False}), None, f"commit-{OTHER}"),
+        (event("issue_comment"), checkout({}), None, f"commit-{OTHER}"),
+        (event("workflow_run"), Checkout(commit=None), None, "local"),
+    ],
+)
+def test_proposals_believe_the_records_of_their_group(
+    given: Event, here: Checkout, register: bool | None, group: str | None
+) -> None:
+    assert trust_of(given, here, register=register).group == group
+    assert (group is None) is (trust_of(given, here, register=register) == PROTECTED)
 
 
 @pytest.mark.parametrize("name", DOCUMENTED)

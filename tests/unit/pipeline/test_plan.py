@@ -7,11 +7,12 @@ import pytest
 
 from aml_train.config.load import load_config
 from aml_train.core.references import ImageRef
+from aml_train.core.trust import PROTECTED, Trust, proposal
 from aml_train.image.inputs import BaseImage
 from aml_train.image.spec import Release
 from aml_train.jobs.spec import TargetNames, fingerprint
 from aml_train.pipeline.plan import Plan, make_plan, render_plan
-from aml_train.pipeline.resolve import Commit, resolve
+from aml_train.pipeline.resolve import Commit, read_trust, resolve
 from tests.unit.pipeline.test_run import TESTED
 
 DIGEST = "sha256:" + "b" * 64
@@ -25,14 +26,16 @@ NAMES = TargetNames(
 )
 
 
-def plan_of(directory: Path, commit: Commit | None = None, names: TargetNames = NAMES) -> Plan:
+def plan_of(
+    directory: Path, commit: Commit | None = None, names: TargetNames = NAMES, trust: Trust = PROTECTED
+) -> Plan:
     config = load_config(None, directory=directory)
 
     def resolve_base(reference: ImageRef, platform: str) -> BaseImage:
         return BaseImage(reference=reference, digest=DIGEST)
 
     resolved = resolve(config, platform="linux/amd64", resolve_base=resolve_base, commit=lambda _: commit)
-    return make_plan(config, resolved, names)
+    return make_plan(config, replace(resolved, trust=trust), names)
 
 
 def project(directory: Path, config: str) -> None:
@@ -110,6 +113,60 @@ def test_release_tags(tmp_path: Path) -> None:
         tmp_path, "job: job.yml\nimage: {base: 'python:3.11', tags: ['v1-{short-commit}', latest], lock: false}\n"
     )
     assert release(clean) == Release(tags=("v1-1111111", "latest"), lock=False)
+
+
+@pytest.mark.parametrize(
+    ("trust", "tags", "told"),
+    [
+        (proposal(pull="7"), ("branch-pull-7",), "this run is a proposal, pull-7, and its tag is branch-pull-7"),
+        (proposal(branch="main"), (), "this run is a proposal, branch-main, and it gets no tag"),
+        (proposal(branch="pull-7"), (), "this run is a proposal, branch-pull-7, and it gets no tag"),
+    ],
+)
+def test_a_proposal_gets_the_tag_of_its_pull_request_alone(
+    trust: Trust, tags: tuple[str, ...], told: str, tmp_path: Path
+) -> None:
+    project(
+        tmp_path,
+        "job: job.yml\nimage: {base: 'python:3.11', tags: ['git-{commit}', '{branch}', latest]}\ntests: {command: pytest}\n",
+    )
+    plan = plan_of(tmp_path, Commit(sha="1" * 40, branch="main", dirty=False), trust=trust)
+    assert plan.image is not None
+    assert plan.tests is not None
+    assert (plan.image.release.tags, plan.tests.group) == (tags, trust.group)
+    assert f"The image does not get `{{branch}}`, `latest` of `image.tags`: {told}." in plan.notices
+    assert plan.image.repository.endswith("-proposals")
+    assert f"trust     a proposal, {trust.group}\n" in render_plan(plan)
+
+
+@pytest.mark.parametrize(
+    ("branch", "named", "default", "proposed", "group"),
+    [
+        ("main", None, "main", False, None),
+        ("trunk", None, "trunk", False, None),
+        ("main", None, "trunk", False, "branch-main"),
+        ("master", None, None, False, None),
+        ("main", None, "main", True, "branch-main"),
+        ("feature", None, "main", False, "branch-feature"),
+        ("main", "main", "main", False, None),
+        ("pull/7", "pull/7", "main", False, "pull-7"),
+        # Anybody may call a branch so; only the environment names a pull request.
+        ("pull/7", None, "main", False, "branch-pull/7"),
+        (None, None, "main", False, "commit-" + "1" * 40),
+    ],
+)
+def test_a_checkout_is_trusted_by_its_branch(
+    branch: str | None,
+    named: str | None,
+    default: str | None,
+    proposed: bool,
+    group: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("aml_train.core.git.default_branch", lambda _directory: default)
+    commit = Commit(sha="1" * 40, branch=branch, dirty=False)
+    assert read_trust(Path(), commit, named=named, proposed=proposed).group == group
+    assert read_trust(Path(), None, named=named, proposed=proposed).group == "local"
 
 
 def test_a_bare_job_keeps_its_environment(tmp_path: Path) -> None:

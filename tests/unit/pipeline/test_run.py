@@ -30,10 +30,11 @@ from aml_train.core.events import (
 from aml_train.core.git import Origin
 from aml_train.core.references import ImageRef
 from aml_train.core.threads import CancelToken
+from aml_train.core.trust import PROTECTED, Trust, proposal
 from aml_train.gate.rules import parse_rule
 from aml_train.image.inputs import BaseImage
 from aml_train.image.registry.client import Registry, RegistryLocation
-from aml_train.image.spec import ImageSpec, Tested, TestSpec
+from aml_train.image.spec import ImageSpec, Tested, TestRecord, TestSpec
 from aml_train.jobs.attempts import next_name
 from aml_train.jobs.identity import Identity
 from aml_train.jobs.pace import Pace
@@ -298,6 +299,23 @@ def test_after_a_bad_end_the_next_run_makes_a_new_attempt(end: JobStatus) -> Non
     second, _ = run(make_plan(), service)
     assert second.exit_code == 0
     assert [job.name[-2:] for job in service.submitted] == ["-1", "-2"]
+
+
+@pytest.mark.parametrize(("trust", "named"), [(PROTECTED, "ours"), (proposal(pull="8"), "theirs")])
+def test_the_protected_branch_names_its_own_test_record_at_the_job_of_a_proposal(trust: Trust, named: str) -> None:
+    def tested(key: str) -> Tested:
+        numbers: dict[str, Any] = {"passed": 1, "failed": 0, "skipped": 0, "seconds": 1.0}
+        record = TestRecord(
+            digest=DIGEST, key=key, command="pytest", at="", commit=None, facts={}, probe="", **numbers
+        )
+        return replace(TESTED, record=record)
+
+    service = good_service()
+    run(make_plan(trust=proposal(pull="7")), service, image=tested("theirs"), register=False)
+    outcome, _ = run(make_plan(trust=trust), service, image=tested("ours"))
+    assert outcome.attached
+    assert service.find(service.submitted[0].name).tags["aml-train.tested"] == named
+    assert [model.tags["aml-train.tested"] for model in service.registered] == [named]
 
 
 @pytest.mark.parametrize("attach", [False, True])

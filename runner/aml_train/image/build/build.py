@@ -124,7 +124,7 @@ def build_image(
     secrets = build_secrets(spec.secrets, cli.environ, spec.secret_access)
     options = BuildOptions(
         no_cache=no_cache,
-        build_args=spec.build_args,
+        build_args=spec.builder_args,
         target=spec.target,
         secrets=secrets,
         cache=cache,
@@ -140,7 +140,8 @@ def build_image(
         check = (
             f"FROM {spec.base.pinned} AS base\n\nFROM {tag}\n\nUSER root\n\n{render_protect(spec.protect, 'base')}\n"
         )
-        checked = run.build(check, {PROTECT: protect_script()}, {}, None, BuildOptions(no_cache=no_cache))
+        check_options = BuildOptions(no_cache=no_cache, build_args=spec.trust.build_arguments(spec.repository))
+        checked = run.build(check, {PROTECT: protect_script()}, {}, None, check_options)
         _remove(engine, checked)
     return str(image.id)
 

@@ -141,7 +141,7 @@ class BuildxBuilder:
 
         options = BuildOptions(
             no_cache=force,
-            build_args=spec.build_args,
+            build_args=spec.builder_args,
             target=spec.target,
             secrets=secrets,
             cache=_logins(ctx),
@@ -165,7 +165,9 @@ class BuildxBuilder:
             return
         step = render_protect(spec.protect, "base")
         dockerfile = f"FROM {spec.base.pinned} AS base\n\nFROM {image}\n\nUSER root\n\n{step}\n"
-        options = BuildOptions(no_cache=force, cache=_logins(ctx))
+        options = BuildOptions(
+            no_cache=force, cache=_logins(ctx), build_args=spec.trust.build_arguments(spec.repository)
+        )
         run = BuildRun(
             cli=cli, listener=ctx.listener, masker=secret_masker(()), timeout=BUILD_TIMEOUT, platform=spec.platform
         )

@@ -208,7 +208,7 @@ class ServiceBuilder:
             files=spec.files,
             trees=spec.trees,
             archive=archive,
-            build_args=spec.build_args,
+            build_args=spec.builder_args,
             target=spec.target,
             platform=spec.platform,
             no_cache=force,

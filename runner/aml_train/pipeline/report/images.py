@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from aml_train.core.errors import ImageError
 from aml_train.core.references import ImageRef, is_digest
 from aml_train.core.tags import TAG_ADDRESS, TAG_DIGEST, TAG_IMAGE, TAG_IMAGES, TAG_TESTED
-from aml_train.image import load_record
+from aml_train.image import any_record
 from aml_train.jobs import JobView
 from aml_train.models import Catalogue
 from aml_train.pipeline.report import values
@@ -99,7 +99,7 @@ def read_tests(registry: Callable[[str], Registry | None], image: values.Image, 
     if opened is None or reference is None:
         return None
     with opened:
-        record = load_record(opened, reference.repository, image.digest, key)
+        record = any_record(opened, reference.repository, image.digest, key)
     if record is None:
         return None
     return values.Tests(
