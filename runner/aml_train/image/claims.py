@@ -11,7 +11,7 @@ from aml_train.core.values import dataclass
 from aml_train.image.completeness import lost_part
 from aml_train.image.context import ImageContext
 from aml_train.image.registry.manifest import Manifest
-from aml_train.image.tags import digest_tag
+from aml_train.image.tags import build_tag
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,8 +76,8 @@ def tagged_otherwise(ctx: ImageContext, ours: Manifest) -> Manifest | None:
 
 
 def _released(ctx: ImageContext, digest: str) -> Manifest | None:
-    """Return the released image of *digest*; None if it is missing or incomplete."""
-    manifest = ctx.registry.get_manifest(ctx.repository, digest_tag(digest))
+    """Return the build *digest* of this address; None if it is missing or incomplete."""
+    manifest = ctx.registry.get_manifest(ctx.repository, build_tag(ctx, digest))
     if manifest is None or manifest.digest != digest:
         return None
     try:

@@ -28,7 +28,7 @@ from aml_train.image.readiness.facts import Facts
 from aml_train.image.records import store_record
 from aml_train.image.registry.manifest import Manifest
 from aml_train.image.spec import ImageSpec, TestRecord
-from aml_train.image.tags import digest_tag, lock, put_release_tags
+from aml_train.image.tags import build_tag, digest_tag, lock, put_release_tags
 from aml_train.image.verify import make_record
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _adopted(ctx: ImageContext, other: Manifest) -> Manifest:
 
 def _store(ctx: ImageContext, manifest: Manifest, record: TestRecord | None, facts: Facts, papers: Papers) -> None:
     """Put the image and all that belongs to it under the tag of its digest."""
-    tags = (digest_tag(manifest.digest),)
+    tags = (digest_tag(manifest.digest), build_tag(ctx, manifest.digest))
     release(ctx.registry, manifest, source=ctx.candidates, repository=ctx.repository, tags=tags)
     if not hold_image(ctx, manifest):  # A clean-up has deleted the same digest, an old release that was built again.
         release(ctx.registry, manifest, source=ctx.candidates, repository=ctx.repository, tags=tags)

@@ -11,6 +11,14 @@ def digest_tag(digest: str) -> str:
     return f"dig-{digest.removeprefix('sha256:')}"
 
 
+def build_tag(ctx: ImageContext, digest: str) -> str:
+    """Return the tag that says that *digest* is a build of this run's address.
+
+    A claim, which anyone who writes to the workspace's storage can make, counts for such an image alone.
+    """
+    return f"{ctx.spec.address_tag}-{digest.removeprefix('sha256:')[:40]}"
+
+
 def put_release_tags(ctx: ImageContext, manifest: Manifest) -> None:
     """Put the tags of ``image.tags``; that of a commit never moves."""
     for tag in ctx.release_tags:

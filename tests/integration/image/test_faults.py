@@ -72,7 +72,7 @@ def ensure(engine: DockerClient, cli: BuildCli, faulty: FaultyRegistry, recorder
 
 def released(registry: Registry, spec: ImageSpec, done: Tested, extra: Sequence[str] = ()) -> None:
     """Check that the registry has just what *done* says, whole."""
-    tags = {spec.address_tag, f"dig-{done.digest[7:]}", *extra}
+    tags = {spec.address_tag, f"{spec.address_tag}-{done.digest[7:47]}", f"dig-{done.digest[7:]}", *extra}
     # What the checks saw, where the next build begins, the claim of the run, and the list of what refers to the image.
     kept = ("facts-", "cache", "lease-", fallback_tag(done.digest))
     assert {tag for tag in registry.tags(spec.repository) if not tag.startswith(kept)} == tags

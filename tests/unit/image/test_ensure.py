@@ -293,7 +293,8 @@ def another(world: World) -> Manifest:
     content = world.image.content + b" "
     manifest = Manifest(digest=sha256_digest(content), media_type=OCI_MANIFEST, content=content)
     client, repository = world.location.client(), world.spec.repository
-    client.put_tag(repository, f"dig-{manifest.digest[7:]}", manifest)
+    for tag in (f"dig-{manifest.digest[7:]}", f"{world.spec.address_tag}-{manifest.digest[7:47]}"):
+        client.put_tag(repository, tag, manifest)
     record = read_test_record(world)
     store_record(
         client,
@@ -358,14 +359,15 @@ def test_an_earlier_claim_of_what_is_lost_is_replaced(world: World, lost: str) -
     else:
         del world.registry.manifests[repository, world.spec.address_tag]
     if lost == "the image":
-        del world.registry.manifests[repository, f"dig-{theirs.digest[7:]}"]
+        del world.registry.manifests[repository, f"{world.spec.address_tag}-{theirs.digest[7:47]}"]
     claims = Meanwhile(world, theirs.digest)
     if lost == "a layer":
         content = json.loads(theirs.content)
         content["layers"].append({"digest": sha256_digest(b"lost"), "size": 4})
         whole = json.dumps(content).encode()
         damaged = Manifest(digest=sha256_digest(whole), media_type=OCI_MANIFEST, content=whole)
-        world.registry.manifests[repository, f"dig-{damaged.digest[7:]}"] = (whole, OCI_MANIFEST)
+        tag = f"{world.spec.address_tag}-{damaged.digest[7:47]}"
+        world.registry.manifests[repository, tag] = (whole, OCI_MANIFEST)
         claims = Meanwhile(world, damaged.digest)
     built = claimed(world, claims, force=lost == "forced")
     assert (built.how, built.digest) == ("built", world.image.digest)

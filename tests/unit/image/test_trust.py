@@ -16,7 +16,7 @@ from aml_train.image.ensure import find_image
 from aml_train.image.records import record_tag
 from aml_train.image.spec import ImageSpec
 from tests.support.image_configs import plan
-from tests.unit.image.test_ensure import BuildingError, Builds, World, another, never
+from tests.unit.image.test_ensure import BuildingError, Builds, Meanwhile, World, another, claimed, never
 
 PULL, OTHER = proposal(pull="7"), proposal(pull="8")
 
@@ -127,6 +127,20 @@ def test_the_tag_of_a_commit_does_not_move(world: World) -> None:
     assert world.registry.manifests[name, "branch-main"][0] == world.image.content
     (notice,) = (event.text for event in world.of(Notice))
     assert notice == (f"{name}:git-1 stays {other.digest[:19]}: the tag of a commit does not move to another image.")
+
+
+def test_a_claim_names_no_image_of_another_address(world: World) -> None:
+    """A training job writes to the workspace's storage, and could name an old image of the protected branch."""
+    theirs, client = another(world), world.location.client()
+    own = f"{world.spec.address_tag}-{theirs.digest[7:47]}"
+    for tag in (own, world.spec.address_tag):
+        del world.registry.manifests[world.spec.repository, tag]
+    claims = Meanwhile(world, theirs.digest)
+    assert claimed(world, claims).how == "built"
+    # What another run has built for this address is used.
+    del world.registry.manifests[world.spec.repository, world.spec.address_tag]
+    client.put_tag(world.spec.repository, own, theirs)
+    assert claimed(world, Meanwhile(world, theirs.digest)).digest == theirs.digest
 
 
 @pytest.mark.parametrize("first", [PROTECTED, PULL, OTHER])

@@ -314,7 +314,9 @@ def test_the_protected_branch_names_its_own_test_record_at_the_job_of_a_proposal
     run(make_plan(trust=proposal(pull="7")), service, image=tested("theirs"), register=False)
     outcome, _ = run(make_plan(trust=trust), service, image=tested("ours"))
     assert outcome.attached
-    assert service.find(service.submitted[0].name).tags["aml-train.tested"] == named
+    view = service.find(service.submitted[0].name)
+    assert view is not None
+    assert view.tags["aml-train.tested"] == named
     assert [model.tags["aml-train.tested"] for model in service.registered] == [named]
 
 
