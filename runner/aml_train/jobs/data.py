@@ -80,12 +80,12 @@ class DataIdentity:
     def change(self, now: DataIdentity) -> str | None:
         """Return in a few words how *now* differs from these data; None if it does not.
 
+        Data that are not identified are not known to differ.
+
         The files that are named were written after the newest of these: nothing else is recorded of a job's data.
         """
-        if not self.mark or self.mark == now.mark:
+        if not self.mark or not now.mark or self.mark == now.mark:
             return None
-        if not now.mark:
-            return f"they are {now}"
         late = [one.name for one in now.listed if self.newest and one.modified > self.newest]
         if late:
             return f"{_files(len(late))}, e.g. {late[0]}"
@@ -142,24 +142,27 @@ def change_text(changes: Mapping[str, str]) -> str:
     return "; ".join(f"{input_name(place)}: {change}" for place, change in changes.items())
 
 
-def identity_tags(data: Mapping[str, DataIdentity]) -> dict[str, str]:
-    """Return the tag that records *data*, without the last inputs if it lacks room."""
+def identity_marks(data: Mapping[str, DataIdentity]) -> dict[str, str]:
+    """Return the property of a job that records *data*, as many inputs as fit."""
     kept = {place: [one.mark, one.files, one.newest] for place, one in data.items() if one.mark}
     while len(text := json.dumps(kept, separators=(",", ":"))) > VALUE_LENGTH:
         kept.popitem()
     return {TAG_DATA_IDENTITY: text} if kept else {}
 
 
-def recorded_contents(tags: Mapping[str, str]) -> dict[str, str]:
+def recorded_contents(marks: Mapping[str, str]) -> dict[str, str]:
     """Return what the data of a job's own inputs were, for people: input → identity."""
-    recorded = recorded_data(tags).items()
+    recorded = recorded_data(marks).items()
     return {input_name(place): str(one) for place, one in recorded if place.startswith("inputs.")}
 
 
-def recorded_data(tags: Mapping[str, str]) -> dict[str, DataIdentity]:
-    """Return the identities that the tags of a job or model record: place → identity."""
+def recorded_data(marks: Mapping[str, str]) -> dict[str, DataIdentity]:
+    """Return the identities that a job's properties or a model's tags record.
+
+    They are by the place of the input.
+    """
     try:
-        found = json.loads(tags.get(TAG_DATA_IDENTITY, "{}"))
+        found = json.loads(marks.get(TAG_DATA_IDENTITY, "{}"))
         return {
             str(place): DataIdentity(mark=str(mark), files=int(files), newest=str(newest))
             for place, (mark, files, newest) in found.items()

@@ -18,7 +18,7 @@ from aml_train.core.tags import KEY_LENGTH, TAG_DATA, VALUE_LENGTH
 from aml_train.jobs.data import recorded_contents
 from aml_train.jobs.identity import version_of
 from aml_train.jobs.spec import JobTemplate
-from aml_train.jobs.workspace import Workspace
+from aml_train.jobs.workspace import JobView, Workspace
 
 _LABELLED: Final = re.compile(r"azureml:(?P<name>[^/:@]+)@(?P<label>[^/:@]+)")
 #: A run has 50 tags at most.
@@ -93,12 +93,12 @@ def _pinned(path: str, name: str, kind: Literal["data", "models"], service: Work
     return f"azureml:{match['name']}:{version}"
 
 
-def shown_data(tags: Mapping[str, str], inputs: Mapping[str, str]) -> dict[str, str]:
-    """Return :func:`data_of`, each with the identity of its contents if known."""
-    contents = recorded_contents(tags)
+def shown_data(job: JobView) -> dict[str, str]:
+    """Return the data of *job* by input, with identities as far as they are known."""
+    contents = recorded_contents(job.properties)
     return {
         name: value + (f" ({contents[name]})" if name in contents else "")
-        for name, value in data_of(tags, inputs).items()
+        for name, value in data_of(job.tags, job.inputs).items()
     }
 
 

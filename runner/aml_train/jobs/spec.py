@@ -24,7 +24,7 @@ from aml_train.core.tags import (
 )
 from aml_train.core.values import dataclass
 from aml_train.image import Given, JobImage, Tested
-from aml_train.jobs.data import DataIdentity, change_text, changed_data, identity_tags, recorded_data
+from aml_train.jobs.data import DataIdentity, change_text, changed_data, identity_marks, recorded_data
 from aml_train.jobs.parts import difference, in_one_line, part_tags, parts_of
 
 SERVERLESS: Final = "serverless"
@@ -215,14 +215,12 @@ def job_parts(template: JobTemplate, image: JobImage) -> dict[str, str]:
     )
 
 
-def changed_parts(
-    template: JobTemplate, image: JobImage, properties: Mapping[str, str], tags: Mapping[str, str]
-) -> str | None:
+def changed_parts(template: JobTemplate, image: JobImage, properties: Mapping[str, str]) -> str | None:
     """Return in one line what differs from the job of *properties*; None if unknown."""
     found = difference(properties, job_parts(template, image), _files(template))
     if not found:
         return None if found is None else ""
-    changes = changed_data(recorded_data(tags), template.data)
+    changes = changed_data(recorded_data(properties), template.data)
     return in_one_line(found) + (f" ({change_text(changes)})" if changes else "")
 
 
@@ -242,7 +240,6 @@ def make_job(template: JobTemplate, image: JobImage, attempt: int) -> JobSpec:
     tags = {
         **{str(k): str(v) for k, v in (document.get("tags") or {}).items()},
         **template.tags,
-        **identity_tags(template.data),
         TAG_FINGERPRINT: mark,
     }
     match image:
@@ -261,8 +258,8 @@ def make_job(template: JobTemplate, image: JobImage, attempt: int) -> JobSpec:
     document["name"] = name
     document["tags"] = tags
     given = {str(k): str(v) for k, v in (document.get("properties") or {}).items()}
-    marks = part_tags(job_parts(template, image), _files(template), len(given) + 1)
-    document["properties"] = {**given, TAG_FINGERPRINT: mark, **marks}
+    given |= {TAG_FINGERPRINT: mark, **identity_marks(template.data)}
+    document["properties"] = given | part_tags(job_parts(template, image), _files(template), len(given))
     return JobSpec(
         name=name,
         document=document,

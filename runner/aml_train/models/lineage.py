@@ -238,7 +238,7 @@ class Tracer:
         if changed := job.tags.get(TAG_DATA_CHANGED):
             why = "changed after the job was submitted: not reproducible"
             yield LineageStep(kind="data", name=changed, state="recorded", detail=why)
-        shown = shown_data(job.tags, job.inputs)
+        shown = shown_data(job)
         for key, value in data_of(job.tags, job.inputs).items():
             given = f"{key} = {shown[key]}"
             asset = asset_of(value)

@@ -56,7 +56,6 @@ _FROM_JOB: Final = (
     TAG_ADDRESS,
     TAG_BASE,
     TAG_TESTED,
-    TAG_DATA_IDENTITY,
     TAG_DATA_CHANGED,
 )
 #: The facts of a lineage that are written as properties, too, which cannot be changed later.
@@ -84,6 +83,8 @@ def lineage_tags(job: JobView, *, metrics: Mapping[str, float], decision: Decisi
         decision: the gate's.
     """
     tags = {TAG_VERSION: __version__} | {name: job.tags[name] for name in _FROM_JOB if name in job.tags}
+    if TAG_DATA_IDENTITY in job.properties:
+        tags[TAG_DATA_IDENTITY] = job.properties[TAG_DATA_IDENTITY]
     if job.experiment:
         tags[TAG_EXPERIMENT] = job.experiment
     tags[TAG_GATE] = decision.word

@@ -141,7 +141,7 @@ def why_submitted(
         return (
             f"Trains for the first time: there is no earlier job {template.stem}-… among the last of this workspace."
         )
-    found = changed_parts(template, image, last.properties, last.tags)
+    found = changed_parts(template, image, last.properties)
     if found is None:
         return f"Trains: there is no job of this content. {last.name} is the last one; its properties do not say what differs."
     if not found:

@@ -52,9 +52,8 @@ def begin_reading(
         data = wait_for(first)
         if ctx.clock.now() - began > _FRESH_SECONDS:
             data = read_data(service, sources)
-        unknown = [f"{input_name(place)} ({one.problem})" for place, one in data.items() if not one.mark]
-        if unknown:
-            _report_unknown(ctx, ", ".join(unknown))
+        if unknown := _unknown(data):
+            _report_unknown(ctx, unknown)
         return data
 
     return found
@@ -111,7 +110,7 @@ def check_at_start(ctx: RunContext, target: Target, job: SubmittedJob) -> None:
     Raises:
         GateFailedError: data changed, and ``data.pin`` is strict. A job of this run is cancelled.
     """
-    text = change_text(_changes(target.service, job))
+    text, _ = _changes(target.service, job)
     if not text:
         return
     _report(ctx, text)
@@ -121,40 +120,53 @@ def check_at_start(ctx: RunContext, target: Target, job: SubmittedJob) -> None:
         raise _strict(ctx.plan, text)
 
 
-def check_at_end(ctx: RunContext, target: Target, job: SubmittedJob, completed: CompletedJob) -> CompletedJob:
-    """Read the data again after the job; return it with a tag that records changes.
+def check_at_end(
+    ctx: RunContext, target: Target, job: SubmittedJob, completed: CompletedJob
+) -> tuple[CompletedJob, GateFailedError | None]:
+    """Read the data again after the job.
 
     A job that had completed before this run, and is named after the data as they are now, is not read again.
+
+    Returns:
+        the job, with a tag that records changes; the error of a run whose data may not change, None for none.
     """
     view = completed.view
     known = completed.settled and job.spec is not None
-    text = change_text({} if known else _changes(target.service, job)) or view.tags.get(TAG_DATA_CHANGED, "")
-    if not text:
-        return completed
-    _report(ctx, text)
-    tags = {TAG_DATA_CHANGED: text[:VALUE_LENGTH]}
-    if view.tags.get(TAG_DATA_CHANGED) != tags[TAG_DATA_CHANGED]:
+    text, unread = ("", "") if known else _changes(target.service, job)
+    text = text or view.tags.get(TAG_DATA_CHANGED, "")
+    if text:
+        _report(ctx, text)
+        completed = _recorded(ctx, target.service, completed, text[:VALUE_LENGTH])
+    elif unread:
+        ctx.warn(f"Whether data changed after the job was submitted is not known: {unread}.")
+    strict = ctx.plan.data.pin == "strict" and (text or unread)
+    return completed, _strict(ctx.plan, text or f"Not known: {unread}") if strict else None
+
+
+def _recorded(ctx: RunContext, service: Workspace, completed: CompletedJob, text: str) -> CompletedJob:
+    """Return the job with the tag of its changed data, which the service gets too."""
+    view, tags = completed.view, {TAG_DATA_CHANGED: text}
+    if view.tags.get(TAG_DATA_CHANGED) != text:
         try:
-            target.service.tag(view.name, tags)
+            service.tag(view.name, tags)
         except ServiceError as error:
             ctx.warn(f"The job's tags do not record that its data changed: {error.message}")
     return replace(completed, view=replace(view, tags={**view.tags, **tags}))
 
 
-def strict_failure(ctx: RunContext) -> GateFailedError | None:
-    """Return the error of a run whose data changed and may not; None for none."""
-    text = ctx.progress.result.data_changed
-    return _strict(ctx.plan, text) if text and ctx.plan.data.pin == "strict" else None
-
-
-def _changes(service: Workspace, job: SubmittedJob) -> dict[str, str]:
+def _changes(service: Workspace, job: SubmittedJob) -> tuple[str, str]:
+    """Return how data changed since the submission, and which cannot be listed again."""
     if job.spec is not None:
         then, sources = job.spec.data, data_sources(job.spec.document)
     else:
-        then = recorded_data(job.view.tags)
+        then = recorded_data(job.view.properties)
         sources = {f"inputs.{name}": DataSource(path=path) for name, path in job.view.inputs.items()}
-    known = {place: one for place, one in sources.items() if place in then and then[place].mark}
-    return changed_data(then, read_data(service, known))
+    now = read_data(service, {place: one for place, one in sources.items() if place in then and then[place].mark})
+    return change_text(changed_data(then, now)), _unknown(now)
+
+
+def _unknown(data: Mapping[str, DataIdentity]) -> str:
+    return ", ".join(f"{input_name(place)} ({one.problem})" for place, one in data.items() if not one.mark)
 
 
 def _report(ctx: RunContext, text: str) -> None:
@@ -165,6 +177,6 @@ def _report(ctx: RunContext, text: str) -> None:
 
 def _strict(plan: Plan, text: str) -> GateFailedError:
     return GateFailedError(
-        f"Data changed after the job was submitted, and `data.pin` is `strict` ({plan.data.where}). {text}.",
+        f"Data may not change after the job is submitted: `data.pin` is `strict` ({plan.data.where}). {text}.",
         hint="No model was registered. Run again: the job trains on the data as they are now.",
     )

@@ -14,7 +14,7 @@ from aml_train.core.machine import expected
 from aml_train.image import Given, ImageSpec, JobImage, Tested, TestSpec
 from aml_train.jobs import data_to_be, pin_data
 from aml_train.pipeline.context import RunContext
-from aml_train.pipeline.data import begin_reading, check_at_end, check_at_start, strict_failure
+from aml_train.pipeline.data import begin_reading, check_at_end, check_at_start
 from aml_train.pipeline.decide import decide, record_gate
 from aml_train.pipeline.evaluate import check_baseline, look_up_baseline
 from aml_train.pipeline.follow import check_cost, follow_job
@@ -110,8 +110,8 @@ def _run_stages(ctx: RunContext) -> tuple[str, str]:
         return "submitted", f"The job {job.name} is submitted, and continues by itself. `aml-train {later}."
     if not job.view.status.terminal:
         check_at_start(ctx, target, job)
-    completed = check_at_end(ctx, target, job, follow_job(ctx, target, job))
-    if (failure := strict_failure(ctx)) is not None:
+    completed, failure = check_at_end(ctx, target, job, follow_job(ctx, target, job))
+    if failure is not None:
         if options.decide:
             record_gate(ctx, target, completed, "failed")
         raise failure

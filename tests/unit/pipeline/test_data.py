@@ -14,7 +14,7 @@ from aml_train.core.tags import TAG_DATA_CHANGED, TAG_DATA_IDENTITY
 from aml_train.jobs.data import recorded_data
 from aml_train.jobs.states import JobStatus as S
 from aml_train.pipeline.plan import Plan, render_plan
-from tests.support.memory_workspace import MemoryJob, MemoryService
+from tests.support.memory_workspace import MemoryJob, MemoryService, Training
 from tests.unit.pipeline.test_run import make_plan, run
 
 PATH = "azureml://datastores/d/paths/images"
@@ -93,6 +93,30 @@ def test_data_that_changed_since_a_named_job_was_submitted() -> None:
     assert (later.exit_code, later.data_changed) == (6, "images: 1 file, e.g. b.png")
 
 
+def test_data_that_cannot_be_listed_again_are_not_known_to_have_changed() -> None:
+    service = service_of()
+    listed = service.data[PATH].copy()
+    for pin, code in (("warn", 0), ("strict", 6), ("strict", 0)):
+        service.data[PATH] = {**listed, pin: "1"}
+        service.training = emptied(service) if code or pin == "warn" else service.training
+        result, events = run(plan_of(DataConfig(pin=pin)), service)  # type: ignore[arg-type]
+        assert (result.exit_code, result.data_changed) == (code, "")
+        unknown = "Whether data changed after the job was submitted is not known: images (there is nothing at"
+        assert any(text.startswith(unknown) for text in said(events)) == (not result.attached)
+
+
+def emptied(service: MemoryService) -> Training:
+    """A training after which the data cannot be listed."""
+
+    def training(job: MemoryJob) -> Iterator[None]:
+        job.log_metric("acc", 0.9)
+        job.write("outputs/model/a", b"x")
+        service.data[PATH] = {}
+        yield
+
+    return training
+
+
 def test_a_strict_run_cancels_a_job_that_would_begin_with_other_data() -> None:
     service = service_of()
     submit = service.submit
@@ -123,7 +147,7 @@ def test_data_that_nobody_can_list(unidentified: Any, *, register: bool, attache
         effect = "no completed job is attached to (`data.unidentified: retrain`)"
     assert f"Data are not identified: images (there is nothing at {PATH}): {effect}." in said(events)
     assert first.job is not None
-    assert TAG_DATA_IDENTITY not in service.jobs[first.job.name].tags
+    assert TAG_DATA_IDENTITY not in service.jobs[first.job.name].properties
     again, events = run(plan, service, register=register)
     assert again.attached == attached
     if not attached:

@@ -117,7 +117,7 @@ def observe(desk: Desk, model: ModelView, job: JobView) -> Observation:
         "files": files,
         "job": {"name": job.name, "experiment": job.experiment, "fingerprint": job.properties.get(TAG_FINGERPRINT)},
         "code": _attempt(lambda: _code(desk, job)),
-        "data": shown_data(job.tags, job.inputs),
+        "data": shown_data(job),
         "parameters": shown_parameters(job),
         "metrics": _attempt(lambda: metrics_of(desk.service, job.name)),
         "source": {name: job.tags[tag] for name, tag in _SOURCE.items() if tag in job.tags},

@@ -208,7 +208,7 @@ class _Collector:
             metrics={name: values.number(value) for name, value in metrics.items()},
             baseline=None if compared is None else _compared(side, compared),
             others=tuple(_compared(side, one) for one in others if one is not compared),
-            data=shown_data(view.tags, view.inputs),
+            data=shown_data(view),
             parameters=dict(side.parameters),
             variables=dict(side.variables or {}),
             logged=dict(side.logged or {}),
