@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from aml_train.core.errors import Fault, InvalidError
@@ -21,14 +22,19 @@ def promote(invocation: Invocation, listeners: Sequence[Listener]) -> None:
         InvalidError: no model is named, or the target names no workspace.
         ServiceError: the sign-in fails.
     """
-    from aml_train.pipeline import open_promoter, run_promotion
+    from aml_train.pipeline import DEFAULT_BRANCH_VARIABLE, open_promoter, run_promotion
     from aml_train.pipeline import policy_of as signers_of
 
     config = invocation.config
     request = _request(invocation)
     listener = Broadcast(*listeners)
-    policy = signers_of(config.passport, None, config.directory) if request.policy.require else None
-    promoter: Promoter = open_promoter(invocation.host(), config.target, config.directory, listener, policy=policy)
+    policy = signers_of(config.passport, None, config.directory)
+    host, default = invocation.host(), invocation.session.step.event.default_branch
+    if default is not None:
+        host = replace(host, environ={DEFAULT_BRANCH_VARIABLE: default, **host.environ})
+    promoter: Promoter = open_promoter(
+        host, config.target, config.directory, listener, project=lambda: config, policy=policy
+    )
 
     def work() -> Promotion:
         rollback = invocation.inputs.command == "rollback"

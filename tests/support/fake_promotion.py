@@ -94,11 +94,15 @@ class FakeHeld:
 
 @dataclass
 class Place:
-    """A workspace with the model ``digits``: each version of a job of its own that logged ``acc``."""
+    """A workspace with the model ``digits``: each version of a job of its own that logged ``acc``.
+
+    *foreign* is why no version is proved; empty where each is.
+    """
 
     service: FakeService = field(default_factory=lambda: FakeService(artifacts=["outputs/model/weights"]))
     store: FakeStore = field(default_factory=FakeStore)
     events: list[Event] = field(default_factory=list)
+    foreign: str = ""
     catalogue: FakeCatalogue = field(init=False)
 
     def __post_init__(self) -> None:
@@ -139,6 +143,7 @@ class Place:
             evaluate=evaluate,
             clock=Clock(now=clock.now, sleep=clock.sleep),
             listener=self.events.append,
+            prove=lambda _model, _policy: self.foreign,
         )
 
 

@@ -228,6 +228,7 @@ class PassportWorld:
             evaluate=evaluate,
             clock=_clock(),
             listener=self.events.append,
+            prove=lambda _model, _policy: "",
             verify=self.verifier().verify,
         )
         request = PromotionRequest(model="digits", stage="production", actor="ann", version="7", policy=self.policy)

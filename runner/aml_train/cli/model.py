@@ -27,7 +27,7 @@ from aml_train.cli.text import print_facts, printable
 from aml_train.core.values import dataclass
 
 if TYPE_CHECKING:
-    from aml_train.config import PolicyConfig, PromotionConfig, TargetConfig
+    from aml_train.config import Config, PolicyConfig, PromotionConfig, TargetConfig
     from aml_train.models import Confirm, DownloadedModel, ModelRow, Promoter, Promotion, PromotionRequest
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -338,17 +338,24 @@ def _change_options(command: _Command) -> _Command:
 
 @click.command()
 @click.argument("model", metavar="[MODEL[:VERSION]]", required=False)
+@click.option(
+    "--allow-foreign",
+    is_flag=True,
+    help="Take a version that is not proved to be the branch's own; needs --reason, and is recorded.",
+)
 @_change_options
 def promote(
     model: str | None,
     project: ProjectOptions,
     change: ChangeOptions,
     output: OutputOptions,
+    *,
+    allow_foreign: bool,
 ) -> None:
     """Promote a model version if it passes the stage's gate.
 
-    By default, MODEL is that of aml-train.yml, and VERSION the newest candidate that passed the gate of its run. The lineage is
-    verified, and the rules of `promote.STAGE.gate` (else of `gate`) are decided again, with the stage's present version as the baseline;
+    By default, MODEL is that of aml-train.yml, and VERSION the newest candidate that passed the gate of its run. Its job must be proved
+    to be what a commit of the default branch (or `from-branch`) trains: check out the whole history, or sign. The lineage is verified, and the rules of `promote.STAGE.gate` (else of `gate`) are decided again, with the stage's present version as the baseline;
     that version is archived. Only tags change. On a terminal, the decision and every change of a tag are shown, and nothing is changed
     without an answer. Of two concurrent promotions, at most one succeeds.
 
@@ -368,16 +375,17 @@ def promote(
         raise InvalidError(
             "Which model? aml-train.yml has no `model`.", hint="aml-train promote MODEL:VERSION --to …"
         )
-    request = change.request(name, version=version or None, policy=found.policy(change.stage))
+    policy = found.policy(change.stage)
+    request = change.request(name, version=version or None, policy=policy, allow_foreign=allow_foreign)
     asks = change.asks
-    policy = _policy(found) if request.policy.require else None
     _carry_out(
         lambda promoter, ask: promoter.promote(request, ask),
         found.target,
         found.directory,
         output,
         asks=asks,
-        policy=policy,
+        project=found.project,
+        policy=_policy(found),
     )
 
 
@@ -437,6 +445,7 @@ def _carry_out(
     output: OutputOptions,
     *,
     asks: bool,
+    project: Callable[[], Config] | None = None,
     policy: PolicyConfig | None = None,
 ) -> NoReturn:
     """Change the stage, show it, and end with its exit code."""
@@ -448,7 +457,7 @@ def _carry_out(
 
         def work() -> Promotion:
             return change(
-                open_promoter(this_host(), target, directory, listener, policy=policy),
+                open_promoter(this_host(), target, directory, listener, project=project, policy=policy),
                 _ask if asks else None,
             )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Final, TypeVar
@@ -76,7 +76,12 @@ def load_config(
         InvalidError: with every fault that was found, by file and line.
     """
     loader = _loader(directory, sets)
-    return _complete(loader.load(path, target=target, job=job), loader.faults)
+
+    def at(move: Callable[[Path], Path]) -> Config:
+        moved = [None if one is None else move(one) for one in (path, job)]
+        return load_config(moved[0], directory=move(directory), target=target, sets=sets, job=moved[1])
+
+    return replace(_complete(loader.load(path, target=target, job=job), loader.faults), at=at)
 
 
 def load_command(
@@ -95,7 +100,12 @@ def load_command(
         InvalidError: with every fault that was found.
     """
     loader = replace(_loader(directory, sets), own_compute=bool(given.compute))
-    return _complete(loader.load_command(path, given, target=target), loader.faults)
+
+    def at(move: Callable[[Path], Path]) -> Config:
+        moved = None if path is None else move(path)
+        return load_command(moved, given, directory=move(directory), target=target, sets=sets)
+
+    return replace(_complete(loader.load_command(path, given, target=target), loader.faults), at=at)
 
 
 def check_text(text: str, name: str, *, directory: Path) -> Config:
@@ -157,10 +167,12 @@ class PromotionConfig:
         stages: ``promote``, by the stages' names in lower case.
         otherwise: what a model must meet in a stage that ``promote`` does not name: the run's gate.
         passport: whose signatures count.
+        project: loads the whole configuration, of which the jobs of models are proved.
     """
 
     directory: Path
     target: TargetConfig
+    project: Callable[[], Config]
     model: str | None = None
     stages: Mapping[str, StagePolicy] = field(default_factory=dict)
     otherwise: StagePolicy = field(default_factory=StagePolicy)
@@ -231,6 +243,7 @@ def load_promotion(path: Path | None, *, directory: Path, target: str | None) ->
     return PromotionConfig(
         directory=checked.directory,
         target=chosen,
+        project=lambda: load_config(path, directory=base, target=target),
         model=model.name if model is not None else None,
         stages=stage_policies(checked),
         otherwise=default_policy(checked),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal
@@ -35,6 +35,7 @@ class Config:
         images: further images of a pipeline, each for some nodes.
         overrides: the changes of ``--set``, dotted key → value, for the report.
         notices: remarks that are no faults.
+        at: loads the same configuration, with the same changes, after each of its paths was moved by a function.
     """
 
     file: Path | None
@@ -60,6 +61,7 @@ class Config:
     sdk: Literal["v1", "v2"] | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
+    at: Callable[[Callable[[Path], Path]], Config] | None = field(default=None, compare=False, repr=False)
 
     @property
     def builder(self) -> BuilderConfig:

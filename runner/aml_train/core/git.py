@@ -28,13 +28,18 @@ _TIMEOUT: Final = 300
 _FOREIGN: Final = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_NAMESPACE"})
 
 
-def query(directory: Path, *args: str) -> subprocess.CompletedProcess[str] | None:
-    """Run git in *directory*; None without git, or if it exceeds the time-out."""
-    environ = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
+def query(
+    directory: Path, *args: str, environ: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str] | None:
+    """Run git in *directory*, with *environ* added to the environment.
+
+    None without git, or if it exceeds the time-out.
+    """
+    inherited = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
     try:
         return subprocess.run(
             ["git", *_OPTIONS, "-C", str(directory), *args],
-            env={**environ, "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1"},
+            env={**inherited, **(environ or {}), "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1"},
             capture_output=True,
             text=True,
             errors="replace",
@@ -131,6 +136,76 @@ def contains(directory: Path, branch: str, commit: str) -> bool | None:
     if done.returncode == 0:
         return True
     return None if answer(directory, "rev-parse", "--is-shallow-repository") != "false" else False
+
+
+def default_branch(directory: Path) -> str | None:
+    """Return the name of the repository's default branch; None if nothing says so.
+
+    It is what the remote's HEAD was when it was cloned, else ``main`` or ``master`` if only one of them exists.
+    """
+    head = answer(directory, "symbolic-ref", "--quiet", "refs/remotes/origin/HEAD")
+    if head is not None:
+        return head.removeprefix("refs/remotes/origin/")
+    known = [name for name in ("main", "master") if _refs(directory, name)]
+    return known[0] if len(known) == 1 else None
+
+
+def _refs(directory: Path, branch: str) -> list[str]:
+    """Return the references of *branch* that exist: the remote's, and the local one."""
+    refs = (f"refs/remotes/origin/{branch}", f"refs/heads/{branch}")
+    return [ref for ref in refs if answer(directory, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")]
+
+
+def fault_of_branch_commit(directory: Path, branch: str, commit: str, *, checked_out: bool) -> str | None:
+    """Return why *commit* is not proved to be one of *branch*; None if it is.
+
+    It must be on the branch's own line (its first parents): a merge brings the intermediate commits of a proposal into the
+    history, which nobody had reviewed as they were.
+
+    Args:
+        directory: a folder of the checkout.
+        branch: the branch's name.
+        commit: the full hash.
+        checked_out: whether the commit that is checked out is the branch's newest.
+    """
+    refs = [*_refs(directory, branch), *(["HEAD"] if checked_out else [])]
+    if not refs:
+        return f"this checkout has no branch {branch}: check it out with `fetch-depth: 0`"
+    line = answer(directory, "rev-list", "--first-parent", *refs)
+    if line is None:
+        return "git cannot read the history of this checkout"
+    if commit in line.split():
+        return None
+    if answer(directory, "rev-parse", "--is-shallow-repository") != "false":
+        return (
+            f"this checkout is shallow and does not reach back to {commit[:12]}: check it out with `fetch-depth: 0`"
+        )
+    return f"its commit {commit[:12]} is not one of the branch {branch}"
+
+
+def export_commit(directory: Path, commit: str, destination: Path) -> str | None:
+    """Write the files of *commit*, of the whole repository, below *destination*.
+
+    They are what a checkout of it would have, by the same filters. An empty ``.git`` marks the top of the repository.
+
+    Returns:
+        why they are incomplete or missing; None if they are not.
+    """
+    index = destination.parent / f"{destination.name}.index"
+    environ = {"GIT_INDEX_FILE": str(index)}
+    top = answer(directory, "rev-parse", "--show-toplevel")
+    if top is None:
+        return "git does not answer"
+    (destination / ".git").mkdir(parents=True)
+    for args in (("read-tree", commit), ("checkout-index", "--all", f"--prefix={destination}/")):
+        done = query(Path(top), *args, environ=environ)
+        if done is None or done.returncode != 0:
+            why = "" if done is None else (done.stderr.strip().splitlines() or [""])[-1]
+            return f"git cannot give the files of {commit[:12]}{f': {why}' if why else ''}"
+    listed = answer(Path(top), "ls-tree", "-r", "--format=%(objecttype) %(path)", commit) or ""
+    if module := next((line for line in listed.splitlines() if line.startswith("commit ")), None):
+        return f"the files of the submodule {module.partition(' ')[2]} are not part of {commit[:12]}"
+    return None
 
 
 #: Follows the hash of a commit that files differ from.

@@ -30,6 +30,8 @@ TAG_DATA_CHANGED: Final = "aml-train.data-changed"
 TAG_BASELINE: Final = "aml-train.baseline"
 #: What the gate said: ``passed``, ``failed``, ``none`` where it has no rules, ``skipped`` where every rule was skipped.
 TAG_GATE: Final = "aml-train.gate"
+#: Followed by a branch's name: the verdict of its run on the job; see :mod:`aml_train.pipeline.branch_verdicts`.
+TAG_VERDICT: Final = "aml-train.verdict."
 #: The base of the image: its name and digest, or its id if it is only in the engine.
 TAG_BASE: Final = "aml-train.base"
 #: The workflow's run that submitted the job.
@@ -70,3 +72,9 @@ KEY_LENGTH: Final = 100
 VALUE_LENGTH: Final = 1000
 #: Tags that a job's author may give it: a run has 50, and aml-train's own need up to 20 of them.
 AUTHOR_TAGS: Final = 30
+
+
+def check_author_tag(text: str) -> None:
+    """Raise ValueError for the name of a tag or property that aml-train itself writes."""
+    if text.lower().startswith("aml-train."):
+        raise ValueError(f"`{text}` is one of aml-train's own")

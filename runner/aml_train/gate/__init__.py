@@ -14,13 +14,17 @@ if TYPE_CHECKING:
     from aml_train.gate.baseline import read_value as read_value
     from aml_train.gate.baseline import read_values as read_values
     from aml_train.gate.data_policy import decide_data as decide_data
+    from aml_train.gate.data_policy import is_data_rule as is_data_rule
     from aml_train.gate.decide import Decision as Decision
     from aml_train.gate.decide import Evidence as Evidence
     from aml_train.gate.decide import GateResult as GateResult
     from aml_train.gate.decide import GateWord as GateWord
+    from aml_train.gate.decide import RuleDecision as RuleDecision
+    from aml_train.gate.decide import Verdict as Verdict
     from aml_train.gate.decide import decide_gate as decide_gate
     from aml_train.gate.decide import needs_baseline as needs_baseline
     from aml_train.gate.history import MetricPoint as MetricPoint
+    from aml_train.gate.history import aggregate as aggregate
     from aml_train.gate.history import last_value as last_value
     from aml_train.gate.history import late_text as late_text
     from aml_train.gate.history import series_of as series_of
@@ -42,6 +46,7 @@ if TYPE_CHECKING:
     from aml_train.gate.logged_tables import tables_of as tables_of
     from aml_train.gate.recompute import RecordedRule as RecordedRule
     from aml_train.gate.recompute import fault_of_rule as fault_of_rule
+    from aml_train.gate.recompute import read_recorded as read_recorded
     from aml_train.gate.recompute import word_of as word_of
     from aml_train.gate.rules import DataPolicy as DataPolicy
     from aml_train.gate.rules import Policies as Policies
@@ -56,13 +61,17 @@ _MODULES = {
     "read_value": "baseline",
     "read_values": "baseline",
     "decide_data": "data_policy",
+    "is_data_rule": "data_policy",
     "Decision": "decide",
     "Evidence": "decide",
     "GateResult": "decide",
     "GateWord": "decide",
+    "RuleDecision": "decide",
+    "Verdict": "decide",
     "decide_gate": "decide",
     "needs_baseline": "decide",
     "MetricPoint": "history",
+    "aggregate": "history",
     "last_value": "history",
     "late_text": "history",
     "series_of": "history",
@@ -84,6 +93,7 @@ _MODULES = {
     "tables_of": "logged_tables",
     "RecordedRule": "recompute",
     "fault_of_rule": "recompute",
+    "read_recorded": "recompute",
     "word_of": "recompute",
     "DataPolicy": "rules",
     "Policies": "rules",

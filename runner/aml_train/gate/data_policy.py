@@ -14,6 +14,11 @@ RULE: Final = Rule(text="as the baseline's")
 _SHOWN: Final = 4
 
 
+def is_data_rule(rule: Rule) -> bool:
+    """Return whether *rule* is the one over data, which no configuration writes."""
+    return rule.text == RULE.text
+
+
 def decide_data(
     candidate: Side, baseline: Side | None, why: str, policy: DataPolicy, where: str, *, bootstrap: bool = False
 ) -> RuleDecision | None:

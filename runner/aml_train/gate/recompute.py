@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -23,6 +24,32 @@ class RecordedRule:
     value: float | None
     limit: float | None
     verdict: str
+
+
+def read_recorded(text: str) -> list[RecordedRule]:
+    """Return the rules of a model's tag, as far as they are some: JSON lists of five members."""
+    try:
+        entries = json.loads(text)
+    except (ValueError, RecursionError):
+        return []
+    return [
+        RecordedRule(
+            metric=str(entry[0]),
+            rule=str(entry[1]),
+            value=_number(entry[2]),
+            limit=_number(entry[3]),
+            verdict=entry[4],
+        )
+        for entry in (entries if isinstance(entries, list) else ())
+        if isinstance(entry, list) and len(entry) == 5 and entry[4] in (*_PASSING, "missed")
+    ]
+
+
+def _number(value: object) -> float | None:
+    try:
+        return None if value is None or isinstance(value, bool) else float(str(value))
+    except ValueError:
+        return None
 
 
 def word_of(rules: Sequence[RecordedRule]) -> str:
@@ -55,15 +82,19 @@ def fault_of_rule(recorded: RecordedRule, histories: Mapping[str, Sequence[Metri
         return f"{name}: {recorded.verdict!r} is no verdict"
     if rule.shape is not None:
         return _compare(name, recorded, holds=bool(points) and faults_of_shape(points, rule.shape) is None)
-    if recorded.value is None or recorded.limit is None:
-        return f"{name}: it is recorded as met without value or limit" if recorded.verdict == "met" else None
+    if recorded.verdict == "met" and (recorded.value is None or recorded.limit is None):
+        return f"{name}: it is recorded as met without value or limit"
+    if recorded.value is None:
+        return None
     try:
         value = aggregate(points, rule.aggregate, greater=rule.greater)
+        if not _same(value, recorded.value):
+            return f"{name}: the value was {recorded.value:.6g}, and the job's metrics give {value:.6g}"
+        if recorded.limit is None:
+            return None
         limit = _limit(rule, recorded, histories)
     except ValueError as error:
         return f"{name}: the value {recorded.value:.6g} was recorded, and now {error}"
-    if not _same(value, recorded.value):
-        return f"{name}: the value was {recorded.value:.6g}, and the job's metrics give {value:.6g}"
     if not _same(limit, recorded.limit):
         return f"{name}: the limit was {recorded.limit:.6g}, and the rule gives {limit:.6g}"
     return _compare(name, recorded, holds=rule.holds(value, limit))

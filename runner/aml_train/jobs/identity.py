@@ -266,7 +266,7 @@ def _input(value: Any, *, declared: bool) -> str | None:
     path = str(next((value[key] for key in ("path", "uri", "value") if value.get(key) is not None), ""))
     if "path" in value and is_local(path):
         return _uploaded(path)
-    return version_of(path).rstrip("/") if path.startswith(("azureml:", "/")) else path
+    return _reference(path).rstrip("/") if path.startswith(("azureml:", "/")) else path
 
 
 def _uploaded(path: str) -> str:

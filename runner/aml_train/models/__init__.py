@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from aml_train.models.passport.documents import model_card as model_card
     from aml_train.models.passport.envelope import Signer as Signer
     from aml_train.models.passport.issue import PASSPORT_FILE as PASSPORT_FILE
+    from aml_train.models.passport.issue import gate_fact as gate_fact
     from aml_train.models.passport.issue import has_passport as has_passport
     from aml_train.models.passport.issue import issue_passport as issue_passport
     from aml_train.models.passport.keyless import KeylessSigner as KeylessSigner
@@ -37,14 +38,21 @@ if TYPE_CHECKING:
     from aml_train.models.passport.manifest import SIGNATURE_FILE as SIGNATURE_FILE
     from aml_train.models.passport.manifest import hash_files as hash_files
     from aml_train.models.passport.observe import Desk as Desk
+    from aml_train.models.passport.recount import gate_claim as gate_claim
+    from aml_train.models.passport.seal import read_seal as read_seal
+    from aml_train.models.passport.seal import seal_verdict as seal_verdict
+    from aml_train.models.passport.trust import Trust as Trust
     from aml_train.models.passport.trust import load_trust as load_trust
     from aml_train.models.passport.values import Verification as Verification
     from aml_train.models.passport.verify import Verifier as Verifier
+    from aml_train.models.promotion.choose import Prove as Prove
     from aml_train.models.promotion.promote import Promoter as Promoter
     from aml_train.models.promotion.request import Confirm as Confirm
     from aml_train.models.promotion.request import Promotion as Promotion
     from aml_train.models.promotion.request import PromotionRequest as PromotionRequest
+    from aml_train.models.recount import read_histories as read_histories
     from aml_train.models.register import check_written as check_written
+    from aml_train.models.register import fault_of_registration as fault_of_registration
     from aml_train.models.register import is_same_model as is_same_model
     from aml_train.models.register import lineage_tags as lineage_tags
     from aml_train.models.register import register_model as register_model
@@ -84,6 +92,12 @@ _MODULES = {
     "Tracer": "lineage",
     "render_lineage": "lineage",
     "Promoter": "promotion.promote",
+    "gate_fact": "passport.issue",
+    "gate_claim": "passport.recount",
+    "read_seal": "passport.seal",
+    "seal_verdict": "passport.seal",
+    "Trust": "passport.trust",
+    "Prove": "promotion.choose",
     "Confirm": "promotion.request",
     "Promotion": "promotion.request",
     "PromotionRequest": "promotion.request",
@@ -91,6 +105,8 @@ _MODULES = {
     "ModelSpec": "spec",
     "check_written": "register",
     "is_same_model": "register",
+    "read_histories": "recount",
+    "fault_of_registration": "register",
     "lineage_tags": "register",
     "register_model": "register",
     "LineageStep": "lineage",

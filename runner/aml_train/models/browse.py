@@ -173,6 +173,7 @@ def _promotion_fields(change: Change, version: str) -> dict[str, Any]:
         "actor": change.actor,
         "reason": change.reason,
         "gate": change.gate if came else None,
+        "foreign": change.foreign if came else None,
         "run": change.run_url,
         "finished by": change.finished_by,
     }

@@ -26,7 +26,7 @@ from aml_train.core.tags import (
 from aml_train.core.values import dataclass
 from aml_train.jobs import JobStatus, JobView, ModelView, Workspace, data_of, shown_data, wrote
 from aml_train.models.catalogue import Catalogue
-from aml_train.models.register import FIXED
+from aml_train.models.register import changed_tag
 
 if TYPE_CHECKING:
     from aml_train.image import Registry
@@ -107,13 +107,8 @@ class Tracer:
             ServiceError: the workspace refuses or does not answer. A registry that does so makes steps unknown, and no error.
         """
         name = f"{model.name}:{model.version}"
-        for tag in FIXED:
-            fixed = model.properties.get(tag)
-            if fixed is not None and fixed != model.tags.get(tag):
-                why = (
-                    f"its tag {tag} was changed since its registration: it is {model.tags.get(tag)}, and was {fixed}"
-                )
-                return _broken("model", name, why)
+        if (changed := changed_tag(model)) is not None:
+            return _broken("model", name, changed)
         job = model.origin
         if job is None:
             why = "no job made it: neither its tags nor AzureML name one"

@@ -40,9 +40,10 @@ from aml_train.core.tags import (
     VALUE_LENGTH,
 )
 from aml_train.core.version import __version__
-from aml_train.gate import Decision
+from aml_train.gate import Decision, read_recorded
 from aml_train.jobs import JobView, ModelView, NewModel, Workspace, data_of
 from aml_train.models.layout import ML_MODEL, fault_of_layout, fault_of_ml_model
+from aml_train.models.recount import fault_of_rules
 from aml_train.models.spec import ModelSpec
 
 _FROM_JOB: Final = (
@@ -59,7 +60,7 @@ _FROM_JOB: Final = (
     TAG_DATA_CHANGED,
 )
 #: The facts of a lineage that are written as properties, too, which cannot be changed later.
-FIXED: Final = (TAG_JOB, TAG_SOURCE, TAG_COMMIT, TAG_DIGEST)
+FIXED: Final = (TAG_JOB, TAG_SOURCE, TAG_COMMIT, TAG_DIGEST, TAG_GATE, TAG_RULES)
 #: AzureML's bounds are those of runs (https://learn.microsoft.com/azure/machine-learning/resource-limits-capacity), which speak of 50 tags. The
 #: page does not speak of models; ten are left for promotions.
 MOST_TAGS: Final = 40
@@ -260,6 +261,33 @@ def _registered(versions: Sequence[ModelView], job: str, uri: str) -> ModelView 
 def is_same_model(found: ModelView, tags: Mapping[str, str]) -> bool:
     """Return whether a version is the one of *tags*: the same job and place in it."""
     return all(found.tags.get(tag) == tags.get(tag) for tag in (TAG_JOB, TAG_SOURCE))
+
+
+def changed_tag(model: ModelView) -> str | None:
+    """Return what was changed of a version's lineage since its registration; None for nothing known.
+
+    Its tags are compared with its properties, which cannot be changed.
+    """
+    for tag in FIXED:
+        fixed = model.properties.get(tag)
+        if fixed is not None and fixed != model.tags.get(tag):
+            return f"its tag {tag} was changed since its registration: it is {model.tags.get(tag)}, and was {fixed}"
+    return None
+
+
+def fault_of_registration(service: Workspace, model: ModelView, job: str) -> str | None:
+    """Return why a version, or the metrics of its *job*, are not what they were at its registration.
+
+    None if nothing is known to differ. Metrics are compared as far as rules of the gate were decided on them.
+
+    Raises:
+        ServiceError: the service does not answer.
+    """
+    if (changed := changed_tag(model)) is not None:
+        return changed
+    known = service.last_metrics(job)
+    rules = [rule for rule in read_recorded(model.properties.get(TAG_RULES, "")) if rule.metric in known]
+    return fault_of_rules(service, job, rules, {})
 
 
 def _first(tags: Mapping[str, str]) -> list[str]:

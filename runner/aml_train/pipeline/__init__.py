@@ -9,6 +9,7 @@ from aml_train.core.lazy import lazily
 if TYPE_CHECKING:
     from aml_train.pipeline.ahead import import_ahead as import_ahead
     from aml_train.pipeline.badge import find_badge as find_badge
+    from aml_train.pipeline.candidates import DEFAULT_BRANCH_VARIABLE as DEFAULT_BRANCH_VARIABLE
     from aml_train.pipeline.compare import Project as Project
     from aml_train.pipeline.compare import Reference as Reference
     from aml_train.pipeline.compare import find_comparison as find_comparison
@@ -113,6 +114,7 @@ _MODULES = {
     "Reference": "compare",
     "find_comparison": "compare",
     "metric_points": "compare",
+    "DEFAULT_BRANCH_VARIABLE": "candidates",
     "project_of": "compare",
     "unlogged": "compare",
     "with_metrics": "compare",

@@ -11,7 +11,6 @@ from typing import Final, NoReturn
 from aml_train.config import BaselineConfig
 from aml_train.core.comparison import Side
 from aml_train.core.errors import InvalidError
-from aml_train.core.git import Origin
 from aml_train.core.secrets import without_secret_values
 from aml_train.core.tags import (
     TAG_BASELINE,
@@ -23,6 +22,7 @@ from aml_train.core.tags import (
     VALUE_LENGTH,
 )
 from aml_train.core.threads import map_parallel
+from aml_train.core.values import dataclass
 from aml_train.gate import (
     EarlierBaseline,
     FoundBaseline,
@@ -34,7 +34,8 @@ from aml_train.gate import (
     read_values,
 )
 from aml_train.jobs import JobStatus, JobView, ModelView, Workspace, data_of, recorded_contents
-from aml_train.pipeline.branch_verdicts import latest_passed
+from aml_train.models import fault_of_registration
+from aml_train.pipeline.branch_verdicts import Prover, latest_passed
 
 NOT_CONFIGURED: Final = "no `baseline` is configured"
 
@@ -81,15 +82,31 @@ def earlier_baseline(
     return EarlierBaseline(title=noted.removeprefix(before), when="when the job was submitted")
 
 
+@dataclass(frozen=True, kw_only=True)
+class BaselineLookup:
+    """The baseline, or why there is none.
+
+    Attributes:
+        found: the baseline; None for none.
+        why: why there is none.
+        doubted: there is something in its place that was altered or is not proved: that there is none is no reason to pass
+            without it.
+    """
+
+    found: FoundBaseline | None = None
+    why: str = ""
+    doubted: bool = False
+
+
 def find_baseline(
     service: Workspace,
     metrics: Sequence[str],
     config: BaselineConfig | None,
     *,
-    origin: Origin | None = None,
+    prover: Prover | None = None,
     candidate: str | None = None,
-) -> tuple[FoundBaseline | None, str]:
-    """Return the baseline, or None and why there is none.
+) -> BaselineLookup:
+    """Return the baseline, or why there is none.
 
     Only a job that completed is one: the metrics of another are those of a training that has not come to its end.
 
@@ -97,7 +114,7 @@ def find_baseline(
         service: the workspace.
         metrics: those whose every value is needed.
         config: what is configured.
-        origin: where this run comes from, whose branches are meant.
+        prover: proves the verdicts of the branches of this run's repository.
         candidate: the job that is judged, which is not the baseline of a branch.
 
     Raises:
@@ -105,21 +122,23 @@ def find_baseline(
         ServiceError: the service does not answer.
     """
     if config is None:
-        return None, NOT_CONFIGURED
+        return BaselineLookup(why=NOT_CONFIGURED)
     if config.file is not None:
-        return _of_file(config), f"there is no file {config.file.name}"
+        return BaselineLookup(found=_of_file(config), why=f"there is no file {config.file.name}")
     if config.job is not None:
         view = service.find(config.job)
         if view is None:
-            return None, f"there is no job {config.job}"
+            return BaselineLookup(why=f"there is no job {config.job}")
         if view.status is not JobStatus.COMPLETED:
-            return None, f"the job {config.job} is {view.status.value}, and only a completed one is a baseline"
-        return _of_job(service, view, f"the job {view.name}", metrics), ""
+            why = f"the job {config.job} is {view.status.value}, and only a completed one is a baseline"
+            return BaselineLookup(why=why)
+        return BaselineLookup(found=_of_job(service, view, f"the job {view.name}", metrics))
     if config.branch is not None:
-        view, why = latest_passed(service, origin, config.branch, besides=candidate)
-        if view is None:
-            return None, why
-        return _of_job(service, view, f"the job {view.name} (branch {config.branch})", metrics), ""
+        last = latest_passed(service, prover, config.branch, besides=candidate)
+        if last.view is None:
+            return BaselineLookup(why=last.why, doubted=last.doubted)
+        place = f"branch {config.branch}{', verdict not proved' if last.recorded else ''}"
+        return BaselineLookup(found=_of_job(service, last.view, f"the job {last.view.name} ({place})", metrics))
     return _of_model(service, config, metrics)
 
 
@@ -220,7 +239,7 @@ def _of_job(service: Workspace, view: JobView, title: str, metrics: Sequence[str
     )
 
 
-def _of_model(service: Workspace, config: BaselineConfig, metrics: Sequence[str]) -> tuple[FoundBaseline | None, str]:
+def _of_model(service: Workspace, config: BaselineConfig, metrics: Sequence[str]) -> BaselineLookup:
     name = config.model or ""
     wanted = next(
         f"{key} {value}" for key in ("stage", "tag", "version") if (value := getattr(config, key)) is not None
@@ -229,18 +248,23 @@ def _of_model(service: Workspace, config: BaselineConfig, metrics: Sequence[str]
     model = next((version for version in versions if _is_wanted(version, config)), None)
     if model is None:
         has = f"of its {len(versions)} versions none is" if versions else "there is no such model"
-        return None, f"the model {name} with {wanted} is missing ({has})"
+        return BaselineLookup(why=f"the model {name} with {wanted} is missing ({has})")
     title = f"{name} version {model.version} ({wanted})"
     job = model.origin
     view = service.find(job) if job is not None else None
     if view is not None and view.status is JobStatus.COMPLETED:
+        if fault := fault_of_registration(service, model, view.name):
+            return BaselineLookup(why=f"{title} was altered after its registration: {fault}", doubted=True)
         found = _of_job(service, view, title, metrics)
         side = side_of_model(model, title, view)
         metrics_of_both = {**side.metrics, **found.side.metrics}
-        return replace(found, side=replace(side, metrics=metrics_of_both, logged=found.side.logged)), ""
+        return BaselineLookup(
+            found=replace(found, side=replace(side, metrics=metrics_of_both, logged=found.side.logged))
+        )
     # Its job is gone, or is not what it was; what the gate read at its end is kept with the model.
     side = side_of_model(model, title, view)
-    return FoundBaseline(values=ValuesBaseline(title=title, values=side.metrics, stands_for_all=False), side=side), ""
+    values = ValuesBaseline(title=title, values=side.metrics, stands_for_all=False)
+    return BaselineLookup(found=FoundBaseline(values=values, side=side))
 
 
 def _is_wanted(model: ModelView, config: BaselineConfig) -> bool:

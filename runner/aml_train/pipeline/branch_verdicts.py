@@ -1,28 +1,42 @@
 """Record gate decisions in jobs' tags; find a branch's last job that passed.
 
 Several branches may share a job, since the same work has the same name: a branch's run attaches to the job of a pull request.
-Therefore each branch has a separate tag, whose value is complete by itself.
+Therefore each branch has a separate tag, whose value is complete by itself. Everybody who may write to the workspace can write
+such a tag, the training code included: a verdict counts once it is proved (:mod:`aml_train.pipeline.proof`).
 """
 
 from __future__ import annotations
 
 import datetime
 import hashlib
+import itertools
 import json
-from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Final, get_args
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, Protocol, get_args
 
 from aml_train.core.git import Origin
-from aml_train.core.tags import KEY_LENGTH, TAG_GATE
+from aml_train.core.tags import KEY_LENGTH, TAG_GATE, TAG_VERDICT, VALUE_LENGTH
 from aml_train.core.values import dataclass
+from aml_train.gate import Decision, RuleDecision, is_data_rule
 from aml_train.gate import GateWord as GateWord
 from aml_train.jobs import JobStatus, JobView, Workspace
 
-#: Followed by the branch's name.
-TAG_VERDICT: Final = "aml-train.verdict."
 #: Jobs that are examined once one was found: a later verdict may be on a job that was submitted earlier.
 _ENOUGH: Final = 200
+#: Verdicts that are proved at most: each costs an export of its commit.
+_MOST_PROVED: Final = 10
+_NUMBERS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleValues:
+    """The numbers that one rule of the gate was decided on, and how; None for none."""
+
+    value: float | None
+    limit: float | None
+    verdict: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +47,8 @@ class BranchVerdict:
         gate: ``none`` where it has no rules, ``skipped`` where all were skipped: both let the run pass as well.
         at: the time, ISO 8601 in UTC.
         commit, repository, configuration: as in :class:`aml_train.core.git.Origin`.
+        rules: the numbers of each rule of the gate, in the order of the configuration, as far as a tag has room.
+        against: the job of the baseline that limits came from; empty for none.
     """
 
     gate: GateWord
@@ -40,6 +56,71 @@ class BranchVerdict:
     commit: str
     repository: str
     configuration: str
+    rules: tuple[RuleValues, ...] = ()
+    against: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proof:
+    """What became of proving a verdict.
+
+    Attributes:
+        fault: why it is not proved; empty if it is.
+        altered: the job is the branch's own work, and something of it was changed after its verdict.
+        recorded: nothing was proved: what the tags say is taken as it is.
+    """
+
+    fault: str = ""
+    altered: bool = False
+    recorded: bool = False
+
+
+class Prover(Protocol):
+    """Proves the verdicts of branches; see :class:`aml_train.pipeline.proof.GitProver`."""
+
+    @property
+    def origin(self) -> Origin | None:
+        """Where this run comes from; None outside a git repository."""
+
+    def prove(self, service: Workspace, job: JobView, branch: str, verdict: BranchVerdict) -> Proof:
+        """Return whether the verdict on *job* is one of a run of *branch*, and still holds."""
+
+    def fault_of_work(self, service: Workspace, job: JobView, branch: str, commit: str) -> str:
+        """Return why *job* is not proved to be what *commit* of *branch* trains; empty if it is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """Takes verdicts and jobs for what their tags say: for comparisons and reports, and for ``proof: recorded``."""
+
+    origin: Origin | None
+
+    def prove(self, service: Workspace, job: JobView, branch: str, verdict: BranchVerdict) -> Proof:
+        """See :class:`Prover`."""
+        del service, job, branch, verdict
+        return Proof(recorded=True)
+
+    def fault_of_work(self, service: Workspace, job: JobView, branch: str, commit: str) -> str:
+        """See :class:`Prover`."""
+        del service, job, branch, commit
+        return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LastPassed:
+    """The last job of a branch that passed.
+
+    Attributes:
+        view: the job; None where there is none.
+        why: why there is none.
+        doubted: there are verdicts that could not be proved: that there is none does not mean that there never was one.
+        recorded: it is the last one by what tags say.
+    """
+
+    view: JobView | None = None
+    why: str = ""
+    doubted: bool = False
+    recorded: bool = False
 
 
 def verdict_tag(branch: str) -> str:
@@ -67,85 +148,157 @@ def read_verdict(tags: Mapping[str, str], branch: str) -> BranchVerdict | None:
         if gate not in get_args(GateWord):
             return None
         texts = {name: str(found[name]) for name in ("at", "commit", "repository", "configuration")}
-    except (ValueError, KeyError, TypeError, RecursionError):
+        rules = tuple(
+            RuleValues(value=_number(value), limit=_number(limit), verdict=str(verdict))
+            for value, limit, verdict in found.get("rules", ())
+        )
+        return BranchVerdict(gate=gate, rules=rules, against=str(found.get("against", "")), **texts)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         # Tags can be changed by hand: what is no verdict of ours is none.
         return None
-    return BranchVerdict(gate=gate, **texts)
 
 
 def record_verdict(
-    service: Workspace, job: JobView, origin: Origin | None, gate: GateWord, *, now: datetime.datetime
+    service: Workspace,
+    job: JobView,
+    origin: Origin | None,
+    decision: Decision | None,
+    *,
+    now: datetime.datetime,
+    against: str = "",
 ) -> None:
-    """Record the gate's decision in the job's tags, for people and for the branch.
+    """Record the gate's decision in the job's tags, for people and for the branch; None is a run that failed before it.
 
     Tags that have the same decision already are not written, so that repeating a run does not make it the latest.
+
+    Args:
+        against: the job of the baseline that it was compared with; empty for none.
 
     Raises:
         ServiceError: the service refuses or does not answer.
     """
-    tags: dict[str, str] = {TAG_GATE: gate}
+    word: GateWord = "failed" if decision is None else decision.word
+    tags: dict[str, str] = {TAG_GATE: word}
     branch = branch_of(origin)
     if origin is not None and branch is not None:
         verdict = BranchVerdict(
-            gate=gate,
+            gate=word,
             at=now.astimezone(datetime.UTC).isoformat(timespec="milliseconds"),
             commit=origin.commit,
             repository=origin.repository,
             configuration=origin.configuration,
+            rules=tuple(
+                _values(rule)
+                for rule in (decision.rules if decision is not None else ())
+                if not is_data_rule(rule.rule)
+            ),
+            against=against,
         )
+        text = _text(verdict)
         before = read_verdict(job.tags, branch)
-        if before is None or {**asdict(before), "at": ""} != {**asdict(verdict), "at": ""}:
-            tags[verdict_tag(branch)] = json.dumps(asdict(verdict))
+        if before is None or replace(before, at=verdict.at) != read_verdict({verdict_tag(branch): text}, branch):
+            tags[verdict_tag(branch)] = text
     if any(job.tags.get(name) != value for name, value in tags.items()):
         service.tag(job.name, tags)
 
 
-def latest_passed(
-    service: Workspace, origin: Origin | None, branch: str, *, besides: str | None = None
-) -> tuple[JobView | None, str]:
-    """Return the job of the last run of *branch* that passed.
+def _values(rule: RuleDecision) -> RuleValues:
+    return RuleValues(value=rule.value, limit=rule.limit, verdict=rule.verdict)
 
-    Only runs of the same repository and configuration count.
+
+def _text(verdict: BranchVerdict) -> str:
+    """Return the verdict as JSON that fits a tag; rules that have no room are left out."""
+    rules = [[_plain(one.value), _plain(one.limit), one.verdict] for one in verdict.rules]
+    members: dict[str, Any] = {
+        name: getattr(verdict, name) for name in ("gate", "at", "commit", "repository", "configuration", "against")
+    }
+    for kept in range(len(rules), -1, -1):
+        text = json.dumps({**members, "rules": rules[:kept]}, separators=(",", ":"))
+        if len(text) <= VALUE_LENGTH:
+            break
+    return text
+
+
+def _plain(value: float | None) -> float | str | None:
+    """Return a number as JSON has it; NaN and infinities as words."""
+    if value is None or math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _number(value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return _NUMBERS[value]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError("a rule's number is none")
+    return float(value)
+
+
+def latest_passed(
+    service: Workspace, prover: Prover | None, branch: str, *, besides: str | None = None
+) -> LastPassed:
+    """Return the job of the last run of *branch* that passed, as far as that is proved.
+
+    Only runs of the same repository and configuration count. A verdict that is not proved is passed over, with a reason. One
+    whose job was altered is not: what would be compared with instead is an older, weaker job.
 
     Args:
-        origin: where this run comes from.
+        prover: proves verdicts; None outside a git repository.
         branch: the branch's name.
         besides: a job that does not count: nothing is its own baseline.
-
-    Returns:
-        the job; or None, and why there is none.
 
     Raises:
         ServiceError: the service does not answer.
     """
-    if origin is None:
-        return None, "this is not a git repository, so that its runs have no branch"
-    best: tuple[str, JobView] | None = None
+    origin = prover.origin if prover is not None else None
+    if prover is None or origin is None:
+        return LastPassed(why="this is not a git repository, so that its runs have no branch")
+    passed: list[tuple[BranchVerdict, JobView]] = []
     others = 0
     for looked, view in enumerate(service.tagged_jobs(verdict_tag(branch)), 1):
         verdict = read_verdict(view.tags, branch)
-        ours = verdict is not None and (verdict.repository, verdict.configuration) == (
-            origin.repository,
-            origin.configuration,
-        )
-        if verdict is None or not ours or view.name == besides:
+        if verdict is None or not _is_ours(verdict, origin) or view.name == besides:
             others += 1
         elif verdict.gate != "failed" and view.status is JobStatus.COMPLETED:
-            best = max(best or ("", view), (verdict.at, view), key=lambda one: one[0])
-        if best is not None and looked >= _ENOUGH:
+            passed.append((verdict, view))
+        if passed and looked >= _ENOUGH:
             break
-    if best is not None:
-        return best[1], ""
-    place = f"{origin.configuration} in {origin.repository or 'this repository'}"
-    return None, f"no run of {place} on the branch {branch} has passed" + (
-        f"; {others} of its jobs are of other configurations, or the candidate itself" if others else ""
+    return _first_proved(service, prover, branch, passed) or LastPassed(
+        why=f"no run of {origin.configuration} in {origin.repository or 'this repository'} on the branch {branch} has passed"
+        + (f"; {others} of its jobs are of other configurations, or the candidate itself" if others else "")
     )
+
+
+def _first_proved(
+    service: Workspace, prover: Prover, branch: str, passed: Sequence[tuple[BranchVerdict, JobView]]
+) -> LastPassed | None:
+    """Return the newest proved one of *passed*; None if there is nothing to prove."""
+    newest = sorted(passed, key=lambda one: one[0].at, reverse=True)
+    first = ""
+    for verdict, view in itertools.islice(newest, _MOST_PROVED):
+        proof = prover.prove(service, view, branch, verdict)
+        if not proof.fault:
+            return LastPassed(view=view, recorded=proof.recorded)
+        why = f"the verdict of the job {view.name} on the branch {branch} does not count: {proof.fault}"
+        if proof.altered:
+            return LastPassed(why=why, doubted=True)
+        first = first or why
+    if not first:
+        return None
+    more = f"; {len(newest) - 1} more do not count either" if len(newest) > 1 else ""
+    return LastPassed(why=first + more, doubted=True)
+
+
+def _is_ours(verdict: BranchVerdict, origin: Origin) -> bool:
+    return (verdict.repository, verdict.configuration) == (origin.repository, origin.configuration)
 
 
 def latest_verdict(service: Workspace, origin: Origin | None, branch: str) -> tuple[JobView, BranchVerdict] | None:
     """Return the last verdict on *branch*, also one that failed, with its job.
 
-    Only runs of the same repository and configuration count.
+    Only runs of the same repository and configuration count. It is what the tags say, for people.
 
     Raises:
         ServiceError: the service does not answer.
@@ -156,7 +309,7 @@ def latest_verdict(service: Workspace, origin: Origin | None, branch: str) -> tu
         if (
             found is not None
             and origin is not None
-            and (found.repository, found.configuration) == (origin.repository, origin.configuration)
+            and _is_ours(found, origin)
             and (best is None or found.at > best[1].at)
         ):
             best = view, found

@@ -17,6 +17,7 @@ from aml_train.core.values import dataclass
 from aml_train.gate import MetricPoint, read_values
 from aml_train.jobs import Workspace
 from aml_train.pipeline.baselines import find_baseline, side_of_job
+from aml_train.pipeline.branch_verdicts import Recorded
 from aml_train.pipeline.plan import origin_of
 from aml_train.pipeline.resolve import read_commit
 
@@ -172,11 +173,11 @@ def find_side(
     config = _baseline(reference, given)
     if config.file is not None:
         return _of_file(config.file)
-    origin = given.origin if given is not None else None
-    found, why = find_baseline(service, [], config, origin=origin, candidate=besides)
-    if found is None:
-        raise ServiceError(f"There is no {reference.text}: {why}.", hint=_FORMS)
-    return _timed(service, found.side, now)
+    prover = Recorded(origin=given.origin if given is not None else None)
+    looked_up = find_baseline(service, [], config, prover=prover, candidate=besides)
+    if looked_up.found is None:
+        raise ServiceError(f"There is no {reference.text}: {looked_up.why}.", hint=_FORMS)
+    return _timed(service, looked_up.found.side, now)
 
 
 def _baseline(reference: Reference, project: Project | None) -> BaselineConfig:

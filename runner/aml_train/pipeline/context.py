@@ -13,6 +13,7 @@ from aml_train.core.events import Listener, Notice, Stage, report_stage
 from aml_train.core.masking import Masker
 from aml_train.core.values import dataclass
 from aml_train.jobs import JobView, LiveJob, Workspace
+from aml_train.pipeline.branch_verdicts import Prover
 from aml_train.pipeline.plan import Plan
 from aml_train.pipeline.result import RunOptions, RunResult
 from aml_train.pipeline.sdk import SdkLoader
@@ -66,6 +67,7 @@ class RunContext:
         progress: what was reached so far.
         signer: returns who signs passports; None if none are configured.
         announce: reports the ending to webhooks; returns why some were not notified.
+        prover: returns what proves the verdicts of branches and the origin of jobs, given the target.
     """
 
     plan: Plan
@@ -78,6 +80,7 @@ class RunContext:
     progress: Progress = field(default_factory=Progress)
     signer: Callable[[], Signer | None] = lambda: None
     announce: Callable[[RunResult], list[str]] = lambda _result: []
+    prover: Callable[[Target], Prover | None] = lambda _target: None
 
     def stage(self, name: Stage, title: str) -> AbstractContextManager[list[str]]:
         """Report a stage. The block appends its summary to the list that it receives."""

@@ -11,7 +11,7 @@ from aml_train.core.events import BaselineCompared, MetricsSettled
 from aml_train.core.git import Origin, origin_of_tags
 from aml_train.core.tables import masked
 from aml_train.core.threads import in_background
-from aml_train.gate import FoundBaseline, GateResult, GateWord, late_text, series_of, written_after
+from aml_train.gate import FoundBaseline, GateResult, late_text, series_of, written_after
 from aml_train.pipeline.baselines import earlier_baseline
 from aml_train.pipeline.branch_verdicts import branch_of, record_verdict
 from aml_train.pipeline.context import RunContext
@@ -45,7 +45,7 @@ def decide(ctx: RunContext, target: Target, job: CompletedJob, baseline: FoundBa
             plan.baseline,
             clock=ctx.clock,
             pause=lambda: 0.0 if job.settled and _is_long_ago(end) else _METRIC_PAUSE,
-            origin=plan.origin,
+            prover=ctx.prover(target),
             earlier=earlier_baseline(plan.baseline, baseline, job.view.tags, candidate=name),
         )
         ctx.emit(
@@ -67,15 +67,15 @@ def decide(ctx: RunContext, target: Target, job: CompletedJob, baseline: FoundBa
         for event in gate.decision.events():
             ctx.emit(event)
         if not gate.decision.met:
-            record_gate(ctx, target, job, "failed")
+            record_gate(ctx, target, job, gate)
             lines = [f"{rule.reason} ({rule.where})" for rule in gate.decision.missed]
             raise GateFailedError("The gate is not met: " + "\n".join(lines), hint="No model was registered.")
         summary.append(gate.decision.summary)
     return gate
 
 
-def record_gate(ctx: RunContext, target: Target, job: CompletedJob, word: GateWord) -> None:
-    """Record the gate's decision in the job's tags; a refusal does not change it.
+def record_gate(ctx: RunContext, target: Target, job: CompletedJob, gate: GateResult | None) -> None:
+    """Record the gate's decision in the job's tags; a refusal does not change it. None is a run that failed before it.
 
     A job that is found by its computed name is this commit's work; one that was named may be of any commit, and its tags say which.
 
@@ -83,12 +83,14 @@ def record_gate(ctx: RunContext, target: Target, job: CompletedJob, word: GateWo
         ServiceError: the service does not answer, and the run passes on the branch that later runs are compared with. With
             ``bootstrap``, the next one would find no baseline, and pass without being compared.
     """
-    view = job.view
+    view, decision = job.view, None if gate is None else gate.decision
+    against = (gate.comparison.right.job or "") if gate is not None and gate.comparison is not None else ""
     origin = ctx.plan.origin if ctx.options.job is None else origin_of_tags(view.tags)
     try:
-        record_verdict(target.service, view, origin, word, now=datetime.datetime.now(datetime.UTC))
+        now = datetime.datetime.now(datetime.UTC)
+        record_verdict(target.service, view, origin, decision, now=now, against=against)
     except ServiceError as error:
-        if error.transient and word != "failed" and _is_baseline_of_others(ctx, origin):
+        if error.transient and decision is not None and decision.met and _is_baseline_of_others(ctx, origin):
             raise ServiceError(
                 f"The job {view.name} passes, but its verdict could not be written into its tags, where `baseline.branch`"
                 f" finds it: {error.message}",

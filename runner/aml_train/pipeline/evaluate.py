@@ -10,7 +10,6 @@ from aml_train.config import BaselineConfig, GateRule, JsonValue
 from aml_train.core.clock import Clock
 from aml_train.core.comparison import Comparison, Side
 from aml_train.core.errors import GateFailedError, InvalidError, ServiceError
-from aml_train.core.git import Origin
 from aml_train.core.values import dataclass
 from aml_train.gate import (
     EarlierBaseline,
@@ -29,10 +28,14 @@ from aml_train.gate import (
     read_value,
 )
 from aml_train.jobs import Workspace, ambiguous, read_tables, settle_logged, settle_metrics
-from aml_train.pipeline.baselines import find_baseline, side_of_job
+from aml_train.pipeline.baselines import BaselineLookup, find_baseline, side_of_job
+from aml_train.pipeline.branch_verdicts import Prover
 
 #: Bytes of a file that a value is read from.
 _MOST: Final = 16 << 20
+_DOUBTED: Final = (
+    "`baseline.proof: recorded` takes verdicts as they are recorded: docs/gate.md says what that rests on."
+)
 _BOOTSTRAP: Final = "`baseline.bootstrap: true` lets the first model pass; `no-baseline: skip` does for one rule."
 
 
@@ -63,7 +66,7 @@ def evaluate(
     *,
     clock: Clock,
     pause: Callable[[], float],
-    origin: Origin | None = None,
+    prover: Prover | None = None,
     earlier: EarlierBaseline | None = None,
 ) -> GateResult:
     """Wait until the metrics of an ended job settle, and decide every rule.
@@ -75,7 +78,7 @@ def evaluate(
         baseline: what its rules compare with, as it is now.
         clock: time.
         pause: returns the seconds between two readings of the metrics; called after the first one.
-        origin: where this run comes from, for the baseline of a branch.
+        prover: proves verdicts, for the baseline of a branch.
         earlier: the baseline that existed before the job ended. If it is gone by now, ``bootstrap`` does not hold.
 
     Raises:
@@ -83,9 +86,13 @@ def evaluate(
         InvalidError: the baseline's file cannot be used.
     """
     metrics = _read_metrics(service, job, rules, clock=clock, pause=pause)
-    found, why = _look_up(service, rules, baseline, origin, job)
+    looked_up = _look_up(service, rules, baseline, prover, job)
+    found, why = looked_up.found, looked_up.why
     bootstrap = baseline is not None and baseline.bootstrap and found is None
-    if bootstrap and earlier is not None:
+    if bootstrap and looked_up.doubted:
+        bootstrap = False
+        why += "; `bootstrap` is for a first model"
+    elif bootstrap and earlier is not None:
         bootstrap = False
         why += f"; {earlier.title} was the baseline {earlier.when}, and `bootstrap` is for a first model"
     candidate = _candidate(service, job, metrics.last) if baseline is not None else None
@@ -117,7 +124,7 @@ def check_baseline(
     rules: Sequence[GateRule],
     baseline: BaselineConfig | None,
     *,
-    origin: Origin | None = None,
+    prover: Prover | None = None,
     data: Mapping[str, str] | None = None,
 ) -> FoundBaseline | None:
     """Check before the training that the gate can be met, and return the baseline.
@@ -129,7 +136,7 @@ def check_baseline(
         service: the workspace.
         rules: the gate.
         baseline: what its rules compare with.
-        origin: where this run comes from, for the baseline of a branch.
+        prover: proves verdicts, for the baseline of a branch.
         data: the data that the job will read, by input; None if that is not known.
 
     Raises:
@@ -139,14 +146,15 @@ def check_baseline(
     """
     strict = [rule for rule in rules if needs_baseline([rule], strictly=True)]
     of_data = baseline is not None and baseline.data == "fail" and baseline.file is None
-    bootstrap = baseline is not None and baseline.bootstrap
     if not of_data and not strict:
         return None
-    found, why = find_baseline(service, [], baseline, origin=origin)
+    looked_up = find_baseline(service, [], baseline, prover=prover)
+    found, why = looked_up.found, looked_up.why
+    bootstrap = baseline is not None and baseline.bootstrap and not looked_up.doubted
     if found is None and strict and not bootstrap:
         raise GateFailedError(
             f"The gate cannot be met: {why}, and {strict[0].metric} is compared with it ({strict[0].where}).",
-            hint=f"Nothing was submitted. {_BOOTSTRAP}",
+            hint=f"Nothing was submitted. {_DOUBTED if looked_up.doubted else _BOOTSTRAP}",
         )
     if baseline is not None and of_data and data is not None:
         job = Side(title="this job", data=data)
@@ -161,7 +169,7 @@ def check_baseline(
 
 
 def look_up_baseline(
-    service: Workspace, rules: Sequence[GateRule], baseline: BaselineConfig | None, *, origin: Origin | None = None
+    service: Workspace, rules: Sequence[GateRule], baseline: BaselineConfig | None, *, prover: Prover | None = None
 ) -> FoundBaseline | None:
     """Return the present baseline for a job that was submitted earlier.
 
@@ -173,7 +181,7 @@ def look_up_baseline(
     """
     if baseline is None or not baseline.bootstrap or not (needs_baseline(rules) or baseline.data == "fail"):
         return None
-    return find_baseline(service, [], baseline, origin=origin)[0]
+    return find_baseline(service, [], baseline, prover=prover).found
 
 
 def _read_metrics(
@@ -251,20 +259,20 @@ def _look_up(
     service: Workspace,
     rules: Sequence[GateRule],
     config: BaselineConfig | None,
-    origin: Origin | None,
+    prover: Prover | None,
     candidate: str | None,
-) -> tuple[FoundBaseline | None, str]:
-    """Return the baseline, or None and why there is none.
+) -> BaselineLookup:
+    """Return the baseline, or why there is none.
 
     A file that cannot be used only matters if a rule needs it.
     """
     needed = sorted(set(needs_baseline(rules)))
     try:
-        return find_baseline(service, needed, config, origin=origin, candidate=candidate)
+        return find_baseline(service, needed, config, prover=prover, candidate=candidate)
     except InvalidError as error:
         if needed:
             raise
-        return None, error.message
+        return BaselineLookup(why=error.message)
 
 
 def _has_data(baseline: BaselineConfig) -> bool:

@@ -18,8 +18,10 @@ from aml_train.core.interrupts import sleep_in_slices
 from aml_train.core.masking import Masker
 from aml_train.core.secrets import known_secrets
 from aml_train.core.streams import lasting_output
+from aml_train.pipeline.branch_verdicts import Prover, Recorded
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.prepare import PreparedRun
+from aml_train.pipeline.proof import GitProver
 from aml_train.pipeline.resolve import RUN_URL_VARIABLE
 from aml_train.pipeline.result import RunOptions, RunResult
 from aml_train.pipeline.run import run
@@ -96,6 +98,29 @@ def run_prepared(
     def opened() -> Target:
         return open_target(host, config, prepared.plan, emit)
 
+    def make_prover(target: Target) -> Prover:
+        plan = prepared.plan
+        if plan.baseline is not None and plan.baseline.proof == "recorded":
+            return Recorded(origin=plan.origin)
+        git = GitProver(config, plan.names, plan.origin, plan.project, registry=target.registry)
+        if config.passport.policy is None:
+            return git
+        from aml_train.models import load_trust
+        from aml_train.pipeline.passport import open_desk, policy_of
+        from aml_train.pipeline.seal import SealedProver
+
+        policy = policy_of(config.passport, None, config.directory)
+        if policy is None:  # pragma: no cover - the configuration names one
+            return git
+        return SealedProver(desk=open_desk(target.service, target.registry), trust=load_trust(policy), git=git)
+
+    provers: list[Prover] = []  # one: a run has one target
+
+    def prover(target: Target) -> Prover:
+        if not provers:
+            provers.append(make_prover(target))
+        return provers[0]
+
     if recorder is not None:
         recorder.prepared(prepared, options)
     return run(
@@ -109,6 +134,7 @@ def run_prepared(
             sdk=sdk,
             signer=functools.cache(signer),
             announce=announce,
+            prover=prover,
         )
     )
 

@@ -85,7 +85,7 @@ def prepare_run(
     if image:  # else nothing is submitted
         config = with_sdk(config)
     environ = host.environ
-    names = _names(config, host)
+    names = target_names(config, host)
     remarks: list[str] = []
     # git runs while the engine and the base's registry answer.
     checkout = Checkout(config.directory)
@@ -204,7 +204,8 @@ def registry_logins(config: Config, host: Host) -> Callable[[str], Login | None]
     return logins_by_identity(identity, cloud.registry_scope, outer=environ, fetched=on_token)
 
 
-def _names(config: Config, host: Host) -> TargetNames:
+def target_names(config: Config, host: Host) -> TargetNames:
+    """Return what the target of *config* calls its workspace, registry and compute."""
     if config.target.kind == "azure":
         from aml_train.azure import azure_names
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from aml_train.azure import HttpWay
-from aml_train.config import PolicyConfig, TargetConfig
+from aml_train.config import Config, PolicyConfig, TargetConfig
 from aml_train.core.clock import SYSTEM_CLOCK, Clock
 from aml_train.core.errors import AmlTrainError, CancelledError
 from aml_train.core.events import Listener, RunFinished
@@ -23,6 +23,7 @@ from aml_train.models import (
     Verifier,
     load_trust,
 )
+from aml_train.pipeline.candidates import proved, sealed
 from aml_train.pipeline.evaluate import evaluate
 from aml_train.pipeline.passport import open_desk
 from aml_train.pipeline.standing import stand_in
@@ -35,7 +36,13 @@ _STATUS: Final = {"promote": "promoted", "rollback": "rolled-back"}
 
 
 def open_promoter(
-    host: Host, target: TargetConfig, directory: Path, emit: Listener, *, policy: PolicyConfig | None = None
+    host: Host,
+    target: TargetConfig,
+    directory: Path,
+    emit: Listener,
+    *,
+    project: Callable[[], Config] | None = None,
+    policy: PolicyConfig | None = None,
 ) -> Promoter:
     """Open a workspace for promotions; start the local AzureML if it does not run.
 
@@ -44,7 +51,8 @@ def open_promoter(
         target: which target.
         directory: the project folder, which may have a config.json.
         emit: receives every event.
-        policy: whose signatures of passports count, for stages that demand one.
+        project: loads the configuration of which the jobs of models are proved; not needed if nothing is promoted.
+        policy: whose signatures of passports count; with one, only signed versions count.
 
     Raises:
         InvalidError: the target's workspace is not configured, a key of the policy cannot be read, or the password of the registry's user is missing.
@@ -71,6 +79,7 @@ def open_promoter(
         evaluate=evaluate,
         clock=SYSTEM_CLOCK,
         listener=emit,
+        prove=sealed(verifier) if verifier is not None else proved(host, connection, directory, project),
         verify=verifier.verify if verifier is not None else None,
     )
 
@@ -78,7 +87,7 @@ def open_promoter(
 def make_promoter(
     service: Workspace, catalogue: Catalogue, store: PromotionStore, emit: Listener, clock: Clock = SYSTEM_CLOCK
 ) -> Promoter:
-    """Return the promoter of a workspace without a registry: lineages end at images."""
+    """Return the promoter of a workspace in memory: lineages end at images, and no version is foreign."""
     return Promoter(
         service=service,
         catalogue=catalogue,
@@ -87,6 +96,7 @@ def make_promoter(
         evaluate=evaluate,
         clock=clock,
         listener=emit,
+        prove=lambda _model, _policy: "",
     )
 
 

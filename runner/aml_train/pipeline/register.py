@@ -27,7 +27,7 @@ def register_model(ctx: RunContext, target: Target, job: CompletedJob, gate: Gat
     if spec is None:
         return None
     spec = _located(target, spec, job.view)
-    reason = _why_not(ctx, job.view)
+    reason = _why_not(ctx, target, job.view)
     if reason is not None:
         _check_written(ctx, target, spec, job.view, reason)
         return None
@@ -63,10 +63,10 @@ def _check_written(ctx: RunContext, target: Target, spec: ModelSpec, job: JobVie
         summary.append(f"{spec.name} is written, and not registered: {reason}")
 
 
-def _why_not(ctx: RunContext, job: JobView) -> str | None:
+def _why_not(ctx: RunContext, target: Target, job: JobView) -> str | None:
     """Return why the model is not registered; None if it is.
 
-    A job that was named may be of any commit.
+    A job that was named may be of any commit: it must be proved to be what a commit of the branch trains.
     """
     branch = ctx.options.branch
     if not ctx.options.register:
@@ -81,4 +81,8 @@ def _why_not(ctx: RunContext, job: JobView) -> str | None:
     if origin.dirty or origin.branch != branch:
         changed = ", with changes that are in no commit" if origin.dirty else ""
         return f"the job is one of {origin.branch}{changed}, and not of {branch}"
-    return None
+    prover = ctx.prover(target)
+    if prover is None:
+        return f"nothing here proves that the job is one of {branch}"
+    fault = prover.fault_of_work(target.service, job, branch, origin.commit)
+    return f"the job is not proved to be one of {branch}: {fault}" if fault else None

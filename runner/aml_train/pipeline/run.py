@@ -95,11 +95,11 @@ def _run_stages(ctx: RunContext) -> tuple[str, str]:
             template = dataclasses.replace(template, data=data())
         job = find_job(ctx, target, template)
         if options.decide and (options.wait or job.view.status.terminal):
-            baseline = look_up_baseline(service, plan.gate, plan.baseline, origin=plan.origin)
+            baseline = look_up_baseline(service, plan.gate, plan.baseline, prover=ctx.prover(target))
     else:
         if options.decide:
             inputs = data_to_be(template)
-            baseline = check_baseline(service, plan.gate, plan.baseline, origin=plan.origin, data=inputs)
+            baseline = check_baseline(service, plan.gate, plan.baseline, prover=ctx.prover(target), data=inputs)
         check_cost(plan, service)
         image = build_and_test(ctx, target)
         template = template.with_images(ctx.progress.result.images)
@@ -113,7 +113,7 @@ def _run_stages(ctx: RunContext) -> tuple[str, str]:
     completed, failure = check_at_end(ctx, target, job, follow_job(ctx, target, job))
     if failure is not None:
         if options.decide:
-            record_gate(ctx, target, completed, "failed")
+            record_gate(ctx, target, completed, None)
         raise failure
     if not options.decide:
         return "passed", f"The job {completed.view.name} completed."
@@ -123,7 +123,11 @@ def _run_stages(ctx: RunContext) -> tuple[str, str]:
         from aml_train.pipeline.passport import sign_model
 
         sign_model(ctx, target, completed.view, gate, model)
-    record_gate(ctx, target, completed, gate.decision.word)
+    record_gate(ctx, target, completed, gate)
+    if plan.passport.signs:
+        from aml_train.pipeline.seal import seal
+
+        seal(ctx, target, completed.view, gate)
     return "passed", f"The job completed{gate.decision.clause}."
 
 

@@ -20,6 +20,7 @@ from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView
 from aml_train.pipeline.branch_verdicts import record_verdict
 from aml_train.pipeline.compare import Project, Reference, find_side, parse_reference
+from tests.support.decisions import DECISIONS
 from tests.support.fake_workspace import FakeService
 
 NOW = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
@@ -170,12 +171,12 @@ def side(text: str, service: FakeService, given: Project, **more: Any) -> str:
 def test_what_the_project_says(tmp_path: Path) -> None:
     service = workspace()
     for name in ("old", "new"):
-        record_verdict(service, service.jobs[name], ORIGIN, "passed", now=NOW)
+        record_verdict(service, service.jobs[name], ORIGIN, DECISIONS["passed"], now=NOW)
     (tmp_path / "b.json").write_text('{"acc": 0.5}')
     given = project(tmp_path, "model: {name: digits, path: outputs/model}\nbaseline: {file: b.json}\n")
     assert side("stage:Production", service, given) == "digits version 4 (stage Production)"
-    assert side("branch:main", service, given, besides="old") == "the job new (branch main)"
-    assert side("branch:main", service, given, besides="new") == "the job old (branch main)"
+    assert side("branch:main", service, given, besides="old") == "the job new (branch main, verdict not proved)"
+    assert side("branch:main", service, given, besides="new") == "the job old (branch main, verdict not proved)"
     assert side("baseline", service, given).endswith("b.json")
 
 

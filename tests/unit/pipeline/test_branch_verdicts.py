@@ -12,7 +12,15 @@ import pytest
 from aml_train.core.git import Origin
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
-from aml_train.pipeline.branch_verdicts import GateWord, latest_passed, read_verdict, record_verdict, verdict_tag
+from aml_train.pipeline.branch_verdicts import (
+    GateWord,
+    Recorded,
+    latest_passed,
+    read_verdict,
+    record_verdict,
+    verdict_tag,
+)
+from tests.support.decisions import DECISIONS
 from tests.support.fake_workspace import FakeService
 
 ORIGIN = Origin(repository="github.com/o/r", configuration="aml-train.yml", branch="main", commit="a" * 40)
@@ -25,13 +33,13 @@ def service_with(*names: str, status: JobStatus = JobStatus.COMPLETED) -> FakeSe
 
 def record(service: FakeService, job: str, gate: GateWord, minute: int = 0, **changes: Any) -> None:
     now = NOON + datetime.timedelta(minutes=minute)
-    record_verdict(service, service.jobs[job], replace(ORIGIN, **changes), gate, now=now)
+    record_verdict(service, service.jobs[job], replace(ORIGIN, **changes), DECISIONS[gate], now=now)
 
 
 def latest(service: FakeService, branch: str = "main", **more: Any) -> str | None:
-    view, why = latest_passed(service, ORIGIN, branch, **more)
-    assert (view is None) == bool(why)
-    return None if view is None else view.name
+    found = latest_passed(service, Recorded(origin=ORIGIN), branch, **more)
+    assert (found.view is None) == bool(found.why)
+    return None if found.view is None else found.view.name
 
 
 def test_the_latest_verdict_counts_and_not_the_latest_job() -> None:
@@ -83,10 +91,10 @@ def test_the_candidate_is_not_its_own_baseline() -> None:
     record(service, "one", "passed")
     record(service, "two", "passed", 1)
     assert latest(service, besides="two") == "one"
-    assert latest_passed(service_with(), ORIGIN, "main")[1] == (
+    assert latest_passed(service_with(), Recorded(origin=ORIGIN), "main").why == (
         "no run of aml-train.yml in github.com/o/r on the branch main has passed"
     )
-    assert latest_passed(service, None, "main")[1].startswith("this is not a git repository")
+    assert latest_passed(service, None, "main").why.startswith("this is not a git repository")
 
 
 @pytest.mark.parametrize("status", [status for status in JobStatus if status is not JobStatus.COMPLETED])
@@ -136,6 +144,8 @@ def test_the_value_tells_everything_that_it_stands_for() -> None:
         "commit": "a" * 40,
         "repository": "github.com/o/r",
         "configuration": "aml-train.yml",
+        "against": "",
+        "rules": [[0.5, 0.5, "met"]],
     }
 
 

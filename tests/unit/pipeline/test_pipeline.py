@@ -11,6 +11,7 @@ from aml_train.core.clock import Clock
 from aml_train.core.errors import AmlTrainError, ImageError
 from aml_train.core.events import Event, ModelRegistered, RunFinished, StageFinished
 from aml_train.image.spec import Tested
+from aml_train.pipeline.branch_verdicts import Recorded
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.plan import Plan
 from aml_train.pipeline.result import RunOptions, RunResult
@@ -49,6 +50,7 @@ class Execution:
                 open_target=lambda: FakeTarget(service=self.service, image=self.image),
                 emit=self.events.append,
                 clock=Clock(now=lambda: self.seconds, sleep=self.sleep),
+                prover=lambda _target: Recorded(origin=plan.origin),
             )
         )
 
@@ -74,7 +76,7 @@ def test_a_run_trains_gates_and_registers() -> None:
     (finished,) = [event for event in execution.events if isinstance(event, RunFinished)]
     assert (finished.facts, finished.status) == (result.facts(), "passed")
     tags = execution.service.jobs[result.job.name].tags
-    assert (tags["aml-train.gate"], '"gate": "passed"' in tags["aml-train.verdict.main"]) == ("passed", True)
+    assert (tags["aml-train.gate"], '"gate":"passed"' in tags["aml-train.verdict.main"]) == ("passed", True)
 
 
 def test_the_same_run_again_finds_everything() -> None:

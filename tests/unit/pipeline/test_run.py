@@ -42,6 +42,7 @@ from aml_train.jobs.spec import JobSpec, JobTemplate, TargetNames
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
 from aml_train.models.spec import ModelSpec
+from aml_train.pipeline.branch_verdicts import Recorded
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.plan import Plan
 from aml_train.pipeline.resolve import Commit
@@ -166,6 +167,7 @@ def run(
         options=RunOptions(**options),
         clock=Clock(now=clock.now, sleep=clock.sleep),
         emit=listen,
+        prover=lambda _target: Recorded(origin=plan.origin),
     )
     return run_pipeline(context), events
 
@@ -641,7 +643,7 @@ def test_the_next_run_is_compared_with_the_last_one_of_main_that_passed() -> Non
     service.metrics, service.looks = {"acc": [0.95]}, 0
     worse, events = run(of_main(rules, 2, baseline=baseline), service)
     assert worse.status == "gate-failed"
-    assert f"(that of the job {first.job.name} (branch main), 0.96)" in worse.message
+    assert f"(that of the job {first.job.name} (branch main, verdict not proved), 0.96)" in worse.message
     compared = next(event for event in events if isinstance(event, BaselineCompared)).comparison
     assert (compared.right.job, compared.right.metrics) == (first.job.name, {"acc": 0.96})
     assert compared.left.metrics == {"acc": 0.95}
@@ -719,7 +721,7 @@ def test_a_named_job_is_of_the_branch_that_it_was_submitted_from() -> None:
     assert outcome.status == "passed"
     tags = service.jobs["theirs"].tags
     assert "aml-train.verdict.main" not in tags, "main has trained nothing here"
-    assert '"commit": "' + "e" * 40 in tags["aml-train.verdict.feature"]
+    assert '"commit":"' + "e" * 40 in tags["aml-train.verdict.feature"]
 
 
 def test_a_job_that_is_only_run_gets_no_verdict() -> None:

@@ -24,6 +24,7 @@ from aml_train.gate.rules import DataPolicy, Policies, Policy, parse_rule
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView
 from aml_train.pipeline.branch_verdicts import GateWord, record_verdict
+from tests.support.decisions import DECISIONS
 from tests.support.fake_workspace import FakeService, lost
 from tests.unit.pipeline.test_run import make_plan, run
 
@@ -260,7 +261,7 @@ class Past:
             service.history_of["old"] = {"m": [0.9, 0.6]}
         for minute, (origin, gate) in enumerate(self.verdicts):
             now = NOON + datetime.timedelta(minutes=minute)
-            record_verdict(service, service.jobs["old"], origin, gate, now=now)
+            record_verdict(service, service.jobs["old"], origin, DECISIONS[gate], now=now)
         if self.model is not None:
             model = {**tags, **self.model, "aml-train.job": "old", "aml-train.stage": "production"}
             service.registered.append(ModelView(name="digits", version="1", path="azureml://x", tags=model))

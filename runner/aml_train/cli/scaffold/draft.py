@@ -261,6 +261,7 @@ jobs:
     steps:
       - uses: {_CHECKOUT}
         with:
+          fetch-depth: 0
           persist-credentials: false
 """
 _UNKNOWN: Final = "OWNER/NAME@v1"

@@ -12,7 +12,7 @@ from typing import Final
 
 from aml_train.config.yaml.shapes import Anything, Choice, Flag, Literal, Number, Text, Variable
 from aml_train.config.yaml.structures import Either, Items, Key, Record, Table, Variants
-from aml_train.core.tags import AUTHOR_TAGS, KEY_LENGTH, VALUE_LENGTH
+from aml_train.core.tags import AUTHOR_TAGS, KEY_LENGTH, VALUE_LENGTH, check_author_tag
 
 NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*"
 ASSET_NAME: Final = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}"
@@ -76,12 +76,22 @@ _DESCRIPTION: Final = Text(rule=_at_most(5000))
 _ASSET_NAME: Final = Text(pattern=ASSET_NAME, noun="a name")
 _MAPPING: Final = Table(noun="a mapping", value=Anything())
 PROPERTIES: Final = Table(
-    noun="a mapping of text to text", value=Either(noun="text", scalar=Text(blank=True), nothing=True)
+    noun="a mapping of text to text",
+    key=Text(noun="a property's name", rule=check_author_tag),
+    value=Either(noun="text", scalar=Text(blank=True), nothing=True),
 )
+
+
+def _tag_name(text: str) -> None:
+    """Raise ValueError for a name that is too long, or one of aml-train's own."""
+    _at_most(KEY_LENGTH)(text)
+    check_author_tag(text)
+
+
 _TAG: Final = Text(blank=True, rule=_at_most(VALUE_LENGTH))
 TAGS: Final = Table(
     noun="a mapping of text to text",
-    key=Text(noun="a name", rule=_at_most(KEY_LENGTH)),
+    key=Text(noun="a name", rule=_tag_name),
     value=Either(noun="text", scalar=_TAG, nothing=True),
     most=AUTHOR_TAGS,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from aml_train.config.section import CheckedTree, key, make, record, section
 from aml_train.config.sections.values import inside
@@ -110,6 +110,12 @@ class BaselineConfig:
         Text(noun="a branch's name, such as `main`"),
         "Branch of this repository: the latest run of this configuration on it that passed.",
         default=None,
+    )
+    proof: Literal["recomputed", "recorded"] = key(
+        Choice(words=("recomputed", "recorded")),
+        "What a verdict of `branch` rests on: `recomputed` from git, registry and metrics (the default), or `recorded`: whoever"
+        " may write tags of jobs decides.",
+        default="recomputed",
     )
     data: DataPolicy = key(
         Choice(words=("warn", "fail", "ignore")),

@@ -15,6 +15,7 @@ from aml_train.config.sections.values import inside
 from aml_train.config.yaml.nodes import MapNode, ScalarNode, find, join, shown
 from aml_train.config.yaml.shapes import Choice, Flag, Text, nearest
 from aml_train.config.yaml.structures import Either, Items, Key, Record, Table
+from aml_train.core.tags import check_author_tag
 from aml_train.core.values import dataclass
 from aml_train.gate import DataPolicy
 
@@ -37,12 +38,6 @@ def _first_stage(text: str) -> None:
     """Raise ValueError for a stage that no version begins in."""
     if text.lower() in ("production", ARCHIVED):
         raise ValueError(f"versions get to `{text}` by `aml-train promote`")
-
-
-def _own_tag(text: str) -> None:
-    """Raise ValueError for a tag that aml-train writes."""
-    if text.lower().startswith("aml-train."):
-        raise ValueError(f"`{text}` is one of aml-train's own")
 
 
 _STAGE: Final = Text(
@@ -82,7 +77,7 @@ class ModelConfig:
     )
     description: str | None = key(Text(), "Free text.", default=None)
     tags: Mapping[str, str] = key(
-        Table(value=Text(), noun="a mapping of text to text", key=Text(noun="a tag's name", rule=_own_tag)),
+        Table(value=Text(), noun="a mapping of text to text", key=Text(noun="a tag's name", rule=check_author_tag)),
         "Tags, in addition to those of aml-train.",
         factory=dict,
     )
@@ -106,6 +101,10 @@ PROMOTE: Final = Table(
                         items=Items(item=_STAGE, noun="a list of stages", least=1),
                     ),
                     "Stages that a model may come from; any by default.",
+                ),
+                "from-branch": Key(
+                    Text(noun="a branch's name, such as `main`"),
+                    "Branch whose runs a model must come from; the repository's default branch by default.",
                 ),
                 "gate": Key(
                     GATE,
@@ -131,6 +130,7 @@ class StagePolicy:
 
     Attributes:
         sources: the stages that it may come from, in lower case; none for any.
+        branch: the branch whose runs count; None for the repository's default branch.
         rules: the gate; its baseline is the model that is in the stage.
         bootstrap: whether rules that need a baseline are skipped while the stage is empty.
         data: what becomes of the gate if the model in the stage has read other data.
@@ -139,6 +139,7 @@ class StagePolicy:
     """
 
     sources: tuple[str, ...] = ()
+    branch: str | None = None
     rules: tuple[GateRule, ...] = ()
     bootstrap: bool = False
     data: DataPolicy = "warn"
@@ -219,6 +220,7 @@ def stage_policies(checked: CheckedTree) -> dict[str, StagePolicy]:
         found[name.lower()] = replace(
             default,
             sources=tuple(one.lower() for one in ((sources,) if isinstance(sources, str) else sources)),
+            branch=given.get("from-branch"),
             rules=gate_rules(entry.node) if isinstance(entry.node, MapNode) and "gate" in given else default.rules,
             bootstrap=given.get("bootstrap", default.bootstrap),
             require=tuple(given.get("require", ())),

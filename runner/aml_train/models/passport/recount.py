@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
-
 from aml_train.config import JsonValue
 from aml_train.core.answers import Answer
-from aml_train.gate import (
-    MetricPoint,
-    RecordedRule,
-    fault_of_rule,
-    parse_rule,
-    read_value,
-    word_of,
-)
+from aml_train.gate import RecordedRule, word_of
 from aml_train.jobs import Workspace
 from aml_train.models.passport.values import Claim
-
-_MOST_BYTES: Final = 16 << 20
+from aml_train.models.recount import fault_of_rules
 
 
 def gate_claim(service: Workspace, job: str, stated: Answer, tagged: str | None) -> Claim:
@@ -38,11 +27,13 @@ def gate_claim(service: Workspace, job: str, stated: Answer, tagged: str | None)
         return _refused(f"it is recorded as {word}, and the version's tag says {tagged}")
     if word == "failed":
         return _refused("the gate was not met")
-    files = {one.text("metric"): one.at("file") for one in stated.each("rules") if one.has("file")}
-    histories = {name: _history(service, job, name, files.get(name)) for name in _metrics(rules)}
-    for rule in rules:
-        if fault := fault_of_rule(rule, histories):
-            return _refused(fault)
+    files = {
+        one.text("metric"): JsonValue(file=one.text("file.file"), pointer=one.text("file.pointer"))
+        for one in stated.each("rules")
+        if one.has("file")
+    }
+    if fault := fault_of_rules(service, job, rules, files):
+        return _refused(fault)
     shown = ", ".join(f"{rule.metric} {rule.rule}: {rule.verdict}" for rule in rules[:4])
     more = f" and {len(rules) - 4} more" if len(rules) > 4 else ""
     return Claim(name="gate", basis="recomputed", detail=f"{word}; {shown}{more}" if rules else "no rules were given")
@@ -60,35 +51,3 @@ def _recorded(entry: Answer) -> RecordedRule:
         limit=entry.number("limit") if entry.has("limit") else None,
         verdict=entry.text("verdict"),
     )
-
-
-def _metrics(rules: Sequence[RecordedRule]) -> list[str]:
-    """Return the metrics that *rules* need, also those of the right-hand sides."""
-    found: dict[str, None] = {}
-    for one in rules:
-        try:
-            found |= dict.fromkeys((one.metric, *parse_rule(one.rule).metrics))
-        except ValueError:
-            continue  # a rule on the data, or one that is reported as unreadable
-    return list(found)
-
-
-def _history(service: Workspace, job: str, name: str, file: Answer | None) -> Sequence[MetricPoint]:
-    """Return the values of a metric, or the one value that a file of the job has."""
-    if file is None:
-        return service.metric_history(job, name) or _of_tables(service, job, name)
-    source = JsonValue(file=file.text("file"), pointer=file.text("pointer"))
-    content = service.read_artifact(job, source.file, most=_MOST_BYTES)
-    if content is None or len(content) > _MOST_BYTES:
-        return ()
-    try:
-        return (MetricPoint(step=0, value=read_value(content, source.pointer), timestamp=0),)
-    except ValueError:
-        return ()
-
-
-def _of_tables(service: Workspace, job: str, name: str) -> Sequence[MetricPoint]:
-    """Return the values of a column that azureml-core logged in a table."""
-    from aml_train.gate import columns_of
-
-    return columns_of(service.logged(job, known=(), first=[name])).series.get(name, ())

@@ -147,8 +147,12 @@ def new_change(
     present: Sequence[ModelView],
     lineage: LineageStep,
     decision: Decision | None,
+    foreign: str = "",
 ) -> Change:
-    """Return the change that puts *chosen* into the stage in place of *present*."""
+    """Return the change that puts *chosen* into the stage in place of *present*.
+
+    *foreign* is why it is not proved to be the branch's own; empty if it is.
+    """
     verdict = "not asked" if decision is None else decision.word
     image = next((step.name for step in lineage.walk() if step.kind == "image"), None)
     return Change(
@@ -166,4 +170,5 @@ def new_change(
         run_url=request.run_url,
         gate=verdict,
         rules=tuple(rule.reason for rule in decision.rules) if decision is not None else (),
+        foreign=foreign or None,
     )

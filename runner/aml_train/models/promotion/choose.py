@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
+from aml_train.config import StagePolicy
 from aml_train.core.errors import GateFailedError, InvalidError, ServiceError
 from aml_train.core.events import Listener, Notice
 from aml_train.core.tags import TAG_GATE
@@ -13,6 +14,9 @@ from aml_train.jobs import ModelView
 from aml_train.models.promotion.change import ARCHIVED, title
 from aml_train.models.promotion.record import Record
 from aml_train.models.promotion.request import NOTHING, PromotionRequest
+
+Prove = Callable[[ModelView, StagePolicy], str]
+"""Returns why a version is not proved to be the branch's own, by a stage's policy; empty if it is."""
 
 CANDIDATE: Final = "candidate"
 _REASON_LENGTH: Final = 500
@@ -61,12 +65,21 @@ def wanted_stage(request: PromotionRequest) -> str:
     return stage
 
 
-def choose(request: PromotionRequest, state: StageState, listener: Listener) -> ModelView:
+def choose(request: PromotionRequest, state: StageState, listener: Listener, prove: Prove) -> tuple[ModelView, str]:
     """Return the named version, else the newest passed candidate, which is reported.
+
+    Tags of a version say what whoever registered it wrote. It counts if its job, its files and its verdict are proved to be
+    the branch's own; any other is foreign.
+
+    Args:
+        prove: returns why a version is foreign; empty if it is not.
+
+    Returns:
+        the version, and why it is foreign, where that is allowed.
 
     Raises:
         ServiceError: there is no such version.
-        GateFailedError: there is no candidate.
+        GateFailedError: there is no candidate, or it is foreign.
     """
     if request.version is not None:
         found = state.find(request.version)
@@ -76,7 +89,10 @@ def choose(request: PromotionRequest, state: StageState, listener: Listener) -> 
                 f"There is no version {request.version} of the model {request.model}.",
                 hint=f"The newest are: {known}.",
             )
-        return found
+        fault = prove(found, request.policy)
+        if fault and not request.allow_foreign:
+            raise _foreign(request, [f"{title(found)} is foreign: {fault}"])
+        return found, fault
     wanted = request.policy.sources or (CANDIDATE,)
     # Without a word on it, a version that is in no stage yet is a candidate, too.
     stages = {*wanted, *(() if request.policy.sources else (None,))}
@@ -88,9 +104,23 @@ def choose(request: PromotionRequest, state: StageState, listener: Listener) -> 
             f"No version of {request.model} is in {' or '.join(wanted)} and has passed the gate of its run; there are: {have}.",
             hint=f"Nothing was changed. Name a version: aml-train promote {request.model}:VERSION --to {request.stage}",
         )
-    where = passed[0].staged or "in no stage yet"
-    listener(Notice(text=f"The newest candidate that passed its gate is version {passed[0].version} ({where})."))
-    return passed[0]
+    foreign: list[str] = []
+    for one in passed[:_SHOWN]:
+        fault = prove(one, request.policy)
+        if not fault or request.allow_foreign:
+            where = one.staged or "in no stage yet"
+            listener(Notice(text=f"The newest candidate that passed its gate is version {one.version} ({where})."))
+            return one, fault
+        foreign.append(f"{title(one)} is foreign: {fault}")
+        listener(Notice(text=foreign[-1], level="warning"))
+    raise _foreign(request, foreign)
+
+
+def _foreign(request: PromotionRequest, foreign: Sequence[str]) -> GateFailedError:
+    return GateFailedError(
+        f"No candidate of {request.model} is proved to be the branch's own:\n" + "\n".join(foreign),
+        hint="Nothing was changed. `--allow-foreign --reason TEXT` promotes it all the same, and the record keeps both: docs/promotion.md",
+    )
 
 
 def check_expected(request: PromotionRequest, state: StageState) -> None:

@@ -34,6 +34,7 @@ from aml_train.models.lineage import LineageStep, Tracer
 from aml_train.models.passport.values import Verification
 from aml_train.models.promotion.change import apply, decoded, finish, new_change, proposal, title
 from aml_train.models.promotion.choose import (
+    Prove,
     StageState,
     check_expected,
     check_source,
@@ -67,7 +68,9 @@ class Evaluate(Protocol):
 class Promoter:
     """Promotes and rolls back in one workspace.
 
-    *verify* verifies a version's passport, for stages that demand one; None if no policy is configured.
+    Attributes:
+        prove: returns why a version is not proved to be the branch's own; empty if it is.
+        verify: verifies a version's passport, for stages that demand one; None if no policy is configured.
     """
 
     service: Workspace
@@ -77,6 +80,7 @@ class Promoter:
     evaluate: Evaluate
     clock: Clock
     listener: Listener
+    prove: Prove
     verify: Callable[[ModelView], Verification] | None = None
 
     def promote(self, request: PromotionRequest, confirm: Confirm | None = None) -> Promotion:
@@ -92,8 +96,10 @@ class Promoter:
             ServiceError: there is no such version, or the service or the storage refuses or does not answer.
         """
         stage = wanted_stage(request)
+        if request.allow_foreign and not request.reason:
+            raise InvalidError("`--allow-foreign` needs a reason, which the record keeps.", hint="Add --reason TEXT.")
         state = self._settled_state(request, stage, confirm)
-        chosen = choose(request, state, self.listener)
+        chosen, foreign = choose(request, state, self.listener, self.prove)
         if state.names == (chosen.version,):
             self.listener(Notice(text=f"{title(chosen)} is in {stage} already."))
             return Promotion(action="promote", status="unchanged", model=chosen, stage=stage)
@@ -106,9 +112,12 @@ class Promoter:
                 f"The lineage of {title(chosen)} is broken: {_sentences(lineage)}",
                 hint="Nothing was changed. See: aml-train model lineage; train it again, or promote another version.",
             )
+        if foreign:
+            text = f"{title(chosen)} is foreign, and is promoted all the same: {foreign}"
+            self.listener(Notice(text=text, level="warning"))
         self._demand(request, chosen)
         decision = self._decide(request, chosen, previous)
-        change = new_change(request, "promote", chosen, previous, lineage, decision)
+        change = new_change(request, "promote", chosen, previous, lineage, decision, foreign)
         return self._carry_out(request, change, state, chosen, decision=decision, lineage=lineage, confirm=confirm)
 
     def rollback(self, request: PromotionRequest, confirm: Confirm | None = None) -> Promotion:

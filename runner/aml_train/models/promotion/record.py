@@ -20,7 +20,7 @@ from aml_train.core.values import dataclass
 FORMAT: Final = 1
 Action = Literal["promote", "rollback"]
 _LISTS: Final = frozenset({"previous", "rules"})
-_OPTIONAL: Final = frozenset({"came_from", "digest", "run_url", "finished_by"})
+_OPTIONAL: Final = frozenset({"came_from", "digest", "run_url", "finished_by", "foreign"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +43,7 @@ class Change:
         gate: the verdict: ``passed``, ``none`` where there are no rules, ``skipped`` where all were skipped, ``not asked`` for a rollback.
         rules: each rule's reason.
         finished_by: who finished it, if not the actor.
+        foreign: why the version was not proved to be the branch's own, and was allowed; None where it was.
     """
 
     id: str
@@ -60,6 +61,7 @@ class Change:
     gate: str
     rules: tuple[str, ...] = ()
     finished_by: str | None = None
+    foreign: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,6 +31,7 @@ class PromotionRequest:
         reason: why.
         run_url: the workflow's run that asks.
         dry_run: decide everything, and change nothing.
+        allow_foreign: take a version that is not proved to be the branch's own; the record keeps why it is not.
     """
 
     model: str
@@ -42,6 +43,7 @@ class PromotionRequest:
     reason: str = ""
     run_url: str | None = None
     dry_run: bool = False
+    allow_foreign: bool = False
 
 
 Confirm = Callable[[str], bool]

@@ -125,6 +125,7 @@ def promote(
     reason: str = "",
     actor: str | None = None,
     dry_run: bool = False,
+    allow_foreign: bool = False,
     confirm: Confirm | None = None,
     directory: str | Path = ".",
     config: str | Path | None = None,
@@ -145,6 +146,7 @@ def promote(
         reason: the reason, which is stored with the model.
         actor: who promotes; AML_TRAIN_ACTOR by default, else the user of this process.
         dry_run: decide everything, and change nothing.
+        allow_foreign: take a version that is not proved to be the branch's own; this needs a *reason*.
         confirm: receives the question once everything is decided, and returns the answer; None asks nothing.
         directory: the project folder, whose aml-train.yml has the rules of the stage.
         config: another file than aml-train.yml.
@@ -167,7 +169,7 @@ def promote(
         raise InvalidError("Which model? aml-train.yml has no `model`.", hint='promote("NAME:VERSION", to=…)')
     host = host_for(found.target.kind, environ)
     policy = found.policy(to)
-    rules = policy_of(found.passport, None, found.directory) if policy.require else None
+    signers = policy_of(found.passport, None, found.directory)
     request = promotion_request(
         name,
         environ=host.environ,
@@ -176,10 +178,13 @@ def promote(
         expect=expect,
         reason=reason,
         dry_run=dry_run,
+        allow_foreign=allow_foreign,
         version=version or None,
         policy=policy,
     )
-    promoter = open_promoter(host, found.target, found.directory, Broadcast(*listeners), policy=rules)
+    promoter = open_promoter(
+        host, found.target, found.directory, Broadcast(*listeners), project=found.project, policy=signers
+    )
     return promoter.promote(request, confirm)
 
 

@@ -33,6 +33,7 @@ from aml_train.core.threads import map_parallel
 from aml_train.core.values import dataclass
 from aml_train.jobs import COMPOSED, ChildView, JobView, ModelView, descendants, shown_data
 from aml_train.pipeline.baselines import find_baseline, side_of_job
+from aml_train.pipeline.branch_verdicts import Recorded
 from aml_train.pipeline.compare import Project, Reference, find_side
 from aml_train.pipeline.report import parts, values
 from aml_train.pipeline.report.convert import (
@@ -293,9 +294,11 @@ class _Collector:
         return found
 
     def _configured(self, view: JobView, config: Config, origin: Origin | None) -> Side | None:
-        baseline, why = find_baseline(self._service, [], config.baseline, origin=origin, candidate=view.name)
+        prover = Recorded(origin=origin)
+        looked_up = find_baseline(self._service, [], config.baseline, prover=prover, candidate=view.name)
+        baseline = looked_up.found
         if baseline is None:
-            self._gaps.say("baseline", f"There is no baseline: {why}.")
+            self._gaps.say("baseline", f"There is no baseline: {looked_up.why}.")
             return None
         if baseline.side.job == view.name:
             self._gaps.note("The job itself is the baseline now.")

@@ -5,10 +5,9 @@ from __future__ import annotations
 import datetime
 import functools
 import itertools
-import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from aml_train.core.clock import Clock
 from aml_train.core.events import Event
@@ -17,7 +16,7 @@ from aml_train.core.series import by_step
 from aml_train.core.tags import TAG_RULES
 from aml_train.core.text import LineBlocks, harmless, states
 from aml_train.core.threads import map_parallel
-from aml_train.gate import MetricPoint, RecordedRule, fault_of_rule
+from aml_train.gate import MetricPoint, Verdict, fault_of_rule, read_recorded
 from aml_train.jobs import (
     ChildView,
     JobStatus,
@@ -274,36 +273,16 @@ def recorded_rules(model: ModelView, histories: Callable[[str], Sequence[MetricP
     Raises:
         ServiceError: the service does not answer.
     """
-    try:
-        entries = json.loads(model.tags.get(TAG_RULES, "[]"))
-    except (ValueError, RecursionError):
-        return
-    for entry in entries if isinstance(entries, list) else ():
-        if not (isinstance(entry, list) and len(entry) == 5 and entry[4] in ("met", "missed", "warned", "skipped")):
-            continue
-        rule = RecordedRule(
-            metric=str(entry[0]),
-            rule=str(entry[1]),
-            value=_number(entry[2]),
-            limit=_number(entry[3]),
-            verdict=entry[4],
-        )
+    for rule in read_recorded(model.tags.get(TAG_RULES, "")):
         fault = fault_of_rule(rule, {rule.metric: histories(rule.metric)})
         yield values.Rule(
             metric=rule.metric,
             rule=rule.rule,
-            verdict=entry[4],
+            verdict=cast(Verdict, rule.verdict),
             value=None if rule.value is None else values.number(rule.value),
             limit=None if rule.limit is None else values.number(rule.limit),
             reason=f"recorded when the model was registered{'' if fault is None else f'; {fault}'}",
         )
-
-
-def _number(value: object) -> float | None:
-    try:
-        return None if value is None or isinstance(value, bool) else float(str(value))
-    except ValueError:
-        return None
 
 
 def runs_with_files(service: Workspace, view: JobView, children: Sequence[ChildView]) -> list[tuple[str, str]]:

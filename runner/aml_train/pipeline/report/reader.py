@@ -26,6 +26,7 @@ from aml_train.jobs import (
     tables_of_job,
 )
 from aml_train.models import Tracer
+from aml_train.pipeline.branch_verdicts import Recorded
 from aml_train.pipeline.evaluate import evaluate
 from aml_train.pipeline.report import images, parts, values
 from aml_train.pipeline.report.convert import Gaps, Other, ReportSources, rule_value, step_value, table_value
@@ -91,7 +92,13 @@ class PartReader:
         return self._gaps.read(
             "gate",
             lambda: evaluate(
-                service, view.name, config.gate, config.baseline, clock=clock, pause=lambda: 0.0, origin=origin
+                service,
+                view.name,
+                config.gate,
+                config.baseline,
+                clock=clock,
+                pause=lambda: 0.0,
+                prover=Recorded(origin=origin),
             ),
             None,
         )

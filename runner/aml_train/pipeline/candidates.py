@@ -1,0 +1,96 @@
+"""Prove that a registered version is a branch's own: its job, its verdict and its files."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+
+from aml_train.azure import HttpWay
+from aml_train.config import Config, StagePolicy
+from aml_train.core.answers import Answer
+from aml_train.core.errors import InvalidError, ServiceError
+from aml_train.core.git import Checkout, default_branch
+from aml_train.core.tags import TAG_SOURCE
+from aml_train.jobs import ModelView
+from aml_train.models import Prove, Verifier, fault_of_registration
+from aml_train.pipeline.branch_verdicts import read_verdict
+from aml_train.pipeline.plan import origin_of
+from aml_train.pipeline.prepare import target_names
+from aml_train.pipeline.proof import GitProver
+from aml_train.pipeline.resolve import read_commit, read_project
+from aml_train.pipeline.target import Connection, Host
+
+if TYPE_CHECKING:
+    from aml_train.azure import AzureV2, Remote
+
+DEFAULT_BRANCH_VARIABLE: Final = "AML_TRAIN_DEFAULT_BRANCH"
+"""Names the repository's default branch; the action sets it, and elsewhere git is asked."""
+
+
+def sealed(verifier: Verifier) -> Prove:
+    """Return what proves a version by the signature of its passport."""
+
+    def prove(model: ModelView, policy: StagePolicy) -> str:
+        found = verifier.verify(model)
+        if faults := found.faults(("signature",)):
+            return "; ".join(faults[:3])
+        branch = Answer(dict(found.statement), ValueError).optional_text("predicate.source.branch")
+        wanted = policy.branch
+        return (
+            f"its passport is one of the branch {branch}, and not of {wanted}" if wanted not in (None, branch) else ""
+        )
+
+    return prove
+
+
+def proved(host: Host, connection: Connection, directory: Path, project: Callable[[], Config] | None) -> Prove:
+    """Return what proves a version from git, registry and metrics."""
+    service = connection.service
+
+    @functools.cache
+    def prover() -> GitProver:
+        if project is None:
+            raise InvalidError("no configuration says what the job of a model is")
+        config = project()
+        checkout = Checkout(config.directory)
+        origin = origin_of(config, read_commit(config.directory, checkout=checkout))
+        name = read_project(config.directory, host.environ, checkout=checkout)
+        return GitProver(config, target_names(config, host), origin, name, registry=connection.registry)
+
+    def prove(model: ModelView, policy: StagePolicy) -> str:
+        branch = policy.branch or host.environ.get(DEFAULT_BRANCH_VARIABLE) or default_branch(directory)
+        job = service.find(model.origin or "")
+        if job is None:
+            return f"there is no job {model.origin}"
+        if branch is None:
+            return "nothing says which branch counts: write `from-branch` into `promote`"
+        verdict = read_verdict(job.tags, branch)
+        if verdict is None or verdict.gate == "failed":
+            return f"its job {job.name} has not passed a run of the branch {branch}"
+        try:
+            if fault := prover().prove(service, job, branch, verdict).fault:
+                return fault
+        except InvalidError as error:
+            return error.message
+        return fault_of_registration(service, model, job.name) or _fault_of_place(service, model)
+
+    return prove
+
+
+def _fault_of_place(service: AzureV2, model: ModelView) -> str:
+    """Return why the files of *model* are not those that its job wrote; empty if they are."""
+    from aml_train.azure import parse_address, workspace_of
+
+    data = workspace_of(service, service.credential, HttpWay(), service.workspace.name)
+    try:
+        source, path = (
+            data.locate(cast("Remote", parse_address(text))) for text in (model.tags.get(TAG_SOURCE, ""), model.path)
+        )
+    except (InvalidError, ServiceError) as error:
+        if isinstance(error, ServiceError) and error.transient:
+            raise
+        return f"the place of its files is not known: {error.message}"
+    same = (source.datastore, source.path.strip("/")) == (path.datastore, path.path.strip("/"))
+    return "" if same else f"its files are in {path.datastore}, at {path.path}, and not where its job wrote them"

@@ -1,0 +1,254 @@
+"""Prove from git, registry and metrics that a job is a branch's own, and that its verdict holds.
+
+Tags say what everybody who may write to the workspace wrote into them. What decides here cannot be written there: the branch's
+history in git, the files of the commit by git's own objects, what a job was created with, the registry's tag of the commit,
+and the rules of the commit's configuration, decided again from the job's metrics. Decision 18 has the table.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from aml_train.config import Config, GateRule
+from aml_train.core.boundary import repository_top
+from aml_train.core.errors import AmlTrainError, ServiceError
+from aml_train.core.git import Origin, export_commit, fault_of_branch_commit
+from aml_train.core.references import ImageRef
+from aml_train.core.temporary import temporary_folder
+from aml_train.gate import (
+    Evidence,
+    RecordedRule,
+    aggregate,
+    decide_gate,
+    fault_of_rule,
+    parse_rule,
+    word_of,
+)
+from aml_train.image import Given, JobImage, Tested
+from aml_train.jobs import (
+    Identity,
+    JobTemplate,
+    JobView,
+    NodesImage,
+    TargetNames,
+    Workspace,
+    identity_difference,
+    job_identity,
+    make_job,
+)
+from aml_train.models import read_histories
+from aml_train.pipeline.branch_verdicts import BranchVerdict, Proof
+from aml_train.pipeline.plan import make_plan
+from aml_train.pipeline.project_name import ProjectName
+from aml_train.pipeline.resolve import resolve
+from aml_train.pipeline.sdk import with_sdk
+
+if TYPE_CHECKING:
+    from aml_train.image import Registry
+
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
+#: Clocks of two runners may differ by this.
+_SKEW: Final = datetime.timedelta(minutes=5)
+
+
+class GitProver:
+    """Proves verdicts of branches, and jobs, for the configuration and the checkout of this run.
+
+    Args:
+        config: the configuration of this run, which is loaded again at other commits.
+        names: the target's names.
+        origin: where this run comes from; None outside a git repository.
+        project: what the project is called, for the names of its images.
+        registry: returns the client of a registry by its host; None for one that is not reached.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        names: TargetNames,
+        origin: Origin | None,
+        project: ProjectName | None,
+        *,
+        registry: Callable[[str], Registry | None],
+    ) -> None:
+        self.origin = origin
+        self.sdk = with_sdk(config).sdk or "v2"
+        self._config, self._names, self._project, self._registry = config, names, project, registry
+        self._rules: dict[str, tuple[GateRule, ...]] = {}
+        self._faults: dict[tuple[str, str, str], str] = {}
+
+    def prove(self, service: Workspace, job: JobView, branch: str, verdict: BranchVerdict) -> Proof:
+        """See :class:`aml_train.pipeline.branch_verdicts.Prover`."""
+        try:
+            at = datetime.datetime.fromisoformat(verdict.at)
+        except ValueError:
+            return Proof(fault=f"its time is {verdict.at[:40]!r}")
+        if at.tzinfo is None or at > datetime.datetime.now(datetime.UTC) + _SKEW:
+            return Proof(fault=f"its time, {verdict.at[:40]}, is in the future")
+        if fault := self.fault_of_work(service, job, branch, verdict.commit):
+            return Proof(fault=fault)
+        fault = fault_of_gate(service, job.name, self._rules[verdict.commit], verdict)
+        return Proof(fault=fault, altered=bool(fault))
+
+    def fault_of_work(self, service: Workspace, job: JobView, branch: str, commit: str) -> str:
+        """See :class:`aml_train.pipeline.branch_verdicts.Prover`."""
+        key = (job.name, branch, commit)
+        if key not in self._faults:
+            self._faults[key] = self._fault_of_work(service, job, branch, commit)
+        return self._faults[key]
+
+    def _fault_of_work(self, service: Workspace, job: JobView, branch: str, commit: str) -> str:
+        if not _COMMIT.fullmatch(commit):
+            return f"{commit[:80]!r} is no commit"
+        here = self.origin is not None and self.origin.branch == branch and not self.origin.dirty
+        if fault := fault_of_branch_commit(self._config.directory, branch, commit, checked_out=here):
+            return fault
+        directory = self._config.directory.resolve()
+        top = repository_top(directory)
+        if top is None or self._config.at is None:
+            return "this is not a git repository"
+        with temporary_folder("code") as folder:
+            copy = folder / "files"
+            if fault := export_commit(directory, commit, copy):
+                return fault
+
+            def move(path: Path) -> Path:
+                real = path.resolve()
+                return copy / real.relative_to(top) if path.is_absolute() and real.is_relative_to(top) else path
+
+            try:
+                config = with_sdk(self._config.at(move))
+                self._rules[commit] = config.gate
+                return self._difference(service, job, config, commit)
+            except AmlTrainError as error:
+                if isinstance(error, ServiceError) and error.transient:
+                    raise
+                return f"what the commit {commit[:12]} trains cannot be read: {error.message}"
+
+    def _difference(self, service: Workspace, job: JobView, config: Config, commit: str) -> str:
+        """Return how *job* differs from what *config* trains; empty if it does not."""
+        template = _template(config, self._names)
+        found = service.identity(job.name, sdk=config.sdk or "v2")
+        image: JobImage = Given(environment=template.document.get("environment"))
+        others: dict[str, Tested] = {}
+        for name, repository in self._repositories(config):
+            released = self._released(repository, commit, found)
+            if released is None:
+                return f"no tag of the commit {commit[:12]} leads to its image in the repository {repository}"
+            if name:
+                others[name] = released
+            else:
+                image = released
+        difference = identity_difference(job_identity(make_job(template.with_images(others), image, 1)), found)
+        return f"it is not what the commit {commit[:12]} trains: {', '.join(difference[:3])}" if difference else ""
+
+    def _repositories(self, config: Config) -> Iterator[tuple[str, str]]:
+        """Yield name and repository of each image of *config*; the name of ``image`` is empty."""
+        project = self._project.repository if self._project is not None else ""
+        if config.image is not None:
+            yield "", str(config.image.named(project).repository)
+        for one in config.images:
+            of_all = (config.image or one.image).named(project).repository
+            yield one.name, str(one.image.named(f"{of_all}-{one.name}").repository)
+
+    def _released(self, repository: str, commit: str, found: Identity) -> Tested | None:
+        """Return the image of *found* that the registry's tags of *commit* lead to; None for none."""
+        registry = self._registry(self._names.registry_for_jobs)
+        if registry is None:
+            return None
+        names = {name for part in found.parts.values() for name in part if _DIGEST.fullmatch(name)}
+        with registry:
+            for digest in sorted(names):
+                if any(
+                    (head := registry.head_manifest(repository, tag)) is not None and head.digest == digest
+                    for tag in commit_tags(commit, digest)
+                ):
+                    reference = ImageRef.parse(f"{self._names.registry_for_jobs}/{repository}@{digest}")
+                    return Tested(
+                        reference=reference,
+                        digest=digest,
+                        address="",
+                        how="found",
+                        record=None,
+                        compressed_bytes=None,
+                    )
+        return None
+
+
+def commit_tags(commit: str, digest: str) -> tuple[str, str]:
+    """Return the tags by which a protected run says that *commit* has the image *digest*.
+
+    The first one never moves: a commit whose image was built again, as its base had moved, has the second one, too.
+    """
+    return f"git-{commit}", f"git-{commit}-{digest.removeprefix('sha256:')[:12]}"
+
+
+def _template(config: Config, names: TargetNames) -> JobTemplate:
+    """Return the job of *config* without its images: no engine and no registry is asked."""
+    bare = dataclasses.replace(config, image=None, tests=None, images=())
+    resolved = resolve(bare, platform="", resolve_base=None, commit=lambda _directory: None)
+    template = make_plan(bare, resolved, names).job
+    if config.job.kind == "command" and config.image is None:
+        return template
+    places = ((),) if config.job.kind == "command" else tuple(node.place for node in config.nodes_in_image)
+    images = tuple(
+        NodesImage(
+            name=one.name,
+            nodes=tuple(node.name for node in config.nodes_in(one)),
+            places=tuple(node.place for node in config.nodes_in(one)),
+        )
+        for one in config.images
+    )
+    return dataclasses.replace(template, places=places, images=images)
+
+
+def fault_of_gate(service: Workspace, job: str, rules: Sequence[GateRule], verdict: BranchVerdict) -> str:
+    """Return why the verdict does not follow from the job's metrics by *rules*; empty if it does.
+
+    Rules without a baseline are decided again. Of the others, the value is computed again, and the limit from the metrics of the
+    baseline's job.
+    """
+    if len(verdict.rules) > len(rules):
+        return f"{len(verdict.rules)} rules are recorded, and its configuration has {len(rules)}"
+    files = {rule.metric: rule.source for rule in rules if rule.source is not None}
+    histories = read_histories(
+        service, job, {name for rule in rules for name in (rule.metric, *rule.rule.metrics)}, files
+    )
+    absolute = [rule for rule in rules if not rule.rule.needs_baseline]
+    again = decide_gate(absolute, Evidence(histories=histories))
+    if again.missed and verdict.gate != "failed":
+        return f"decided again, its gate is not met: {again.missed[0].reason}"
+    recorded = [
+        RecordedRule(metric=rule.metric, rule=rule.rule.text, value=one.value, limit=one.limit, verdict=one.verdict)
+        for rule, one in zip(rules, verdict.rules, strict=False)
+    ]
+    if len(recorded) == len(rules) and (word := word_of(recorded)) != verdict.gate:
+        return f"it is recorded as {verdict.gate}, and its rules give {word}"
+    for one in recorded:
+        if fault := fault_of_rule(one, histories):
+            return fault
+    compared = [one for rule, one in zip(rules, recorded, strict=False) if rule.rule.needs_baseline]
+    return _fault_of_limits(service, verdict.against, compared)
+
+
+def _fault_of_limits(service: Workspace, against: str, compared: Sequence[RecordedRule]) -> str:
+    """Return why a limit does not follow from the metrics of the job *against*; empty if each does."""
+    limited = [one for one in compared if one.limit is not None]
+    if not limited or not against:
+        return ""
+    rules = [(one, parse_rule(one.rule)) for one in limited]
+    histories = read_histories(service, against, {one.metric for one in limited}, {})
+    for one, rule in rules:
+        reference, points = rule.reference, histories[one.metric]
+        if reference is None or not points:
+            continue
+        limit = reference.limit(aggregate(points, reference.aggregate or rule.aggregate, greater=rule.greater))
+        if limit != one.limit:
+            return f"{one.metric} {one.rule}: the limit was {one.limit:.6g}, and the metrics of {against} give {limit:.6g}"
+    return ""
