@@ -58,7 +58,7 @@ e2e: ## every test of the whole command and of the action
 	@$(BOOTSTRAP) --for tests
 	$(WITH_SERVICES) $(PYTEST) tests/e2e $(PYTEST_ARGS)
 
-lint: ## ruff, mypy, the import contracts, the words
+lint: ## ruff, mypy, the import contracts
 	@$(BOOTSTRAP) --for venv
 	@$(MAKE) --no-print-directory _lint
 
@@ -68,7 +68,6 @@ _lint:
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m scripts.check_words
 
 format: ## put the code into its shape
 	@$(BOOTSTRAP) --for venv

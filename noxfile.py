@@ -47,13 +47,12 @@ def _folder_argument(session: nox.Session, what: str) -> str:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Run ruff, mypy, the import contracts and the word check."""
+    """Run ruff, mypy and the import contracts."""
     _install(session)
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
     session.run("lint-imports")
-    session.run("python", "-m", "scripts.check_words")
 
 
 @nox.session

@@ -171,7 +171,12 @@ def test_what_identifies_a_version_is_fixed_in_its_properties() -> None:
     service = FakeService(artifacts=["outputs/model/a"])
     view, _ = register_model(service, SPEC, job="j", tags={"aml-train.commit": "c", "aml-train.gate": "passed"})
     source = "azureml://jobs/j/outputs/artifacts/paths/outputs/model"
-    fixed = {"aml-train.job": "j", "aml-train.model-source": source, "aml-train.commit": "c", "aml-train.gate": "passed"}
+    fixed = {
+        "aml-train.job": "j",
+        "aml-train.model-source": source,
+        "aml-train.commit": "c",
+        "aml-train.gate": "passed",
+    }
     assert view.properties == fixed
 
 

@@ -50,8 +50,8 @@ def test_a_key_has_its_type_and_meaning() -> None:
 
 
 def test_docstrings_become_markdown() -> None:
-    text = "The ``word`` of *name*, as :class:`aml_train.core.events.Event` has it."  # words: quoted
-    assert markdown.docstring(text) == "The `word` of `name`, as `Event` has it."  # words: quoted
+    text = "The ``word`` of *name*, as :class:`aml_train.core.events.Event` has it."
+    assert markdown.docstring(text) == "The `word` of `name`, as `Event` has it."
     assert markdown.table(("a", "b"), [("x|y", "")]) == "| a | b |\n| --- | --- |\n| x\\|y | |"
 
 
