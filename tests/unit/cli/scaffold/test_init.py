@@ -399,7 +399,7 @@ def test_a_workflow_names_its_action_or_says_that_it_is_missing(
     folder = project(tmp_path, "bare_job")
     ran = init("-C", str(folder), "--workflow", "--dry-run")
     assert "note: .github/workflows/train.yml:22: fill in the repository and version" in ran.err
-    line = ran.out.partition("# .github/workflows/train.yml\n")[2].splitlines()[20]
+    line = ran.out.partition("# .github/workflows/train.yml\n")[2].splitlines()[21]
     assert line == "      - uses: OWNER/NAME@v1"
     assert "# Fill in: the repository and the version of aml-train's action." in ran.out
     ran = init("-C", str(folder), "--workflow", "--dry-run", "--action", "octo/aml-train@v2")
