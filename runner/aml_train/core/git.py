@@ -138,24 +138,6 @@ def contains(directory: Path, branch: str, commit: str) -> bool | None:
     return None if answer(directory, "rev-parse", "--is-shallow-repository") != "false" else False
 
 
-def default_branch(directory: Path) -> str | None:
-    """Return the name of the repository's default branch; None if nothing says so.
-
-    It is what the remote's HEAD was when it was cloned, else ``main`` or ``master`` if only one of them exists.
-    """
-    head = answer(directory, "symbolic-ref", "--quiet", "refs/remotes/origin/HEAD")
-    if head is not None:
-        return head.removeprefix("refs/remotes/origin/")
-    known = [name for name in ("main", "master") if _refs(directory, name)]
-    return known[0] if len(known) == 1 else None
-
-
-def _refs(directory: Path, branch: str) -> list[str]:
-    """Return the references of *branch* that exist: the remote's, and the local one."""
-    refs = (f"refs/remotes/origin/{branch}", f"refs/heads/{branch}")
-    return [ref for ref in refs if answer(directory, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")]
-
-
 def fault_of_branch_commit(directory: Path, branch: str, commit: str, *, checked_out: bool) -> str | None:
     """Return why *commit* is not proved to be one of *branch*; None if it is.
 

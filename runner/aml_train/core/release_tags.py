@@ -69,6 +69,14 @@ def release_tags(
     return tuple(dict.fromkeys(tags))
 
 
+def commit_tags(commit: str, digest: str) -> tuple[str, str]:
+    """Return the tags by which a run of the protected branch says that *commit* has the image *digest*.
+
+    The first one never moves. A commit whose image was built again, because its base had moved, gets the second one, too.
+    """
+    return f"git-{commit}", f"git-{commit}-{digest.removeprefix('sha256:')[:12]}"
+
+
 def _fields(template: str) -> list[str]:
     parts = list(string.Formatter().parse(template))
     if any(specification or conversion for _, _, specification, conversion in parts):

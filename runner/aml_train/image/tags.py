@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from aml_train.core.release_tags import commit_tags
 from aml_train.image.context import ImageContext
 from aml_train.image.registry.manifest import Manifest
 
@@ -20,7 +21,7 @@ def build_tag(ctx: ImageContext, digest: str) -> str:
 
 
 def put_release_tags(ctx: ImageContext, manifest: Manifest) -> None:
-    """Put the tags of ``image.tags``; that of a commit never moves."""
+    """Put the tags of ``image.tags``; that of a commit never moves, and another image of it gets one with its digest."""
     for tag in ctx.release_tags:
         head = ctx.registry.head_manifest(ctx.own, tag)
         if (
@@ -30,7 +31,11 @@ def put_release_tags(ctx: ImageContext, manifest: Manifest) -> None:
         ):
             ctx.registry.put_tag(ctx.own, tag, manifest)
         elif head.digest != manifest.digest:
-            ctx.note(f"{ctx.own}:{tag} stays {head.digest[:19]}: the tag of a commit does not move to another image.")
+            _, other = commit_tags(tag.removeprefix("git-"), manifest.digest)
+            ctx.registry.put_tag(ctx.own, other, manifest)
+            ctx.note(
+                f"{ctx.own}:{tag} stays {head.digest[:19]}, as the tag of a commit does not move: this image is {other}."
+            )
 
 
 def lock(ctx: ImageContext, manifest: Manifest) -> None:

@@ -313,14 +313,16 @@ def _runconfig(config: Config) -> Mapping[str, Any]:
 def _release(config: ImageConfig, resolved: Resolved, address: str) -> Release:
     """Return the tags that the image gets after push and tests.
 
-    A commit from which files differ gets no tag, and a proposal gets that of its pull request alone.
+    A commit from which files differ gets no tag, and a proposal gets that of its pull request alone. The tag of the commit
+    proves later whose image it is, whatever ``image.tags`` says.
     """
     commit, trust = resolved.commit, resolved.trust
     if not trust.protected:
         return Release(tags=(f"branch-{trust.pull}",) if trust.pull else (), lock=config.lock)
     sha = commit.sha if commit is not None and not commit.dirty else None
     branch = commit.branch if commit is not None else None
-    return Release(tags=release_tags(config.tags, commit=sha, branch=branch, address=address), lock=config.lock)
+    templates = ("git-{commit}", *config.tags)
+    return Release(tags=release_tags(templates, commit=sha, branch=branch, address=address), lock=config.lock)
 
 
 def _left_out_tags(config: Config, trust: Trust) -> list[str]:

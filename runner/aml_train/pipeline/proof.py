@@ -19,6 +19,7 @@ from aml_train.core.boundary import repository_top
 from aml_train.core.errors import AmlTrainError, ServiceError
 from aml_train.core.git import Origin, export_commit, fault_of_branch_commit
 from aml_train.core.references import ImageRef
+from aml_train.core.release_tags import commit_tags
 from aml_train.core.temporary import temporary_folder
 from aml_train.gate import (
     Evidence,
@@ -179,14 +180,6 @@ class GitProver:
                         compressed_bytes=None,
                     )
         return None
-
-
-def commit_tags(commit: str, digest: str) -> tuple[str, str]:
-    """Return the tags by which a protected run says that *commit* has the image *digest*.
-
-    The first one never moves: a commit whose image was built again, as its base had moved, has the second one, too.
-    """
-    return f"git-{commit}", f"git-{commit}-{digest.removeprefix('sha256:')[:12]}"
 
 
 def _template(config: Config, names: TargetNames) -> JobTemplate:

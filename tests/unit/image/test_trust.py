@@ -125,8 +125,10 @@ def test_the_tag_of_a_commit_does_not_move(world: World) -> None:
     world.ensure(release_tags=["git-1", "branch-main"])
     assert world.registry.manifests[name, "git-1"][0] == other.content
     assert world.registry.manifests[name, "branch-main"][0] == world.image.content
+    second = f"git-1-{world.image.digest[7:19]}"
+    assert world.registry.manifests[name, second][0] == world.image.content
     (notice,) = (event.text for event in world.of(Notice))
-    assert notice == (f"{name}:git-1 stays {other.digest[:19]}: the tag of a commit does not move to another image.")
+    assert notice.endswith(f"as the tag of a commit does not move: this image is {second}.")
 
 
 def test_a_claim_names_no_image_of_another_address(world: World) -> None:

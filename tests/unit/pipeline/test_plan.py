@@ -112,7 +112,7 @@ def test_release_tags(tmp_path: Path) -> None:
     project(
         tmp_path, "job: job.yml\nimage: {base: 'python:3.11', tags: ['v1-{short-commit}', latest], lock: false}\n"
     )
-    assert release(clean) == Release(tags=("v1-1111111", "latest"), lock=False)
+    assert release(clean) == Release(tags=("git-" + "1" * 40, "v1-1111111", "latest"), lock=False)
 
 
 @pytest.mark.parametrize(
