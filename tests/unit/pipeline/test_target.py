@@ -41,8 +41,9 @@ class Emulator:
         self.running = True
         return self.info()
 
-    def connect(self, _info: EmulatorInfo, environ: Mapping[str, str], *, page: str) -> Any:
+    def connect(self, _info: EmulatorInfo, environ: Mapping[str, str], *, page: str, fetched: object) -> Any:
         assert page
+        assert fetched
         self.connected.append(environ)
         return SimpleNamespace(name="local workspace")
 
