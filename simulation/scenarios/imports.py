@@ -13,6 +13,7 @@ LATE: Final = (
     "aml_train.azure.code",
     "aml_train.azure.components",
     "aml_train.azure.composed",
+    "aml_train.azure.identity",
     "aml_train.azure.image_uses",
     "aml_train.azure.models",
     "aml_train.azure.nodes",

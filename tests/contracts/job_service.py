@@ -39,7 +39,9 @@ from aml_train.gate.history import aggregate
 from aml_train.gate.logged import TABLE, columns_of
 from aml_train.gate.rules import parse_rule
 from aml_train.image.spec import Tested
+from aml_train.jobs.attempts import why_foreign
 from aml_train.jobs.data import DataSource
+from aml_train.jobs.identity import identity_difference, job_identity
 from aml_train.jobs.parts import difference, read_parts
 from aml_train.jobs.spec import JobSpec, JobTemplate, make_job
 from aml_train.jobs.states import JobStatus
@@ -469,6 +471,28 @@ def a_job_says_what_it_is_made_of(subject: Subject, tmp_path: Path) -> None:
     ended(subject, first.name)
 
 
+def a_job_is_known_by_its_definition(subject: Subject, tmp_path: Path) -> None:
+    """Tags show nothing, and properties keep their first value."""
+    jobs = []
+    for word in ("ours", "theirs"):
+        (tmp_path / word).mkdir()
+        (tmp_path / word / "train.py").write_text(f"{word} {uuid.uuid4().hex}")
+        jobs.append(job_of(subject, f"say {word}", code=tmp_path / word))
+    ours, theirs = jobs
+    submit(subject, ours)
+    subject.service.tag(ours.name, {TAG_FINGERPRINT: theirs.fingerprint})
+    sdk = "v2" if ours.runconfig is None else "v1"
+    for files in (False, True):
+        found = subject.service.identity(ours.name, sdk=sdk, files=files)
+        assert identity_difference(job_identity(ours, files=files), found) == ()
+        assert set(identity_difference(job_identity(theirs, files=files), found)) == {"`command`", "the code"}
+    view = subject.service.find(ours.name)
+    assert view is not None
+    assert view.properties.get(TAG_FINGERPRINT) == ours.fingerprint
+    assert why_foreign(subject.service, ours, view, files=True) == ""
+    ended(subject, ours.name)
+
+
 def computes_are_found_or_made(subject: Subject, _tmp_path: Path) -> None:
     assert subject.service.node_kind(Placement(compute=subject.compute)).size == subject.size
     lost = subject.service.node_kind(Placement(compute="nothing"))
@@ -560,6 +584,7 @@ CASES: Sequence[Callable[[Subject, Path], None]] = (
     an_answer_that_is_lost_changes_nothing,
     what_did_not_change_is_not_sent_again,
     a_job_says_what_it_is_made_of,
+    a_job_is_known_by_its_definition,
     computes_are_found_or_made,
     data_are_known_by_their_files,
     what_is_not_there_is_told,

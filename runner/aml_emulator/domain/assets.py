@@ -235,7 +235,9 @@ def put_version(
                 properties["componentSpec"] = with_changes(
                     known.properties["componentSpec"], properties["componentSpec"]
                 )
-            properties = {**known.properties, **properties}
+            # Properties of the registration stay.
+            kept = {**(properties.get("properties") or {}), **(known.properties.get("properties") or {})}
+            properties = {**known.properties, **properties, "properties": kept}
         hash_ = (properties.get("properties") or {}).get("hash_sha256")
         stored = workspace.store.assets.put(
             place, name, version, properties, hash_=None if hash_ is None else str(hash_)

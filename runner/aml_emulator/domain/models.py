@@ -131,6 +131,8 @@ def patch_model(workspace: Workspace, known: AssetVersion, operations: Iterable[
             raise NotSupportedError(f"the operation '{action}' on a model's {field}")
         if field in PATCHED:
             properties[PATCHED[field]] = value if field == "description" else _texts(value)
+            if field == "properties":  # more can be added, and none changed
+                properties[field] = {**properties[field], **(known.properties.get(field) or {})}
         elif field in OWN_FIELDS and field not in ("url", "unpack"):
             own[field] = value
         else:

@@ -108,7 +108,8 @@ def put_run(workspace: Workspace, run_id: str, given: Mapping[str, Any], *, expe
             description=given.get("description"),
             archived=given.get("hidden"),
         )
-        store.tag(run_id, tags, properties=properties)
+        # More properties can be added, and none changed (azureml-core, ``Run.add_properties``).
+        store.tag(run_id, tags, properties={**properties, **known.properties})
         return store.require(run_id)
 
 

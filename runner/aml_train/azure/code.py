@@ -22,6 +22,7 @@ import requests
 import urllib3
 from requests.utils import DEFAULT_CA_BUNDLE_PATH
 
+from aml_train.azure.data_identity import CodeLister
 from aml_train.azure.workspace import AzureRest
 from aml_train.core import retry as retries
 from aml_train.core.answers import REACH, Answer, split, trace_of
@@ -50,7 +51,7 @@ _ASSET: Final = re.compile(r"/codes/([^/]+)/versions/([^/]+)$")
 def ensure_code(rest: AzureRest, files: FileSet, submission: CancelToken) -> str:
     """Return the code asset of these files, ``azureml:NAME:VERSION``, or upload it.
 
-    Unchanged code costs one request.
+    An asset of its hash is used if the storage lists the same files: the hash is what its maker says.
 
     Args:
         rest: the workspace.
@@ -64,7 +65,7 @@ def ensure_code(rest: AzureRest, files: FileSet, submission: CancelToken) -> str
     """
     snapshot = read_snapshot(files)
     name = str(uuid.uuid4())
-    found = _find(rest, name, snapshot.content_hash)
+    found = _find(rest, name, snapshot)
     if found is not None:
         return found
     address = _upload(rest, name, snapshot, submission, "the code")
@@ -111,14 +112,17 @@ def _asset(name: str) -> str:
     return f"/codes/{name}/versions/1"
 
 
-def _find(rest: AzureRest, name: str, content_hash: str) -> str | None:
-    """Return the asset with that content; the name in the address does not count."""
-    query = {"api-version": _API, "hash": content_hash, "hashVersion": str(HASH_VERSION)}
+def _find(rest: AzureRest, name: str, snapshot: Snapshot) -> str | None:
+    """Return an asset with that content; the name in the address does not count."""
+    query = {"api-version": _API, "hash": snapshot.content_hash, "hashVersion": str(HASH_VERSION)}
     listed = rest.read(rest.arm(f"/codes/{name}/versions"), "Looking for the code among the assets", params=query)
-    for item in listed.each("value") if listed is not None else ():
-        match = _ASSET.search(item.text("id"))
-        if match is not None:
-            return f"azureml:{match[1]}:{match[2]}"
+    items = [] if listed is None else list(listed.each("value"))
+    lister = CodeLister(rest) if items else None
+    for item in items:
+        match, uri = _ASSET.search(item.text("id")), item.optional_text("properties.codeUri")
+        with contextlib.suppress(ServiceError):  # what cannot be listed is uploaded again
+            if match and uri and lister and lister.listing(uri) == snapshot.listing:
+                return f"azureml:{match[1]}:{match[2]}"
     return None
 
 
@@ -233,7 +237,9 @@ class _Upload:
         """Make one blob of its blocks."""
         listed = "".join(f"<Latest>{_block_id(number)}</Latest>" for number in range(count))
         body = f'<?xml version="1.0" encoding="utf-8"?><BlockList>{listed}</BlockList>'
-        self._put(entry, "comp=blocklist&", {"Content-Type": "application/xml"}, body.encode())
+        md5 = base64.b64encode(self.snapshot.md5s[entry.path]).decode()
+        headers = {"Content-Type": "application/xml", "x-ms-blob-content-md5": md5}
+        self._put(entry, "comp=blocklist&", headers, body.encode())
 
     def _put(self, entry: FileEntry, query: str, headers: Mapping[str, str], data: bytes) -> None:
         """Send one request, again after a transient failure."""

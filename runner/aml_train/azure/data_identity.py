@@ -12,6 +12,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlsplit
 from xml.etree import ElementTree
@@ -23,10 +24,11 @@ from aml_train.azure.blob.datastores import Access, workspace_of
 from aml_train.azure.http import HttpWay
 from aml_train.azure.workspace import AzureRest
 from aml_train.core import retry as retries
+from aml_train.core.answers import split
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.http_client import exchange, host_of
-from aml_train.core.threads import map_parallel
-from aml_train.jobs import DataFile, DataIdentity, DataSource, identity_of
+from aml_train.core.threads import in_background, map_parallel, wait_for
+from aml_train.jobs import DataFile, DataIdentity, DataSource, identity_of, listing_digest
 
 SECONDS: Final = 5.0
 """Time within which the data of all inputs are listed."""
@@ -49,6 +51,41 @@ def identify_data(rest: AzureRest, sources: Sequence[DataSource]) -> list[DataId
     """See :meth:`aml_train.jobs.workspace.Workspace.identify_data`."""
     reader = _Reader(rest, time.monotonic() + SECONDS)
     return map_parallel(reader.identity, sources, "data-identity")
+
+
+class CodeLister:
+    """Lists the files of code assets, in the account of the default datastore."""
+
+    def __init__(self, rest: AzureRest) -> None:
+        self._reader = _Reader(rest, time.monotonic() + SECONDS)
+        data = workspace_of(rest, rest.credential, HttpWay(), rest.workspace.name)
+        # It is read while the assets are.
+        self._access = in_background(lambda: data.access(data.default_datastore()), "datastore")
+
+    def listing(self, uri: str) -> str:
+        """Return the digest of the names, sizes and checksums at *uri*.
+
+        Raises:
+            ServiceError: it is elsewhere, or the storage refuses or does not answer.
+        """
+        access, parts = wait_for(self._access), split(uri)
+        if parts is None or f"{parts.scheme}://{parts.netloc}" != access.account_url.rstrip("/"):
+            raise ServiceError(f"The code at {uri.partition('?')[0]} is not in the account of the default datastore.")
+        container, _, path = parts.path.lstrip("/").partition("/")
+        leaf, found = path.rpartition("/")[2], []
+        for one in self._reader.files(replace(access, container=container), path, ""):
+            name = leaf if one.name == path else one.name.removeprefix(f"{path}/")
+            if one.name in (path, f"{path}/{name}"):
+                found.append((name, one.size, _md5_of(one)))
+        return listing_digest(found)
+
+
+def _md5_of(file: DataFile) -> bytes:
+    """Return the checksum that the storage has of a file; empty without one."""
+    try:
+        return base64.b64decode(file.tag.rpartition(" ")[2])
+    except ValueError:
+        return b""
 
 
 class _Reader:
@@ -90,10 +127,10 @@ class _Reader:
             raise
         access = self._access_of(where.datastore)
         folder, name = f"{where.path.rstrip('/')}/".lstrip("/"), where.path.rstrip("/")
-        found = [] if source.type == "uri_file" else list(self._list(access, folder, folder))
+        found = [] if source.type == "uri_file" else list(self.files(access, folder, folder))
         if not found:  # the path of a single file
             start = f"{name.rpartition('/')[0]}/".lstrip("/")
-            found = [one for one in self._list(access, name, start, most=1) if start + one.name == name]
+            found = [one for one in self.files(access, name, start, most=1) if start + one.name == name]
         if not found:
             raise ServiceError(f"there is nothing at {where.path or '/'} of the datastore {where.datastore}")
         return identity_of(found)
@@ -131,7 +168,7 @@ class _Reader:
         size = int(length) if length.isdecimal() and len(length) < 20 else 0
         return identity_of([DataFile(name=name, size=size, tag=tag, modified=_sortable(modified))])
 
-    def _list(self, access: Access, prefix: str, start: str, *, most: int | None = None) -> Iterator[DataFile]:
+    def files(self, access: Access, prefix: str, start: str, *, most: int | None = None) -> Iterator[DataFile]:
         """Yield the blobs whose names begin with *prefix*, or the first *most* of them.
 
         *start* is the part of their names that is left out.
@@ -191,9 +228,10 @@ def _file(item: ElementTree.Element, start: str) -> DataFile | None:
     def value(path: str) -> str:
         return item.findtext(path) or ""
 
-    if value("Properties/ResourceType") == "directory" or value("Metadata/hdi_isfolder").lower() == "true":
-        return None
     size = value("Properties/Content-Length")
+    folder = value("Properties/ResourceType") == "directory" or value("Metadata/hdi_isfolder").lower() == "true"
+    if folder and size in ("", "0"):  # one with contents is a file: a mark must not hide it
+        return None
     return DataFile(
         name=value("Name").removeprefix(start),
         size=int(size) if size.isdecimal() else 0,

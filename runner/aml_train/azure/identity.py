@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import zipfile
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
 import requests
 
+from aml_train.azure.data_identity import CodeLister
 from aml_train.azure.http import TIMEOUT, AzureHttp
 from aml_train.azure.job_documents import snake
+from aml_train.azure.workspace import AzureRest
 from aml_train.config import MOST_NESTED
 from aml_train.core.answers import Answer
 from aml_train.core.errors import ServiceError
@@ -36,13 +40,19 @@ _OWN_SERVICES: Final = frozenset({"Tracking", "Studio"})
 _MOST_BYTES: Final = 1 << 30
 
 
-def read_identity(rest: AzureHttp, name: str, properties: Answer) -> Identity:
+def read_identity(rest: AzureRest, name: str, properties: Answer, *, files: bool = False) -> Identity:
     """Return what a job is, from its resource, its code assets and environments.
 
     Raises:
         ServiceError: the service does not answer, or shows pipelines within each other without an end.
     """
     what = f"Reading what the job {name} is made of"
+    with _understood(what):
+        return _identity(rest, properties, what, files=files)
+
+
+def _identity(rest: AzureRest, properties: Answer, what: str, *, files: bool) -> Identity:
+    lister = CodeLister(rest) if files else None
     document = _document(rest, properties, what)
     wanted: dict[str, None] = {}
 
@@ -53,11 +63,24 @@ def read_identity(rest: AzureHttp, name: str, properties: Answer) -> Identity:
     parts_of_document(document, code=note, environment=note)
     ids = [one for one in wanted if one.startswith("/subscriptions/")]
     found = dict(zip(ids, map_parallel(lambda one: _read(rest, one, what), ids, "identity"), strict=True))
+    uris = {
+        one: uri
+        for one in ids
+        if (asset := found[one]) is not None and (uri := asset.optional_text("properties.codeUri")) is not None
+    }
+    listings = (
+        {}
+        if lister is None
+        else dict(zip(uris, map_parallel(lister.listing, uris.values(), "identity"), strict=True))
+    )
 
     def code(_place: object, value: Any) -> frozenset[str]:
         asset = found.get(str(value or "").removeprefix("azureml:"))
         known = None if asset is None else asset.optional_text("properties.properties.hash_sha256")
-        return code_names(version_of(str(value)), known)
+        if not value:
+            return frozenset()
+        listing = listings.get(str(value or "").removeprefix("azureml:"))
+        return code_names(version_of(str(value)), content_hash=known, listing=listing)
 
     def environment(_place: object, value: Any) -> frozenset[str]:
         names = environment_names(str(value or ""), Path())
@@ -155,9 +178,18 @@ def read_run_identity(rest: AzureHttp, name: str) -> Identity:
     what = f"Reading what the run {name} is made of"
     found = rest.need("GET", rest.history(f"/runs/{quote(name)}/details"), what)
     snapshot = found.optional_text("properties.ContentSnapshotId")
-    return run_identity(
-        found.mapping("runDefinition"), snapshot and _snapshot_hash(rest, snapshot, what), Path(), shown=True
-    )
+    code_hash = snapshot and _snapshot_hash(rest, snapshot, what)
+    with _understood(what):
+        return run_identity(found.mapping("runDefinition"), code_hash, Path(), shown=True)
+
+
+@contextlib.contextmanager
+def _understood(what: str) -> Iterator[None]:
+    """Raise ServiceError if a definition has another form than ours."""
+    try:
+        yield
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ServiceError(f"{what}: the answer has a form that this version does not know.") from error
 
 
 def _snapshot_hash(rest: AzureHttp, snapshot: str, what: str) -> str | None:
@@ -178,7 +210,7 @@ def _snapshot_hash(rest: AzureHttp, snapshot: str, what: str) -> str | None:
                     return None
                 (place / "code").mkdir()
                 archive.extractall(place / "code")
-        except (requests.RequestException, zipfile.BadZipFile) as error:
+        except (requests.RequestException, zipfile.BadZipFile, zlib.error, RuntimeError, EOFError) as error:
             raise ServiceError(
                 f"{what}: the snapshot cannot be read: {type(error).__name__}", transient=True
             ) from error

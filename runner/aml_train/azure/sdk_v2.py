@@ -27,7 +27,7 @@ from aml_train.core.tags import TAG_FINGERPRINT, TAG_GROUP, TAG_RESUBMITTED, TAG
 from aml_train.core.text import yaml_text
 from aml_train.core.threads import CancelToken
 from aml_train.core.version import PRODUCT
-from aml_train.jobs import DataIdentity, DataSource, JobSpec, JobView, ModelView, NewModel
+from aml_train.jobs import DataIdentity, DataSource, Identity, JobSpec, JobView, ModelView, NewModel
 from aml_train.models import is_same_model
 
 if TYPE_CHECKING:
@@ -245,6 +245,15 @@ class AzureV2(AzureRest):
         from aml_train.azure.data_identity import identify_data
 
         return identify_data(self, sources)
+
+    def identity(self, name: str, *, sdk: str = "v2", files: bool = False) -> Identity:
+        from aml_train.azure.identity import read_identity, read_run_identity
+
+        if sdk == "v1":
+            return read_run_identity(self, name)
+        if name not in self._definitions and self.find(name) is None:
+            raise ServiceError(f"The job {name} is not in the workspace.", hint="It may have been deleted.")
+        return read_identity(self, name, self._definitions[name], files=files)
 
     def output_paths(self, name: str, output: str) -> Iterator[str]:
         from aml_train.azure.blob.address import JobOutput

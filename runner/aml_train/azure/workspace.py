@@ -20,7 +20,6 @@ from aml_train.core.secrets import known_secrets
 from aml_train.gate import LoggedSet, MetricPoint
 from aml_train.jobs import (
     ChildView,
-    Identity,
     JobStatus,
     JobView,
     LogBeganAnewError,
@@ -172,15 +171,6 @@ class AzureRest(AzureHttp):
     def composed(self) -> ComposedJobs:
         """Facts about pipelines and sweeps."""
         return ComposedJobs(self)
-
-    def identity(self, name: str, *, sdk: str = "v2") -> Identity:
-        from aml_train.azure.identity import read_identity, read_run_identity
-
-        if sdk == "v1":
-            return read_run_identity(self, name)
-        if name not in self._definitions and self.find(name) is None:
-            raise ServiceError(f"The job {name} is not in the workspace.", hint="It may have been deleted.")
-        return read_identity(self, name, self._definitions[name])
 
     def children(self, name: str) -> Sequence[ChildView]:
         what = f"Listing the nodes of {name}"

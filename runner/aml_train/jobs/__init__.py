@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from aml_train.jobs.snapshot import HASH_VERSION as HASH_VERSION
     from aml_train.jobs.snapshot import Block as Block
     from aml_train.jobs.snapshot import Snapshot as Snapshot
+    from aml_train.jobs.snapshot import listing_digest as listing_digest
     from aml_train.jobs.snapshot import read_snapshot as read_snapshot
     from aml_train.jobs.spec import SERVERLESS as SERVERLESS
     from aml_train.jobs.spec import JobSpec as JobSpec
@@ -194,6 +195,7 @@ _MODULES = {
     "HASH_VERSION": "snapshot",
     "Block": "snapshot",
     "Snapshot": "snapshot",
+    "listing_digest": "snapshot",
     "read_snapshot": "snapshot",
     "JobSpec": "spec",
     "SERVERLESS": "spec",

@@ -102,22 +102,28 @@ Foreign = Callable[[JobView, str], None]
 """Receives a job that has the name of an attempt, and in words what of it is another's."""
 
 
-def why_foreign(service: Workspace, job: JobSpec, found: JobView) -> str:
+def why_foreign(service: Workspace, job: JobSpec, found: JobView, *, files: bool) -> str:
     """Return the difference of *found* from *job*, whose name it has, or "".
 
     Its tags do not count: anybody can write them.
+
+    Args:
+        service: the workspace.
+        job: what is, or would be, submitted.
+        found: the job of that name.
+        files: whether the files of its code are compared as the storage lists them, too.
 
     Raises:
         ServiceError: the service does not answer.
     """
     if found.properties.get(TAG_FINGERPRINT, job.fingerprint) != job.fingerprint:
         return "its fingerprint"
-    identity = service.identity(found.name, sdk="v2" if job.runconfig is None else "v1")
-    return in_one_line(identity_difference(job_identity(job), identity))
+    identity = service.identity(found.name, sdk="v2" if job.runconfig is None else "v1", files=files)
+    return in_one_line(identity_difference(job_identity(job, files=files), identity))
 
 
 def submit_next(
-    service: Workspace, job: JobSpec, *, answer_for: Callable[[str], LiveJob], foreign: Foreign
+    service: Workspace, job: JobSpec, *, answer_for: Callable[[str], LiveJob], foreign: Foreign, files: bool
 ) -> tuple[JobSpec, JobView]:
     """Submit *job*, or the next attempt if another job took its name meanwhile.
 
@@ -126,6 +132,7 @@ def submit_next(
         job: what to submit.
         answer_for: makes the live job of a name, before anything is sent.
         foreign: receives a job that took the name.
+        files: as in :func:`why_foreign`.
 
     Raises:
         ServiceError: the service refuses or does not answer.
@@ -137,7 +144,7 @@ def submit_next(
         # azureml-core writes properties to a run that may be another's.
         if job.runconfig is None and mark.items() <= view.properties.items():
             return job, view
-        why = why_foreign(service, job, view)
+        why = why_foreign(service, job, view, files=files)
         if not why:
             return job, view
         if job.runconfig is not None:
@@ -158,6 +165,7 @@ def resubmit(
     *,
     answer_for: Callable[[str], LiveJob],
     foreign: Foreign,
+    files: bool,
 ) -> tuple[JobView, JobSpec | None, bool]:
     """Submit the attempt after *before*, or find it submitted by another run.
 
@@ -167,6 +175,7 @@ def resubmit(
         spec: what it was submitted from; None where only the service knows.
         answer_for: makes the live job of a name, before anything is sent.
         foreign: receives a job that has the next attempt's name, and is another one.
+        files: as in :func:`why_foreign`.
 
     Returns:
         the new attempt's job, what it was submitted from, and whether another run had submitted it.
@@ -182,11 +191,13 @@ def resubmit(
             spec = renamed(spec, name)
             spec = replace(spec, document={**spec.document, "tags": {**spec.document["tags"], **tags}})
             if found is None:
-                spec, view = submit_next(service, spec, answer_for=answer_for, foreign=foreign)
+                spec, view = submit_next(service, spec, answer_for=answer_for, foreign=foreign, files=files)
                 return view, spec, False
         live = answer_for(name)
         view = live.send(partial(_again, service, before.name, name, tags)) if found is None else found
-        why = why_foreign(service, spec, view) if spec is not None else _why_another(service, before, view)
+        why = (
+            why_foreign(service, spec, view, files=files) if spec is not None else _why_another(service, before, view)
+        )
         if not why:
             return view, spec, found is not None
         foreign(view, why)

@@ -7,6 +7,7 @@ version; two parts are the same if they have one in common.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -18,13 +19,13 @@ from aml_train.core.file_selection import FileEntry
 from aml_train.core.files import FileSet
 from aml_train.core.values import dataclass
 from aml_train.jobs.runconfig import run_configuration
-from aml_train.jobs.snapshot import read_snapshot
+from aml_train.jobs.snapshot import read_snapshot, upload_hash
 from aml_train.jobs.spec import SERVERLESS, JobSpec
 
-#: Is in an expected name in place of what is known at the submission alone: the version of a label, the folder of an upload.
+#: Is in an expected name in place of what is known at the submission alone: the version of a label.
 _ANY: Final = "\0"
 #: Where azure-ai-ml puts local files (``_artifacts/_constants.py``, 1.34.1).
-_UPLOADS: Final = f"azureml://datastores/workspaceblobstore/paths/LocalUpload/{_ANY}/"
+_UPLOADS: Final = "azureml://datastores/workspaceblobstore/paths/LocalUpload/"
 #: What the service fills in where a job does not say it.
 _DEFAULTS: Final = {"instance_count": "1", "shm_size": "2g"}
 _VERSION: Final = re.compile(
@@ -89,8 +90,13 @@ def _in_words(part: str) -> str:
     return f"{noun} of the node {'/'.join(nodes)}" if nodes else noun
 
 
-def job_identity(job: JobSpec) -> Identity:
+def job_identity(job: JobSpec, *, files: bool = False) -> Identity:
     """Return what *job* is once it is submitted.
+
+    Args:
+        job: what is submitted.
+        files: whether its code is known by its files alone, as the storage lists them, and not by the hash that an
+            asset was registered with.
 
     Raises:
         InvalidError: a file of its code cannot be read, or has changed.
@@ -99,23 +105,29 @@ def job_identity(job: JobSpec) -> Identity:
         code_hash = read_snapshot(job.code or FileSet(root=job.directory, entries=())).content_hash
         return run_identity(run_configuration(job), code_hash, job.directory)
     folders = {(): job.code, **job.folders}
-    hashes: dict[int, str] = {}
+    known: dict[int, Names] = {}
 
     def code(place: Place, value: object) -> Names:
-        files = folders.get(place)
-        if files is None and is_local(value) and (path := job.directory / str(value)).is_file():
+        folder = folders.get(place)
+        if folder is None and value and is_local(value) and (path := job.directory / str(value)).is_file():
             entry = FileEntry(path=path.name, executable=False, size=path.stat().st_size)
-            files = FileSet(root=path.parent, entries=(entry,))
-        if files is not None:
-            if id(files) not in hashes:  # nodes of one folder share it
-                hashes[id(files)] = read_snapshot(files).content_hash
-            return code_names(None, hashes[id(files)])
-        return frozenset((version_of(str(value)),))
+            folder = FileSet(root=path.parent, entries=(entry,))
+        if folder is not None:
+            if id(folder) not in known:  # nodes of one folder share it
+                snapshot = read_snapshot(folder)
+                known[id(folder)] = code_names(
+                    **({"listing": snapshot.listing} if files else {"content_hash": snapshot.content_hash})
+                )
+            return known[id(folder)]
+        return frozenset((version_of(str(value)),)) if value else frozenset()
 
     def environment(_place: Place, value: object) -> Names:
         return environment_names(value, job.directory)
 
-    return Identity(parts=parts_of_document(job.document, code=code, environment=environment))
+    def upload(path: str) -> str:
+        return _uploaded(job.directory, path)
+
+    return Identity(parts=parts_of_document(job.document, code=code, environment=environment, upload=upload))
 
 
 def run_identity(
@@ -132,7 +144,7 @@ def run_identity(
     environment = values.get("environment") or {}
     docker, inner = values.get("docker") or {}, environment.get("docker") or {}
     found: Parts = {
-        "code": code_names(None, code_hash),
+        "code": code_names(content_hash=code_hash),
         "environment": _run_environment(environment, directory, shown=shown),
     }
 
@@ -181,7 +193,13 @@ def _run_environment(given: Mapping[str, Any], directory: Path, *, shown: bool) 
 
 
 def parts_of_document(
-    document: Mapping[str, Any], *, code: NamesAt, environment: NamesAt, place: Place = (), before: str = ""
+    document: Mapping[str, Any],
+    *,
+    code: NamesAt,
+    environment: NamesAt,
+    upload: Callable[[str], str] = str,
+    place: Place = (),
+    before: str = "",
 ) -> Parts:
     """Return the parts of a job or node, in the grammar of the CLI v2.
 
@@ -189,6 +207,7 @@ def parts_of_document(
         document: the job or the node; a component is in it, or its reference.
         code: names code; it gets the place of the code's mapping.
         environment: names an environment, in the same way.
+        upload: returns the address of a local path's upload.
         place: the place of *document* in the job's.
         before: what the names of its parts begin with.
     """
@@ -209,11 +228,17 @@ def parts_of_document(
     if document.get("compute") or not place:
         add("compute", _last(str(document.get("compute") or SERVERLESS)))
     for name, value in merged("inputs").items():
-        if (text := _input(value, declared=name not in (document.get("inputs") or {}))) is not None:
+        declared = name not in (document.get("inputs") or {})
+        if (text := _input(value, upload, declared=declared)) is not None:
             add(f"inputs.{name}", text)
     for name, node in (spec.get("jobs") or {}).items():
         found |= parts_of_document(
-            node, code=code, environment=environment, place=(*at, "jobs", name), before=f"{before}jobs.{name}."
+            node,
+            code=code,
+            environment=environment,
+            upload=upload,
+            place=(*at, "jobs", name),
+            before=f"{before}jobs.{name}.",
         )
     if default := (spec.get("settings") or {}).get("default_compute"):
         add("settings.default_compute", _last(str(default)))
@@ -239,8 +264,8 @@ def parts_of_document(
         add("component", _reference(inner))
         return found
     add("command", str(spec.get("command") or "").strip())
-    if spec.get("code"):
-        found[f"{before}code"] = code(at, spec["code"])
+    if names := code(at, spec.get("code")):
+        found[f"{before}code"] = names
     found[f"{before}environment"] = environment(at, document.get("environment") or spec.get("environment"))
     return found
 
@@ -256,7 +281,7 @@ def _kind(value: Any) -> str:
     return text.replace("_", "").lower()
 
 
-def _input(value: Any, *, declared: bool) -> str | None:
+def _input(value: Any, upload: Callable[[str], str], *, declared: bool) -> str | None:
     """Return an input as text; of a component's declaration its default, or None."""
     if declared:
         value = value.get("default") if isinstance(value, Mapping) else value
@@ -265,13 +290,14 @@ def _input(value: Any, *, declared: bool) -> str | None:
         return str(value)
     path = str(next((value[key] for key in ("path", "uri", "value") if value.get(key) is not None), ""))
     if "path" in value and is_local(path):
-        return _uploaded(path)
+        return upload(path)
     return _reference(path).rstrip("/") if path.startswith(("azureml:", "/")) else path
 
 
-def _uploaded(path: str) -> str:
-    """Return where azure-ai-ml uploads a local path to; its folder is a hash."""
-    return f"{_UPLOADS}{Path(path.removeprefix('file:')).name or _ANY}"
+def _uploaded(directory: Path, text: str) -> str:
+    """Return the address that azure-ai-ml uploads a local path to."""
+    path = (directory / text.removeprefix("file:")).resolve()
+    return f"{_UPLOADS}{upload_hash(path)}/{path.name}"
 
 
 def _leaves(value: Any) -> list[str]:
@@ -296,9 +322,11 @@ def _text(value: Any, *, lower: bool = False) -> str:
     return text.lower() if lower else text
 
 
-def code_names(version: str | None, content_hash: str | None) -> Names:
-    """Return the names of code: its asset's version, and AzureML's hash of it."""
-    return frozenset(filter(None, (version, content_hash and f"sha256:{content_hash}")))
+def code_names(version: str | None = None, *, content_hash: str | None = None, listing: str | None = None) -> Names:
+    """Return the names of code: its asset's version, AzureML's hash, and its files."""
+    return frozenset(
+        filter(None, (version, content_hash and f"sha256:{content_hash}", listing and f"files:{listing}"))
+    )
 
 
 def environment_names(value: object, directory: Path) -> Names:
@@ -320,9 +348,12 @@ def environment_names(value: object, directory: Path) -> Names:
     if isinstance(conda, str) and is_local(conda) and "\n" not in conda:
         conda = (directory / conda.removeprefix("file:")).read_text(encoding="utf-8")
     if isinstance(conda, str):
-        conda = yaml.safe_load(conda)
+        with contextlib.suppress(yaml.YAMLError):  # then its text counts
+            conda = yaml.safe_load(conda)
     if isinstance(build, Mapping) and build.get("path"):
-        return frozenset((f"{_uploaded(str(build['path']))} {build.get('dockerfile_path') or 'Dockerfile'}",))
+        path = str(build["path"])
+        place = (_uploaded(directory, path) if is_local(path) else path).rpartition("/LocalUpload/")[2].rstrip("/")
+        return frozenset((f"{place} {build.get('dockerfile_path') or 'Dockerfile'}",))
     name = image.partition("@")[2] or image
     return frozenset((f"{name} with {_text(conda)}" if conda else name,))
 

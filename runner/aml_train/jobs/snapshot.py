@@ -8,7 +8,9 @@ number of files; then ``#path#size`` of each in the order of their paths in lowe
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
 from typing import Final, Protocol
 
 from aml_train.core.files import FileSet
@@ -45,6 +47,18 @@ class Snapshot:
     content_hash: str
     blocks: Mapping[str, tuple[Block, ...]]
     md5s: Mapping[str, bytes]
+
+    @property
+    def listing(self) -> str:
+        """The digest of the files as a storage lists them."""
+        sizes = {entry.path: entry.size for entry in self.files.entries}
+        return listing_digest((path, sizes[path], md5) for path, md5 in self.md5s.items())
+
+
+def listing_digest(files: Iterable[tuple[str, int, bytes]]) -> str:
+    """Return the SHA-256 (hexadecimal) over names, sizes and MD5s, in any order."""
+    lines = sorted([name, size, md5.hex()] for name, size, md5 in files)
+    return hashlib.sha256(json.dumps(lines).encode()).hexdigest()
 
 
 def read_snapshot(files: FileSet) -> Snapshot:
@@ -84,3 +98,37 @@ def _pieces(file: _Readable) -> Iterator[bytes]:
     yield data
     while len(data) == BLOCK and (data := file.read(BLOCK)):
         yield data
+
+
+def upload_hash(path: Path) -> str:
+    """Return azure-ai-ml's hash of a local input, by which it names the upload.
+
+    It is ``get_object_hash`` of 1.34.1: the names of files and folders, and the contents, folder by folder.
+
+    Raises:
+        InvalidError: it cannot be read.
+    """
+    whole = hashlib.sha256(b"Initialize for october 2021 AML CLI version")
+    if path.is_file():
+        with path.open("rb") as file:
+            for data in _pieces(file):
+                whole.update(data)
+        return whole.hexdigest()
+    files = FileSet.collect_upload(path)
+    known = {entry.path: entry for entry in files.entries}
+    folders = {parent.as_posix() for name in known for parent in PurePosixPath(name).parents}
+
+    def add(folder: Path) -> None:
+        for child in sorted(folder.iterdir(), key=lambda one: str(one).lower()):
+            name = child.relative_to(path).as_posix()
+            if name in known or name in folders:
+                whole.update(child.name.encode())
+            if name in known:
+                with files.open(known[name]) as file:
+                    for data in _pieces(file):
+                        whole.update(data)
+            elif name in folders:
+                add(child)
+
+    add(path)
+    return whole.hexdigest()

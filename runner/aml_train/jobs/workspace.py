@@ -110,8 +110,11 @@ class ModelView:
 
     @property
     def origin(self) -> str | None:
-        """The job that made it: our tag's, else AzureML's (set by azureml-core), or None."""
-        return self.tags.get(TAG_JOB) or self.job
+        """The job that made it, as was written down at its registration; or None.
+
+        AzureML names a node's run where a pipeline wrote it. Tags, which can be changed, count for the versions of others.
+        """
+        return self.properties.get(TAG_JOB) or self.job or self.tags.get(TAG_JOB)
 
     @property
     def staged(self) -> str | None:
@@ -147,10 +150,10 @@ class Jobs(Protocol):
     def find(self, name: str) -> JobView | None:
         """Return the job with its status and tags, without logs; None for an unknown name."""
 
-    def identity(self, name: str, *, sdk: str = "v2") -> Identity:
+    def identity(self, name: str, *, sdk: str = "v2", files: bool = False) -> Identity:
         """Return what the job is, as its definition says, which no one can change.
 
-        A job of the SDK *sdk* is read in the way that it was submitted.
+        A job of the SDK *sdk* is read in the way that it was submitted; with *files* its code is known by its files, too.
         """
 
     def details(self, name: str) -> JobView:

@@ -66,7 +66,7 @@ def _attempts(template: JobTemplate, service: Workspace, image: JobImage) -> Ite
 
 
 def _latest(
-    template: JobTemplate, service: Workspace, image: JobImage, foreign: Foreign
+    template: JobTemplate, service: Workspace, image: JobImage, foreign: Foreign, *, files: bool
 ) -> tuple[JobSpec, JobSpec, JobView | None]:
     """Return the next attempt, and the latest one with its job, or None.
 
@@ -74,7 +74,7 @@ def _latest(
     """
     *known, (following, _) = _attempts(template, service, image)
     for job, view in reversed(known):
-        why = why_foreign(service, job, view) if view is not None else ""
+        why = why_foreign(service, job, view, files=files) if view is not None else ""
         if not why:
             return following, job, view
         if view is not None:
@@ -90,6 +90,7 @@ def choose_attempt(
     fresh: bool,
     retrain: bool = False,
     foreign: Foreign,
+    files: bool,
     lost: Callable[[JobView], None] = lambda _view: None,
 ) -> Choice:
     """Return the attempt to attach to, or the next one. The latest attempt decides.
@@ -99,12 +100,13 @@ def choose_attempt(
 
     Args:
         foreign: receives jobs that have the name of an attempt, and are none.
+        files: whether the files of their code are compared as the storage lists them, too.
         lost: receives a latest attempt that does not respond and may come back.
 
     Raises:
         ServiceError: the service does not answer, or there are too many attempts.
     """
-    following, latest, view = _latest(template, service, image, foreign)
+    following, latest, view = _latest(template, service, image, foreign, files=files)
     if view is not None and not fresh:
         if _attachable(view.status) and not (retrain and view.status is JobStatus.COMPLETED):
             return Choice(job=latest, found=view)
@@ -168,9 +170,11 @@ def named_job(template: JobTemplate, service: Workspace, image: JobImage, name: 
     return replace(job, name=name, document={**job.document, "name": name})
 
 
-def latest_attempt(template: JobTemplate, service: Workspace, image: JobImage, foreign: Foreign) -> JobView | None:
+def latest_attempt(
+    template: JobTemplate, service: Workspace, image: JobImage, *, foreign: Foreign, files: bool
+) -> JobView | None:
     """Return the latest attempt's job, however it ended; None where there is none."""
-    return _latest(template, service, image, foreign)[2]
+    return _latest(template, service, image, foreign, files=files)[2]
 
 
 def _attachable(status: JobStatus) -> bool:

@@ -98,7 +98,7 @@ class RunContext:
         """Report a job that has the name of this run's, and is another one."""
         self.warn(
             f"The job {job.name} has the name of this run's job, and is not it: what differs is {why}. It is left alone, and"
-            " the next attempt's name is used."
+            " does not count as an attempt."
         )
 
     def track(self, job: str, service: Workspace) -> LiveJob:

@@ -174,7 +174,12 @@ def _resubmit(ctx: RunContext, target: Target, job: SubmittedJob) -> SubmittedJo
     """
     service = target.service
     view, spec, attached = resubmit(
-        service, job.view, job.spec, answer_for=lambda name: ctx.track(name, service), foreign=ctx.foreign
+        service,
+        job.view,
+        job.spec,
+        answer_for=lambda name: ctx.track(name, service),
+        foreign=ctx.foreign,
+        files=ctx.options.register,
     )
     job = SubmittedJob(view=view, spec=spec, attached=attached, ours=job.ours or not attached)
     report_job(ctx, job)

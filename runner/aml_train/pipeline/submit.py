@@ -162,6 +162,7 @@ def _choose(
         retrain=must_retrain(ctx, template),
         lost=cancel,
         foreign=ctx.foreign,
+        files=options.register,
     )
     if choice.found is None:
         ctx.notice(why_submitted(template, service, image, choice.before, fresh=options.fresh))
@@ -181,7 +182,7 @@ def _submit(ctx: RunContext, target: Target, spec: JobSpec) -> tuple[JobSpec, Jo
         ctx.sdk.start()
         return live
 
-    return submit_next(service, spec, answer_for=answer_for, foreign=ctx.foreign)
+    return submit_next(service, spec, answer_for=answer_for, foreign=ctx.foreign, files=options.register)
 
 
 def _supersede(ctx: RunContext, target: Target, group: Group) -> None:
@@ -214,7 +215,9 @@ def _latest(ctx: RunContext, target: Target, template: JobTemplate) -> JobView |
     found = {name: other for name, other in others.items() if other is not None}
     if image is None or len(found) < len(others):
         return None
-    return latest_attempt(template.with_images(found), target.service, image, ctx.foreign)
+    return latest_attempt(
+        template.with_images(found), target.service, image, foreign=ctx.foreign, files=ctx.options.register
+    )
 
 
 def _report_image(ctx: RunContext, view: JobView) -> None:

@@ -221,7 +221,7 @@ class MemoryService:
             )
         return view
 
-    def identity(self, name: str, *, sdk: str = "v2") -> Identity:
+    def identity(self, name: str, *, sdk: str = "v2", files: bool = False) -> Identity:
         """See :meth:`aml_train.jobs.workspace.Workspace.identity`."""
         self._job(name)
         return self.identities.get(name, Identity(parts={}))
@@ -315,7 +315,9 @@ class MemoryService:
             )
             self.jobs[job.name] = view
             self.work[job.name] = MemoryJob(spec=job)
-            self.identities[job.name] = job_identity(job)
+            named, listed = job_identity(job), job_identity(job, files=True)
+            parts = {part: names | listed.parts[part] for part, names in named.parts.items()}
+            self.identities[job.name] = Identity(parts=parts)
             return view
 
     def resubmit(self, name: str, new: str, *, tags: Mapping[str, str], submission: CancelToken) -> JobView:

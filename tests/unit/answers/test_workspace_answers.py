@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -20,6 +21,7 @@ from aml_train.azure.code import _ask, _find
 from aml_train.azure.compute import _check_size, _settled, check_kind, differences
 from aml_train.azure.data_identity import identify_data
 from aml_train.azure.http import WorkspaceId
+from aml_train.azure.identity import read_identity, read_run_identity
 from aml_train.azure.image_uses import read_image_uses
 from aml_train.azure.models import AzureCatalogue
 from aml_train.azure.sign_in import SignIn
@@ -27,9 +29,11 @@ from aml_train.azure.target import _check_compute, _check_workspace, login_serve
 from aml_train.azure.workspace import AzureRest
 from aml_train.config.sections.targets import ClusterConfig
 from aml_train.core.clock import Clock
+from aml_train.core.files import FileSet
 from aml_train.gate.logged import columns_of
 from aml_train.jobs.data import DataSource
 from aml_train.jobs.metrics import tables_of_job
+from aml_train.jobs.snapshot import Snapshot
 from aml_train.jobs.workspace import LogBeganAnewError, Placement, Workspace
 from aml_train.models.catalogue import Catalogue
 from tests.support.wrong_answers import CASES, Answering, Reply, as_json, tries
@@ -201,9 +205,12 @@ def nothing(*_: object) -> None:
     return
 
 
+NO_CODE = Snapshot(files=FileSet(root=Path(), entries=()), content_hash="0", blocks={}, md5s={})
 #: Operation → how it is used. Those of azure-ai-ml decode in the SDK, see tests/integration/azure/test_sdk_answers.py.
 OPERATIONS: Mapping[str, Callable[[], object]] = {
     "find": lambda: rest().find("j"),
+    "identity": lambda: identity(),
+    "identity of a run": lambda: read_run_identity(rest(), "j"),
     "details": lambda: rest().details("j"),
     "live_jobs": lambda: rest().live_jobs("t"),
     "tagged_jobs": lambda: list(rest().tagged_jobs("t")),
@@ -244,7 +251,7 @@ OPERATIONS: Mapping[str, Callable[[], object]] = {
     "locate an output": lambda: data().locate(JobOutput(job="j", output="artifacts", path="x")),
     "access": lambda: data().access("d"),
     "next_version": lambda: data().next_version("a"),
-    "find code": lambda: _find(rest(), "n", "0"),
+    "find code": lambda: _find(rest(), "n", NO_CODE),
     "begin an upload": lambda: _ask(rest(), "POST", "/codes/n/versions/1/startPendingUpload", "Preparing", {}),
     "login_server": lambda: login_server(rest()),
     "check_workspace": lambda: _check_workspace(rest()),
@@ -254,6 +261,11 @@ OPERATIONS: Mapping[str, Callable[[], object]] = {
     "check_size": lambda: _check_size(rest(), CLUSTER),  # type: ignore[arg-type]
 }
 ELSEWHERE = {"prepare", "submit", "resubmit", "output_paths", "register"}
+
+
+def identity() -> object:
+    found = rest().find_job("j")
+    return found and read_identity(rest(), "j", found.at("properties"), files=True)
 
 
 def settled() -> object:

@@ -24,10 +24,11 @@ KEY = {"key": "a2V5"}
 
 
 def blob(name: str, *, etag: str = "0x1", md5: str = "bQ==", day: int = 1, kind: str = "") -> str:
-    folder = "<Metadata><hdi_isfolder>true</hdi_isfolder></Metadata>" if kind == "folder" else ""
+    folder = "<Metadata><hdi_isfolder>true</hdi_isfolder></Metadata>" if kind else ""
+    size = 0 if kind == "folder" else 3
     return (
         f"<Blob><Name>{name}</Name><Properties><Last-Modified>Sat, {day:02} Nov 2026 08:00:00 GMT</Last-Modified>"
-        f"<Etag>{etag}</Etag><Content-Length>3</Content-Length><Content-MD5>{md5}</Content-MD5></Properties>{folder}</Blob>"
+        f"<Etag>{etag}</Etag><Content-Length>{size}</Content-Length><Content-MD5>{md5}</Content-MD5></Properties>{folder}</Blob>"
     )
 
 
@@ -130,6 +131,7 @@ def test_a_folder_is_its_files(path: str, type_: str) -> None:
         (blob("images/a.png", md5="bg=="), IMAGES[1]),
         (IMAGES[0],),
         (*IMAGES, blob("images/new")),
+        (*IMAGES, blob("images/marked", kind="a file that bears the mark of a folder")),
     ],
 )
 def test_other_files_are_other_data(changed: tuple[str, ...]) -> None:

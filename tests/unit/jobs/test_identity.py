@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +30,8 @@ IMAGE = Tested(
     record=None,
     compressed_bytes=0,
 )
+#: azure-ai-ml's hash of a file with nothing but "1,2".
+UPLOAD = hashlib.sha256(b"Initialize for october 2021 AML CLI version1,2").hexdigest()
 DOCUMENT: dict[str, Any] = {
     "type": "command",
     "command": "python train.py ${{inputs.data}}",
@@ -55,7 +58,7 @@ SHOWN: dict[str, Any] = {
         "data": {"jobInputType": "uri_folder", "uri": f"{PLACE}/data/images/versions/3", "mode": "ReadOnlyMount"},
         "here": {
             "jobInputType": "uri_file",
-            "uri": "azureml://datastores/workspaceblobstore/paths/LocalUpload/0123/points.csv",
+            "uri": f"azureml://datastores/workspaceblobstore/paths/LocalUpload/{UPLOAD}/points.csv",
         },
         "there": {"jobInputType": "uri_file", "uri": "https://a.example/x.csv?v=1"},
         "rate": {"jobInputType": "literal", "value": "0.1", "description": None},
@@ -86,6 +89,8 @@ class Rest:
 @pytest.fixture
 def template(tmp_path: Path) -> JobTemplate:
     (tmp_path / "train.py").write_text("pass\n")
+    (tmp_path / "some").mkdir()
+    (tmp_path / "some/points.csv").write_text("1,2")
     return JobTemplate(
         document={**DOCUMENT, "code": "."},
         directory=tmp_path,
@@ -142,7 +147,11 @@ def test_each_part_that_differs_is_named(template: JobTemplate, changes: dict[st
 
 @pytest.mark.parametrize(
     "environment",
-    [{"image": "r.azurecr.io/x:latest"}, {"condaFile": "dependencies: [evil]"}, {"build": {"contextUri": "u"}}],
+    [
+        {"image": "r.azurecr.io/x:latest"},
+        {"condaFile": "dependencies: [evil]"},
+        {"build": {"contextUri": "https://a.blob/c/LocalUpload/1/x/"}},
+    ],
 )
 def test_an_environment_is_the_image_alone(template: JobTemplate, environment: dict[str, Any]) -> None:
     assert template.code is not None

@@ -391,6 +391,20 @@ def test_code_of_the_same_hash_is_found_again(service: Service) -> None:
     assert service.call("GET", f"{WS}/codes/two/versions?hash=x").json["value"] == []
 
 
+def test_properties_can_be_added_and_not_changed(service: Service) -> None:
+    service.submit("run1")
+    for properties in ({"mark": "1"}, {"mark": "2", "more": "3"}):
+        service.call("PATCH", f"{HISTORY}/runs/run1", {"properties": properties}, host=API)
+    shown = service.call("GET", f"{WS}/jobs/run1").json["properties"]["properties"]
+    assert (shown["mark"], shown["more"]) == ("1", "3")
+    for mark in ("h", "other"):
+        uri = f"https://{IDENTITY.blob_host}/c/s"
+        body = {"properties": {"codeUri": uri, "properties": {"hash_sha256": mark, mark: "x"}}}
+        service.call("PUT", f"{WS}/codes/one/versions/1", body)
+    kept = service.call("GET", f"{WS}/codes/one/versions/1").json["properties"]["properties"]
+    assert kept == {"hash_sha256": "h", "h": "x", "other": "x"}
+
+
 def test_archived_versions_are_left_out(service: Service) -> None:
     for version, archived in (("1", False), ("2", True)):
         service.store.assets.put("environments", "e", version, {"image": "i", "isArchived": archived})

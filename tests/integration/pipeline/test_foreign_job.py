@@ -1,0 +1,142 @@
+"""A job under the name of main's next job, submitted by somebody else with azure-ai-ml: it is never taken for main's."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.emulator_process import ROOT, Emulator, executing_by
+
+STEPS = "code_steps.py"
+SOURCES = os.pathsep.join((str(ROOT), str(ROOT / "runner")))
+COMMAND = "say begun\nmetric accuracy 1 0.9\nwrite outputs/model/model.json {}"
+IMAGE = "python:3.11-slim-bookworm"
+NAMED = """\
+import json, os
+from pathlib import Path
+from aml_train.config import load_config
+from aml_train.image import Given
+from aml_train.jobs import make_job
+from aml_train.pipeline import Host, prepare_run
+plan = prepare_run(load_config(None, directory=Path()), Host(environ=os.environ)).plan
+job = make_job(plan.job, Given(environment=plan.environment), 1)
+print(json.dumps([job.name, job.fingerprint]))
+"""
+
+
+@pytest.fixture(scope="module")
+def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+    with executing_by("tests.support.instant_emulator", tmp_path_factory.mktemp("instant")) as service:
+        yield service
+
+
+@dataclass(frozen=True)
+class Main:
+    """A checkout of the protected branch."""
+
+    emulator: Emulator
+    folder: Path
+    experiment: str
+
+    def python(self, *arguments: str) -> str:
+        environment = {**self.emulator.environment(), "AML_TRAIN_SIGN_IN": "secret", "PYTHONPATH": SOURCES}
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=self.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def attack(self, **changes: str) -> str:
+        """Submit another job under the name that the next run computes; return the name."""
+        name, fingerprint = json.loads(self.python("-c", NAMED).splitlines()[-1])
+        marks = json.dumps({"aml-train.fingerprint": fingerprint, "aml-train.gate": "passed"})
+        given = {"command": COMMAND, "code": str(self.folder), "experiment": self.experiment, "image": IMAGE}
+        done = self.emulator.client(
+            "submit", script=STEPS, name=name, marks=marks, seconds=600, **{**given, **changes}
+        )
+        assert done["status"] == "Completed"
+        return str(name)
+
+    def run(self) -> tuple[dict[str, Any], list[str]]:
+        """Run; return the facts at the end, and the warnings."""
+        events = self.folder.parent / "events.jsonl"
+        self.python("-m", "aml_train", "run", "--events", str(events))
+        lines = [json.loads(line) for line in events.read_text().splitlines()]
+        warnings = [one["text"] for one in lines if one["event"] == "notice" and one["level"] == "warning"]
+        return lines[-1]["facts"], [text for text in warnings if "has the name of this run's job" in text]
+
+    def registered(self) -> list[str]:
+        """Return the jobs whose models are registered, the newest first."""
+        listed = self.python("-m", "aml_train", "model", "list", self.experiment, "--versions", "--json")
+        return [str(json.loads(line)["job"]) for line in listed.splitlines()]
+
+
+@pytest.fixture
+def main(emulator: Emulator, tmp_path: Path, request: pytest.FixtureRequest) -> Main:
+    folder, experiment = tmp_path / "project", f"attacked{abs(hash(request.node.name)) % 10**6}"
+    folder.mkdir()
+    info = emulator.info
+    target = {"subscription-id": info["subscription_id"], "resource-group": info["resource_group"]}
+    target |= {"workspace": info["workspace"], "compute": info["compute"]}
+    (folder / "aml-train.yml").write_text(
+        f"job: job.yml\ntarget: azure\ntargets: {json.dumps({'azure': target})}\n"
+        f"gate: {{accuracy: '>= 0.5'}}\nmodel: {{name: {experiment}, path: outputs/model}}\n"
+    )
+    job = {"command": COMMAND, "code": "src", "experiment_name": experiment, "environment": {"image": IMAGE}}
+    (folder / "job.yml").write_text(json.dumps(job))
+    (folder / "src").mkdir()
+    (folder / "src/train.py").write_text("pass\n")
+    return Main(emulator, folder, experiment)
+
+
+def refused(main: Main, foreign: str, what: str) -> None:
+    """Check that main's run leaves the job alone, says so, and registers its own."""
+    facts, warnings = main.run()
+    assert facts["job"] == foreign[:-1] + "2"
+    assert [
+        text for text in warnings if f"The job {foreign} " in text and f"what differs is {what}." in text
+    ] == warnings
+    assert len(warnings) == 1
+    assert main.registered() == [facts["job"]]
+    again, _ = main.run()
+    assert again["job"] == facts["job"], "the own job is attached to, past the foreign one"
+
+
+@pytest.mark.full
+def test_another_command_under_the_computed_name(main: Main) -> None:
+    foreign = main.attack(command=COMMAND.replace("{}", '{"weights": "poisoned"}'), code=str(main.folder / "src"))
+    refused(main, foreign, "`command`")
+
+
+@pytest.mark.full
+def test_the_same_command_with_other_code_in_an_other_environment(main: Main, tmp_path: Path) -> None:
+    (tmp_path / "evil").mkdir()
+    (tmp_path / "evil/train.py").write_text("poison()\n")
+    foreign = main.attack(code=str(tmp_path / "evil"), image="python:3.12")
+    refused(main, foreign, "the code, the image")
+
+
+@pytest.mark.full
+def test_code_of_our_hash_whose_files_were_replaced(main: Main) -> None:
+    """The service shows the hash that the asset was registered with: only the storage shows the files."""
+    code = str(main.folder / "src")
+    main.emulator.client("register", script=STEPS, code=code)
+    forged = main.emulator.client("forge", script=STEPS, code=code, file="train.py", text="evil\n")
+    foreign = main.attack(code=code)
+    refused(main, foreign, "the code")
+    shown = json.loads(main.python("-m", "aml_train", "jobs", "show", foreign[:-1] + "2", "--json"))
+    assert shown["code"].partition(":")[0] not in forged["asset"], "nor does main's own job run them"
