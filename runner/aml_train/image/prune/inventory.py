@@ -29,6 +29,8 @@ _FIELDS: Final = {
     "short-commit": "[0-9a-f]{7}",
     "address": "[0-9a-f]{40}",
 }
+#: The tag of a commit's image that was built again (:func:`aml_train.image.tags.put_release_tags`).
+_BUILT_AGAIN: Final = re.compile("git-[0-9a-f]{7,64}-[0-9a-f]{12}")
 _BRANCH: Final = "[A-Za-z0-9_.-]+"
 _PULL: Final = r"pull-\d+"
 
@@ -120,7 +122,7 @@ class TagReader:
     def __init__(self, policy: PrunePolicy) -> None:
         self._keep = tuple(re.compile(fnmatch.translate(pattern)) for pattern in policy.keep_tags)
         templates = dict.fromkeys((*DEFAULT_TAGS, *policy.templates))
-        self._releases = tuple(pattern for one in templates for pattern in _patterns(one))
+        self._releases = (_BUILT_AGAIN, *(pattern for one in templates for pattern in _patterns(one)))
 
     def role(self, repository: str, tag: str) -> Role:
         """Return what *tag* says; ``kept`` for every tag that aml-train does not know."""

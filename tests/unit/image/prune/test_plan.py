@@ -71,6 +71,7 @@ def test_any_beginning_of_a_plan_can_be_resumed(found: Inventory) -> None:
         (entry(1, tags=release_tags(1), days=None), "its age is not known"),
         (entry(1, tags=release_tags(1, "branch-main")), "the tag branch-main"),
         (entry(1, tags=release_tags(1, "branch-pull-12")), ""),
+        (entry(1, tags=release_tags(1, f"git-{'a' * 40}-{'b' * 12}")), ""),
         (entry(1, tags=release_tags(1, "v1.0")), "the tag v1.0"),
         (entry(1, tags=("cache-layers",)), "the build cache cache-layers"),
         (entry(1), ""),
