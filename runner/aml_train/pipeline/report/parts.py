@@ -11,7 +11,6 @@ from typing import Any, Final, Literal, cast
 
 from aml_train.core.clock import Clock
 from aml_train.core.events import Event
-from aml_train.core.masking import without_tokens
 from aml_train.core.series import by_step
 from aml_train.core.tags import TAG_RULES
 from aml_train.core.text import LineBlocks, harmless, states
@@ -89,12 +88,17 @@ def read_pictures(service: Workspace, runs: Iterable[tuple[str, str]]) -> tuple[
 
 
 def read_logs(
-    service: Workspace, views: Iterable[tuple[str, JobView]], clock: Clock, listener: Callable[[Event], None]
+    service: Workspace,
+    views: Iterable[tuple[str, JobView]],
+    clock: Clock,
+    mask: Callable[[str], str],
+    listener: Callable[[Event], None],
 ) -> list[values.Log]:
     """Return the last lines of the logs of runs, those of their commands first.
 
     Args:
         views: what the names of a run's logs begin with, and the run with its addresses.
+        mask: hides secrets, before a line is cut.
         listener: receives what cannot be read.
 
     Raises:
@@ -109,7 +113,7 @@ def read_logs(
         reader.know(addresses, final=True)
         for name, url in addresses:
             try:
-                size, lines = _tail(reader.read_log(url, 0))
+                size, lines = _tail(reader.read_log(url, 0), mask)
             except StorageUnreachableError:
                 break  # it was reported
             if lines:
@@ -117,7 +121,7 @@ def read_logs(
     return found
 
 
-def _tail(content: Iterable[bytes]) -> tuple[int, list[str]]:
+def _tail(content: Iterable[bytes], mask: Callable[[str], str]) -> tuple[int, list[str]]:
     """Return how many bytes a log has, and its last lines; memory is bounded."""
     blocks, kept, size = LineBlocks(), deque[str](maxlen=_LOG_LINES), 0
 
@@ -131,7 +135,7 @@ def _tail(content: Iterable[bytes]) -> tuple[int, list[str]]:
         if size >= _LOG_BYTES:
             break
     keep(blocks.feed(b"", final=True))
-    return size, [harmless(without_tokens(states(line)[-1]))[:2_000] for line in kept]
+    return size, [harmless(mask(states(line)[-1]))[:2_000] for line in kept]
 
 
 def read_trials(

@@ -198,7 +198,7 @@ class PartReader:
 
         def read() -> list[values.Log]:
             runs = parts.runs_with_logs(self._service, view, children)
-            return parts.read_logs(self._service, runs, self._sources.clock, heard)
+            return parts.read_logs(self._service, runs, self._sources.clock, self._sources.masker.mask, heard)
 
         return {"logs": tuple(self._gaps.read("logs", read, []))}
 
