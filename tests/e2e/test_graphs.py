@@ -148,7 +148,18 @@ def test_the_examples_workflow_is_gated_against_production_and_its_model_promote
     assert first.returncode == 0, first.stdout
     assert f"{name} version 1" in first.stdout
     assert "flowchart LR" in first.stdout
-    local.command("promote", f"{name}:1", "--to", "production", "--yes", "-C", str(project))
+    local.command(
+        "promote",
+        f"{name}:1",
+        "--to",
+        "production",
+        "--yes",
+        "--allow-foreign",
+        "--reason",
+        "of no repository",
+        "-C",
+        str(project),
+    )
 
     edit(project / "pipeline.yml", "epochs: 20", "epochs: 24")
     second = run_act(project, local.which, capture=True)

@@ -16,6 +16,8 @@ from tests.support.emulator_process import ROOT, Emulator
 
 RACERS = 20
 SECONDS = 1800
+#: The jobs are of no repository.
+FOREIGN = ("--allow-foreign", "--reason", "of no repository")
 INSTANT = str(ROOT / "tests/support/instant_emulator.py")
 
 
@@ -90,10 +92,12 @@ def in_stage(versions: dict[str, Any], stage: str) -> list[str]:
 @pytest.mark.full
 def test_of_twenty_promoters_one_wins_and_what_a_killed_one_began_is_finished(place: Workspace) -> None:
     before = place.versions()
-    dry = place.aml_train("promote", "digits:1", "--to", "production", "--dry-run")
+    dry = place.aml_train("promote", "digits:1", "--to", "production", "--dry-run", *FOREIGN)
     assert "digits version 1 would be in production. Nothing was changed." in dry
     assert place.versions() == before
-    first = place.aml_train("promote", "digits:1", "--to", "production", "--reason", "the first", "--yes")
+    first = place.aml_train(
+        "promote", "digits:1", "--to", "production", "--allow-foreign", "--reason", "the first", "--yes"
+    )
     assert "digits version 1 is in production, the first one." in first
 
     racers = [str(number) for number in range(2, 2 + RACERS)]
@@ -114,7 +118,7 @@ def test_of_twenty_promoters_one_wins_and_what_a_killed_one_began_is_finished(pl
     }
     assert after["1"]["tags"]["aml-train.replaced-by"] == winner
 
-    worse = place.aml_train("promote", "digits:23", "--to", "production", "--yes", code=6)
+    worse = place.aml_train("promote", "digits:23", "--to", "production", "--yes", *FOREIGN, code=6)
     assert f"acc = 0.5, wanted >= 0.9 (that of digits version {winner}" in worse
 
     # Killed with the new one tagged, the old one not, and the lock held.

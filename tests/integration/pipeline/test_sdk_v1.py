@@ -217,7 +217,7 @@ def test_models_of_azureml_core_have_stages(project: Project) -> None:
     lineage = project.command("model", "lineage", "by-core:2")
     assert "· model       by-core:2  (something else than aml-train registered it; AzureML names its job)" in lineage
     assert f"✓ job         {name}" in lineage
-    wanted = ("--to", "production", "--reason", "better", "--yes")
+    wanted = ("--to", "production", "--reason", "better", "--allow-foreign", "--yes")
     code, events, said = project.run("promote", "by-core:2", *wanted)
     assert code == 0, said
     shown = project.command("model", "show", "by-core@production", "--json")
