@@ -283,6 +283,7 @@ EMPTY = {"allow_empty": True}
         ("pytest -n2 test_good.py test_starts.py", {}, 2),
         ("pytest test_good.py --junitxml=mine.xml", {}, 1),
         ("pytest test_good.py --junitxml=old.xml", {"junit": "old.xml"}, 1),
+        ("mkdir out; cp stale.xml out/a.xml; cp stale.xml out/b.xml", {"junit": "out"}, 2),
         (f"{UNITTEST} test_unit", {}, 1),
         ("true", {"evidence": "exit-code"}, None),
         # Each of these ended with exit code 0 and passed.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aml_train.config import load_config
 from aml_train.config.shell import lost_failures
 
 PIPE = "python train.py | tee log.txt"
@@ -47,6 +50,58 @@ PIPE = "python train.py | tee log.txt"
 )
 def test_lost_failures(command: str, shell: str, lost: list[tuple[str, str]]) -> None:
     assert list(lost_failures(command, shell)) == lost
+
+
+LOST = "a failure of `{}` is lost, because {}: {}"
+LINE, LAST = (
+    "the commands after it run, and the last one's status decides",
+    "a pipe's status is that of its last command",
+)
+CODE = "  code: src\n  compute: azureml:c\n"
+SWEEP = """\
+job:
+  type: sweep
+  trial:
+    command: python a.py; python b.py
+    code: src
+  compute: azureml:c
+  sampling_algorithm: random
+  objective: {primary_metric: a, goal: maximize}
+  search_space: {x: {type: choice, values: [1]}}
+  limits: {max_total_trials: 1}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "notices"),
+    [
+        (
+            f"job:\n  command: |\n    pip install x\n\n    {PIPE}\n{CODE}",
+            [
+                ("aml-train.yml:3", "pip install x", LINE, "write `set -e` as its first line"),
+                ("aml-train.yml:5", "python train.py", LAST, "write `set -o pipefail` as its first line"),
+            ],
+        ),
+        (f"job:\n  command: |\n    set -eo pipefail\n    python a.py\n    {PIPE}\n{CODE}", []),
+        (SWEEP, [("aml-train.yml:4", "python a.py", LINE, "write `set -e` as its first line")]),
+        (f"job:\n  command: a\n{CODE}tests: {{command: './a.sh; pytest | tee log'}}\n", []),
+        (
+            f"job:\n  command: a\n{CODE}tests: {{command: './a.sh; ./b.sh | tee log', shell: sh, evidence: exit-code}}\n",
+            [
+                ("aml-train.yml:5", "./a.sh", LINE, "set `tests.shell`, such as to `bash -eo pipefail`"),
+                ("aml-train.yml:5", "./b.sh", LAST, "set `tests.shell`, such as to `bash -eo pipefail`"),
+            ],
+        ),
+    ],
+)
+def test_lost_failures_are_noted_with_place_and_remedy(
+    tmp_path: Path, text: str, notices: list[tuple[str, ...]]
+) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "aml-train.yml").write_text(f"{text}image: {{base: python}}\n")
+    assert load_config(None, directory=tmp_path).notices == tuple(
+        f"{where}: {LOST.format(*others)}" for where, *others in notices
+    )
 
 
 @given(st.text(alphabet=" \n;&|()<>\"'\\$#=-{}`acdefinorst./", max_size=60))
