@@ -10,7 +10,7 @@ import contextlib
 import logging
 import socket
 import ssl
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -206,7 +206,8 @@ async def start_registry_fronts(
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if plain.is_host(address_of(writer, "peername")):
             await plain.latency.connect()
-            await _relay((reader, writer), registry_port, late=plain.latency.seconds)
+            names = (plain.engine_host, address_of(writer, "sockname"))
+            await _relay((reader, writer), registry_port, names, late=plain.latency.seconds)
         else:
             await front.accept(reader, writer)
 
@@ -233,15 +234,16 @@ async def _serve(
 class PlainRegistry:
     """The registry's port without TLS, for engines.
 
-    `is_host` returns whether an address is the host's; engines wait for *latency* as all clients do.
+    `is_host` returns whether an address is the host's; engines, which call its host *engine_host*, wait for *latency* as all clients do.
     """
 
     listener: socket.socket
+    engine_host: str
     is_host: Callable[[str], bool]
     latency: Latency
 
 
-async def _relay(client: Streams, port: int, *, late: float) -> None:
+async def _relay(client: Streams, port: int, names: Collection[str], *, late: float) -> None:
     """Hand one request on to the registry, a round trip *late* seconds later.
 
     A second one on the connection would pass unchecked.
@@ -250,10 +252,8 @@ async def _relay(client: Streams, port: int, *, late: float) -> None:
     try:
         async with asyncio.timeout(HEAD_TIMEOUT_SECONDS):
             head = parse_head(await reader.readuntil(b"\r\n\r\n"))
-        if is_foreign(head, names=(address_of(writer, "sockname"),)):
-            await refuse(
-                writer, "the request is a web page's, or its Host is neither a loopback name nor this address"
-            )
+        if is_foreign(head, names=names):
+            await refuse(writer, "the request is a web page's, or its Host is no name of the registry")
             return
         server = await connect("127.0.0.1", port)
         server[1].write(head.encoded(head.target, without=("connection", "keep-alive")))

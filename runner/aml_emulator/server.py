@@ -213,7 +213,12 @@ async def run(
         context,
         backing_port,
         tls,
-        PlainRegistry(listener=registry_listener, is_host=neighbours.is_host, latency=latency),
+        PlainRegistry(
+            listener=registry_listener,
+            engine_host=engine_name.rpartition(":")[0].lower(),
+            is_host=neighbours.is_host,
+            latency=latency,
+        ),
         stack,
     )
 
