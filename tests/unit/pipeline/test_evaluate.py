@@ -167,6 +167,19 @@ def test_a_job_that_has_not_completed_is_no_baseline() -> None:
     assert decision.verdict == "missed"
 
 
+@pytest.mark.parametrize("written", [{"properties": {"aml-train.job": "old"}}, {"job": "old"}])
+def test_a_tag_that_was_edited_does_not_move_the_baseline(written: dict[str, Any]) -> None:
+    service = FakeService(metrics={"m": [0.5]}, history_of={"old": {"m": [0.9]}, "weak": {"m": [0.1]}})
+    service.registered.append(
+        ModelView(name="digits", version="1", path="p", tags={"aml-train.job": "weak"}, **written)
+    )
+    (decision,) = decide(
+        service, rule(">= baseline"), baseline=BaselineConfig(model="digits", version="1")
+    ).decision.rules
+    assert decision.verdict == "missed"
+    assert "0.9" in decision.reason or "altered after its registration" in decision.reason
+
+
 def test_the_baseline_stands_beside_the_job_and_different_data_are_told() -> None:
     digest, tags = "sha256:" + "1" * 64, {"aml-train.data.train": "digits:6", "aml-train.commit": "c" * 40}
     service = FakeService(metrics={"m": [0.5], "loss": [2.0]}, history_of={"old": {"m": [0.9, 0.4]}})
