@@ -194,6 +194,71 @@ def test_an_environment_that_the_job_names_itself(
     assert identity_difference(job_identity(job), found) == (() if same else ("the image",))
 
 
+SPEC: dict[str, Any] = {
+    "type": "command",
+    "command": "python train.py ${{inputs.rate}}",
+    "environment": f"azureml:{PLACE}/environments/e/versions/1",
+    "inputs": {"rate": {"type": "number", "optional": "False"}, "seed": {"type": "integer", "default": "7"}},
+    "resources": {"instance_count": "1"},
+}
+NODE: dict[str, Any] = {
+    "type": "command",
+    "name": "train",
+    "componentId": f"{PLACE}/components/azureml_anonymous/versions/v",
+    "environment_variables": {"E": "1"},
+    "inputs": {"rate": {"job_input_type": "literal", "value": "${{parent.inputs.rate}}"}},
+    "_source": "YAML.COMPONENT",
+}
+
+
+@pytest.mark.parametrize(
+    ("node", "spec", "words"),
+    [
+        ({}, {}, ()),
+        ({}, {"command": "python other.py"}, ("`command` of the node train",)),
+        ({}, {"code": f"azureml:{PLACE}/codes/c/versions/1"}, ("the code of the node train",)),
+        ({}, {"environment": f"azureml:{PLACE}/environments/e/versions/2"}, ("the image of the node train",)),
+        ({"environment_variables": {"E": "2"}}, {}, ("the environment variable E of the node train",)),
+        ({"resources": {"docker_args": "--privileged"}}, {}, ("`resources` of the node train",)),
+        ({"computeId": f"{PLACE}/computes/mine"}, {}, ("`compute` of the node train",)),
+        (
+            {},
+            {"inputs": {**SPEC["inputs"], "seed": {"type": "integer", "default": "8"}}},
+            ("the input seed of the node train",),
+        ),
+    ],
+)
+def test_a_pipeline_is_its_nodes(
+    tmp_path: Path, node: dict[str, Any], spec: dict[str, Any], words: tuple[str, ...]
+) -> None:
+    component = {
+        "type": "command",
+        "command": SPEC["command"],
+        "inputs": {"rate": {"type": "number"}, "seed": {"type": "integer", "default": 7}},
+    }
+    given = {"type": "command", "component": component, "environment_variables": {"E": "1"}}
+    document = {
+        "type": "pipeline",
+        "inputs": {"rate": 0.5},
+        "settings": {"default_compute": "azureml:gpu"},
+        "jobs": {"train": {**given, "inputs": {"rate": "${{parent.inputs.rate}}"}}},
+    }
+    place = ("jobs", "train", "component")
+    template = JobTemplate(
+        document=document, directory=tmp_path, code_digest=None, scope="s", stem="t", places=(place,)
+    )
+    rest: Any = Rest("0")
+    rest.known[NODE["componentId"]] = {"isAnonymous": True, "componentSpec": {**SPEC, **spec}}
+    shown = {
+        "jobType": "Pipeline",
+        "inputs": {"rate": {"jobInputType": "literal", "value": "0.5"}},
+        "settings": {"default_compute": f"{PLACE}/computes/gpu", "_source": "YAML.JOB"},
+        "jobs": {"train": {**NODE, **node}},
+    }
+    found = read_identity(rest, "j", Answer(shown, ServiceError))
+    assert identity_difference(job_identity(make_job(template, IMAGE, 1)), found) == words
+
+
 RUN: dict[str, Any] = {
     "script": "train.py",
     "arguments": ["--rate", "0.1"],
