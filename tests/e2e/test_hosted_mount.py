@@ -184,7 +184,7 @@ def test_a_pull_request_moves_no_tag_and_gives_main_no_image(action_image: str, 
     assert "found sha256:" not in merged.log
     assert "as it was found before" not in merged.log
     now = digests_of(local, name)
-    assert now["latest"] == now["branch-main"] == merged.outputs["digest"]
+    assert now["latest"] == now["main"] == now[f"git-{runner.commit}"] == merged.outputs["digest"]
     assert now[f"git-{main}"] == released[f"git-{main}"]
 
 
