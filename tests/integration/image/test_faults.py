@@ -251,7 +251,7 @@ def test_a_release_that_breaks_off_is_not_taken_for_one(
     small: ImageSpec, ensure: Ensure, registry: Registry, faulty: FaultyRegistry, recorder: Recorder
 ) -> None:
     """The address is the last tag: as long as it is missing the image counts as absent, and the next run makes it whole."""
-    faulty.faults.append(Fault(what=rf"{MANIFEST}{small.address_tag}", status=403, times=-1))
+    faulty.faults.append(Fault(what=rf"{MANIFEST}{small.address_tag}$", status=403, times=-1))
     with pytest.raises(ImageError, match=f"refused to write {small.repository}:{small.address_tag}: HTTP 403"):
         ensure(small, release_tags=["v1"])
     assert registry.head_manifest(small.repository, small.address_tag) is None
