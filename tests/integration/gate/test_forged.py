@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from tests.integration.gate.test_baseline import SOURCES, Project
 from tests.support.emulator_process import Emulator, executing_by
@@ -171,3 +174,48 @@ def test_a_model_that_training_code_registered_is_foreign(project: Project, tmp_
     promoted(project, f"{name}:2", "--allow-foreign", "--reason", "tried by hand")
     shown = json.loads(project.aml_train("model", "show", f"{name}:2", "--json").stdout)
     assert "is not what the commit" in json.dumps(shown["promotions"])
+
+
+class Signing(Registering):
+    """A project whose runs sign, with a policy that says whose signatures count."""
+
+    def commit(self, accuracy: float, settings: str = "") -> None:
+        super().commit(accuracy, settings)
+        if not (self.folder / "signing.pem").exists():
+            key = ec.generate_private_key(ec.SECP256R1())
+            private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+            (self.folder / "signing.pem").write_bytes(private)
+            public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+            (self.folder / "signing.pub").write_bytes(public)
+            (self.folder / "passport-policy.yml").write_text("keys: [signing.pub]\n")
+            (self.folder / ".gitignore").write_text("*.pem\n")
+        config = self.folder / "aml-train.yml"
+        config.write_text(f"{config.read_text()}passport: {{key: signing.pem, policy: passport-policy.yml}}\n")
+        self.git("add", ".")
+        self.git("commit", "-qm", "signed")
+
+
+@pytest.mark.full
+def test_only_sealed_verdicts_count_where_a_policy_says_whose(project: Project, tmp_path: Path) -> None:
+    signing = Signing(project.emulator, project.folder)
+    signing.commit(0.9)
+    first = signing.run()
+    signing.commit(0.95)
+    second = signing.run()
+    assert second["baseline"]["job"] == first["job"]
+    # No history is needed: whoever has the key has seen it.
+    copy = tmp_path / "copy"
+    subprocess.run(["git", "clone", "-q", "--depth", "1", f"file://{project.folder}", str(copy)], check=True)
+    shutil.copy(project.folder / "signing.pem", copy)
+    shallow = Signing(project.emulator, copy)
+    shallow.git("remote", "set-url", "origin", f"https://github.com/owner/{tmp_path.name}.git")
+    shallow.commit(0.96)
+    third = shallow.run()
+    assert third["baseline"]["job"] == second["job"]
+    # A member makes the newest verdict easier to meet, and consistently so.
+    shown = json.loads(signing.aml_train("jobs", "show", third["job"], "--json").stdout)
+    verdict = json.loads(shown["tags"]["aml-train.verdict.main"])
+    weaker = {**verdict, "rules": [[0.1, 0.05, "met"]], "at": verdict["at"].replace("+00:00", "9+00:00")}
+    member(project, ("tag", third["job"], {"aml-train.verdict.main": json.dumps(weaker)}))
+    shallow.commit(0.97)
+    assert "its tags are not what was sealed: at" in shallow.run(code=6)["message"]
