@@ -168,7 +168,11 @@ def test_the_command_trains_the_pinned_commit_and_registers_nothing(action: Any)
     document = yaml.safe_load((ROOT / ".github/workflows/command.yml").read_text(encoding="utf-8"))
     jobs, call = document["jobs"], document[True]["workflow_call"]
     checkout, train, upload = jobs["train"]["steps"]
-    assert checkout["with"] == {"ref": "${{ needs.read.outputs.commit }}", "persist-credentials": False}
+    assert checkout["with"] == {
+        "ref": "${{ needs.read.outputs.commit }}",
+        "fetch-depth": 0,
+        "persist-credentials": False,
+    }
     assert train["with"]["register"] is False
     assert jobs["train"]["permissions"] == {"contents": "read", "id-token": "write"}
     assert upload["with"]["path"] == "${{ steps.train.outputs.report-file }}"
