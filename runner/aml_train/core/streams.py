@@ -87,9 +87,12 @@ class _MaskedOutput:
             raise AttributeError(name)
         return getattr(self.unmasked, name)
 
-    def write(self, text: str) -> int:
-        """Write *text*, a line at least, without secrets."""
-        self.unmasked.write(self._mask(text))
+    def write(self, text: str | bytes) -> int:
+        """Write *text*, a line at least, without secrets.
+
+        click writes completions as bytes, to a stream without a buffer as well.
+        """
+        self.unmasked.write(self._mask(text.decode(errors="replace") if isinstance(text, bytes) else text))
         return len(text)
 
 

@@ -185,7 +185,8 @@ class Azure(Answering):
         match kind:
             case "jobs":
                 tags = {TAG_FINGERPRINT: "f", TAG_RESUBMITTED: "old"}
-                properties = {**JOB["properties"], "tags": tags}
+                marks = {**JOB["properties"]["properties"], TAG_FINGERPRINT: "f"}
+                properties = {**JOB["properties"], "tags": tags, "properties": marks}
                 return as_json({**JOB, "id": path, "name": name, "properties": properties})
             case "computes":
                 return as_json(COMPUTE)

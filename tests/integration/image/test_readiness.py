@@ -303,7 +303,7 @@ def test_the_configurations_image_is_built_and_checked(
     )
     monkeypatch.setenv("TERM", "dumb")
     done = CliRunner().invoke(cli, ["image", "check", "-C", str(tmp_path)])
-    assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, f"{repository} is ready"), done.output
+    assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, f"{repository}-proposals is ready"), done.output
     assert "· nccl-sockets: the image sets NCCL_IB_DISABLE=1 (ignored): " in done.stdout
     assert "· mlx5: the mlx5 provider loads: /usr/lib/" in done.stdout
 
