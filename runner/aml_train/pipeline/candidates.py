@@ -61,7 +61,9 @@ def proved(host: Host, connection: Connection, directory: Path, project: Callabl
 
     def prove(model: ModelView, policy: StagePolicy) -> str:
         branch = policy.branch or host.environ.get(DEFAULT_BRANCH_VARIABLE) or default_branch(directory)
-        job = service.find(model.origin or "")
+        if model.origin is None:
+            return "no job made it: neither its tags nor AzureML name one"
+        job = service.find(model.origin)
         if job is None:
             return f"there is no job {model.origin}"
         if branch is None:

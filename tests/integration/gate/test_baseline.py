@@ -172,6 +172,6 @@ def test_a_pull_request_is_compared_with_the_last_run_of_main_that_passed(projec
     assert compared["left"]["parameters"] == {"epochs": "95"}
     assert compared["left"]["seconds"] >= 0
     printed = project.aml_train("compare", better["job"], "baseline").stdout
-    assert f"B  the job {first['job']} (branch main)" in printed
+    assert f"B  the job {first['job']} (branch main, verdict not proved)" in printed
     assert "data train" in printed
     assert "accuracy over steps" in printed
