@@ -67,8 +67,11 @@ def _start_again(environ: Mapping[str, str], secret: Mapping[str, str], argv: li
         os.set_inheritable(file.fileno(), True)
         # A signal waits until the new interpreter can handle it.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        # The same program, without a shell.
-        os.execve(sys.executable, argv, {**environ, HANDED_OVER: str(file.fileno())})  # noqa: S606
+        try:
+            # The same program, without a shell.
+            os.execve(sys.executable, argv, {**environ, HANDED_OVER: str(file.fileno())})  # noqa: S606
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _received(number: int) -> dict[str, str]:

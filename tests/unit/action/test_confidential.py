@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Mapping
 
 import pytest
@@ -72,6 +73,7 @@ def test_the_process_starts_again_without_what_is_hidden(monkeypatch: pytest.Mon
     assert HANDED_OVER not in environ
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(number)
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 def test_with_nothing_to_hide_the_process_stays() -> None:
