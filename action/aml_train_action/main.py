@@ -161,13 +161,9 @@ def _read_configuration(session: Session, inputs: Inputs) -> Invocation:
 
 
 def _validate(invocation: Invocation) -> None:
-    from aml_train.image import missing_imports
-
     session, config = invocation.session, invocation.config
     for notice in config.notices:
         session.channel.text(notice, sign="·")
-    for warning in missing_imports(config):
-        session.annotate("warning", warning)
     session.record.end("valid", 0, f"valid: {config.describe()}")
     session.channel.text(session.record.message, sign="✓")
 

@@ -6,11 +6,11 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
+from aml_train.cli.scaffold.imports import Code, imports_of, needed_by, parse_source
+from aml_train.cli.scaffold.programs import programs
 from aml_train.config import CommandLine, load_command
 from aml_train.config.job.command_line import quoted
 from aml_train.config.shell import lost_failures
-from aml_train.image.imports.command_line import programs
-from aml_train.image.imports.sources import Code, imports_of, needed_by, parse_source
 from fuzz.seeds import files
 from fuzz.target import Target, require
 from fuzz.targets._projects import check_load, project
@@ -57,8 +57,8 @@ TARGET = Target(
     reads=(
         "aml_train.config.job.command_line",
         "aml_train.config.shell",
-        "aml_train.image.imports.command_line",
-        "aml_train.image.imports.sources",
+        "aml_train.cli.scaffold.imports",
+        "aml_train.cli.scaffold.programs",
     ),
     seeds=seeds,
     check=check,

@@ -1,4 +1,4 @@
-"""Requirements files: pip's lines, pins of large packages, names of distributions."""
+"""Requirements files: pip's lines, pins of large packages."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from aml_train.cli.scaffold.packages import inline_conda, pip_name
 from aml_train.cli.scaffold.python_version import newest_of
-from aml_train.image.imports.distributions import canonical, installed_with
-from aml_train.image.requirements_file import large_pins, logical_lines, normalised_requirements, simple_name
+from aml_train.image.requirements_file import large_pins, logical_lines, normalised_requirements
 from fuzz.seeds import files
 from fuzz.storage import scratch
 from fuzz.target import Target, as_bytes, require
@@ -38,19 +37,15 @@ def check(text: str) -> None:
     file.write_bytes(content)
     lines = list(logical_lines(text))[:30]
     for line in lines:
-        name = simple_name(line)
-        require(name is None or name == canonical(name), f"{name!r} is not normalised")
         newest_of(line)
         pip_name(line)
     inline_conda([*lines, {"pip": lines}])
-    installed_with(lines)
 
 
 TARGET = Target(
     kind="text",
     reads=(
         "aml_train.image.requirements_file",
-        "aml_train.image.imports.distributions",
         "aml_train.cli.scaffold.packages",
         "aml_train.cli.scaffold.python_version",
     ),

@@ -124,9 +124,9 @@ def _propose(directory: Path, job: str | None) -> tuple[str, Sequence[Line], Seq
     from aml_train.cli.scaffold.guess import propose
     from aml_train.cli.scaffold.ignore import propose_ignore
     from aml_train.cli.scaffold.project import scan
+    from aml_train.cli.scaffold.tests_path import folders_for_tests
     from aml_train.config import check_text
     from aml_train.core.errors import InvalidError
-    from aml_train.image import missing_imports, test_folders
     from aml_train.pipeline import read_project
 
     project = scan(directory, read_project(directory, os.environ).parts[-1])
@@ -143,11 +143,11 @@ def _propose(directory: Path, job: str | None) -> tuple[str, Sequence[Line], Seq
             raise InvalidError(error.faults, hint=f"Correct these first; nothing was written.{instead}") from error
 
     config, draft, text, guesses = check()
-    if folders := test_folders(config):
+    if folders := folders_for_tests(config):
         config, draft, text, guesses = check(folders)
     reads = [one.path for one in chosen.reads if one.path is not None]
     ignore, notes = propose_ignore(directory, config, project, reads)
-    return text, guesses, [*draft.notes, *missing_imports(config), *notes], ignore
+    return text, guesses, [*draft.notes, *notes], ignore
 
 
 def _choose(project: Project, directory: Path, job: str | None) -> Candidate:

@@ -44,11 +44,9 @@ _JOB_ORDER: Final = (
 def validate(project: ProjectOptions, *, as_json: bool) -> None:
     """Check the configuration and the job; report every fault.
 
-    Each fault is one line, `file:line: what: why; remedy`. Imports of the job's command and of the tests that neither the
-    image's packages nor the code have are warnings. No service is contacted.
+    Each fault is one line, `file:line: what: why; remedy`. No service is contacted.
     """
     from aml_train.core.errors import InvalidError
-    from aml_train.image import missing_imports
 
     try:
         loaded = project.load()
@@ -57,14 +55,11 @@ def validate(project: ProjectOptions, *, as_json: bool) -> None:
             faults = [vars(fault) for fault in error.faults] or [{"where": "", "what": error.message}]
             print_result({"valid": False, "faults": faults})
         raise
-    warnings = list(missing_imports(loaded))
     for notice in loaded.notices:
         click.echo(f"note: {notice}", err=True)
-    for warning in warnings:
-        click.echo(f"warning: {warning}", err=True)
     if as_json:
-        notes = {"warnings": [str(one) for one in warnings], "notes": [str(one) for one in loaded.notices]}
-        print_result({"valid": True, "description": loaded.describe(), **notes})
+        notes = [str(one) for one in loaded.notices]
+        print_result({"valid": True, "description": loaded.describe(), "notes": notes})
     else:
         click.echo(f"valid: {loaded.describe()}")
 

@@ -32,15 +32,6 @@ if TYPE_CHECKING:
     from aml_train.image.ensure import ensure_image as ensure_image
     from aml_train.image.ensure import find_image as find_image
     from aml_train.image.ensure import locate_image as locate_image
-    from aml_train.image.imports.check import missing_imports as missing_imports
-    from aml_train.image.imports.check import test_folders as test_folders
-    from aml_train.image.imports.command_line import programs as programs
-    from aml_train.image.imports.distributions import package_for as package_for
-    from aml_train.image.imports.sources import Code as Code
-    from aml_train.image.imports.sources import Needed as Needed
-    from aml_train.image.imports.sources import imports_of as imports_of
-    from aml_train.image.imports.sources import needed_by as needed_by
-    from aml_train.image.imports.sources import parse_source as parse_source
     from aml_train.image.inputs import BaseImage as BaseImage
     from aml_train.image.inputs import ImageInputs as ImageInputs
     from aml_train.image.leftovers import sweep_leftovers as sweep_leftovers
@@ -111,15 +102,6 @@ _MODULES = {
     "any_record": "records",
     "known_record": "records",
     "locate_image": "ensure",
-    "missing_imports": "imports.check",
-    "test_folders": "imports.check",
-    "programs": "imports.command_line",
-    "package_for": "imports.distributions",
-    "Code": "imports.sources",
-    "Needed": "imports.sources",
-    "imports_of": "imports.sources",
-    "needed_by": "imports.sources",
-    "parse_source": "imports.sources",
     "BaseImage": "inputs",
     "BaseResolver": "collect",
     "ImageInputs": "inputs",

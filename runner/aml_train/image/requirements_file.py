@@ -132,19 +132,11 @@ def _name(line: str) -> str:
     return re.sub(r"[-_.]+", "-", found[0]).lower() if found else ""
 
 
-def simple_name(requirement: str) -> str | None:
-    """Return the normalised name of a plain `NAME==VERSION`.
-
-    None for any other requirement, which takes a parser: its import takes longer than reading most files.
-    """
-    return _name(requirement) if _EXACT.fullmatch(requirement) else None
-
-
 def _pinned(line: str) -> str | None:
     """Return the normalised name of a requirement with one exact version, else None."""
     line = _HASHES.sub("", line).strip()
-    if (simple := simple_name(line)) is not None:
-        return simple
+    if _EXACT.fullmatch(line):
+        return _name(line)
     from packaging.requirements import InvalidRequirement, Requirement
     from packaging.utils import canonicalize_name
 

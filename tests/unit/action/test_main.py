@@ -144,15 +144,6 @@ def test_validate(act: Callable[..., Ran]) -> None:
     assert "aml-train validate" in ran.summary.replace("&#45;", "-")
 
 
-def test_imports_that_cannot_be_found_are_annotations(
-    act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("aml_train.image.imports.check.missing_imports", lambda _config: ("train.py:1: no yaml",))
-    ran = act(command="validate")
-    assert ran.code == 0
-    assert ("warning", "train.py:1: no yaml") in [(one.name, one.data) for one in ran.runner.done]
-
-
 def test_secrets_are_told_before_anything_else(act: Callable[..., Ran]) -> None:
     ran = act(command="validate")
     assert ran.log.startswith(f"::add-mask::{SECRET}\n")

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import field
 
 from aml_train.cli.scaffold.draft import Item
+from aml_train.cli.scaffold.imports import parse_source
 from aml_train.cli.scaffold.job_environment import Environment, joined
 from aml_train.cli.scaffold.literals import Scope, calls, keyword, last_name, place
 from aml_train.cli.scaffold.project import Project
 from aml_train.config import Mark
 from aml_train.core.values import dataclass
-from aml_train.image import parse_source
 
 
 @dataclass(frozen=True, kw_only=True)

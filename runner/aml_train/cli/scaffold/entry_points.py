@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from aml_train.cli.scaffold.imports import Code
 from aml_train.cli.scaffold.project import Project, TextFile
 from aml_train.cli.scaffold.scripts import Script
 from aml_train.config import Mark
-from aml_train.image import Code
 
 _TRAINS: Final = re.compile(r"train|fit", re.IGNORECASE)
 _OBJECT: Final = re.compile(r"([A-Za-z_][\w.]*)\s*:\s*([A-Za-z_]\w*)\s*(?:\[.*\])?")

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from aml_train.cli.scaffold.draft import Item
+from aml_train.cli.scaffold.imports import Code, imports_of, needed_by, parse_source
 from aml_train.cli.scaffold.literals import PROJECT, Scope, calls, keyword, last_name
 from aml_train.cli.scaffold.project import Project, TextFile, folder_of
 from aml_train.cli.scaffold.submitted import is_submitter
 from aml_train.config import Mark
 from aml_train.core.values import dataclass
-from aml_train.image import Code, imports_of, needed_by, parse_source
 
 _NAMED: Final = re.compile(r"train\w*\.py|\w*_?train(ing)?\.py|main\.py|fit\.py|__main__\.py", re.IGNORECASE)
 _FITS: Final = re.compile(

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from aml_train.cli.scaffold.code_reader import Submission
+from aml_train.cli.scaffold.imports import parse_source
 from aml_train.cli.scaffold.literals import calls, imported_names, last_name
 from aml_train.cli.scaffold.project import Project, TextFile
 from aml_train.cli.scaffold.sdk_v1_jobs import ESTIMATORS, jobs_of_v1
 from aml_train.cli.scaffold.sdk_v2_jobs import jobs_of_v2
 from aml_train.config import Mark
-from aml_train.image import parse_source
 
 _AZURE: Final = re.compile(r"\bazureml\b|\bazure\.ai\b|\bfrom azure import\b")
 _PIPELINES: Final = (

@@ -8,8 +8,8 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from aml_train.cli.scaffold.imports import Code
 from aml_train.core.values import dataclass
-from aml_train.image.imports.sources import Code
 
 _PYTHON: Final = re.compile(r"(?:.*/)?python(?:\d(?:\.\d+)?)?")
 _LAUNCHERS: Final = frozenset(
