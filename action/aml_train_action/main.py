@@ -132,16 +132,9 @@ def _show_report(session: Session, inputs: Inputs) -> None:
     reporting.show(session, inputs)
 
 
-def _read_comment(session: Session, inputs: Inputs) -> None:
-    from aml_train_action import commenting
-
-    commenting.read(session, inputs)
-
-
 _WITHOUT_CONFIGURATION: Final[Mapping[str, Callable[[Session, Inputs], None]]] = {
     "doctor": _diagnose,
     "report": _show_report,
-    "comment": _read_comment,
 }
 
 

@@ -118,14 +118,12 @@ def show(session: Session, inputs: Inputs) -> None:
     api = open_api(session.environ, pulls.github_token)
     payload = read_payload(session.environ)
     if session.step.event.name == "workflow_run":
-        if pulls.report_file or pulls.commit or pulls.result:
+        if pulls.report_file or pulls.result:
             what = "reports of another run are read from its artifacts"
-            raise InvalidError(
-                [Fault(where="with.report-file", what=what, remedy="delete report-file, commit and result")]
-            )
+            raise InvalidError([Fault(where="with.report-file", what=what, remedy="delete report-file and result")])
         found = find_triggering(api, payload, pulls.workflow)
     else:
-        found = find_own(api, payload, session.environ, commit=pulls.commit, result=pulls.result)
+        found = find_own(api, payload, session.environ, result=pulls.result)
     if found.why_not:
         _end(session, "unchanged", f"Nothing is shown: {found.why_not}.")
         return

@@ -58,9 +58,7 @@ _NAMES = (
 
 def seeds() -> Sequence[Any]:
     """Return inputs, with the event's payload."""
-    payload = json.dumps(
-        {"repository": {"default_branch": "main"}, "comment": {"id": 1, "body": "/train"}, "issue": {"number": 7}}
-    )
+    payload = json.dumps({"repository": {"default_branch": "main"}, "pull_request": {"number": 7}})
     common = {"command": "run", "config": "c.yml", "set": "a.b=1\nc=x", "wait": "false", "timeout": "2h"}
     return [
         {"inputs": common, "payload": payload, "event": "push"},
@@ -74,7 +72,7 @@ def seeds() -> Sequence[Any]:
             "payload": "{}",
             "event": "issue_comment",
         },
-        {"inputs": {"command": "comment"}, "payload": payload, "event": "issue_comment"},
+        {"inputs": {"command": "report"}, "payload": payload, "event": "pull_request"},
         {
             "inputs": {"command": "promote", "name": "m", "version": "3", "stage": "production"},
             "payload": payload,

@@ -45,7 +45,6 @@ jobs:
 def github() -> Iterator[GitHub]:
     made = GitHub()
     made.pull(repository=FORK)
-    made.permissions = {"alice": ("write", "write"), "mary": ("write", "maintain")}
     with served(made, bridge()):
         yield made
 
@@ -123,20 +122,3 @@ def test_a_forks_report_becomes_a_comment_that_newer_runs_update(github: GitHub,
     assert newer[:12] in body
     assert [check["head_sha"] for check in github.checks] == [HEAD, HEAD, newer, OLD]
     assert TOKEN not in "\n".join(part for part in done.stdout.splitlines() if "::add-mask::" not in part)
-
-
-def test_a_command_of_an_outsider_starts_nothing(github: GitHub, tmp_path: Path) -> None:
-    number = github.comment("/train", author="mallory")
-    made = project(tmp_path, "command.yml", documented("command.yml"))
-    payload = {
-        "action": "created",
-        "comment": github.comments[number],
-        "issue": {"number": 7, "pull_request": {"url": "x"}},
-        "sender": {"login": "mallory"},
-    }
-    done = under_act(github, made, "issue_comment", payload)
-    assert done.returncode == 0, done.stdout
-    assert "The command is refused" in done.stdout
-    (reply,) = github.bodies()
-    assert "permission to write" in reply
-    assert "actions/checkout" not in done.stdout

@@ -1,4 +1,4 @@
-"""A stand-in of GitHub's REST interface: comments, checks, pulls, people, runs and their artifacts, in the shapes of docs.github.com/rest.
+"""A stand-in of GitHub's REST interface: comments, checks, pulls, runs and their artifacts, in the shapes of docs.github.com/rest.
 
 The same object answers in memory, as an adapter of requests, and over HTTP.
 """
@@ -47,21 +47,16 @@ class GitHub:
     Attributes:
         address: of the interface.
         comments: by their id.
-        permissions: login → (permission, role_name).
         failures: answers that come first: (method, start of the path) → statuses with headers.
         log: method and path of each request.
     """
 
     address: str = API
     comments: dict[int, dict[str, Any]] = field(default_factory=dict)
-    reactions: list[tuple[int, str]] = field(default_factory=list)
     checks: list[dict[str, Any]] = field(default_factory=list)
     pulls: dict[int, dict[str, Any]] = field(default_factory=dict)
-    permissions: dict[str, tuple[str, str]] = field(default_factory=dict)
     runs: dict[int, dict[str, Any]] = field(default_factory=dict)
     artifacts: dict[int, tuple[dict[str, Any], bytes]] = field(default_factory=dict)
-    activities: list[dict[str, Any]] = field(default_factory=list)
-    environments: dict[str, list[str]] = field(default_factory=dict)
     failures: dict[tuple[str, str], list[tuple[int, dict[str, str]]]] = field(default_factory=dict)
     log: list[tuple[str, str]] = field(default_factory=list)
     tokens_elsewhere: list[str] = field(default_factory=list)
@@ -112,9 +107,6 @@ class GitHub:
             "created_at": "2026-11-20T13:00:00Z", "updated_at": "2026-11-20T13:00:00Z", **changes,
         }  # fmt: skip
         return number
-
-    def push(self, commit: str = HEAD, *, at: str = "2026-11-20T12:00:00Z", branch: str = "feature") -> None:
-        self.activities.insert(0, {"after": commit, "before": OLD, "ref": f"refs/heads/{branch}", "timestamp": at, "activity_type": "push"})  # fmt: skip
 
     def bodies(self, author: str = BOT) -> list[str]:
         return [one["body"] for one in self.comments.values() if one["user"]["login"] == author]
@@ -187,9 +179,6 @@ class GitHub:
             case "DELETE", ["issues", "comments", number] if int(number) in self.comments:
                 del self.comments[int(number)]
                 return 204, {}, b""
-            case "POST", ["issues", "comments", number, "reactions"]:
-                self.reactions.append((int(number), body["content"]))
-                return 201, {}, {"id": 1, "content": body["content"]}
             case "POST", ["check-runs"]:
                 if len(body["output"].get("annotations", ())) > 50:
                     return 422, {}, {"message": "Too many annotations"}
@@ -200,18 +189,6 @@ class GitHub:
                     return 422, {}, {"message": "Too many annotations"}
                 self.checks[int(number) - 1]["output"]["annotations"] += body["output"]["annotations"]
                 return 200, {}, self.checks[int(number) - 1]
-            case "GET", ["collaborators", login, "permission"]:
-                permission, role = self.permissions.get(login, ("none", "none"))
-                return 200, {}, {"permission": permission, "role_name": role, "user": {"login": login}}
-            case "GET", ["activity"]:
-                return (
-                    200,
-                    {},
-                    [one for one in self.activities if one["ref"] == query["ref"]][: int(query["per_page"])],
-                )
-            case "GET", ["environments", name] if name in self.environments:
-                rules = [{"id": 1, "type": kind} for kind in self.environments[name]]
-                return 200, {}, {"name": name, "protection_rules": rules}
         return None
 
     def _page(self, found: list[Any], query: Mapping[str, str], key: str = "") -> tuple[int, dict[str, str], Body]:

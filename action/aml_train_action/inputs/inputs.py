@@ -24,7 +24,7 @@ from aml_train_action.inputs.pulls import PullInputs, read_pulls
 if TYPE_CHECKING:
     from aml_train.config import Config
 
-Command = Literal["run", "attach", "validate", "plan", "doctor", "promote", "rollback", "report", "comment"]
+Command = Literal["run", "attach", "validate", "plan", "doctor", "promote", "rollback", "report"]
 OnCancel = Literal["cancel", "detach"]
 
 #: Name → default of every input of action.yml, except those of former actions.
@@ -59,9 +59,7 @@ INPUTS: Final[Mapping[str, str]] = {
     "report-file": "",
     "github-token": "",
     "workflow": "",
-    "commit": "",
     "result": "",
-    "approval": "",
     "fresh": "false",
     "force-build": "false",
     "gate-junit": "",

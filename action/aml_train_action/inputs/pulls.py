@@ -1,4 +1,4 @@
-"""The inputs of `command: report` and `command: comment`.
+"""The inputs of `command: report`.
 
 Each configuration has one comment in a pull request. Its name comes from the inputs alone, so that a configuration that cannot be read has the same
 comment.
@@ -15,15 +15,12 @@ from typing import Final
 from aml_train.core.errors import Fault
 from aml_train.core.values import dataclass
 
-PULL_COMMANDS: Final = ("report", "comment")
-PULL_INPUTS: Final = ("report-file", "github-token", "workflow", "commit", "result", "approval")
+PULL_INPUTS: Final = ("report-file", "github-token", "workflow", "result")
 _MEANING: Final[Mapping[str, tuple[str, ...]]] = {
     "report-file": ("run", "attach", "report"),
-    "github-token": PULL_COMMANDS,
+    "github-token": ("report",),
     "workflow": ("report",),
-    "commit": ("report",),
     "result": ("report",),
-    "approval": ("comment",),
 }
 _WORKFLOW: Final = re.compile(r"[A-Za-z0-9_.-]+\.ya?ml")
 
@@ -36,17 +33,13 @@ class PullInputs:
         report_file: the report's file, relative to the workspace; empty for the default, or for artifacts.
         github_token: the workflow's token.
         workflow: the file of the workflow whose reports are shown, in .github/workflows.
-        commit: the commit that was trained; empty for that of the event.
         result: how the training job ended.
-        approval: the GitHub environment of promotions.
     """
 
     report_file: str = ""
     github_token: str = ""
     workflow: str = ""
-    commit: str = ""
     result: str = ""
-    approval: str = ""
 
     def __repr__(self) -> str:
         return f"PullInputs(report_file={self.report_file!r}, workflow={self.workflow!r})"
@@ -75,9 +68,7 @@ def read_pulls(text: Callable[[str], str], *, command: str, event: str, faults: 
         report_file=text("report-file"),
         github_token=text("github-token"),
         workflow=workflow,
-        commit=text("commit"),
         result=text("result"),
-        approval=text("approval"),
     )
 
 

@@ -94,33 +94,24 @@ def _subjects(api: Api, run: Answer) -> tuple[Subject, ...]:
     return tuple(_subject(api, run, pull, commit=commit, conclusion=conclusion) for pull in pulls[:_MOST_PULLS])
 
 
-def find_own(api: Api, payload: Answer, environ: Mapping[str, str], *, commit: str, result: str) -> Found:
+def find_own(api: Api, payload: Answer, environ: Mapping[str, str], *, result: str) -> Found:
     """Return what this very run is about: the pull request of its event.
 
     Args:
         api: GitHub.
-        payload: of ``issue_comment`` or of an event of a pull request.
+        payload: of an event of a pull request.
         environ: the step's.
-        commit: the commit that was trained; for a comment, the one that was pinned.
         result: how the training job or step ended.
 
     Raises:
         InvalidError: the event has no pull request, or an input is missing.
     """
-    faults = []
     if result not in _RESULTS:
         remedy = "write `result: ${{ needs.train.result }}` or `${{ steps.train.outcome }}`"
-        faults.append(Fault(where="with.result", what=f"{result!r} is no result of a job", remedy=remedy))
-    commit = commit or payload.optional_text("pull_request.head.sha") or ""
-    if not is_commit(commit):
-        remedy = "write the whole id of the commit that was trained"
-        faults.append(Fault(where="with.commit", what=f"{commit[:80]!r} is no commit", remedy=remedy))
-    if faults:
-        raise InvalidError(faults)
-    number = payload.whole("pull_request.number") or (
-        payload.whole("issue.number") if payload.has("issue.pull_request") else None
-    )
-    if number is None:
+        raise InvalidError([Fault(where="with.result", what=f"{result!r} is no result of a job", remedy=remedy)])
+    number = payload.whole("pull_request.number")
+    commit = payload.optional_text("pull_request.head.sha") or ""
+    if number is None or not is_commit(commit):
         raise InvalidError("A report is shown in a pull request, and the event of this run is about none.")
     run = api.get(f"actions/runs/{environ.get('GITHUB_RUN_ID', '')}")
     pull = api.get(f"pulls/{number}")

@@ -35,10 +35,6 @@ OUTPUTS: Final = (
     "gpu-hours",
     "cost",
     "report-file",
-    "request",
-    "request-version",
-    "commit",
-    "pull-request",
 )
 #: Outputs that are words of this product, numbers, computed names, or names of the configuration: a short secret occurs in them only
 #: by chance, and a part of a name would be useless.
@@ -78,9 +74,6 @@ def outputs_of(record: Record) -> dict[str, str]:
         values |= {"model-name": name, "model-version": version, "model-id": f"{name}:{version}"}
         values |= {"stage": str(record.facts["stage"]), "promoted-version": version}
         values["previous-version"] = str(record.facts.get("previous_version") or "")
-    if "request" in record.facts:
-        for name in ("request", "request-version", "commit", "pull-request"):
-            values[name] = str(record.facts[name.replace("-", "_")])
     return values
 
 

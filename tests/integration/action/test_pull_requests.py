@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from aml_train.pipeline import report
-from tests.support.github_stand_in import HEAD, REPOSITORY, TOKEN, GitHub, served, zipped
+from tests.support.github_stand_in import REPOSITORY, TOKEN, GitHub, served, zipped
 from tests.unit.action.pull_world import failing, passing
 
 ROOT = Path(__file__).parents[3]
@@ -23,8 +23,6 @@ ROOT = Path(__file__).parents[3]
 def github() -> Iterator[GitHub]:
     made = GitHub()
     made.pull()
-    made.push()
-    made.permissions = {"alice": ("write", "write")}
     with served(made):
         yield made
 
@@ -70,16 +68,3 @@ def test_a_comment_is_made_and_updated(github: GitHub, tmp_path: Path) -> None:
     assert "### ❌" in body
     assert [check["conclusion"] for check in github.checks] == ["success", "failure"]
     assert github.tokens_elsewhere == []
-
-
-def test_a_command_is_read(github: GitHub, tmp_path: Path) -> None:
-    number = github.comment("/train")
-    payload = {
-        "action": "created",
-        "comment": github.comments[number],
-        "issue": {"number": 7, "pull_request": {"url": "x"}},
-        "sender": {"login": "alice"},
-    }
-    log = act(github, tmp_path, "issue_comment", payload, command="comment")
-    assert f"/train is accepted, for the commit {HEAD}" in log
-    assert github.reactions == [(number, "eyes"), (number, "rocket")]

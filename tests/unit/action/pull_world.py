@@ -84,27 +84,12 @@ class World:
         payload = {"action": "completed", "workflow_run": run or self.github.runs[100]}
         return self.act("workflow_run", payload, **{"command": "report", "workflow": "train.yml", **inputs})
 
-    def comment(self, number: int, *, action: str = "created", pull: bool = True, **changes: Any) -> int:
-        """Read a comment, as command.yml does."""
-        comment = {**self.github.comments[number], **changes}
-        issue = {"number": 7, **({"pull_request": {"url": "x"}} if pull else {})}
-        payload = {
-            "action": action,
-            "comment": comment,
-            "issue": issue,
-            "sender": {"login": comment["user"]["login"]},
-        }
-        return self.act("issue_comment", payload, command="comment", approval="production")
-
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """A pull request of a branch of the repository, with one run and its report."""
     made = World(tmp_path)
     made.github.pull()
-    made.github.push()
-    made.github.permissions = {"alice": ("write", "write"), "mary": ("write", "maintain"), "eve": ("read", "triage")}
-    made.github.environments = {"production": ["required_reviewers"]}
     monkeypatch.setattr("aml_train_action.github.api.Session", lambda: session(made.github))
     monkeypatch.setattr("aml_train_action.github.api.time.sleep", made.slept.append)
     return made

@@ -73,7 +73,7 @@ def test_raw_names_beside_the_runners_own_are_left_alone(tmp_path: Path) -> None
         ("INPUT_FRESH", "1", "with.fresh: '1' is neither true nor false: write true or false"),
         ("INPUT_FORCE-BUILD", "on", "with.force-build: 'on' is neither true nor false: write true or false"),
         ("INPUT_COMMAND", "plam", "with.command: 'plam' is not known: perhaps you meant `plan`"),
-        ("INPUT_COMMAND", "explode", "with.command: 'explode' is not known: known are run, attach, validate, plan, doctor, promote, rollback, report, comment"),
+        ("INPUT_COMMAND", "explode", "with.command: 'explode' is not known: known are run, attach, validate, plan, doctor, promote, rollback, report"),
         ("INPUT_ON-CANCEL", "detatch", "with.on-cancel: 'detatch' is not known: perhaps you meant `detach`"),
         ("INPUT_SUPERSEDE", "yes", "with.supersede: 'yes' is neither true nor false: write true or false"),
         ("INPUT_JOB-NAME", "j-1", "with.job-name: `command: run` attaches to no job: write `command: attach`; a name for a new job is `set: job.name=NAME`"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,7 +16,7 @@ from aml_train_action.inputs.azure import AzureInputs
 from aml_train_action.inputs.inputs import INPUTS, Command, Inputs, OnCancel
 from aml_train_action.inputs.legacy import LEGACY_INPUTS
 from aml_train_action.inputs.promotion import COMMANDS, PROMOTION_INPUTS, PromotionInputs
-from aml_train_action.inputs.pulls import PULL_COMMANDS, PULL_INPUTS, PullInputs
+from aml_train_action.inputs.pulls import PULL_INPUTS, PullInputs
 from aml_train_action.report.outputs import OUTPUTS
 
 ROOT = Path(__file__).parents[3]
@@ -100,10 +99,8 @@ def test_the_reusable_workflow_hands_on_every_input_and_output(action: Any) -> N
         "promoted-version",
         "previous-version",
         "report-file",
-        "request",
-        "request-version",
     )
-    outputs = [name for name in OUTPUTS if name not in (*elsewhere, "commit", "pull-request")]
+    outputs = [name for name in OUTPUTS if name not in elsewhere]
     assert document["jobs"]["train"]["outputs"] == {
         name: f"${{{{ steps.train.outputs.{name} }}}}" for name in outputs
     }
@@ -141,53 +138,13 @@ def test_the_reusable_promotion_says_what_the_action_says(action: Any) -> None:
     assert {"stage", "promoted-version", "previous-version", "gate"} <= set(job["outputs"]) <= set(OUTPUTS)
 
 
-def steps_of(document: Any) -> Iterator[tuple[str, Any]]:
-    for name, job in document["jobs"].items():
-        for step in job["steps"]:
-            yield name, step
-
-
-def test_jobs_that_write_to_pull_requests_run_no_code_of_them() -> None:
-    writing = set()
-    for name in ("report", "command"):
-        document = yaml.safe_load((ROOT / f".github/workflows/{name}.yml").read_text(encoding="utf-8"))
-        assert document["permissions"] == {}
-        for job, step in steps_of(document):
-            permissions = document["jobs"][job]["permissions"]
-            assert "run" not in step
-            if "write" in (permissions.get("pull-requests"), permissions.get("checks")):
-                writing.add((name, job))
-                assert step["uses"] == "org/aml-train@v1"
-                assert step["with"]["command"] in PULL_COMMANDS
-                assert "id-token" not in permissions
-                assert document["jobs"][job].get("runs-on") != "${{ inputs.runs-on }}" or name == "report"
-    assert writing == {("report", "report"), ("command", "read"), ("command", "report")}
-
-
-def test_the_command_trains_the_pinned_commit_and_registers_nothing(action: Any) -> None:
-    document = yaml.safe_load((ROOT / ".github/workflows/command.yml").read_text(encoding="utf-8"))
-    jobs, call = document["jobs"], document[True]["workflow_call"]
-    checkout, train, upload = jobs["train"]["steps"]
-    assert checkout["with"] == {
-        "ref": "${{ needs.read.outputs.commit }}",
-        "fetch-depth": 0,
-        "persist-credentials": False,
-    }
-    assert train["with"]["register"] is False
-    assert jobs["train"]["permissions"] == {"contents": "read", "id-token": "write"}
-    assert upload["with"]["path"] == "${{ steps.train.outputs.report-file }}"
-    plain, promote = jobs["promote"]["steps"]
-    assert "ref" not in plain["with"]
-    assert jobs["promote"]["environment"] == "${{ inputs.approval }}"
-    assert promote["with"]["command"] == "promote"
-    for name, one in call["inputs"].items():
-        given = [step["with"] for _, step in steps_of(document) if "org/aml-train" in step["uses"]]
-        assert any(f"inputs.{name}" in str(value) for step in (*given, jobs) for value in step.values()), name
-        if name in action["inputs"] and name not in ("approval", "model", "to"):
-            assert one["description"] == action["inputs"][name]["description"].replace("`", ""), name
-    for _, step in steps_of(document):
-        if "org/aml-train" in step["uses"]:
-            assert set(step["with"]) <= set(INPUTS)
+def test_the_job_that_writes_to_pull_requests_runs_no_code_of_them() -> None:
+    document, _, step = reusable("report")
+    job = document["jobs"]["report"]
+    assert document["permissions"] == {}
+    assert job["steps"] == [step]
+    assert step["with"]["command"] == "report"
+    assert job["permissions"] == {"actions": "read", "checks": "write", "pull-requests": "write"}
 
 
 def test_inputs_of_secrets_are_masked() -> None:
@@ -207,7 +164,7 @@ def test_the_path_of_a_secret_is_none() -> None:
 def test_words_of_the_action_are_those_of_the_typed_inputs(action: Any) -> None:
     kinds = (Inputs, AzureInputs, PromotionInputs, PullInputs)
     fields = {field.name for kind in kinds for field in dataclasses.fields(kind)}
-    assert {*COMMANDS, *PULL_COMMANDS} <= set(get_args(Command))
+    assert {*COMMANDS, "report"} <= set(get_args(Command))
     others = {
         "set": "sets",
         "secret-path": "secret_paths",

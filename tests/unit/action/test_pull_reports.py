@@ -128,28 +128,27 @@ def test_the_report_of_the_same_workflow_is_shown_from_its_file(world: World) ->
     assert len(world.github.bodies()) == 1
 
 
-def test_the_report_of_a_command_is_that_of_the_pinned_commit(world: World) -> None:
-    uploaded(world, failing())
-    payload = {"issue": {"number": 7, "pull_request": {"url": "x"}}}
-    assert world.act("issue_comment", payload, command="report", commit=HEAD, result="failure") == 0
-    (check,) = world.github.checks
-    assert (check["head_sha"], check["conclusion"]) == (HEAD, "failure")
-
-
 @pytest.mark.parametrize(
     ("inputs", "complaint"),
     [
-        ({"commit": HEAD}, "with.result: '' is no result of a job"),
-        ({"commit": "main", "result": "success"}, "with.commit: 'main' is no commit"),
-        ({"commit": HEAD, "result": "success", "github_token": ""}, "with.github-token"),
-        ({"commit": HEAD, "result": "success", "approval": "x"}, "with.approval: `command: report` does not use it"),
+        ({}, "with.result: '' is no result of a job"),
+        ({"result": "success", "github_token": ""}, "with.github-token"),
+        ({"result": "success", "expect": "1"}, "with.expect: `command: report` promotes nothing"),
     ],
 )
 def test_missing_inputs_are_named(world: World, inputs: dict[str, str], complaint: str) -> None:
     uploaded(world)
-    payload = {"issue": {"number": 7, "pull_request": {"url": "x"}}}
-    assert world.act("issue_comment", payload, **{"command": "report", **inputs}) == 2
+    payload = {"pull_request": {"number": 7, "head": {"sha": HEAD}}}
+    assert world.act("pull_request", payload, **{"command": "report", **inputs}) == 2
     assert complaint in world.log
+
+
+@pytest.mark.parametrize(
+    "payload", [{"ref": "refs/heads/main"}, {"pull_request": {"number": 7, "head": {"sha": "main"}}}]
+)
+def test_an_event_that_is_about_no_pull_request(world: World, payload: dict[str, Any]) -> None:
+    assert world.act("push", payload, command="report", result="success") == 2
+    assert "the event of this run is about none" in world.log
 
 
 # Attacks

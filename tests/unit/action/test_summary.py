@@ -393,7 +393,7 @@ def test_outputs_of_a_whole_run() -> None:
         "model-name": "digits", "model-version": "3", "model-id": "digits:3",
         "stage": "", "promoted-version": "", "previous-version": "",
         "attempts": "", "node-hours": "", "gpu-hours": "", "cost": "",
-            "report-file": "", "request": "", "request-version": "", "commit": "", "pull-request": "",
+            "report-file": "",
     }  # fmt: skip
 
 
