@@ -6,7 +6,6 @@ import argparse
 import itertools
 import sys
 import time
-import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, TextIO
@@ -35,7 +34,6 @@ examples:
   python -m simulation replay .aml-train/simulation/leases-7.json
   python -m simulation planted --workers 2          search for each of the planted bugs, 10 minutes at most for one
   python -m simulation planted job-runs-in-a-tag    one of them
-  python -m simulation replay bundle.zip            a run that `aml-train run --record bundle.zip` recorded
 
 exit codes: 0 all invariants hold; 1 one does not; 2 the arguments or a file are wrong; 3 a replay took another course"""
 #: Real seconds between two lines of progress.
@@ -59,7 +57,7 @@ def _arguments() -> argparse.ArgumentParser:
         nargs="?",
         type=Path,
         metavar="FILE",
-        help="of `replay`: what a failure wrote, or a bundle of `aml-train run --record`; of `planted`: the name of one bug",
+        help="of `replay`: what a failure wrote; of `planted`: the name of one bug",
     )
     parser.add_argument(
         "--scenario", default=DEFAULT, metavar="NAME", help=f"{', '.join(SCENARIOS)} [default: {DEFAULT}]"
@@ -140,10 +138,6 @@ class _Screen:
 
 
 def _replay(options: argparse.Namespace, screen: _Screen) -> int:
-    if options.file.suffix == ".zip" or zipfile.is_zipfile(options.file):
-        from simulation.incident.command import replay_bundle
-
-        return replay_bundle(options.file)
     job, digest, invariant = read_failure(options.file)
     load(job.scenario)
     outcome = run_isolated(Job(scenario=job.scenario, seed=job.seed, plan=job.plan, trace=options.trace))

@@ -31,7 +31,7 @@ from aml_train_action.session import Invocation, Session, library_logs, open_ses
 
 if TYPE_CHECKING:
     from aml_train.core.events import Listener
-    from aml_train.pipeline import Commit, PreparedRun, Recorder
+    from aml_train.pipeline import Commit, PreparedRun
 
 
 def main(environ: Mapping[str, str], stdout: BinaryIO) -> int:
@@ -237,7 +237,6 @@ def _run(invocation: Invocation) -> None:
         session.record.notices.append(remark)
     attach = inputs.command == "attach"
     with (
-        _recorded(invocation) as recorder,
         _listeners(invocation) as listeners,
         gate_junit_listener(inputs.gate_junit) as reports,
     ):
@@ -256,28 +255,11 @@ def _run(invocation: Invocation) -> None:
         # The post action cancels only jobs that this step has submitted.
         recording: tuple[Listener, ...] = (*(() if attach else (State(session.step.state),)), *listeners, *reports)
         try:
-            run_prepared(prepared, options, listeners=recording, masker=session.masker, recorder=recorder)
+            run_prepared(prepared, options, listeners=recording, masker=session.masker)
         finally:
             from aml_train_action import reporting
 
             reporting.compare_images(invocation)
-
-
-@contextlib.contextmanager
-def _recorded(invocation: Invocation) -> Iterator[Recorder | None]:
-    """Record the block into the file of the input `record`, if there is one."""
-    inputs, session = invocation.inputs, invocation.session
-    if inputs.record is None:
-        yield None
-        return
-    from aml_train.pipeline import record_run
-
-    def report(text: str) -> None:
-        session.channel.text(session.files.mask(text), sign="·")
-
-    with record_run(inputs.record, inputs.command, invocation.environ, report=report) as recorder:
-        recorder.loaded(invocation.config)
-        yield recorder
 
 
 @contextlib.contextmanager

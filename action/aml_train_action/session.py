@@ -9,6 +9,7 @@ import signal
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
+from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
 
 from aml_train.core.errors import AmlTrainError, CancelledError
@@ -17,6 +18,7 @@ from aml_train.core.interrupts import interrupted, interruptible
 from aml_train.core.machine import expected
 from aml_train.core.masked_events import names_in
 from aml_train.core.masking import Masker, MaskingStream
+from aml_train.core.request_log import logged_requests
 from aml_train.core.secrets import known_secrets
 from aml_train.core.values import dataclass
 from aml_train.pipeline.report import escape
@@ -211,14 +213,15 @@ class _ChannelHandler(logging.Handler):
 
 @contextlib.contextmanager
 def library_logs(channel: Channel) -> Iterator[None]:
-    """Show everything that libraries log."""
+    """Show everything that libraries log, and each request with its id."""
     handler = _ChannelHandler(channel)
     handler.setFormatter(logging.Formatter("%(name)s %(levelname)s %(message)s"))
     level, handlers = logging.root.level, logging.root.handlers[:]
     logging.root.handlers[:] = [handler]
     logging.root.setLevel(logging.DEBUG)
     try:
-        yield
+        with logged_requests(partial(channel.text, sign="·")):
+            yield
     finally:
         logging.root.setLevel(level)
         logging.root.handlers[:] = handlers

@@ -105,7 +105,6 @@ SHARED: Final = {
     ("aml_train.core.temporary", "this_machine"): "computed from the machine",
     ("aml_train.image.readiness.judge", "probe_key"): "computed from a file of the product",
     ("aml_train.image.readiness.judge", "probe_script"): "computed from a file of the product",
-    ("aml_train.pipeline.record.words", "product_words"): "computed from files of the product",
     ("aml_train.pipeline.report.html", "_template"): "computed from a file of the product",
 }
 

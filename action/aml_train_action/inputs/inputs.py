@@ -63,7 +63,6 @@ INPUTS: Final[Mapping[str, str]] = {
     "fresh": "false",
     "force-build": "false",
     "gate-junit": "",
-    "record": "",
     "working-directory": ".",
     "log-level": "info",
 }
@@ -93,7 +92,6 @@ class Inputs:
         fresh: whether to train again.
         force_build: whether to build again.
         gate_junit: the file that gets a JUnit report of the gate; absolute, inside the workspace; None for none.
-        record: the file that the run is recorded into; absolute, inside the workspace; None for none.
         directory: the project folder; absolute, inside the workspace.
         log_level: how much is shown.
         notices: remarks about former names.
@@ -115,7 +113,6 @@ class Inputs:
     fresh: bool
     force_build: bool
     gate_junit: Path | None = None
-    record: Path | None = None
     directory: Path
     log_level: LogLevel
     notices: tuple[str, ...] = ()
@@ -143,8 +140,6 @@ class Inputs:
             words.append("--no-register")
         if self.command in ("run", "attach") and self.gate_junit is not None:
             words += ["--gate-junit", self.gate_junit.relative_to(workspace).as_posix()]
-        if self.command in ("run", "attach") and self.record is not None:
-            words += ["--record", self.record.relative_to(workspace).as_posix()]
         if self.command == "attach" and self.job_name:
             words.append(self.job_name)
         return tuple(words)
@@ -206,7 +201,6 @@ def read_inputs(environ: Mapping[str, str], workspace: Path) -> Inputs:
         fresh=_boolean("fresh", text("fresh"), faults),
         force_build=_boolean("force-build", text("force-build"), faults),
         gate_junit=_output_file("gate-junit", text("gate-junit"), workspace, faults),
-        record=_output_file("record", text("record"), workspace, faults),
         directory=directory,
         log_level=cast("LogLevel", _word("log-level", log_level, get_args(LogLevel), faults)),
         notices=former.notices,

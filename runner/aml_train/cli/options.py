@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from aml_train.azure import AzureV2
     from aml_train.config import Config, Targets
     from aml_train.core.events import Event, Listener
-    from aml_train.pipeline import Host, PreparedRun, Recorder, RunOptions
+    from aml_train.pipeline import Host, PreparedRun, RunOptions
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Option = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -190,7 +190,7 @@ class OutputOptions:
     as_json: bool | Path
     events: Path | None
     no_color: bool
-    verbose: bool
+    verbose: int
     quiet: bool
 
     @property
@@ -227,18 +227,15 @@ class OutputOptions:
         options: RunOptions,
         *,
         gate_junit: Path | None = None,
-        recorder: Recorder | None = None,
     ) -> int:
         """Execute the plan and show it; return the exit code.
 
-        *gate_junit* is the file that gets a JUnit report of the gate; *recorder* records the run.
+        *gate_junit* is the file that gets a JUnit report of the gate.
         """
         from aml_train.pipeline import run_prepared
 
         with self.listener(gate_junit) as listener:
-            return run_prepared(
-                prepared, options, listeners=(listener,), masker=masker(), recorder=recorder
-            ).exit_code
+            return run_prepared(prepared, options, listeners=(listener,), masker=masker()).exit_code
 
 
 def result_listener(output: TextIO) -> Listener:
@@ -256,6 +253,15 @@ def result_listener(output: TextIO) -> Listener:
     return write
 
 
+def _log_requests(context: click.Context, _option: click.Parameter, level: int) -> int:
+    """Show the requests of the whole command with ``-vv``."""
+    if level > 1:
+        from aml_train.core.request_log import logged_requests
+
+        context.with_resource(logged_requests(lambda line: click.echo(line, err=True)))
+    return level
+
+
 def output_options(command: _Command) -> _Command:
     """Add the options of how a run is shown."""
     options = {
@@ -268,7 +274,11 @@ def output_options(command: _Command) -> _Command:
         ),
         "no_color": click.option("--no-color", is_flag=True, help="No colours on a terminal.  [also: NO_COLOR=1]"),
         "verbose": click.option(
-            "-v", "--verbose", is_flag=True, help="Show the build's output on a terminal, even if it succeeds."
+            "-v",
+            "--verbose",
+            count=True,
+            callback=_log_requests,
+            help="Show the build's output on a terminal, even if it succeeds; -vv also shows each request to Azure and registries.",
         ),
         "quiet": click.option("-q", "--quiet", is_flag=True, help="Show warnings and the result only."),
     }
@@ -283,28 +293,6 @@ def gate_junit(command: _Command) -> _Command:
         type=click.Path(path_type=Path, dir_okay=False),
         help="Write a JUnit report in which each rule of the gate is a test case.",
     )(command)
-
-
-def record_option(command: _Command) -> _Command:
-    """Add the option that records the run for a bug report."""
-    return click.option(
-        "--record",
-        metavar="FILE",
-        type=click.Path(path_type=Path, dir_okay=False),
-        help="Record the run into a ZIP file for a bug report, without secrets and names.",
-    )(command)
-
-
-@contextlib.contextmanager
-def recorded(path: Path | None, command: str) -> Iterator[Recorder | None]:
-    """Record the block into *path*, and report it; do nothing without a path."""
-    if path is None:
-        yield None
-        return
-    from aml_train.pipeline import record_run
-
-    with record_run(path, command, dict(os.environ), report=lambda text: click.echo(text, err=True)) as recorder:
-        yield recorder
 
 
 def secret_path(command: _Command) -> _Command:

@@ -19,8 +19,6 @@ from aml_train.cli.options import (
     gate_junit,
     output_options,
     project_options,
-    record_option,
-    recorded,
     secret_path,
     sigterm_as_interrupt,
     this_host,
@@ -179,7 +177,6 @@ def print_plan(prepared: PreparedRun, *, as_json: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="Print the plan and change nothing, like `aml-train plan`.")
 @secret_path
 @gate_junit
-@record_option
 @output_options
 def run(
     project: ProjectOptions,
@@ -195,7 +192,6 @@ def run(
     no_register: bool,
     dry_run: bool,
     gate_junit: Path | None,
-    record: Path | None,
     secret_paths: tuple[Path, ...],
 ) -> None:
     """Build and test the image, train, gate, register the model.
@@ -213,15 +209,13 @@ def run(
 
     if supersede and group is None:
         raise click.UsageError("--supersede needs --group, which names the older runs.")
-    with sigterm_as_interrupt(), recorded(record, "run") as recorder:
+    with sigterm_as_interrupt():
         loaded = project.load(*([f"watch.on-cancel={on_cancel}"] if on_cancel else []))
-        if recorder is not None:
-            recorder.loaded(loaded)
         import_ahead(loaded)
         prepared = prepare_run(
             loaded,
             this_host(with_secret_paths(os.environ, secret_paths)),
-            own=own_output(output.events_file, gate_junit, record),
+            own=own_output(output.events_file, gate_junit),
             proposed=no_register,
         )
         if dry_run:
@@ -236,7 +230,7 @@ def run(
             supersede=supersede,
             register=not no_register,
         )
-        code = output.execute(prepared, options, gate_junit=gate_junit, recorder=recorder)
+        code = output.execute(prepared, options, gate_junit=gate_junit)
     sys.exit(code)
 
 
@@ -245,7 +239,6 @@ def run(
 @click.argument("job_name", metavar="[JOB]", required=False)
 @click.option("--no-register", is_flag=True, help="Decide the gate, but register no model, as for a pull request.")
 @gate_junit
-@record_option
 @output_options
 def attach(
     project: ProjectOptions,
@@ -254,7 +247,6 @@ def attach(
     job_name: str | None,
     no_register: bool,
     gate_junit: Path | None,
-    record: Path | None,
 ) -> None:
     """Follow a submitted job, gate it, register its model.
 
@@ -268,17 +260,15 @@ def attach(
     """
     from aml_train.pipeline import RunOptions, own_output, prepare_run
 
-    with sigterm_as_interrupt(), recorded(record, "attach") as recorder:
+    with sigterm_as_interrupt():
         loaded = project.load()
-        if recorder is not None:
-            recorder.loaded(loaded)
         prepared = prepare_run(
             loaded,
             this_host(),
             image=job_name is None,
-            own=own_output(output.events_file, gate_junit, record),
+            own=own_output(output.events_file, gate_junit),
             proposed=no_register,
         )
         options = RunOptions(attach=True, job=job_name, register=not no_register)
-        code = output.execute(prepared, options, gate_junit=gate_junit, recorder=recorder)
+        code = output.execute(prepared, options, gate_junit=gate_junit)
     sys.exit(code)

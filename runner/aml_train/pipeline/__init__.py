@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from aml_train.pipeline.prune import prune_facts as prune_facts
     from aml_train.pipeline.recipe import Recipe as Recipe
     from aml_train.pipeline.recipe import read_recipe as read_recipe
-    from aml_train.pipeline.record.recorder import Recorder as Recorder
-    from aml_train.pipeline.record.recording import record_run as record_run
     from aml_train.pipeline.reproduce import ReproductionPlan as ReproductionPlan
     from aml_train.pipeline.reproduce import failed_reproduction as failed_reproduction
     from aml_train.pipeline.reproduce import open_reproducer as open_reproducer
@@ -132,8 +130,6 @@ _MODULES = {
     "PruneOptions": "prune",
     "prepare_prune": "prune",
     "prune_facts": "prune",
-    "Recorder": "record.recorder",
-    "record_run": "record.recording",
     "failed_reproduction": "reproduce",
     "ReproductionPlan": "reproduce",
     "open_reproducer": "reproduce",

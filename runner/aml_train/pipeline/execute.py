@@ -30,7 +30,6 @@ from aml_train.pipeline.target import Host, Target, open_target
 
 if TYPE_CHECKING:
     from aml_train.models import Signer
-    from aml_train.pipeline.record import Recorder
 
 
 @contextlib.contextmanager
@@ -65,12 +64,10 @@ def run_prepared(
     *,
     listeners: Sequence[Listener],
     masker: Masker | None = None,
-    recorder: Recorder | None = None,
 ) -> RunResult:
     """Execute the plan; each of *listeners* receives every event, in their order.
 
-    *masker* knows the secrets that the job's logs must not show: by default those of the environment and the configuration. *recorder*
-    records the run, if it is recorded.
+    *masker* knows the secrets that the job's logs must not show: by default those of the environment and the configuration.
     """
     host, config = prepared.host, prepared.config
     if masker is None:
@@ -92,7 +89,7 @@ def run_prepared(
         return send_notifications(config.notify, document, host.environ)
 
     sdk = SdkLoader()
-    emit = Broadcast(*listeners, *([] if recorder is None else [recorder]), sdk)
+    emit = Broadcast(*listeners, sdk)
     clock = Clock(now=elapsed, sleep=_sleep())
 
     def opened() -> Target:
@@ -121,13 +118,11 @@ def run_prepared(
             provers.append(make_prover(target))
         return provers[0]
 
-    if recorder is not None:
-        recorder.prepared(prepared, options)
     return run(
         RunContext(
             plan=prepared.plan,
             options=options,
-            open_target=opened if recorder is None else recorder.target(opened),
+            open_target=opened,
             emit=emit,
             clock=clock,
             secrets=masker,

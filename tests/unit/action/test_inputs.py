@@ -102,16 +102,6 @@ def test_the_report_of_the_gate_is_a_file_of_the_workspace(tmp_path: Path) -> No
     assert read(tmp_path).gate_junit is None
 
 
-def test_the_recording_is_a_file_of_the_workspace(tmp_path: Path) -> None:
-    inputs = read(tmp_path, record="bundle.zip")
-    assert inputs.record == tmp_path / "bundle.zip"
-    assert inputs.command_line(tmp_path)[-2:] == ("--record", "bundle.zip")
-    assert read(tmp_path).record is None
-    assert complaints(tmp_path, {"INPUT_RECORD": "../bundle.zip"}) == [
-        "with.record: '../bundle.zip' leads out of the workspace: give a file inside the workspace"
-    ]
-
-
 def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
     assert len(complaints(tmp_path, {"INPUT_WAIT": "x", "INPUT_FRESH": "y", "INPUT_COMMAND": "z"})) == 3
 

@@ -121,11 +121,8 @@ def pipeline(
         environments.append(host.environ)
         return trust
 
-    def execute(
-        prepared: Trust, options: RunOptions, *, listeners: Sequence[Listener], masker: Masker, recorder: object
-    ) -> RunResult:
+    def execute(prepared: Trust, options: RunOptions, *, listeners: Sequence[Listener], masker: Masker) -> RunResult:
         assert masker.longest
-        assert recorder is None
         assert prepared.protected is options.register
         run(listeners, options)
         return RunResult()

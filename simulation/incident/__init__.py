@@ -1,1 +1,0 @@
-"""Replay a recorded incident: the product's own pipeline, answered from a bundle."""
