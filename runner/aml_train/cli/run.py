@@ -205,13 +205,12 @@ def run(
     aml-train run --fresh                           train again
     aml-train run --config job.yml                  a bare AzureML command job
     """
-    from aml_train.pipeline import Group, RunOptions, import_ahead, own_output, prepare_run
+    from aml_train.pipeline import Group, RunOptions, own_output, prepare_run
 
     if supersede and group is None:
         raise click.UsageError("--supersede needs --group, which names the older runs.")
     with sigterm_as_interrupt():
         loaded = project.load(*([f"watch.on-cancel={on_cancel}"] if on_cancel else []))
-        import_ahead(loaded)
         prepared = prepare_run(
             loaded,
             this_host(with_secret_paths(os.environ, secret_paths)),

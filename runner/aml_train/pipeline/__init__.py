@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from aml_train.core.lazy import lazily
 
 if TYPE_CHECKING:
-    from aml_train.pipeline.ahead import import_ahead as import_ahead
     from aml_train.pipeline.badge import find_badge as find_badge
     from aml_train.pipeline.candidates import DEFAULT_BRANCH_VARIABLE as DEFAULT_BRANCH_VARIABLE
     from aml_train.pipeline.compare import Project as Project
@@ -85,7 +84,6 @@ _MODULES = {
     "plan_facts": "plan_values",
     "Plan": "plan",
     "PreparedRun": "prepare",
-    "import_ahead": "ahead",
     "json_listener": "execute",
     "plan_image_only": "prepare",
     "prepare_run": "prepare",
