@@ -8,7 +8,7 @@ import logging
 import signal
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -20,7 +20,6 @@ from aml_train.core.masked_events import names_in
 from aml_train.core.masking import Masker, MaskingStream
 from aml_train.core.request_log import logged_requests
 from aml_train.core.secrets import known_secrets
-from aml_train.core.values import dataclass
 from aml_train.pipeline.report import escape
 from aml_train_action.github import (
     Annotations,

@@ -14,13 +14,13 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from dataclasses import dataclass as value
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import docker.errors
 
 from aml_train.config import BuilderConfig
 from aml_train.core.events import LogLine, StageStarted, TestsFinished
-from aml_train.core.values import dataclass as value
 from aml_train.image import BuildPlace, BuildService, Manifest, TestSpec
 from aml_train.image.builder import Builder, Verified
 from aml_train.image.candidate import Candidate

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
@@ -21,7 +22,6 @@ from aml_train.core.events import (
 )
 from aml_train.core.masking import Masker
 from aml_train.core.text import harmless, lines_of
-from aml_train.core.values import dataclass
 from aml_train.jobs import headline, innermost
 from aml_train_action.github.commands import ANNOTATIONS_SHOWN, annotation
 from aml_train_action.github.log import Channel

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
@@ -21,7 +21,6 @@ from aml_train.core.errors import Fault, InvalidError, ServiceError
 from aml_train.core.http_client import Session, TooLargeError, answer_of, exchange
 from aml_train.core.retry import retry_after
 from aml_train.core.text import harmless
-from aml_train.core.values import dataclass
 
 _ATTEMPTS: Final = 5
 _TIMEOUT: Final = (10.0, 60.0)

@@ -14,11 +14,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from aml_train.core.trust import PROTECTED, Trust, proposal
-from aml_train.core.values import dataclass
 
 _PULL: Final = "is about a pull request, whose commits are not on a branch of this repository yet"
 _QUEUE: Final = "is about commits that wait in the merge queue"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from aml_train.core.numbers import whole
-from aml_train.core.values import dataclass
 from aml_train.pipeline import Group
 from aml_train_action.github.proposals import EVENTS, Event, read_event
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
 from aml_train.azure import cloud_named
 from aml_train.core.errors import Fault, InvalidError
-from aml_train.core.values import dataclass
 from aml_train_action.inputs.confidential import for_the_pipeline
 
 #: Input → the variable of the pipeline.

@@ -9,12 +9,11 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 
 from aml_train.core.errors import Fault, InvalidError
-from aml_train.core.values import dataclass
 from aml_train_action.github import LogLevel
 from aml_train_action.inputs.azure import AzureInputs, read_azure
 from aml_train_action.inputs.legacy import LEGACY_INPUTS, translate

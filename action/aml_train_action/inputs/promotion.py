@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from aml_train.core.errors import Fault
-from aml_train.core.values import dataclass
 
 COMMANDS: Final = ("promote", "rollback")
 #: Inputs that mean nothing to the other commands.

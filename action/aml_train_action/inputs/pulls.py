@@ -9,11 +9,11 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from aml_train.core.errors import Fault
-from aml_train.core.values import dataclass
 
 PULL_INPUTS: Final = ("report-file", "github-token", "workflow", "result")
 _MEANING: Final[Mapping[str, tuple[str, ...]]] = {

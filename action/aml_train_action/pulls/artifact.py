@@ -10,11 +10,11 @@ import io
 import stat
 import zipfile
 import zlib
+from dataclasses import dataclass
 from typing import Final
 
 from aml_train.core.answers import Answer
 from aml_train.core.errors import InvalidError
-from aml_train.core.values import dataclass
 from aml_train.pipeline.report import MOST_BYTES, Report, decode
 from aml_train_action.github import Api
 from aml_train_action.report import NAME

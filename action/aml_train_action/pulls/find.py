@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from aml_train.core.answers import Answer
 from aml_train.core.errors import Fault, InvalidError
-from aml_train.core.values import dataclass
 from aml_train_action.github import Api
 from aml_train_action.pulls.subject import Subject
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from dataclasses import dataclass
 from typing import Final
 
-from aml_train.core.values import dataclass
 from aml_train_action.pulls.subject import Subject
 
 _MARKER: Final = re.compile(

@@ -6,9 +6,9 @@ is from GitHub's interface, and wins over the report.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final, Literal
 
-from aml_train.core.values import dataclass
 from aml_train.pipeline.report import Report
 
 Word = Literal["passed", "failed", "cancelled", "unconfirmed"]

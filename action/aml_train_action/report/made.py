@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, Literal, cast
 
 import msgspec
@@ -17,7 +17,6 @@ from aml_train.core.comparison import Comparison
 from aml_train.core.events import ImageReady, RuleDecided, TestsFinished
 from aml_train.core.series import by_step
 from aml_train.core.tables import Table as Logged
-from aml_train.core.values import dataclass
 from aml_train.pipeline.report import (
     Attempt,
     Baseline,

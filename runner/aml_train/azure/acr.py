@@ -9,6 +9,7 @@ import functools
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import requests
@@ -20,7 +21,6 @@ from aml_train.core.answers import Answer
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.events import Listener, Notice
 from aml_train.core.http_client import answer_of, exchange
-from aml_train.core.values import dataclass
 from aml_train.image import RegistryAuth
 from aml_train.jobs import SERVERLESS
 

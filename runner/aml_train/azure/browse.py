@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from aml_train.azure.http import JOBS_API
@@ -14,7 +14,6 @@ from aml_train.core.answers import Answer
 from aml_train.core.errors import ServiceError
 from aml_train.core.secrets import without_secret_values
 from aml_train.core.tags import TAG_FILES
-from aml_train.core.values import dataclass
 from aml_train.jobs import JobStatus, JobView, parse_status
 
 _SETUP: Final = re.compile(r"\A# By aml-train: .*?^\) \|\| exit\n", re.DOTALL | re.MULTILINE)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from aml_train.core.errors import InvalidError
-from aml_train.core.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

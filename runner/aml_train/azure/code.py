@@ -14,7 +14,7 @@ import threading
 import uuid
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, Self, cast
 from urllib.parse import quote, urlsplit
 
@@ -31,7 +31,6 @@ from aml_train.core.file_selection import FileEntry
 from aml_train.core.files import FileSet, changed
 from aml_train.core.http_client import USER_AGENT, ProxyAdapter
 from aml_train.core.threads import CancelToken, in_background
-from aml_train.core.values import dataclass
 from aml_train.jobs import HASH_VERSION, Block, Snapshot, read_snapshot
 
 _API: Final = "2023-04-01"

@@ -10,14 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from aml_train.azure.http import AzureHttp
 from aml_train.config import MOST_NESTED
 from aml_train.core.answers import Answer
 from aml_train.core.errors import GateFailedError, ServiceError
-from aml_train.core.values import dataclass
 from aml_train.gate import MetricPoint
 from aml_train.jobs import (
     ChildView,

@@ -6,6 +6,7 @@ complete or that Azure continues to create; the next run finds it and waits.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from aml_train.azure.names import nearest_of
@@ -16,7 +17,6 @@ from aml_train.core.clock import Clock
 from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
 from aml_train.core.events import Listener, Notice
 from aml_train.core.numbers import iso_seconds
-from aml_train.core.values import dataclass
 
 if TYPE_CHECKING:
     from azure.ai.ml.entities import AmlCompute

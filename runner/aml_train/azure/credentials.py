@@ -12,14 +12,13 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from aml_train.azure.clouds import Cloud
 from aml_train.core.answers import UndecodableError, decode
 from aml_train.core.errors import InvalidError, ServiceError
-from aml_train.core.values import dataclass
 
 if TYPE_CHECKING:
     from azure.core.credentials import AccessToken, TokenCredential

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote
 
@@ -27,7 +28,6 @@ from aml_train.core.answers import (
 from aml_train.core.errors import ServiceError
 from aml_train.core.http_client import Session, TooLargeError, answer_of, exchange, host_of
 from aml_train.core.threads import in_background
-from aml_train.core.values import dataclass
 
 if TYPE_CHECKING:
     import requests

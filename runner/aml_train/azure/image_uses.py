@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -20,7 +20,6 @@ from aml_train.azure.workspace import AzureRest
 from aml_train.core.answers import Answer
 from aml_train.core.references import ImageRef
 from aml_train.core.tags import TAG_DIGEST
-from aml_train.core.values import dataclass
 from aml_train.image import Use
 from aml_train.jobs import parse_status
 

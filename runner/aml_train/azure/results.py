@@ -7,13 +7,12 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from aml_train.azure.browse import JobRow
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.errors import InvalidError, ServiceError
-from aml_train.core.values import dataclass
 
 #: Jobs whose results are read at the same time, with two requests each.
 _AT_ONCE: Final = 8

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
 
@@ -17,7 +17,6 @@ import click
 from aml_train.cli.options import ProjectOptions, gather, sigterm_as_interrupt, target_options, this_host
 from aml_train.cli.result import json_option, print_result_line
 from aml_train.core.text import duration, size
-from aml_train.core.values import dataclass
 
 if TYPE_CHECKING:
     from aml_train.azure import DataWorkspace, Entry, Place, Remote, Tally

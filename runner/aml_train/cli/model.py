@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -24,7 +25,6 @@ from aml_train.cli.options import (
 from aml_train.cli.passport import bom, card, passport
 from aml_train.cli.result import json_option, print_result, print_result_line
 from aml_train.cli.text import print_facts, printable
-from aml_train.core.values import dataclass
 
 if TYPE_CHECKING:
     from aml_train.config import Config, PolicyConfig, PromotionConfig, TargetConfig

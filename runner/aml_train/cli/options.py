@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar, cast
 
@@ -17,7 +18,6 @@ import click
 from aml_train.cli.completion import complete_keys
 from aml_train.cli.masking import masker
 from aml_train.cli.result import json_option_or_file
-from aml_train.core.values import dataclass
 
 if TYPE_CHECKING:
     from aml_train.azure import AzureV2

@@ -6,6 +6,7 @@ The layout is ours and the widths are rich's: rich.table takes a millisecond for
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from rich.cells import cell_len
@@ -14,7 +15,6 @@ from aml_train.cli.text import printable_line
 from aml_train.core.comparison import Comparison
 from aml_train.core.events import TagChange
 from aml_train.core.tables import Table, grouped
-from aml_train.core.values import dataclass
 
 _INDENT: Final = "  "
 _WIDEST: Final = 60

@@ -5,6 +5,7 @@ docs/configuration.md has the same keys.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 from aml_train.config.job.grammar import JOB
@@ -23,7 +24,6 @@ from aml_train.config.sections.watch import COST, RETRY, WATCH
 from aml_train.config.yaml.nodes import Faults, Node
 from aml_train.config.yaml.shapes import Choice, Flag, Text
 from aml_train.config.yaml.structures import Either, Key, Record
-from aml_train.core.values import dataclass
 
 _FILE: Final = Text(noun="the path of a run configuration, or its name in `.azureml`")
 _RUNCONFIG: Final = Either(

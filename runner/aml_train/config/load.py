@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -43,7 +43,6 @@ from aml_train.config.yaml.source import absolute
 from aml_train.config.yaml.structures import Key, Record
 from aml_train.config.yaml.tree import parse
 from aml_train.core.errors import InvalidError
-from aml_train.core.values import dataclass
 
 T = TypeVar("T")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +21,6 @@ from aml_train.config.sections.targets import TargetConfig
 from aml_train.config.sections.tests import TestsConfig
 from aml_train.config.sections.watch import CostConfig, RetryConfig, WatchConfig
 from aml_train.core.secrets import known_secrets
-from aml_train.core.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from aml_train.config.yaml.nodes import Entry, Faults, ListNode, MapNode, Mark, Node, ScalarNode, plain, shown
 from aml_train.config.yaml.source import decode
 from aml_train.config.yaml.tree import MAX_DEPTH, parse
-from aml_train.core.values import dataclass
 
 _PART = re.compile(r"""\s*(?:"([^"]+)"|'([^']+)'|([^.="'\s][^.="']*?))\s*(?=[.=])""")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +14,6 @@ from aml_train.config.yaml.nodes import Faults
 from aml_train.config.yaml.shapes import Text
 from aml_train.config.yaml.source import absolute
 from aml_train.config.yaml.structures import Items, Key, Record
-from aml_train.core.values import dataclass
 
 
 @section

@@ -8,14 +8,13 @@ section, :func:`make` builds the section from checked values. To add a key, add 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar, cast, dataclass_transform
 
 from aml_train.config.yaml.nodes import Faults, MapNode, Mark, find, place
 from aml_train.config.yaml.shapes import Shape
 from aml_train.config.yaml.structures import Key, Record
-from aml_train.core.values import dataclass
 
 T = TypeVar("T")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +13,6 @@ from aml_train.config.runconfig.grammar import OF_THE_JOB, is_runconfig
 from aml_train.config.runconfig.load import SUFFIX, RunConfigSource, candidates, find_file, source_directory
 from aml_train.config.yaml.nodes import Faults, MapNode, Mark, ScalarNode, find, place, shown
 from aml_train.config.yaml.source import absolute, kind_of
-from aml_train.core.values import dataclass
 
 NAMES: Final = ("aml-train.yml", "aml-train.yaml")
 JOB_NAMES: Final = ("job.yml", "job.yaml")

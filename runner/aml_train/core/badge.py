@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from aml_train.core.text import printable_line
-from aml_train.core.values import dataclass
 
 Color = Literal["green", "red", "yellow", "blue", "grey"]
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final, Literal
-
-from aml_train.core.values import dataclass
 
 Level = Literal["error", "warning", "info"]
 

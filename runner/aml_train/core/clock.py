@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
-
-from aml_train.core.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

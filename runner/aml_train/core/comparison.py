@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final, Literal
 
 from aml_train.core.text import duration
-from aml_train.core.values import dataclass
 
 _DIGEST: Final = len("sha256:") + 12
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
 from aml_train.core.threads import in_background
-from aml_train.core.values import dataclass
 
 Status = Literal["ok", "warning", "failed", "skipped"]
 MARKS: Final = {"ok": "✓", "warning": "!", "failed": "✗", "skipped": "-"}

@@ -18,12 +18,12 @@ import subprocess
 import tarfile
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from aml_train.core.errors import ImageError
-from aml_train.core.values import dataclass
 
 if TYPE_CHECKING:
     from docker import DockerClient

@@ -7,9 +7,8 @@ An expected error is printed as message and remedy, without a traceback; anythin
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import ClassVar
-
-from aml_train.core.values import dataclass
 
 
 class AmlTrainError(Exception):

@@ -13,7 +13,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from json.encoder import encode_basestring_ascii
 from pathlib import Path
 from typing import Any, Literal
@@ -21,7 +21,6 @@ from typing import Any, Literal
 from aml_train.core.checks import Finding
 from aml_train.core.comparison import Comparison
 from aml_train.core.tables import Table
-from aml_train.core.values import dataclass
 
 Stage = Literal[
     "resolve",

@@ -10,7 +10,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -18,7 +18,6 @@ import pathspec
 
 from aml_train.core.boundary import is_inside, of_the_kernel
 from aml_train.core.errors import Fault, InvalidError
-from aml_train.core.values import dataclass
 
 GIT_IGNORE_FILES: Final = (".gitignore",)
 IGNORE_FILES: Final = (".amlignore", ".gitignore")

@@ -10,7 +10,7 @@ import hashlib
 import json
 import tarfile
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final, Literal, Self, cast
 
@@ -26,7 +26,6 @@ from aml_train.core.file_selection import (
     Walker,
     unreadable,
 )
-from aml_train.core.values import dataclass
 
 _CHUNK: Final = 1 << 20
 

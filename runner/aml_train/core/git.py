@@ -12,11 +12,11 @@ import functools
 import os
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from aml_train.core.tags import TAG_BRANCH, TAG_COMMIT, TAG_CONFIGURATION, TAG_REPOSITORY
-from aml_train.core.values import dataclass
 
 _OPTIONS: Final = (
     "--no-optional-locks", "--no-replace-objects", "-c", "safe.directory=*", "-c", "safe.bareRepository=explicit",

@@ -7,10 +7,10 @@ characters. A wildcard that is meant as a character is written in brackets: ``[*
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Final
 
 from aml_train.core.errors import InvalidError
-from aml_train.core.values import dataclass
 
 _WILD: Final = re.compile(r"[*?\[]")
 _LONGEST: Final = 1024

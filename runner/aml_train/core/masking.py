@@ -12,7 +12,7 @@ import re
 import string
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final, Protocol
 
 from aml_train.core.secrets import (
@@ -24,7 +24,6 @@ from aml_train.core.secrets import (
     plain_forms,
     without_identifiers,
 )
-from aml_train.core.values import dataclass
 
 MASK: Final = "***"
 #: A form of fewer characters is not looked for across the ends of lines: it would be found by chance.

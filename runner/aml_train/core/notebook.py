@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
 from markupsafe import Markup
 
 from aml_train.core.series import History, by_step, columns_of, plot
 from aml_train.core.text import printable_line
-from aml_train.core.values import dataclass
 
 _WIDTH: Final = 320
 _HEIGHT: Final = 120

@@ -6,10 +6,8 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, Literal
-
-from aml_train.core.values import dataclass
 
 TableKind = Literal["text", "list", "table", "matrix", "file"]
 

@@ -19,12 +19,12 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, Self
 
 from aml_train.core.events import Listener, Notice
 from aml_train.core.machine import machine_errors
-from aml_train.core.values import dataclass
 
 OWNER_PATTERN: Final = re.compile(
     r"(?P<machine>[0-9a-f]{12})\.(?P<pid>\d{1,18})\.(?P<start>\d{1,18})\.(?P<container>[0-9a-f]{12}|host)"

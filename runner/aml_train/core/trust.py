@@ -6,9 +6,8 @@ It is decided once, by GitHub's event or by the branch of the checkout, and neve
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Final
-
-from aml_train.core.values import dataclass
 
 PROPOSALS_SUFFIX: Final = "-proposals"
 """Follows the name of a repository that proposed commits write to."""

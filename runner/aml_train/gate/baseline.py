@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from aml_train.core.comparison import Side
 from aml_train.core.numbers import whole
-from aml_train.core.values import dataclass
 from aml_train.gate.decide import Baseline
 from aml_train.gate.history import MetricPoint
 from aml_train.gate.rules import Aggregate

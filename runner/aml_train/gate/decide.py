@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, get_args
 
 from aml_train.core.comparison import Comparison
 from aml_train.core.events import RuleDecided
 from aml_train.core.tables import Table
-from aml_train.core.values import dataclass
 from aml_train.gate.history import MetricPoint, aggregate, faults_of_shape
 from aml_train.gate.rules import Aggregate, Policies, Policy, Reference, Rule
 

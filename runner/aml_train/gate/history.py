@@ -6,9 +6,9 @@ import datetime
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from aml_train.core.values import dataclass
 from aml_train.gate.rules import Aggregate
 
 #: Milliseconds by which the clocks of a job's node and of the service may differ.

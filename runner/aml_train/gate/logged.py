@@ -8,10 +8,9 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from aml_train.core.values import dataclass
 from aml_train.gate.history import MetricPoint
 
 #: Words of azureml-core 1.61 (``azureml/core/_metrics.py``).

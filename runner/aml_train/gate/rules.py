@@ -9,11 +9,11 @@ import math
 import operator
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, Literal, cast, get_args
 
 from aml_train.core.numbers import whole
-from aml_train.core.values import dataclass
 
 AggregateName = Literal["last", "first", "best", "min", "max", "mean", "median", "p", "count", "steps"]
 Operator = Literal[">=", ">", "<=", "<", "=="]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from aml_train.config import PullPolicy
@@ -11,7 +12,6 @@ from aml_train.core.docker import read_docker_configuration
 from aml_train.core.errors import AmlTrainError, ImageError
 from aml_train.core.references import DOCKER_HUB, ImageRef
 from aml_train.core.threads import in_background
-from aml_train.core.values import dataclass
 from aml_train.image.base_files import BaseFiles, ImageSettings, Registries
 from aml_train.image.inputs import BaseImage
 from aml_train.image.registry.auth import Login, RegistryAuth, is_loopback

@@ -10,13 +10,13 @@ import re
 import shlex
 import tarfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from aml_train.core.docker import TooLargeError, fetch_file, open_chunks, remove_container
 from aml_train.core.errors import ImageError
 from aml_train.core.threads import temporary
-from aml_train.core.values import dataclass
 from aml_train.image.inputs import BaseImage
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.manifest import Manifest

@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from aml_train.config import SecretConfig
 from aml_train.core.errors import Fault, ImageError, InvalidError
-from aml_train.core.values import dataclass
 
 SECRET_PATH_VARIABLE: Final = "AML_TRAIN_SECRET_PATH"  # noqa: S105 - a name
 """Files and folders outside the workspace that may hold secrets, joined as in ``PATH``; the action sets it."""

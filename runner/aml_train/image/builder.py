@@ -6,10 +6,10 @@ the first run that wins are the stage's own (:mod:`aml_train.image.ensure`).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from aml_train.core.events import TestsFinished
-from aml_train.core.values import dataclass
 
 if TYPE_CHECKING:
     from aml_train.image.candidate import Candidate

@@ -6,8 +6,9 @@ cannot decide between them: its tags are overwritten without a condition. A clai
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from aml_train.core.errors import ImageError, ServiceError
-from aml_train.core.values import dataclass
 from aml_train.image.completeness import lost_part
 from aml_train.image.context import ImageContext
 from aml_train.image.registry.manifest import Manifest

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError
 from aml_train.core.events import Listener, Notice, Stage, StageFinished, report_stage
 from aml_train.core.threads import CancelToken
-from aml_train.core.values import dataclass
 from aml_train.image.leftovers import CANDIDATE_SUFFIX
 from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.registry.manifest import Manifest

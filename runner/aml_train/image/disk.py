@@ -7,6 +7,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +18,6 @@ from aml_train.core.errors import ImageError
 from aml_train.core.events import Listener, Notice
 from aml_train.core.text import size
 from aml_train.core.threads import temporary
-from aml_train.core.values import dataclass
 from aml_train.image.base import docker_registries
 from aml_train.image.inputs import BaseImage
 from aml_train.image.leftovers import container_labels

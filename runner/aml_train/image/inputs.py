@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from importlib import resources
 from typing import Final
 
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef, is_digest
-from aml_train.core.values import dataclass
 
 REQUIREMENTS: Final = "requirements.txt"
 LARGE_PINS: Final = "requirements-large.txt"

@@ -13,13 +13,13 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from aml_train.core.docker import in_container, own_container
 from aml_train.core.events import Listener, Notice
 from aml_train.core.numbers import whole
 from aml_train.core.temporary import OWNER_PATTERN, Life, Owner, life_of, process_start, this_machine
-from aml_train.core.values import dataclass
 
 if TYPE_CHECKING:
     from docker import DockerClient

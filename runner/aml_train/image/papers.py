@@ -11,10 +11,10 @@ import hashlib
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from aml_train.core.references import is_digest
-from aml_train.core.values import dataclass
 from aml_train.core.version import __version__
 from aml_train.image.context import ImageContext
 from aml_train.image.push import pull_image

@@ -9,12 +9,12 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from aml_train.config import ScanConfig
 from aml_train.core.answers import Answer, UndecodableError, decode
 from aml_train.core.errors import ImageError
-from aml_train.core.values import dataclass
 
 _SEVERITIES: Final = ("negligible", "low", "medium", "high", "critical")
 _TIMEOUT: Final = 900.0

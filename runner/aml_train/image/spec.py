@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from aml_train.config import ContainerLimits, ImageConfig, ProtectConfig, SbomConfig, ScanConfig, SecretConfig
@@ -20,7 +20,6 @@ from aml_train.core.errors import InvalidError
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
 from aml_train.core.trust import PROPOSALS_SUFFIX, PROTECTED, Trust
-from aml_train.core.values import dataclass
 from aml_train.image.build_secrets import SecretAccess
 from aml_train.image.dockerfile.ofed import OfedPlan, plan_ofed
 from aml_train.image.dockerfile.render import render_dockerfile

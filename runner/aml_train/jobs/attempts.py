@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -17,7 +17,6 @@ from aml_train.core.errors import AmlTrainError, PreemptedError, ServiceError
 from aml_train.core.numbers import whole
 from aml_train.core.tags import TAG_FINGERPRINT, TAG_RESUBMITTED, TAG_RETRIES, TAG_SUBMISSION
 from aml_train.core.threads import CancelToken
-from aml_train.core.values import dataclass
 from aml_train.jobs.identity import identity_difference, job_identity
 from aml_train.jobs.live import LiveJob
 from aml_train.jobs.parts import in_one_line

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
 from aml_train.config import CodeConfig
@@ -13,7 +13,6 @@ from aml_train.core.errors import InvalidError
 from aml_train.core.file_selection import FileEntry
 from aml_train.core.files import FileSet
 from aml_train.core.text import size
-from aml_train.core.values import dataclass
 
 _MOST_NAMED: Final = 5
 _OFFENCE: Final = 0.05

@@ -5,10 +5,9 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from aml_train.core.values import dataclass
 from aml_train.jobs.states import JobStatus
 
 JobKind = Literal["command", "pipeline", "sweep"]

@@ -6,11 +6,11 @@ from allocation to release: their start-up and idle time is added, and is shared
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from aml_train.config import ClusterConfig, CostConfig
 from aml_train.core.errors import InvalidError, ServiceError
-from aml_train.core.values import dataclass
 from aml_train.jobs.attempts import earlier_attempts
 from aml_train.jobs.pace import Cap
 from aml_train.jobs.workspace import JobView, NodeKind, Placement, Workspace

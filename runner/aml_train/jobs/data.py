@@ -9,12 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from aml_train.config import inner_mappings, is_local
 from aml_train.core.tags import TAG_DATA_IDENTITY, VALUE_LENGTH
-from aml_train.core.values import dataclass
 
 _DIGITS: Final = 16
 _MODELS: Final = frozenset({"custom_model", "mlflow_model", "triton_model"})

@@ -11,13 +11,13 @@ import contextlib
 import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from aml_train.config import Place, is_local
 from aml_train.core.file_selection import FileEntry
 from aml_train.core.files import FileSet
-from aml_train.core.values import dataclass
 from aml_train.jobs.runconfig import run_configuration
 from aml_train.jobs.snapshot import read_snapshot, upload_hash
 from aml_train.jobs.spec import SERVERLESS, JobSpec

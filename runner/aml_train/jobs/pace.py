@@ -5,10 +5,10 @@ The status is polled often if the job may be about to end, seldom otherwise, and
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from typing import Final
 
 from aml_train.core.errors import AmlTrainError, CancelledError, TimedOutError
-from aml_train.core.values import dataclass
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
 

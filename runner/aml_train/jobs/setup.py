@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from aml_train.config import DataLink, SetupCommand
 from aml_train.core.errors import Fault, InvalidError
 from aml_train.core.files import FileSet
-from aml_train.core.values import dataclass
 
 _BEGIN: Final = r"""# By aml-train: what this node needs before the job's own command.
 (

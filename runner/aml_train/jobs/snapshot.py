@@ -10,11 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final, Protocol
 
 from aml_train.core.files import FileSet
-from aml_train.core.values import dataclass
 
 HASH_VERSION: Final = 202208
 """``get_content_hash_version`` of azure-ai-ml 1.34.1."""

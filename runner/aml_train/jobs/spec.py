@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +22,6 @@ from aml_train.core.tags import (
     TAG_TESTED,
     VALUE_LENGTH,
 )
-from aml_train.core.values import dataclass
 from aml_train.image import Given, JobImage, Tested
 from aml_train.jobs.data import DataIdentity, change_text, changed_data, identity_marks, recorded_data
 from aml_train.jobs.parts import difference, in_one_line, part_tags, parts_of

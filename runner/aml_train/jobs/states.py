@@ -20,6 +20,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from aml_train.core.errors import (
@@ -30,7 +31,6 @@ from aml_train.core.errors import (
     PreemptedError,
     ServiceError,
 )
-from aml_train.core.values import dataclass
 
 
 class JobStatus(enum.Enum):

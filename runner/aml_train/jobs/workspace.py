@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from aml_train.core.errors import ServiceError
 from aml_train.core.tags import TAG_JOB, TAG_STAGE
 from aml_train.core.threads import CancelToken
-from aml_train.core.values import dataclass
 from aml_train.gate import LoggedSet, MetricPoint
 from aml_train.jobs.composed import ChildView, JobKind, Objective
 from aml_train.jobs.data import DataIdentity, DataSource

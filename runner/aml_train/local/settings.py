@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 from urllib.parse import quote
 
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.release import emulator_image
-from aml_train.core.values import dataclass
 from aml_train.core.version import __version__
 
 IMAGE: Final = emulator_image(__version__)

@@ -6,6 +6,7 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -18,7 +19,6 @@ from aml_train.core.clock import Clock
 from aml_train.core.errors import AmlTrainError, ServiceError
 from aml_train.core.events import Listener
 from aml_train.core.http_client import Session
-from aml_train.core.values import dataclass
 from aml_train.image import ImageSpec, Tested, TestSpec
 from aml_train.jobs import JobView, Pace, TargetNames
 from aml_train.local.admin import register_environments

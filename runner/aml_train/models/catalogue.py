@@ -8,10 +8,9 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from aml_train.core.values import dataclass
 from aml_train.jobs import ModelView
 
 

@@ -6,13 +6,13 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from aml_train.core.errors import InvalidError, PassportError
 from aml_train.core.tags import TAG_PASSPORT
-from aml_train.core.values import dataclass
 from aml_train.jobs import ModelView
 from aml_train.models.catalogue import PaperStore, StoredFile
 from aml_train.models.passport.envelope import BadBundleError, read_bundle

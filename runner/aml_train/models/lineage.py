@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from aml_train.core.errors import DamagedError, ImageError, ServiceError
@@ -23,7 +24,6 @@ from aml_train.core.tags import (
     TAG_SOURCE,
     TAG_TESTED,
 )
-from aml_train.core.values import dataclass
 from aml_train.jobs import JobStatus, JobView, ModelView, Workspace, data_of, shown_data, wrote
 from aml_train.models.catalogue import Catalogue
 from aml_train.models.register import changed_tag

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
-
-from aml_train.core.values import dataclass
 
 State = Literal["identical", "equivalent", "different"]
 """``identical``: every byte of the model. ``equivalent``: the metrics agree within the tolerance. ``different``: neither."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -22,7 +22,6 @@ from aml_train.core.tags import (
     VALUE_LENGTH,
 )
 from aml_train.core.threads import map_parallel
-from aml_train.core.values import dataclass
 from aml_train.gate import (
     EarlierBaseline,
     FoundBaseline,

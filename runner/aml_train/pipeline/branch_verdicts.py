@@ -13,12 +13,11 @@ import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, get_args
 
 from aml_train.core.git import Origin
 from aml_train.core.tags import KEY_LENGTH, TAG_GATE, TAG_VERDICT, VALUE_LENGTH
-from aml_train.core.values import dataclass
 from aml_train.gate import Decision, RuleDecision, is_data_rule
 from aml_train.gate import GateWord as GateWord
 from aml_train.jobs import JobStatus, JobView, Workspace

@@ -5,13 +5,12 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.tags import TAG_FINGERPRINT
 from aml_train.core.threads import AT_ONCE, map_parallel
-from aml_train.core.values import dataclass
 from aml_train.image import JobImage
 from aml_train.jobs import (
     Foreign,

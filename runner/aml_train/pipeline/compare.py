@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -13,7 +13,6 @@ from aml_train.config import BaselineConfig, Config
 from aml_train.core.comparison import Comparison, Side
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.git import Origin
-from aml_train.core.values import dataclass
 from aml_train.gate import MetricPoint, read_values
 from aml_train.jobs import Workspace
 from aml_train.pipeline.baselines import find_baseline, side_of_job

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from aml_train.core.clock import Clock
 from aml_train.core.errors import AmlTrainError
 from aml_train.core.events import Listener, Notice, Stage, report_stage
 from aml_train.core.masking import Masker
-from aml_train.core.values import dataclass
 from aml_train.jobs import JobView, LiveJob, Workspace
 from aml_train.pipeline.branch_verdicts import Prover
 from aml_train.pipeline.plan import Plan

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from aml_train.core.errors import ImageError, InvalidError
 from aml_train.core.events import Listener
 from aml_train.core.references import ImageRef
-from aml_train.core.values import dataclass
 from aml_train.pipeline.prepare import PreparedRun, image_lookup
 from aml_train.pipeline.target import Target, open_target, open_workspace
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from aml_train.config import BaselineConfig, GateRule, JsonValue
 from aml_train.core.clock import Clock
 from aml_train.core.comparison import Comparison, Side
 from aml_train.core.errors import GateFailedError, InvalidError, ServiceError
-from aml_train.core.values import dataclass
 from aml_train.gate import (
     EarlierBaseline,
     Evidence,

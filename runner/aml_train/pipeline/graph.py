@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from aml_train.core.errors import AmlTrainError, JobFailedError, ServiceError
 from aml_train.core.events import NodeChanged
 from aml_train.core.tags import TAG_DIGEST, TAG_IMAGES
-from aml_train.core.values import dataclass
 from aml_train.image import Tested
 from aml_train.jobs import (
     ChildView,

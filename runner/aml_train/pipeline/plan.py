@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from aml_train.config import (
@@ -34,7 +34,6 @@ from aml_train.core.release_tags import DEFAULT_TAGS, release_tags
 from aml_train.core.tags import TAG_BASE, TAG_RUN_URL, TAG_VERSION
 from aml_train.core.text import yaml_text
 from aml_train.core.trust import PROTECTED, Trust
-from aml_train.core.values import dataclass
 from aml_train.core.version import __version__
 from aml_train.image import BaseImage, CheckPolicy, Given, ImageSpec, Release, TestSpec, plan_image
 from aml_train.jobs import (

@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import functools
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,6 @@ from aml_train.core.file_selection import FileId
 from aml_train.core.git import Checkout
 from aml_train.core.threads import in_background
 from aml_train.core.trust import Trust
-from aml_train.core.values import dataclass
 from aml_train.image import secret_access
 from aml_train.jobs import TargetNames
 from aml_train.pipeline.plan import Plan, make_plan

@@ -9,11 +9,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final, Literal
 from urllib.parse import unquote
-
-from aml_train.core.values import dataclass
 
 Source = Literal["the git remote", "GITHUB_REPOSITORY", "the project folder"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aml_train.core.errors import ImageError, InvalidError, ServiceError
 from aml_train.core.events import Listener
 from aml_train.core.trust import PROPOSALS_SUFFIX
-from aml_train.core.values import dataclass
 from aml_train.image import (
     Inventory,
     PruneExecutor,

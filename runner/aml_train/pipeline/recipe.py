@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -17,7 +18,6 @@ from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.formats import UPGRADE, check_format
 from aml_train.core.references import ImageRef
 from aml_train.core.tags import TAG_SOURCE
-from aml_train.core.values import dataclass
 from aml_train.jobs import ModelView, version_of
 from aml_train.models import StoredFile, Training
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +18,6 @@ from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
 from aml_train.core.tags import TAG_DATA, TAG_DIGEST, TAG_FINGERPRINT, TAG_IMAGE, TAG_RESUBMITTED
 from aml_train.core.threads import CancelToken
-from aml_train.core.values import dataclass
 from aml_train.image import Given
 from aml_train.jobs import JobLogs, JobSpec, JobView, Limits, LiveJob, ModelView, Watch
 from aml_train.models import Desk, LineageStep, Reproduction, Tracer, compare_trainings, find_model

@@ -9,7 +9,7 @@ import datetime
 import hashlib
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -30,7 +30,6 @@ from aml_train.core.files import FileSet
 from aml_train.core.git import DIRTY
 from aml_train.core.references import ImageRef
 from aml_train.core.trust import PROTECTED, Trust, proposal
-from aml_train.core.values import dataclass
 from aml_train.image import BaseImage, BaseResolver, DriversReader, ImageInputs, OsReader, collect_inputs, read_file
 from aml_train.jobs import check_code, check_links, unsent_metrics
 from aml_train.pipeline.project_name import ProjectName, name_project, repository_of

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aml_train.core.errors import error_of
 from aml_train.core.events import CostCounted, LogsEnded
-from aml_train.core.values import dataclass
 from aml_train.gate import GateResult
 from aml_train.image import JobImage, Tested
 from aml_train.jobs import Attempt, Cost, JobSpec, JobView, ModelView

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from aml_train.core.threads import in_background, wait_for
-from aml_train.core.values import dataclass
 from aml_train.pipeline.standing import stand_in
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from aml_train.core.answers import Answer
@@ -13,7 +13,6 @@ from aml_train.core.clock import Clock
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.references import ImageRef
 from aml_train.core.tags import TAG_SOURCE, TAG_TESTED
-from aml_train.core.values import dataclass
 from aml_train.image import any_record, read_packages
 from aml_train.jobs import JobView, ModelView, data_of, settle_metrics
 from aml_train.models import Desk, StoredFile, Training, asset_of, hash_files

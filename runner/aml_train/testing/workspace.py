@@ -10,14 +10,13 @@ import secrets
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.events import Event
-from aml_train.core.values import dataclass
 from aml_train.local import (
     EmulatorSettings,
     client_environment,

@@ -7,10 +7,10 @@ and ``::`` before it where another target than the default one is meant.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Final
 
 from aml_train.core.errors import InvalidError
-from aml_train.core.values import dataclass
 
 _TARGET: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]*)::(.*)", re.DOTALL)
 _SCOPE: Final = (

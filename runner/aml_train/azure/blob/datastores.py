@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import quote
 
@@ -14,7 +14,6 @@ from aml_train.azure.sign_in import SignIn
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.answers import Answer, split
 from aml_train.core.errors import InvalidError, ServiceError
-from aml_train.core.values import dataclass
 
 _API: Final = {"api-version": "2024-10-01-preview"}
 _ARTIFACTS: Final = frozenset({"default", "artifacts"})

@@ -7,6 +7,7 @@ import glob
 import hashlib
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final, Self
 
@@ -14,7 +15,6 @@ from aml_train.azure.blob.storage import Entry
 from aml_train.core.boundary import of_the_kernel, repository_top
 from aml_train.core.errors import InvalidError
 from aml_train.core.globs import order
-from aml_train.core.values import dataclass
 
 _READ: Final = 1024 * 1024
 _LONGEST_NAME: Final = 255

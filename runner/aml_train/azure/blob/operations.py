@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -13,7 +14,6 @@ from aml_train.azure.blob.storage import Entry, Storage
 from aml_train.azure.blob.transfer import Tally, Transfer, Workers
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.globs import Selection, blob_name, has_wildcards, order, safe_relative, select
-from aml_train.core.values import dataclass
 
 #: So many names are looked up one by one before the listing is begun: for a few files in a huge folder it would be dear.
 _ONE_BY_ONE: Final = 8

@@ -6,13 +6,13 @@ import contextlib
 import datetime
 import mimetypes
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from aml_train.azure.http import HttpWay
 from aml_train.core.answers import MISREAD, REACH, traced
 from aml_train.core.errors import ServiceError
-from aml_train.core.values import dataclass
 from aml_train.core.version import PRODUCT
 
 if TYPE_CHECKING:

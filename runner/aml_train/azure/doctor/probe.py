@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import requests
@@ -18,7 +18,6 @@ from aml_train.azure.workspace import AzureRest
 from aml_train.config import TargetConfig
 from aml_train.core.answers import MOST_PAGES, Answer, Pages, UndecodableError, decode, is_within
 from aml_train.core.errors import ServiceError
-from aml_train.core.values import dataclass
 from aml_train.jobs import SERVERLESS
 
 ML: Final = "2024-10-01-preview"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from aml_train.azure.parity.conversation import Conversation, Raw
 from aml_train.azure.parity.script import TAG, MissingError, Script, Step, Thing, Until, place
 from aml_train.core.errors import ServiceError
-from aml_train.core.values import dataclass
 
 _ENDED: Final = "terminal"
 _MINUTES: Final = 15.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import requests
@@ -17,7 +17,6 @@ from aml_train.core.clock import Clock
 from aml_train.core.errors import ServiceError
 from aml_train.core.http_client import exchange, host_of
 from aml_train.core.retry import retry_after
-from aml_train.core.values import dataclass
 
 TIMEOUT: Final = (10.0, 120.0)
 ATTEMPTS: Final = 4

@@ -8,12 +8,12 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from aml_train.azure.parity.scrub import PLACEHOLDER
 from aml_train.core.errors import InvalidError
-from aml_train.core.values import dataclass
 
 FORMAT: Final = 1
 _MOST: Final = 64 << 20

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 import requests
 
 from aml_train.core.http_client import Session, exchange
-from aml_train.core.values import dataclass
 
 PRICES: Final = "https://prices.azure.com/api/retail/prices"
 """https://learn.microsoft.com/rest/api/cost-management/retail-prices/azure-retail-prices. It needs no sign-in."""

@@ -11,11 +11,11 @@ import binascii
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from aml_train.azure.parity.words import FREE_WORDS, HOST_SUFFIXES, PUBLIC_HOSTS, WORD_KEYS
-from aml_train.core.values import dataclass
 
 _OWN: Final = frozenset({"kind", "step", "method", "time", "call", "why"})
 """Fields of a line with words of this program alone."""

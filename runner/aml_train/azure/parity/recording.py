@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import requests
@@ -20,7 +20,6 @@ from aml_train.azure.parity.scrub import Scrubber, body_of, time_class
 from aml_train.azure.sign_in import SignIn
 from aml_train.core.clock import SYSTEM_CLOCK, Clock
 from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
-from aml_train.core.values import dataclass
 from aml_train.core.version import __version__
 
 PARITY_IMAGE: Final = "mcr.microsoft.com/azureml/openmpi4.1.0-ubuntu22.04:latest"

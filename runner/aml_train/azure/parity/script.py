@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Final
 
 import yaml
 
 from aml_train.core.errors import InvalidError
-from aml_train.core.values import dataclass
 
 TAG: Final = "aml-train.parity"
 """The tag of everything that a recording makes; its value is the recording's id."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from aml_train.azure.clouds import Cloud
@@ -11,7 +12,6 @@ from aml_train.azure.parity.conversation import Raw
 from aml_train.azure.sdk import quiet
 from aml_train.azure.sign_in import SignIn
 from aml_train.core.clock import Clock
-from aml_train.core.values import dataclass
 
 if TYPE_CHECKING:
     from azure.ai.ml import MLClient

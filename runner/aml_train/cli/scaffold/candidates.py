@@ -6,7 +6,7 @@ import posixpath
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal
 
 from aml_train.cli.scaffold.code_reader import Submission
@@ -18,7 +18,6 @@ from aml_train.cli.scaffold.project import Document, Project
 from aml_train.cli.scaffold.scripts import Read, Script, rank, script_of, training_scripts
 from aml_train.cli.scaffold.submitted import submissions, submissions_of
 from aml_train.config import ListNode, Mark, ScalarNode
-from aml_train.core.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ import ast
 import posixpath
 import re
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from aml_train.cli.scaffold.draft import Item
 from aml_train.cli.scaffold.imports import parse_source
@@ -14,7 +14,6 @@ from aml_train.cli.scaffold.job_environment import Environment, joined
 from aml_train.cli.scaffold.literals import Scope, calls, keyword, last_name, place
 from aml_train.cli.scaffold.project import Project
 from aml_train.config import Mark
-from aml_train.core.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from aml_train.core.errors import Fault, InvalidError
 from aml_train.core.jsonc import JsoncError, change_jsonc, parse_jsonc
-from aml_train.core.values import dataclass
 
 DEVCONTAINER: Final = Path(".devcontainer/devcontainer.json")
 EXTENSIONS: Final = ("ms-python.python", "ms-toolsai.vscode-ai")

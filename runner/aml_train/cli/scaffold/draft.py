@@ -6,7 +6,7 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +14,6 @@ import yaml
 
 from aml_train.config import Mark
 from aml_train.core.errors import InvalidError
-from aml_train.core.values import dataclass
 
 Value = str | int | float | bool
 

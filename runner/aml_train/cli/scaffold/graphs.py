@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from aml_train.cli.scaffold.job_environment import joined
 from aml_train.cli.scaffold.project import Document, Project
 from aml_train.config import MapNode, Mark
-from aml_train.core.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from aml_train.cli.scaffold.candidates import Candidate
@@ -14,7 +14,6 @@ from aml_train.cli.scaffold.project import Document, Project, TextFile, folder_o
 from aml_train.cli.scaffold.python_version import PYTHONS, choose_python
 from aml_train.cli.scaffold.submitted import is_submitter
 from aml_train.config import Mark
-from aml_train.core.values import dataclass
 
 _TRACKING: Final = re.compile(r"^\s*(?:import|from)\s+(mlflow|azureml\.core)\b", re.MULTILINE)
 _INSTALLS: Final = r"(?:COPY|ADD)\b.*requirements|pip3? install.*-r|conda env (?:create|update)|MLNX_OFED|mlnxofedinstall|^FROM\s+nvcr\.io"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from aml_train.cli.scaffold.project import MAX_DEPTH, Project
 from aml_train.config import Config
 from aml_train.core.files import FileSet
-from aml_train.core.values import dataclass
 from aml_train.pipeline import mentioned
 
 NAME: Final = ".amlignore"

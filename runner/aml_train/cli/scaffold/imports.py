@@ -7,10 +7,8 @@ import posixpath
 import sys
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
-
-from aml_train.core.values import dataclass
 
 _REMOVED: Final = frozenset(
     {"asynchat", "asyncore", "cgi", "crypt", "distutils", "imp", "pipes", "smtpd", "telnetlib"}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import posixpath
 import re
+from dataclasses import dataclass
 
 from aml_train.cli.scaffold.packages import inline_conda
 from aml_train.cli.scaffold.project import Document, Project
 from aml_train.config import ListNode, MapNode, Mark, ScalarNode, find
-from aml_train.core.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

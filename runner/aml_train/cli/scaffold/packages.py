@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from aml_train.cli.scaffold.imports import Code, Needed, needed_by
@@ -11,7 +12,6 @@ from aml_train.cli.scaffold.known_packages import package_for
 from aml_train.cli.scaffold.programs import programs
 from aml_train.cli.scaffold.project import Project, TextFile, folder_of, nearness
 from aml_train.config import Mark
-from aml_train.core.values import dataclass
 
 _PATH_LINE: Final = r"^[ \t]*(?:(?:-e|--editable)[ =]\S*|\.{1,2}(?:/\S*|\[[^\]]*\])?[ \t]*$|file:\S+)"
 _OPTION: Final = re.compile(r"^\s*-")

@@ -6,10 +6,10 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from aml_train.cli.scaffold.imports import Code
-from aml_train.core.values import dataclass
 
 _PYTHON: Final = re.compile(r"(?:.*/)?python(?:\d(?:\.\d+)?)?")
 _LAUNCHERS: Final = frozenset(

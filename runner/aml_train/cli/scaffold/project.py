@@ -7,7 +7,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Literal
 
@@ -26,7 +26,6 @@ from aml_train.config import (
     read_text,
 )
 from aml_train.core.errors import Fault
-from aml_train.core.values import dataclass
 
 Kind = Literal[
     "command", "pipeline", "sweep", "other job", "component", "environment", "runconfig", "conda", "workflow"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from aml_train.cli.scaffold.project import Document, Project, TextFile, nearness
 from aml_train.config import Mark
-from aml_train.core.values import dataclass
 
 PYTHONS: Final = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
 NEWEST: Final = "3.13"

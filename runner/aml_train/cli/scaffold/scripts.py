@@ -7,6 +7,7 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from aml_train.cli.scaffold.draft import Item
@@ -15,7 +16,6 @@ from aml_train.cli.scaffold.literals import PROJECT, Scope, calls, keyword, last
 from aml_train.cli.scaffold.project import Project, TextFile, folder_of
 from aml_train.cli.scaffold.submitted import is_submitter
 from aml_train.config import Mark
-from aml_train.core.values import dataclass
 
 _NAMED: Final = re.compile(r"train\w*\.py|\w*_?train(ing)?\.py|main\.py|fit\.py|__main__\.py", re.IGNORECASE)
 _FITS: Final = re.compile(

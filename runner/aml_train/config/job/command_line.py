@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from aml_train.config.job.source import JobSource
 from aml_train.config.yaml.nodes import Entry, Faults, MapNode, Mark, Node, ScalarNode, shown
-from aml_train.core.values import dataclass
 
 MARK: Final = Mark(file="command line")
 _TAKEN_OVER: Final = ("environment", "compute", "experiment_name", "identity", "queue_settings")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ from aml_train.config.yaml.nodes import Faults, ListNode, MapNode, Mark, Node, S
 from aml_train.config.yaml.shapes import nearest
 from aml_train.config.yaml.source import absolute
 from aml_train.config.yaml.structures import Record
-from aml_train.core.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

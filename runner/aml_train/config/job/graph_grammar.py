@@ -7,13 +7,13 @@ sweeps, ``_schema/component`` for components.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any, Final
 
 from aml_train.config.job.grammar import INPUT, JOB, NAME, OUTPUT, lower, snake
 from aml_train.config.yaml.nodes import Entry, Faults, MapNode, Node, ScalarNode, find
 from aml_train.config.yaml.shapes import BAD, Anything, Choice, Flag, Literal, Number, Text
 from aml_train.config.yaml.structures import Either, Items, Key, Record, Table, Variants
-from aml_train.core.values import dataclass
 
 #: Kinds of nodes that are neither run by the local AzureML nor checked here; ``unchecked: true`` passes them on.
 OTHER_NODES: Final = (

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
-
-from aml_train.core.values import dataclass
 
 NodeKind = Literal["command", "sweep", "other"]
 Place = tuple[str, ...]

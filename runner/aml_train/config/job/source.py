@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from aml_train.config.yaml.nodes import Faults, MapNode, Mark, ScalarNode
 from aml_train.config.yaml.source import read_text
 from aml_train.config.yaml.tree import parse
-from aml_train.core.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from aml_train.config.job.grammar import snake
 from aml_train.config.job.model import RunConfiguration
 from aml_train.config.yaml.nodes import Faults, MapNode, dotted, shown, value_mark
-from aml_train.core.values import dataclass
 
 _BY_V2: Final = "write `sdk: v2`"
 _REFUSED: Final = {

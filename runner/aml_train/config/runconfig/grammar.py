@@ -8,13 +8,13 @@ camelCase, snake_case or TitleCase, as ``RunConfiguration.load`` takes them (``_
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from aml_train.config.job.grammar import lower
 from aml_train.config.yaml.nodes import Entry, Faults, ListNode, MapNode, Node, ScalarNode, shown
 from aml_train.config.yaml.shapes import Anything, Choice, Flag, Literal, Number, Shape, Text, Variable
 from aml_train.config.yaml.structures import Either, Items, Key, Record, Table
-from aml_train.core.values import dataclass
 
 ANYTHING: Final = Anything()
 

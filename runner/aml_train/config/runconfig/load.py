@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +15,6 @@ from aml_train.config.runconfig.grammar import ENVIRONMENT, OF_THE_JOB, RUNCONFI
 from aml_train.config.runconfig.to_job import ToJob
 from aml_train.config.yaml.nodes import Entry, Faults, MapNode, ScalarNode, find
 from aml_train.config.yaml.source import kind_of
-from aml_train.core.values import dataclass
 
 FOLDERS: Final = (".azureml", "aml_config")
 """azureml-core's folders of run configurations in a project (``get_run_config_dir_name``)."""

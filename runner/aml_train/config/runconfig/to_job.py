@@ -9,14 +9,13 @@ import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from aml_train.config.yaml.nodes import Faults, MapNode, dotted, place, shown, value_mark
 from aml_train.config.yaml.source import kind_of
 from aml_train.core.boundary import why_not_sent
-from aml_train.core.values import dataclass
 
 DEFAULT_IMAGE: Final = "mcr.microsoft.com/azureml/openmpi4.1.0-ubuntu22.04"
 """azureml-core's image of an environment without one (``DEFAULT_CPU_IMAGE``), without its tag of a date."""

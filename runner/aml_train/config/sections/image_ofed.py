@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from aml_train.config.section import key, make, record, section
@@ -10,7 +11,6 @@ from aml_train.config.sections.image_paths import ImageTree
 from aml_train.config.yaml.nodes import Faults, Mark
 from aml_train.config.yaml.shapes import BAD, Choice, Text
 from aml_train.config.yaml.structures import Either
-from aml_train.core.values import dataclass
 
 OfedSource = Literal["mlnx_ofed", "doca", "distro", "auto"]
 _SOURCES: Final = Choice(words=("mlnx_ofed", "doca", "distro", "auto", "none"))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from aml_train.config.section import CheckedTree
 from aml_train.config.yaml.nodes import Mark, shown
 from aml_train.config.yaml.source import absolute, kind_of
-from aml_train.core.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from aml_train.config.section import CheckedTree, keys_of
@@ -18,7 +18,6 @@ from aml_train.config.sections.tests import TESTS, TestsConfig, tests_config
 from aml_train.config.yaml.nodes import Entry, Faults, MapNode, Mark, find
 from aml_train.config.yaml.shapes import Text
 from aml_train.config.yaml.structures import Items, Key, Record, Table
-from aml_train.core.values import dataclass
 
 _MOST: Final = 8
 """Images of one pipeline: each has a tag of the job, and a job has at most 50."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from aml_train.config.job.grammar import ASSET_NAME
@@ -16,7 +16,6 @@ from aml_train.config.yaml.nodes import MapNode, ScalarNode, find, join, shown
 from aml_train.config.yaml.shapes import Choice, Flag, Text, nearest
 from aml_train.config.yaml.structures import Either, Items, Key, Record, Table
 from aml_train.core.tags import check_author_tag
-from aml_train.core.values import dataclass
 from aml_train.gate import DataPolicy
 
 ARCHIVED: Final = "archived"

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from aml_train.core.errors import Fault, InvalidError
-from aml_train.core.values import dataclass
 
 Kind = Literal["text", "null", "bool", "int", "float", "date", "broken"]
 

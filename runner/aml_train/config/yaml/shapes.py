@@ -13,11 +13,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from aml_train.config.yaml.nodes import Faults, ListNode, MapNode, Mark, Node, ScalarNode, plain, shown
 from aml_train.config.yaml.scalars import reading, surprise
-from aml_train.core.values import dataclass
 
 BAD: Final[Any] = object()
 """The value of a node with a fault."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from aml_train.config.yaml.nodes import Faults, ListNode, MapNode, Mark, Node, ScalarNode, join, plain
 from aml_train.config.yaml.shapes import BAD, Choice, Shape, Text, mismatch, nearest
-from aml_train.core.values import dataclass
 
 _NAME: Final = Text(noun="a name")
 

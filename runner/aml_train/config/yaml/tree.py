@@ -6,7 +6,7 @@ aliases cost more than the text itself. libyaml is used if PyYAML was built with
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 import yaml
@@ -15,7 +15,6 @@ from aml_train.config.yaml.messages import explain
 from aml_train.config.yaml.nodes import Entry, Faults, ListNode, MapNode, Mark, Node, ScalarNode, shown
 from aml_train.config.yaml.scalars import ScalarError, reading, resolve
 from aml_train.config.yaml.source import LINE_BREAK
-from aml_train.core.values import dataclass
 
 MAX_DEPTH: Final = 50
 MAX_NODES: Final = 20_000

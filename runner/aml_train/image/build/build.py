@@ -10,7 +10,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -23,7 +23,6 @@ from aml_train.core.masking import Masker
 from aml_train.core.references import is_digest
 from aml_train.core.temporary import temporary_folder
 from aml_train.core.text import LinePieces
-from aml_train.core.values import dataclass
 from aml_train.image.build.cache import Cache
 from aml_train.image.build.progress import PlainProgress
 from aml_train.image.build_secrets import BuildSecrets, build_secrets
@@ -69,7 +68,7 @@ def build_argv(
     tag: str | None,
     iidfile: Path,
     platform: str,
-    options: BuildOptions = BuildOptions(),  # noqa: B008 - frozen
+    options: BuildOptions = BuildOptions(),
 ) -> list[str]:
     """Return the command. Pure.
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from aml_train.core.values import dataclass
 from aml_train.image.registry.auth import RegistryAuth
 
 if TYPE_CHECKING:

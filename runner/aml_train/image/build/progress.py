@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections import defaultdict, deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from aml_train.core.errors import ImageError
 from aml_train.core.events import Event, LogLine, Progress
 from aml_train.core.text import Piece, lines_in, states
-from aml_train.core.values import dataclass
 
 _VERTEX = re.compile(r"#(?P<number>\d+) (?P<rest>.*)", re.DOTALL)
 _STEP = re.compile(r"\[(?:[\w.-]+ )?(?P<done>\d{1,9})/(?P<total>\d{1,9})\] (?P<instruction>.*)", re.DOTALL)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from aml_train.config import BuilderConfig
 from aml_train.core.docker import BuildCli, buildkit_cli, connect_engine, engine_platform
 from aml_train.core.docker_endpoint import context_environ, engine_environ
 from aml_train.core.errors import ImageError
-from aml_train.core.values import dataclass
 
 if TYPE_CHECKING:
     from docker import DockerClient

@@ -14,9 +14,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
-
-from aml_train.core.values import dataclass
 
 _RUN: Final = re.compile(r"^RUN (?P<mounts>(?:--mount=\S+(?: \\\n\s*|\s))+)(?P<command>(?:.*\\\n)*.*)$", re.MULTILINE)
 _MOUNT: Final = re.compile(r"--mount=(\S+)")

@@ -9,11 +9,11 @@ address those of NVIDIA's "Installing Repo Package on Host Side" (BlueField BSP 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Final
 
 from aml_train.config import OfedConfig
 from aml_train.core.errors import Fault, InvalidError
-from aml_train.core.values import dataclass
 from aml_train.image.dockerfile import ofed_releases
 
 MLNX_OFED_SERVER: Final = "https://content.mellanox.com/ofed"

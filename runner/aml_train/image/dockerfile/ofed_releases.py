@@ -6,9 +6,8 @@ each time that Microsoft builds its HPC images. NVIDIA publishes no list of dige
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
-
-from aml_train.core.values import dataclass
 
 _AZHPC: Final = "https://github.com/Azure/azhpc-images/blob"
 _VERSIONS: Final = "versions.json"

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from aml_train.core.errors import Fault, InvalidError
 from aml_train.core.references import ImageRef
-from aml_train.core.values import dataclass
 
 _DIRECTIVE: Final = re.compile(r"#\s*(\w+)\s*=\s*(\S+)\s*")
 _HEREDOC: Final = re.compile(r"<<-?\s*([\"']?)(\w+)\1")

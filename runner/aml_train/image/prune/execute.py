@@ -8,12 +8,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Final, Literal
 
 from aml_train.core.errors import ImageError
-from aml_train.core.values import dataclass
 from aml_train.image.completeness import CONNECTIONS
 from aml_train.image.leases import lease_tags, mark_end, mark_tag
 from aml_train.image.prune.inventory import Use

@@ -8,10 +8,10 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from aml_train.core.release_tags import DEFAULT_TAGS
-from aml_train.core.values import dataclass
 from aml_train.image.build.cache import CACHE_TAG, LAYERS_TAG
 from aml_train.image.leases import lease_end, mark_end
 from aml_train.image.leftovers import CANDIDATE_SUFFIX, lease_of_image

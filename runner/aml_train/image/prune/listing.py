@@ -10,13 +10,12 @@ import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from aml_train.core.answers import Answer, UndecodableError, decode
 from aml_train.core.errors import ImageError
 from aml_train.core.references import is_digest
-from aml_train.core.values import dataclass
 from aml_train.image.completeness import CONNECTIONS
 from aml_train.image.leases import lease_end, mark_end
 from aml_train.image.prune.inventory import Entry

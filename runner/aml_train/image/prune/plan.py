@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-from aml_train.core.values import dataclass
 from aml_train.image.leases import lease_end, mark_end
 from aml_train.image.leftovers import CANDIDATE_SUFFIX
 from aml_train.image.prune.inventory import (

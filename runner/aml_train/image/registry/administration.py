@@ -8,6 +8,7 @@ specification 1.1 has the deletion of a manifest by its digest.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
@@ -16,7 +17,6 @@ import requests
 from aml_train.core.answers import Answer
 from aml_train.core.errors import ImageError
 from aml_train.core.http_client import answer_of
-from aml_train.core.values import dataclass
 from aml_train.image.registry.auth import BusyError
 from aml_train.image.registry.client import Registry
 

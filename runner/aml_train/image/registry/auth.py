@@ -11,7 +11,7 @@ import ipaddress
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, Protocol, runtime_checkable
 
 import requests
@@ -19,7 +19,6 @@ import requests
 from aml_train.core.answers import split
 from aml_train.core.errors import ImageError
 from aml_train.core.http_client import answer_of, exchange
-from aml_train.core.values import dataclass
 
 _TOKEN_SECONDS: Final = 60.0
 """The shortest validity of a token, and its validity if its answer does not name one

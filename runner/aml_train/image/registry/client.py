@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urljoin
 
@@ -18,7 +18,6 @@ import requests
 from aml_train.core.answers import Answer, UndecodableError, decode, split
 from aml_train.core.errors import DamagedError, ImageError
 from aml_train.core.references import is_digest
-from aml_train.core.values import dataclass
 from aml_train.image.registry.auth import BusyError, Login, RegistryAuth, is_acr, renew
 from aml_train.image.registry.http import RegistryHttp, codes_of
 from aml_train.image.registry.manifest import (

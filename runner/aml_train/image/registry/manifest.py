@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from typing import Any, Final
 
 from aml_train.core.answers import Answer, UndecodableError, decode
 from aml_train.core.errors import DamagedError, ImageError
 from aml_train.core.references import is_digest
-from aml_train.core.values import dataclass
 
 DOCKER_MANIFEST: Final = "application/vnd.docker.distribution.manifest.v2+json"
 DOCKER_LIST: Final = "application/vnd.docker.distribution.manifest.list.v2+json"

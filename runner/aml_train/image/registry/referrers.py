@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from aml_train.core.answers import Answer
 from aml_train.core.errors import DamagedError, ImageError
 from aml_train.core.references import is_digest
-from aml_train.core.values import dataclass
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.manifest import OCI_INDEX, OCI_MANIFEST, Manifest, sha256_digest
 

@@ -8,6 +8,7 @@ import shlex
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +16,6 @@ from aml_train.core.docker import remove_container
 from aml_train.core.errors import TestsFailedError
 from aml_train.core.events import Listener, LogLine, Notice
 from aml_train.core.text import LineSplitter, Piece
-from aml_train.core.values import dataclass
 from aml_train.image.leftovers import LABEL_KIND, container_labels
 from aml_train.image.spec import TestSpec
 

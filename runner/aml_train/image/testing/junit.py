@@ -5,10 +5,10 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from aml_train.core.events import TestFailure
-from aml_train.core.values import dataclass
 
 # pytest ends each entry of a traceback with ``file:line:`` (_pytest/_code/code.py); Python writes ``File "file", line N``.
 _ENTRY: Final = re.compile(

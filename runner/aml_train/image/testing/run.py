@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +14,6 @@ from aml_train.core.errors import TestsFailedError
 from aml_train.core.events import Event, Listener, LogLine, TestFailure, TestsFinished
 from aml_train.core.interrupts import freed_by_interrupt
 from aml_train.core.threads import CancelToken, temporary
-from aml_train.core.values import dataclass
 from aml_train.image.spec import TestSpec
 from aml_train.image.testing.closing import ClosingLines
 from aml_train.image.testing.container import (

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import Listener, LogTail, Notice
 from aml_train.core.masking import Masker, Scrubber, without_tokens
 from aml_train.core.text import LineBlocks, Piece
-from aml_train.core.values import dataclass
 from aml_train.jobs.logs.names import LogName
 from aml_train.jobs.logs.pages import JobPages
 from aml_train.jobs.workspace import LogBeganAnewError, StorageUnreachableError, Workspace

@@ -8,10 +8,10 @@ of the local AzureML, show the same run elsewhere.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
-from aml_train.core.values import dataclass
 from aml_train.jobs.workspace import JobView
 
 #: A part of all these addresses, and of hardly any other text.

@@ -12,11 +12,10 @@ import binascii
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from aml_train.core.answers import Answer, UndecodableError, decode
-from aml_train.core.values import dataclass
 
 BUNDLE: Final = "application/vnd.dev.sigstore.bundle.v0.3+json"
 IN_TOTO: Final = "application/vnd.in-toto+json"

@@ -10,6 +10,7 @@ import dataclasses
 import datetime
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from aml_train.config import GateRule
@@ -17,7 +18,6 @@ from aml_train.core.answers import MOST_BYTES, json_number
 from aml_train.core.errors import PassportError, ServiceError
 from aml_train.core.references import ImageRef
 from aml_train.core.tags import TAG_DIGEST, TAG_IMAGE, TAG_PASSPORT
-from aml_train.core.values import dataclass
 from aml_train.core.version import PRODUCT
 from aml_train.gate import Decision
 from aml_train.jobs import JobView, ModelView

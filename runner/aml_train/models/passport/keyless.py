@@ -9,12 +9,11 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from aml_train.core.errors import InvalidError, PassportError, ServiceError
-from aml_train.core.values import dataclass
 from aml_train.models.passport.envelope import Bundle
 
 if TYPE_CHECKING:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from aml_train.core.errors import InvalidError
-from aml_train.core.values import dataclass
 from aml_train.models.passport.envelope import Bundle, key_bundle, pae
 
 if TYPE_CHECKING:

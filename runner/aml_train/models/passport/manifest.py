@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 from aml_train.core.answers import Answer
 from aml_train.core.references import is_digest
-from aml_train.core.values import dataclass
 from aml_train.models.catalogue import StoredFile
 
 MODEL_SIGNING: Final = "https://model_signing/signature/v1.0"

@@ -9,7 +9,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from aml_train.core.answers import Answer, UndecodableError, decode, json_number
@@ -32,7 +32,6 @@ from aml_train.core.tags import (
     TAG_STAGE,
     TAG_TESTED,
 )
-from aml_train.core.values import dataclass
 from aml_train.jobs import JobView, ModelView, Workspace, shown_data
 from aml_train.models.catalogue import Catalogue, PaperStore
 from aml_train.models.passport.manifest import FileManifest, hash_files

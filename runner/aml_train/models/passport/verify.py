@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from aml_train.core.answers import Answer
 from aml_train.core.errors import DamagedError, ImageError, ServiceError
 from aml_train.core.references import ImageRef
 from aml_train.core.tags import TAG_DIGEST, TAG_GATE, TAG_IMAGE, TAG_PASSPORT
-from aml_train.core.values import dataclass
 from aml_train.jobs import JobView, ModelView
 from aml_train.models.lineage import LineageStep
 from aml_train.models.passport.compare import compare_facts

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from aml_train.config import StagePolicy
 from aml_train.core.errors import GateFailedError, InvalidError, ServiceError
 from aml_train.core.events import Listener, Notice
 from aml_train.core.tags import TAG_GATE
-from aml_train.core.values import dataclass
 from aml_train.jobs import ModelView
 from aml_train.models.promotion.change import ARCHIVED, title
 from aml_train.models.promotion.record import Record

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from aml_train.config import BaselineConfig, GateRule
@@ -26,7 +26,6 @@ from aml_train.core.events import (
     Stage,
     report_stage,
 )
-from aml_train.core.values import dataclass
 from aml_train.gate import Decision, GateResult, series_of
 from aml_train.jobs import ModelView, Workspace
 from aml_train.models.catalogue import Catalogue, PromotionStore

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from aml_train.config import StagePolicy
-from aml_train.core.values import dataclass
 from aml_train.gate import Decision
 from aml_train.jobs import ModelView
 from aml_train.models.lineage import LineageStep

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
-
-from aml_train.core.values import dataclass
 
 if TYPE_CHECKING:
     from aml_train.azure import DataWorkspace, JobFilter, JobRow

@@ -7,7 +7,7 @@ import functools
 import getpass
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +16,6 @@ from aml_train.core.errors import InvalidError
 from aml_train.core.events import Broadcast, Listener
 from aml_train.core.notebook import Curve, Displayed, Sheet
 from aml_train.core.series import History
-from aml_train.core.values import dataclass
 from aml_train.pipeline.api.planning import host_for
 from aml_train.pipeline.api.workspace import Workspace
 

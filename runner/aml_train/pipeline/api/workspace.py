@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, overload
 
@@ -11,7 +12,6 @@ from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.notebook import Curve, Displayed, Grid, Sheet, number
 from aml_train.core.series import History
 from aml_train.core.text import duration
-from aml_train.core.values import dataclass
 from aml_train.pipeline.api.planning import host_for
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aml_train.core.diagnosis import Check, CheckResult, Diagnosis, Outcome, misconfigured, ok, run_checks
@@ -10,7 +11,6 @@ from aml_train.core.docker import import_docker
 from aml_train.core.errors import AmlTrainError, InvalidError
 from aml_train.core.masking import Masker
 from aml_train.core.secrets import known_secrets
-from aml_train.core.values import dataclass
 from aml_train.pipeline.doctor.machine import Logins, machine_checks
 from aml_train.pipeline.prepare import registry_logins
 from aml_train.pipeline.resolve import read_project

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from aml_train.core.series import GREATEST, by_step
-from aml_train.core.values import dataclass
 from aml_train.pipeline.report.values import Curve, Series
 
 WIDTH: Final = 400.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,7 +30,6 @@ from aml_train.core.tags import (
     TAG_RUN_URL,
 )
 from aml_train.core.threads import map_parallel
-from aml_train.core.values import dataclass
 from aml_train.jobs import COMPOSED, ChildView, JobView, ModelView, descendants, shown_data
 from aml_train.pipeline.baselines import find_baseline, side_of_job
 from aml_train.pipeline.branch_verdicts import Recorded

@@ -6,7 +6,7 @@ import datetime
 import shlex
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
 
 from aml_train.core.clock import SYSTEM_CLOCK, Clock
@@ -15,7 +15,6 @@ from aml_train.core.errors import AmlTrainError, CancelledError
 from aml_train.core.masking import Masker
 from aml_train.core.tables import Table
 from aml_train.core.tags import TAG_COMMIT, TAG_CONFIGURATION, TAG_PASSPORT
-from aml_train.core.values import dataclass
 from aml_train.jobs import JobView, ModelView, Workspace
 from aml_train.models import Catalogue, LineageStep
 from aml_train.pipeline.compare import Project

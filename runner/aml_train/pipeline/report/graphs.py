@@ -6,11 +6,11 @@ Pure; lengths are pixels. The items may come from elsewhere: names that do not e
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
-from aml_train.core.values import dataclass
 from aml_train.pipeline.report.values import Node, Step
 
 BOX_WIDTH: Final = 168.0
