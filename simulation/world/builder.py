@@ -271,7 +271,6 @@ class SimulatedHost(Host):
 
     simulated: Callable[[], Builder]
 
-    def place(self, builder: BuilderConfig, *, reclaim: bool = False) -> BuildPlace:
+    def place(self, builder: BuilderConfig) -> BuildPlace:
         """Return the place where images are built."""
-        del reclaim
         return SimulatedPlace(config=builder, local=self.engine, environ=self.environ, simulated=self.simulated)

@@ -150,8 +150,7 @@ def judge_room(name: str, need: Need, room: Room, listener: Listener, *, base: b
             f"{size(need.peak - room.free)} too little",
             hint="See what Docker keeps (docker system df) and free some of it (docker builder prune, docker image prune --all); "
             "use a smaller base or a runner with a larger disk, or build elsewhere (`image.builder`); on a hosted runner of GitHub, "
-            "delete toolchains that the job does not need (/usr/share/dotnet, /usr/local/lib/android, /opt/ghc): "
-            "`image.reclaim-disk: true`.",
+            "delete toolchains that the job does not need: docs/workflows.md.",
         )
     elif room.free < need.peak + HEADROOM:
         text = f"{what}; {size(room.free)} are free under {room.path}: it will be tight."

@@ -56,14 +56,11 @@ class Host:
         """
         return self._engine
 
-    def place(self, builder: BuilderConfig, *, reclaim: bool = False) -> BuildPlace:
-        """Return the place where *builder* builds images; nothing is connected yet.
-
-        *reclaim*: toolchains of a hosted runner are removed before a build.
-        """
+    def place(self, builder: BuilderConfig) -> BuildPlace:
+        """Return the place where *builder* builds images; nothing is connected yet."""
         from aml_train.image import BuildPlace
 
-        return BuildPlace(config=builder, local=self.engine, environ=self.environ, reclaim=reclaim)
+        return BuildPlace(config=builder, local=self.engine, environ=self.environ)
 
     @functools.cached_property
     def _engine(self) -> DockerClient:
@@ -134,7 +131,7 @@ def open_target(host: Host, config: Config, plan: Plan, emit: Listener) -> Targe
         found: Target = instead.target()
         return found
     sweep_folders(emit)
-    place = host.place(config.builder, reclaim=config.image is not None and config.image.reclaim_disk)
+    place = host.place(config.builder)
     engine = place.engine() if plan.image is not None else None
     if engine is None:
         return _open_target(host, config, plan, place, emit)

@@ -126,7 +126,7 @@ def rows(shape: Shape, prefix: str = "") -> Iterator[tuple[str, str]]:
             for key in ("nodes", "tests"):
                 spec = shape.value.keys[key]
                 yield f"{prefix}.NAME.{key}", spec.text + (" **Required.**" if spec.required else "")
-            assert shape.value.keys.keys() - {"tests"} == keys_of(ImageConfig).keys() - {"builder", "reclaim-disk"}
+            assert shape.value.keys.keys() - {"tests"} == keys_of(ImageConfig).keys() - {"builder"}
         case Table():
             for key, special in shape.special.items():
                 if special.text:

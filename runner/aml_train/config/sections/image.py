@@ -283,11 +283,6 @@ class ImageConfig:
         "Nodes of a pipeline job that run in the image: names, or `all`; by default those without an environment.",
         default=None,
     )
-    reclaim_disk: bool = key(
-        Flag(),
-        "Whether a hosted runner of GitHub loses toolchains that the build does not need; false by default.",
-        default=False,
-    )
     platform: str | None = key(
         Choice(words=("linux/amd64", "linux/arm64")),
         "`linux/amd64` or `linux/arm64`; the engine's by default.",

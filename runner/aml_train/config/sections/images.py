@@ -22,10 +22,6 @@ from aml_train.config.yaml.structures import Items, Key, Record, Table
 _MOST: Final = 8
 """Images of one pipeline: each has a tag of the job, and a job has at most 50."""
 
-_ONCE: Final = ("builder", "reclaim-disk")
-"""Keys that only ``image`` has, and that hold for all images."""
-
-
 _OF_IMAGE: Final = re.compile(r"`(image|tests)(?=[.`])")
 
 
@@ -45,14 +41,14 @@ IMAGES: Final = Table(
     value=Record(
         noun="a mapping with `base` and `nodes`",
         one_of=("base", "dockerfile"),
-        hints=dict.fromkeys(_ONCE, "it is a key of `image`, and holds for all images"),
+        hints={"builder": "it is a key of `image`, and holds for all images"},
         keys={
             "nodes": Key(
                 Items(item=Text(noun="a node's name"), noun="a list of nodes", least=1),
                 "Nodes that run in this image.",
                 required=True,
             ),
-            **{name: one for name, one in keys_of(ImageConfig).items() if name not in (*_ONCE, "nodes")},
+            **{name: one for name, one in keys_of(ImageConfig).items() if name not in ("builder", "nodes")},
             "tests": Key(TESTS, "Tests that run inside this image, with the keys of `tests`."),
         },
     ),

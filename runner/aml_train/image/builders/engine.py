@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from aml_train.core.docker import BuildCli
@@ -22,20 +21,11 @@ from aml_train.image.verify import verify_image, verify_pulled
 
 
 class EngineBuilder:
-    """Builds in the context's engine; pushes while the image is verified there.
-
-    Args:
-        make_room: is called before anything large is built or pulled; None for nothing to do.
-    """
-
-    def __init__(self, make_room: Callable[[ImageContext], object] | None = None) -> None:
-        self._make_room = make_room
+    """Builds in the context's engine; pushes while the image is verified there."""
 
     def build(self, ctx: ImageContext, candidate: Candidate, started: float, *, force: bool) -> Verified:
         """See :class:`Builder`."""
         cli = ctx.cli()
-        if self._make_room is not None:
-            self._make_room(ctx)
         check_disk(ctx.spec.base, ctx.spec.platform, engine=ctx.docker, environ=cli.environ, listener=ctx.listener)
         image_id = build_image(
             ctx.spec,
@@ -59,8 +49,6 @@ class EngineBuilder:
         self, ctx: ImageContext, found: Manifest, *, check: bool, test: bool
     ) -> tuple[TestsFinished | None, Facts | None]:
         """See :class:`Builder`."""
-        if self._make_room is not None:
-            self._make_room(ctx)
         ctx.check_room(found)
         return verify_pulled(ctx, ctx.pull(found), check=check, test=test)
 

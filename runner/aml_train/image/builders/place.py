@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from aml_train.image.builder import Builder
     from aml_train.image.builders.service import BuildService
-    from aml_train.image.context import ImageContext
     from aml_train.image.registry.auth import RegistryAuth
 
 SERVICE_PLATFORM: Final = "linux/amd64"
@@ -32,13 +31,11 @@ class BuildPlace:
         config: the builder.
         local: gives this machine's engine.
         environ: the process's environment.
-        reclaim: whether toolchains of a hosted runner are removed before a build, see :mod:`aml_train.image.reclaim`.
     """
 
     config: BuilderConfig
     local: Callable[[], DockerClient]
     environ: Mapping[str, str] = field(repr=False)
-    reclaim: bool = False
 
     def engine(self) -> DockerClient | None:
         """Return the engine that images are tested in; None for a service.
@@ -93,13 +90,7 @@ class BuildPlace:
             return BuildxBuilder(self.config.buildx, where=self.config.where)
         from aml_train.image.builders.engine import EngineBuilder
 
-        return EngineBuilder(self._reclaim if self.reclaim and self.config.kind == "local" else None)
-
-    def _reclaim(self, ctx: ImageContext) -> None:
-        """Make room on this machine, a hosted runner."""
-        from aml_train.image.reclaim import reclaim_disk
-
-        reclaim_disk(ctx.docker, self.environ, ctx.listener)
+        return EngineBuilder()
 
     def _docker_login(self, registry: str) -> RegistryAuth | None:
         """Return what ``docker login`` has kept for a base's registry."""
