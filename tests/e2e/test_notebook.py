@@ -22,7 +22,7 @@ def test_the_notebook_trains_the_example(local: Local, digits: Path) -> None:
 
 
 @pytest.mark.full
-def test_the_model_is_downloaded_the_gate_reported_and_a_badge_written(local: Local, digits: Path) -> None:
+def test_the_model_is_downloaded_and_the_gate_reported(local: Local, digits: Path) -> None:
     report, folder = digits.parent / "gate.xml", digits.parent / "model"
     ended = local.run(digits, "--gate-junit", str(report))
     assert ended.code == 0, ended.output
@@ -35,8 +35,5 @@ def test_the_model_is_downloaded_the_gate_reported_and_a_badge_written(local: Lo
     assert {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()} == set(
         found["files"]
     )
-    job = ended.only("job-submitted")["job"]
-    badge = json.loads(local.command("badge", job, "-C", str(digits), "--json"))
-    assert (badge["message"], badge["color"]) == ("passed", "brightgreen")
     listed = local.command("jobs", "list", "-C", str(digits), "--metric", "val/accuracy", "--sort")
     assert "val/accuracy=" in listed

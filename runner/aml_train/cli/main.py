@@ -26,7 +26,6 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "compare": ("compare", "Compare two jobs, models or files of metrics."),
     "report": ("report", "Write the report of a job as one HTML file, as Markdown or JSON."),
     "model": ("model", "List, show and download registered models, and trace their lineage."),
-    "badge": ("badge", "Write a badge of a job, a branch or a model: SVG, or JSON for shields.io."),
     "verify": ("passport", "Verify the passport of a model version, by default of the newest one."),
     "promote": ("model", "Promote a model version if it passes the stage's gate."),
     "rollback": ("model", "Return a stage to its previous model version."),

@@ -10,19 +10,16 @@ from pathlib import Path
 from aml_train.core.errors import InvalidError
 
 
-def replace_file(path: Path, content: bytes, *, option: str = "-o", parents: bool = False) -> None:
+def replace_file(path: Path, content: bytes, *, option: str = "-o") -> None:
     """Write *content* to *path* as a whole; a failure leaves the file as it was.
 
     Args:
         option: the option that named the file, for the remedy.
-        parents: make the folders above it.
 
     Raises:
         InvalidError: the folder does not exist, or may not be written to.
     """
     try:
-        if parents:
-            path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:
         raise _unwritable(path, error, option) from error

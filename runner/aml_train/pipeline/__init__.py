@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from aml_train.core.lazy import lazily
 
 if TYPE_CHECKING:
-    from aml_train.pipeline.badge import find_badge as find_badge
     from aml_train.pipeline.candidates import DEFAULT_BRANCH_VARIABLE as DEFAULT_BRANCH_VARIABLE
     from aml_train.pipeline.compare import Project as Project
     from aml_train.pipeline.compare import Reference as Reference
@@ -72,7 +71,6 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "comparison_grid": "verdict",
-    "find_badge": "badge",
     "DeskImage": "desk",
     "find_desk_image": "desk",
     "DoctorProject": "doctor.diagnose",

@@ -292,26 +292,3 @@ def _first_proved(
 
 def _is_ours(verdict: BranchVerdict, origin: Origin) -> bool:
     return (verdict.repository, verdict.configuration) == (origin.repository, origin.configuration)
-
-
-def latest_verdict(service: Workspace, origin: Origin | None, branch: str) -> tuple[JobView, BranchVerdict] | None:
-    """Return the last verdict on *branch*, also one that failed, with its job.
-
-    Only runs of the same repository and configuration count. It is what the tags say, for people.
-
-    Raises:
-        ServiceError: the service does not answer.
-    """
-    best: tuple[JobView, BranchVerdict] | None = None
-    for looked, view in enumerate(service.tagged_jobs(verdict_tag(branch)), 1):
-        found = read_verdict(view.tags, branch)
-        if (
-            found is not None
-            and origin is not None
-            and _is_ours(found, origin)
-            and (best is None or found.at > best[1].at)
-        ):
-            best = view, found
-        if best is not None and looked >= _ENOUGH:
-            break
-    return best

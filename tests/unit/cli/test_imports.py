@@ -88,7 +88,6 @@ def test_the_search_follows_imports_and_doors() -> None:
         "aml_train.azure.acr_tasks",
         "aml_train.azure.code",
         "aml_train.cli.live",
-        "aml_train.core.badge",
         "aml_train.core.notebook",
         "aml_train.image.build",
         "aml_train.image.builders.engine",

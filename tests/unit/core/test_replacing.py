@@ -28,16 +28,8 @@ def test_a_folder_is_not_replaced(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["a.html"]
 
 
-def test_a_missing_folder_is_made_only_if_asked_for(tmp_path: Path) -> None:
-    file = tmp_path / "below" / "badges" / "main.svg"
-    with pytest.raises(InvalidError, match=r"main\.svg cannot be written: No such file or directory") as refused:
+def test_a_missing_folder_is_not_made(tmp_path: Path) -> None:
+    file = tmp_path / "below" / "main.html"
+    with pytest.raises(InvalidError, match=r"main\.html cannot be written: No such file or directory") as refused:
         replace_file(file, b"x", option="--json")
     assert refused.value.hint == "Create its folder, or name another file with --json."
-    replace_file(file, b"x", parents=True)
-    assert file.read_bytes() == b"x"
-
-
-def test_a_file_in_the_place_of_a_folder_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "badges").write_text("a file")
-    with pytest.raises(InvalidError, match=r"main\.svg cannot be written"):
-        replace_file(tmp_path / "badges" / "main.svg", b"x", parents=True)
