@@ -1,4 +1,4 @@
-"""Addresses: data, blobs with SAS, remotes, engines, services, webhooks."""
+"""Addresses: data, blobs with SAS, remotes, engines, services."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from aml_train.core.answers import is_within, split
 from aml_train.core.docker_ssh import ssh_command
 from aml_train.core.errors import AmlTrainError
 from aml_train.image.registry.auth import is_loopback, parse_challenge
-from aml_train.pipeline.notify import check_address
 from aml_train.pipeline.project_name import repository_of
 from fuzz.target import Target, require
 
@@ -50,7 +49,6 @@ def seeds() -> Sequence[str]:
         ),
         *(
             "ssh://user@host:22",
-            "https://hooks.slack.com/services/x",
             "aml://asset/x",
             "/v2/r/manifests/latest?n=1",
             "repository:a/b:pull,push",
@@ -106,7 +104,6 @@ def check(text: str) -> None:
             if word.startswith("-") and word not in ("-T", "-o", "-l", "-p")
         ]
         require(not options or "-l" in words, f"an address gives ssh an option: {options}")
-    _refused(check_address, text, AmlTrainError, ValueError)
     _refused(parse_location, text, DomainError)
     in_datastore(text)
     _refused(canonical, text, ValueError)
@@ -127,7 +124,6 @@ TARGET = Target(
         "aml_train.core.answers",
         "aml_train.core.docker_ssh",
         "aml_train.image.registry.auth",
-        "aml_train.pipeline.notify",
         "aml_train.pipeline.project_name",
         "aml_emulator.domain.locations",
         "aml_emulator.domain.data_map",

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from aml_train.config.sections.image_papers import ScanConfig as ScanConfig
     from aml_train.config.sections.images import NodeImage as NodeImage
     from aml_train.config.sections.model import StagePolicy as StagePolicy
-    from aml_train.config.sections.notify import NotifyConfig as NotifyConfig
     from aml_train.config.sections.passport import PassportConfig as PassportConfig
     from aml_train.config.sections.passport import Requirement as Requirement
     from aml_train.config.sections.targets import ClusterConfig as ClusterConfig
@@ -118,7 +117,6 @@ _MODULES = {
     "SECRET_IN_URL": "sections.image_packages",
     "StagePolicy": "sections.model",
     "IdentityConfig": "policy",
-    "NotifyConfig": "sections.notify",
     "PassportConfig": "sections.passport",
     "PolicyConfig": "policy",
     "Requirement": "sections.passport",

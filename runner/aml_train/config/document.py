@@ -15,7 +15,6 @@ from aml_train.config.sections.gate import BASELINE, GATE
 from aml_train.config.sections.image import IMAGE
 from aml_train.config.sections.images import IMAGES
 from aml_train.config.sections.model import MODEL, PROMOTE
-from aml_train.config.sections.notify import NOTIFY
 from aml_train.config.sections.passport import PASSPORT
 from aml_train.config.sections.targets import TARGET, TARGETS
 from aml_train.config.sections.tests import TESTS
@@ -95,7 +94,6 @@ DOCUMENT: Final = Record(
         "code": Key(CODE, "Bounds of the snapshot of the job's code folder, which the job names."),
         "setup": Key(SETUP, "Shell commands that run once on each node before the job's command."),
         "data": Key(DATA, "Data that the job finds at the same relative paths as here: path → address."),
-        "notify": Key(NOTIFY, "Webhooks that receive how a run ended: one, or a list."),
         "target": Key(TARGET, "Target if none is given; `local` by default."),
         "targets": Key(TARGETS, "Workspaces by name. `local` is the local AzureML and needs no entry."),
     },

@@ -31,7 +31,6 @@ from aml_train.config.sections.model import (
     model_config,
     stage_policies,
 )
-from aml_train.config.sections.notify import notify_config
 from aml_train.config.sections.passport import PassportConfig, check_requirements, passport_config
 from aml_train.config.sections.targets import TargetConfig, check_nodes, choose_target
 from aml_train.config.sections.tests import tests_config
@@ -420,7 +419,6 @@ class _Loader(Reader):
             setup=setup_commands(checked),
             data=data,
             data_config=data_config(checked),
-            notify=notify_config(checked),
             sdk=values.get("sdk"),
             overrides=self.overrides.values,
             notices=(*(("The image replaces the job's `environment`.",) if replaced else ()), *faults.remarks),

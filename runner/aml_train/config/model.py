@@ -15,7 +15,6 @@ from aml_train.config.sections.image import ImageConfig
 from aml_train.config.sections.image_builder import BuilderConfig
 from aml_train.config.sections.images import NodeImage
 from aml_train.config.sections.model import ModelConfig, StagePolicy
-from aml_train.config.sections.notify import NotifyConfig
 from aml_train.config.sections.passport import PassportConfig
 from aml_train.config.sections.targets import TargetConfig
 from aml_train.config.sections.tests import TestsConfig
@@ -56,7 +55,6 @@ class Config:
     setup: tuple[SetupCommand, ...] = ()
     data: tuple[DataLink, ...] = ()
     data_config: DataConfig = field(default_factory=DataConfig)
-    notify: tuple[NotifyConfig, ...] = ()
     sdk: Literal["v1", "v2"] | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
@@ -92,11 +90,10 @@ class Config:
         """Yield the secrets that the configuration has or names.
 
         They are the values of variables of the job, the image and the tests whose names say that they are secret, and of those
-        variables of *environ* that webhooks and builds read. AzureML's expressions (``${{…}}``) are no secrets.
+        variables of *environ* that builds read. AzureML's expressions (``${{…}}``) are no secrets.
         """
         images = [*([self.image] if self.image else []), *(one.image for one in self.images)]
-        named = [one.url_env for one in self.notify]
-        named += [secret.env for image in images for secret in image.secrets.values() if secret.env is not None]
+        named = [secret.env for image in images for secret in image.secrets.values() if secret.env is not None]
         yield from filter(None, (environ.get(name) for name in named))
         written: tuple[Mapping[str, object], ...] = (
             *self.job.variables(),

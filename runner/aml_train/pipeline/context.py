@@ -65,7 +65,6 @@ class RunContext:
         sdk: loads the SDK as soon as a submission is certain.
         progress: what was reached so far.
         signer: returns who signs passports; None if none are configured.
-        announce: reports the ending to webhooks; returns why some were not notified.
         prover: returns what proves the verdicts of branches and the origin of jobs, given the target.
     """
 
@@ -78,7 +77,6 @@ class RunContext:
     sdk: SdkLoader = field(default_factory=SdkLoader)
     progress: Progress = field(default_factory=Progress)
     signer: Callable[[], Signer | None] = lambda: None
-    announce: Callable[[RunResult], list[str]] = lambda _result: []
     prover: Callable[[Target], Prover | None] = lambda _target: None
 
     def stage(self, name: Stage, title: str) -> AbstractContextManager[list[str]]:

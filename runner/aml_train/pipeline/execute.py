@@ -22,7 +22,6 @@ from aml_train.pipeline.branch_verdicts import Prover, Recorded
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.prepare import PreparedRun
 from aml_train.pipeline.proof import GitProver
-from aml_train.pipeline.resolve import RUN_URL_VARIABLE
 from aml_train.pipeline.result import RunOptions, RunResult
 from aml_train.pipeline.run import run
 from aml_train.pipeline.sdk import SdkLoader
@@ -78,16 +77,6 @@ def run_prepared(
 
         return make_signer(config.passport, host.environ, host.assertion)
 
-    def announce(result: RunResult) -> list[str]:
-        # The configuration of a proposed commit does not decide which addresses of the runner are written to.
-        wanted = options.submit and options.decide and options.register
-        if not (config.notify and wanted) or result.status == "submitted":
-            return []
-        from aml_train.pipeline.notify import payload, send_notifications
-
-        document = payload(result, prepared.plan, host.environ.get(RUN_URL_VARIABLE) or None, masker)
-        return send_notifications(config.notify, document, host.environ)
-
     sdk = SdkLoader()
     emit = Broadcast(*listeners, sdk)
     clock = Clock(now=elapsed, sleep=_sleep())
@@ -128,7 +117,6 @@ def run_prepared(
             secrets=masker,
             sdk=sdk,
             signer=functools.cache(signer),
-            announce=announce,
             prover=prover,
         )
     )

@@ -46,7 +46,6 @@ def run(ctx: RunContext) -> RunResult:
         acknowledge()
         progress.fail(interrupt(ctx))
     result = progress.result
-    _announce(ctx, result)
     ctx.emit(
         RunFinished(
             status=result.status,
@@ -57,16 +56,6 @@ def run(ctx: RunContext) -> RunResult:
         )
     )
     return result
-
-
-def _announce(ctx: RunContext, result: RunResult) -> None:
-    """Report the ending; problems of that are warnings."""
-    try:
-        problems = ctx.announce(result)
-    except KeyboardInterrupt:
-        problems = ["Interrupted while webhooks were notified."]
-    for problem in problems:
-        ctx.warn(problem)
 
 
 def _run_stages(ctx: RunContext) -> tuple[str, str]:

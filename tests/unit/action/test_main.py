@@ -574,13 +574,6 @@ def test_names_that_were_computed_are_never_masked_and_what_is_altered_is_report
     assert "wine-771f00aa-1 in ***" in html.unescape(ran.summary), "the model's name is a secret as a whole"
 
 
-def test_the_address_of_a_webhook_is_masked(act: Callable[..., Ran], tmp_path: Path) -> None:
-    (tmp_path / "aml-train.yml").write_text("job: job.yml\nnotify: {url-env: HOOK}\n")
-    ran = act(command="validate", more={"HOOK": "https://hooks.example.com/T0/very-hidden"})
-    assert ran.code == 0
-    assert "https://hooks.example.com/T0/very-hidden" in done(ran, "add-mask")
-
-
 def test_the_gate_is_reported_as_junit(
     act: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

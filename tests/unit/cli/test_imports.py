@@ -101,7 +101,6 @@ def test_the_search_follows_imports_and_doors() -> None:
         "aml_train.models.passport",
         "aml_train.pipeline.gate_junit",
         "aml_train.core.request_log",
-        "aml_train.pipeline.notify",
         "aml_train.pipeline.passport",
         "aml_train.pipeline.verdict",
     ],
