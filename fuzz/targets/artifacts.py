@@ -10,7 +10,6 @@ import zipfile
 from collections.abc import Sequence
 from typing import Any
 
-from aml_train.cli.scaffold.notebooks import code_of_notebook
 from aml_train.core.errors import AmlTrainError
 from aml_train.image.base_files import find_in_layer, installed_drivers, named_drivers, parse_os_release, rdma_core
 from aml_train_action.pulls.artifact import unpack
@@ -82,7 +81,6 @@ def check(value: Any) -> None:
         installed_drivers(text)
         rdma_core({"MOFED_VERSION": text})
         named_drivers({"MOFED_VERSION": text})
-        code_of_notebook(text)
 
 
 def mutate(mutator: Mutator, value: Any) -> Any:
@@ -106,7 +104,7 @@ def mutate(mutator: Mutator, value: Any) -> Any:
 
 TARGET = Target(
     kind="json",
-    reads=("aml_train_action.pulls.artifact", "aml_train.image.base_files", "aml_train.cli.scaffold.notebooks"),
+    reads=("aml_train_action.pulls.artifact", "aml_train.image.base_files"),
     seeds=seeds,
     check=check,
     words=(

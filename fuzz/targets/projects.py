@@ -119,7 +119,6 @@ TARGET = Target(
     kind="json",
     reads=(
         "aml_train.cli.scaffold.candidates",
-        "aml_train.cli.scaffold.code_reader",
         "aml_train.cli.scaffold.entry_points",
         "aml_train.cli.scaffold.guess",
         "aml_train.cli.scaffold.guess_image",
@@ -127,8 +126,6 @@ TARGET = Target(
         "aml_train.cli.scaffold.project",
         "aml_train.cli.scaffold.python_version",
         "aml_train.cli.scaffold.scripts",
-        "aml_train.cli.scaffold.sdk_v1_jobs",
-        "aml_train.cli.scaffold.sdk_v2_jobs",
         "aml_train.cli.scaffold.submitted",
     ),
     seeds=seeds,

@@ -17,7 +17,6 @@ PROJECTS = ROOT / "tests/projects"
     [
         ("src_layout", "level 2.0"),
         pytest.param("flat_script", "3 rows", marks=pytest.mark.full),
-        pytest.param("sdk_v2", None, marks=pytest.mark.full),
         pytest.param("src_package", None, marks=pytest.mark.full),
     ],
 )

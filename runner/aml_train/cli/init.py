@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 NAME = "aml-train.yml"
 MOST_NAMED = 20
-_LINE = re.compile(r"(.+\.(?:py|ipynb)):(\d{1,9})")
 _ACTION = re.compile(r"[A-Za-z0-9-]+/[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*@[A-Za-z0-9._/-]+")
 
 
@@ -37,7 +36,7 @@ _ACTION = re.compile(r"[A-Za-z0-9-]+/[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*@[A-Za-
 @click.option(
     "--job",
     metavar="PATH",
-    help="The job: a command job, a runconfig of SDK v1, or a Python file (FILE:LINE for one of its jobs).",
+    help="The job: a command job, a runconfig of SDK v1, or a Python script.",
 )
 @click.option("--workflow", is_flag=True, help="Also write .github/workflows/train.yml.")
 @click.option(
@@ -152,20 +151,21 @@ def _propose(directory: Path, job: str | None) -> tuple[str, Sequence[Line], Seq
 
 def _choose(project: Project, directory: Path, job: str | None) -> Candidate:
     from aml_train.cli.scaffold.candidates import candidates, named
+    from aml_train.cli.scaffold.submitted import unread
     from aml_train.core.errors import InvalidError
 
     if job is not None:
-        place = _LINE.fullmatch(job)
-        path = Path(place[1] if place else job)
+        path = Path(job)
         inside = path.absolute().is_relative_to(directory.absolute()) and (path.is_absolute() or path.exists())
         relative = path.absolute().relative_to(directory.absolute()) if inside else path
-        possible = [
-            one for one in named(project, relative.as_posix()) if place is None or one.mark.line == int(place[2])
-        ]
+        possible = named(project, relative.as_posix())
         if not possible:
             faults = [fault for fault in project.faults if fault.where.rpartition(":")[0] == relative.as_posix()]
             if faults:
                 raise InvalidError(faults)
+            for found, line in unread(project):
+                if found == relative.as_posix():
+                    raise InvalidError(line)
             raise InvalidError(
                 f"{job} is no command job, no runconfig and no Python script of the project.",
                 hint="A command job has `command` and `$schema: https://azuremlschemas.azureedge.net/latest/commandJob.schema.json`.",
@@ -181,8 +181,6 @@ def _choose(project: Project, directory: Path, job: str | None) -> Candidate:
         more = len(possible) - len(shown)
         listed = "\n".join([*shown, *([f"and {more} more"] if more > 0 else [])])
         hint = f"Name it: --job {possible[0].path}"
-        if len({one.path for one in possible}) < len(possible):
-            hint = f"Name it with its line: --job {possible[0].path}:{possible[0].mark.line}"
         raise InvalidError(f"There are {len(possible)} jobs; which one is meant?\n{listed}", hint=hint)
     for number, line in enumerate(shown, start=1):
         click.echo(f"{number}. {line}", err=True)
@@ -197,15 +195,14 @@ def _nothing(project: Project) -> Exception:
         return InvalidError(
             project.faults, hint="These files look like jobs and cannot be read; nothing was written."
         )
-    from aml_train.cli.scaffold.submitted import pipelines
+    from aml_train.cli.scaffold.submitted import unread
 
     other = [
         f"{one.path}:1: "
         + ("a component" if one.kind == "component" else f"a job of the type {one.said('type') or 'unknown'}")
         for one in project.of("other job", "component")
     ]
-    other += [f"{mark.where}: a pipeline job of {sdk}" for mark, sdk in pipelines(project)]
-    other += [f"{path}: a notebook: export it with `jupyter nbconvert --to script`" for path in project.notebooks[:5]]
+    other += [line for _, line in unread(project)][:MOST_NAMED]
     found = ("\n" + "\n".join(other)) if other else ""
     return InvalidError(
         "No command job was found, no run configuration, and no script that trains." + found,

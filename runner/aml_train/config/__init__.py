@@ -60,7 +60,6 @@ if TYPE_CHECKING:
     from aml_train.config.sections.watch import CostConfig as CostConfig
     from aml_train.config.sections.watch import RetryConfig as RetryConfig
     from aml_train.config.sections.watch import WatchConfig as WatchConfig
-    from aml_train.config.shell import lost_failures as lost_failures
     from aml_train.config.yaml.nodes import Faults as Faults
     from aml_train.config.yaml.nodes import ListNode as ListNode
     from aml_train.config.yaml.nodes import MapNode as MapNode
@@ -128,7 +127,6 @@ _MODULES = {
     "CostConfig": "sections.watch",
     "RetryConfig": "sections.watch",
     "WatchConfig": "sections.watch",
-    "lost_failures": "shell",
     "Faults": "yaml.nodes",
     "ListNode": "yaml.nodes",
     "MapNode": "yaml.nodes",

@@ -1,4 +1,4 @@
-"""Candidate jobs: of YAML files, of code that submits, of scripts. Pure."""
+"""Candidate jobs: of YAML files, and of scripts. Pure."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from aml_train.cli.scaffold.code_reader import Submission
 from aml_train.cli.scaffold.draft import Item
 from aml_train.cli.scaffold.entry_points import entry_points
 from aml_train.cli.scaffold.graphs import Step, steps_of
 from aml_train.cli.scaffold.job_environment import Environment, environment_of, joined
 from aml_train.cli.scaffold.project import Document, Project
 from aml_train.cli.scaffold.scripts import Read, Script, rank, script_of, training_scripts
-from aml_train.cli.scaffold.submitted import submissions, submissions_of
+from aml_train.cli.scaffold.submitted import is_submitter
 from aml_train.config import ListNode, Mark, ScalarNode
 
 
@@ -35,7 +34,7 @@ class Candidate:
     """
 
     path: str
-    kind: Literal["command", "graph", "runconfig", "script", "submission"]
+    kind: Literal["command", "graph", "runconfig", "script"]
     mark: Mark
     what: str
     code: str
@@ -58,7 +57,7 @@ def candidates(project: Project) -> list[Candidate]:
     configurations = [_runconfig(document) for document in project.of("runconfig")]
     if configurations:
         return configurations
-    return [_submission(one) for one in submissions(project)] or _scripts(project)
+    return _scripts(project)
 
 
 def others_than(project: Project, chosen: Candidate) -> list[Candidate]:
@@ -67,7 +66,6 @@ def others_than(project: Project, chosen: Candidate) -> list[Candidate]:
         *(_command(project, document) for document in project.of("command")),
         *(_graph(project, document) for document in project.of("pipeline", "sweep")),
         *(_runconfig(document) for document in project.of("runconfig")),
-        *(_submission(one) for one in submissions(project)),
         *(_script(script_of(project, file)) for file in sorted(training_scripts(project), key=rank)),
     ]
     return [one for one in found if one.path != chosen.path]
@@ -79,13 +77,8 @@ def named(project: Project, path: str) -> list[Candidate]:
     for document in project.of("command", "pipeline", "sweep", "runconfig"):
         if document.path == wanted:
             return [_of_document(project, document)]
-    notebook = next((one for one in project.notebook_code if one.path == wanted), None)
-    if notebook is not None:
-        return [_submission(one) for one in submissions_of(project, notebook)]
-    file = next((one for one in project.scripts if one.path == wanted), None)
-    if file is None:
-        return []
-    return [_submission(one) for one in submissions_of(project, file)] or [_script(script_of(project, file))]
+    files = (one for one in project.scripts if one.path == wanted and not is_submitter(one))
+    return [_script(script_of(project, file)) for file in files]
 
 
 def _of_document(project: Project, document: Document) -> Candidate:
@@ -106,11 +99,7 @@ def job_item(candidate: Candidate, *, asked: bool) -> Item:
     if candidate.kind == "runconfig":
         why = "the run configuration that --job names" if asked else "the only run configuration of SDK v1 here"
         return Item(key="runconfig", value=candidate.path, why=why, origin=candidate.mark)
-    why = (
-        "the job that this file submits"
-        if candidate.kind == "submission"
-        else "no job exists yet; this one runs the script"
-    )
+    why = "no job exists yet; this one runs the script"
     return Item(key="job", why=why, origin=candidate.mark, value=list(candidate.items))
 
 
@@ -193,24 +182,6 @@ def _v1_command(document: Document) -> str:
         else []
     )
     return shlex.join(["python", document.said("script"), *given])
-
-
-# Jobs that code submits
-
-
-def _submission(one: Submission) -> Candidate:
-    keeps = one.environment.name
-    notes = [*one.notes]
-    return Candidate(
-        path=one.path,
-        kind="submission",
-        mark=one.mark,
-        what=" ".join(one.command.split())[:80],
-        code=one.code,
-        environment=one.environment,
-        items=[*one.items, *([Item(key="environment", value=keeps[1], origin=keeps[0])] if keeps else [])],
-        notes=tuple(notes),
-    )
 
 
 # Scripts

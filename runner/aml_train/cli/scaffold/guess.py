@@ -13,10 +13,11 @@ from aml_train.cli.scaffold.draft import Draft, Item
 from aml_train.cli.scaffold.graphs import nodes_to_move
 from aml_train.cli.scaffold.guess_image import Image, code_of_job, guess_image
 from aml_train.cli.scaffold.project import Project, TextFile, nearness
-from aml_train.cli.scaffold.submitted import pipelines
-from aml_train.config import MapNode, Mark, lost_failures
+from aml_train.cli.scaffold.submitted import unread
+from aml_train.config import MapNode, Mark
 
 MOST_METRICS = 8
+MOST_UNREAD = 5
 _METRIC = r"""\blog_metric\(\s*(?:key\s*=\s*)?["']([^"'{}]+)["']|\brun\.log\(\s*["']([^"'{}]+)["']"""
 _METRICS = r"""\blog_metrics\(\s*\{([^{}]*)\}"""
 _LESS = re.compile(r"loss|error|err\b|mse|mae|rmse|perplexity|latency", re.IGNORECASE)
@@ -34,12 +35,11 @@ def propose(project: Project, job: Candidate, *, asked: bool, test_path: Sequenc
         asked: whether the user named it.
         test_path: folders of the tests' container that the tests import from.
     """
-    draft = Draft(items=[_stopping(job_item(job, asked=asked))], notes=list(job.notes))
+    draft = Draft(items=[job_item(job, asked=asked)], notes=list(job.notes))
     folders = _near_tests(project, job)
     unittest = len(folders) == 1 and all(_discovered(file, folders[0], project) for file in project.tests[folders[0]])
     image = guess_image(project, job, needs_pytest=bool(folders) and not unittest)
     if image.item is not None:
-        draft.items[0] = _without_environment(draft.items[0])
         draft.items.append(_with_nodes(image.item, job))
     draft.notes += image.notes
     _tests(project, image, folders, draft, unittest=unittest, path=test_path)
@@ -48,25 +48,6 @@ def propose(project: Project, job: Candidate, *, asked: bool, test_path: Sequenc
     _model(project, job, draft)
     _look_around(project, job, draft)
     return draft
-
-
-def _stopping(job: Item) -> Item:
-    """Return an inline job whose command stops at its first failing line."""
-    if not isinstance(job.value, list):
-        return job
-    return replace(job, value=[_with_stop(one) if isinstance(one, Item) else one for one in job.value])
-
-
-def _with_stop(item: Item) -> Item:
-    lost = item.key == "command" and any(kind == "line" for kind, _ in lost_failures(str(item.value)))
-    return replace(item, value=f"set -e\n{str(item.value).lstrip()}") if lost else item
-
-
-def _without_environment(job: Item) -> Item:
-    """Return an inline job without the environment that the image replaces."""
-    if not isinstance(job.value, list):
-        return job
-    return replace(job, value=[one for one in job.value if not isinstance(one, Item) or one.key != "environment"])
 
 
 def _with_nodes(image: Item, job: Candidate) -> Item:
@@ -266,8 +247,8 @@ def _look_around(project: Project, job: Candidate, draft: Draft) -> None:
     for document in project.of("other job"):
         what = document.said("type") or "another"
         draft.notes.append(f"{document.path}:1: a job of the type {what}, which aml-train does not run")
-    for mark, sdk in pipelines(project):
-        draft.notes.append(f"{mark.where}: a pipeline job of {sdk}: aml-train runs pipeline jobs of YAML files")
+    if job.kind == "script":
+        draft.notes += [line for _, line in unread(project)][:MOST_UNREAD]
     if job.kind == "command":
         for document in project.of("runconfig"):
             draft.notes.append(f"{document.path}:1: a run configuration of SDK v1 was left aside")

@@ -67,10 +67,6 @@ def guess_image(project: Project, job: Candidate, *, needs_pytest: bool) -> Imag
         mark, names = given.pip
         listed = Item(key="pip", value="", why="the packages of the job's environment", origin=mark)
         return _from_list(project, job, names, listed, notes, needs_pytest)
-    if given.requirements is not None:
-        mark, path = given.requirements
-        file = next((one for one in project.requirements if one.path == path), TextFile(path=path, text=""))
-        return _from_requirements(project, job, file, notes, "", needs_pytest=needs_pytest, named_by=mark)
     if given.conda is not None:
         mark, path = given.conda
         return _from_conda(project, job, path, mark, base, notes, needs_pytest=needs_pytest)
@@ -243,16 +239,15 @@ def _from_requirements(
     instead: str,
     *,
     needs_pytest: bool,
-    named_by: Mark | None = None,
 ) -> Image:
-    why = "the job's requirements file" if named_by else "the requirements file nearest to the job's code" + instead
+    why = "the requirements file nearest to the job's code" + instead
     gpu = _GPU.search(file.text)
     if gpu and re.search(r"gpu|a100|h100|v100|nd\d|nc\d", _compute(job).lower()):
         notes.append(
             f"{file.mark(gpu).where}: for GPUs, a base that has {gpu[1]} and CUDA may serve better, "
             "such as nvcr.io/nvidia/pytorch:24.10-py3"
         )
-    mark = named_by or Mark(file=file.path, line=1)
+    mark = Mark(file=file.path, line=1)
     rest = without_paths(file)
     if rest is not None:
         place, names = rest
@@ -318,11 +313,11 @@ def _base(project: Project, job: Candidate, conda: Document | None = None) -> It
 
 
 def _distribution(job: Candidate) -> str:
-    if job.document is not None and job.kind == "command":
-        return job.document.said("distribution", "type").lower()
-    found = next((item.value for item in job.items if item.key == "distribution"), ())
-    keys = found if isinstance(found, list) else []
-    return next((str(item.value) for item in keys if isinstance(item, Item) and item.key == "type"), "")
+    return (
+        job.document.said("distribution", "type").lower()
+        if job.document is not None and job.kind == "command"
+        else ""
+    )
 
 
 def _tracking(project: Project, job: Candidate, installed: str) -> list[Item]:

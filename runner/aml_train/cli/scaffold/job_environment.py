@@ -20,7 +20,6 @@ class Environment:
         base: an image.
         conda: the path of a conda file in the project.
         inline_conda: conda packages that are listed in the job itself.
-        requirements: the path of a requirements file in the project.
         pip: packages that the job lists.
         python: the Python version that the job names.
         dockerfile: the path of a Dockerfile and the folder it is built in.
@@ -30,7 +29,6 @@ class Environment:
     base: tuple[Mark, str] | None = None
     conda: tuple[Mark, str] | None = None
     inline_conda: Mark | None = None
-    requirements: tuple[Mark, str] | None = None
     pip: tuple[Mark, tuple[str, ...]] | None = None
     python: tuple[Mark, str] | None = None
     dockerfile: tuple[Mark, str, str] | None = None

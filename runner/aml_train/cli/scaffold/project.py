@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Literal
 
-from aml_train.cli.scaffold.notebooks import code_of_notebook
 from aml_train.config import (
     MAX_BYTES,
     Faults,
@@ -39,9 +38,6 @@ MAX_FILES: Final = 20_000
 MAX_LOCK_BYTES: Final = 16 * 1024 * 1024
 MAX_SCRIPTS: Final = 300
 """Python files that are read at most."""
-
-MAX_NOTEBOOKS: Final = 50
-"""Notebooks whose code is read at most."""
 
 SKIPPED: Final = frozenset(
     {"__pycache__", "node_modules", "site-packages", "build", "dist", "outputs", "mlruns", "wandb"}
@@ -153,7 +149,6 @@ class Project:
         faults: faults of files that look like AzureML's and cannot be read.
         truncated: whether files were skipped because there are too many.
         files: the paths of all files.
-        notebook_code: the code of notebooks that use an SDK of AzureML.
     """
 
     name: str
@@ -167,7 +162,6 @@ class Project:
     faults: Sequence[Fault] = ()
     truncated: bool = False
     files: frozenset[str] = frozenset()
-    notebook_code: Sequence[TextFile] = ()
 
     def of(self, *kinds: Kind) -> list[Document]:
         """Return the documents of these kinds."""
@@ -210,7 +204,6 @@ def scan(directory: Path, called: str | None = None) -> Project:
     testing: list[TextFile] = []
     pyproject: list[tuple[TextFile, Mapping[str, Any]]] = []
     others: dict[str, TextFile] = {}
-    notebooks: list[TextFile] = []
     for path in paths:
         name = path.rpartition("/")[2]
         if name in OTHERS:
@@ -227,12 +220,6 @@ def scan(directory: Path, called: str | None = None) -> Project:
             dockerfiles += _text(directory, path)
         elif name == "pyproject.toml":
             pyproject += [(file, _toml(file)) for file in _text(directory, path)]
-        elif name.endswith(".ipynb") and len(notebooks) < MAX_NOTEBOOKS:
-            notebooks += [
-                TextFile(path=path, text=code_of_notebook(file.text))
-                for file in _text(directory, path)
-                if "azure.ai" in file.text or "azureml" in file.text
-            ]
         elif name.endswith(".py") and len(scripts) + len(testing) < MAX_SCRIPTS:
             (testing if _TEST_FILE.fullmatch(name) else scripts).extend(_text(directory, path))
     return Project(
@@ -247,7 +234,6 @@ def scan(directory: Path, called: str | None = None) -> Project:
         faults=tuple(faults),
         truncated=truncated,
         files=frozenset(paths),
-        notebook_code=notebooks,
     )
 
 

@@ -8,11 +8,10 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from aml_train.cli.scaffold.draft import Item
 from aml_train.cli.scaffold.imports import Code, imports_of, needed_by, parse_source
-from aml_train.cli.scaffold.literals import PROJECT, Scope, calls, keyword, last_name
 from aml_train.cli.scaffold.project import Project, TextFile, folder_of
 from aml_train.cli.scaffold.submitted import is_submitter
 from aml_train.config import Mark
@@ -36,6 +35,9 @@ _SUFFIXES: Final = (
     ".csv", ".tsv", ".parquet", ".json", ".jsonl", ".txt", ".npy", ".npz", ".pkl", ".pickle", ".h5", ".hdf5", ".feather",
     ".xlsx", ".arff", ".zip", ".gz", ".tar", ".mat", ".arrow", ".db", ".sqlite",
 )  # fmt: skip
+_ABOVE: Final = re.compile(r"__file__.*(?:\.parents\[[1-9]\]|\.parent\.parent|\.\.)|dirname\(.*dirname\(.*__file__")
+"""Code that makes a path of a folder above its own file's."""
+
 _DATA_NAMES: Final = re.compile(r"data|input|csv|file|train|path|dir", re.IGNORECASE)
 _DATA_FOLDERS: Final = ("data", "dataset", "datasets", "input")
 
@@ -47,7 +49,6 @@ class Read:
     mark: Mark
     text: str
     path: str | None
-    from_file: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +111,8 @@ def start_of(tree: ast.Module) -> int | None:
         if (
             isinstance(node, ast.If)
             and isinstance(node.test, ast.Compare)
-            and last_name(node.test.left) == "__name__"
+            and isinstance(node.test.left, ast.Name)
+            and node.test.left.id == "__name__"
         ):
             return node.lineno
     for node in tree.body:
@@ -130,7 +132,7 @@ def start_of(tree: ast.Module) -> int | None:
 
 
 def _sets_up(func: ast.expr) -> bool:
-    return last_name(func) in (
+    return _name(func) in (
         "basicConfig",
         "filterwarnings",
         "simplefilter",
@@ -156,7 +158,7 @@ def script_of(project: Project, file: TextFile) -> Script:
     code = Code(paths=texts.keys(), read=texts.__getitem__)
     reads = tuple(_reads_of_all(project, file, code))
     layout = _layout(project, file, tree, code, reads)
-    arguments, inputs, notes = _arguments(project, file, tree, layout.code)
+    arguments, inputs, notes = _arguments(project, file, tree)
     return Script(
         path=file.path,
         mark=Mark(file=file.path, line=start_of(tree) or 1),
@@ -187,7 +189,7 @@ def _layout(project: Project, file: TextFile, tree: ast.Module, code: Code, read
     imports = imports_of(tree, functions=True)
     roots = _import_roots(file.path, tree, code)
     relative = any(one.level for one in imports)
-    from_top = _reads_from_top(reads, folder)
+    from_top = _reads_from_top(file, reads)
     others = roots - {folder}
     own_folder = folder in roots and folder != package
     if (
@@ -276,50 +278,44 @@ def _reads_of_all(project: Project, file: TextFile, code: Code) -> Iterator[Read
 
 
 def _reads(project: Project, path: str, tree: ast.Module) -> Iterator[Read]:
-    scope = Scope(path=path, tree=tree)
-    seen: set[str] = set()
-    for node, text in _paths(scope):
-        if text in seen:
+    """Yield the data that strings of a file name: what is in the project, and what a call reads."""
+    opened = {id(call.args[0]) for call in _calls(tree) if _opens(call)}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
             continue
-        seen.add(text)
-        found, from_file = _existing(project, path, text)
-        if found is not None or _is_read(scope, node, text):
-            yield Read(
-                mark=Mark(file=path, line=node.lineno),
-                text=text.removeprefix(f"{PROJECT}/"),
-                path=found,
-                from_file=from_file,
-            )
-
-
-def _paths(scope: Scope) -> Iterator[tuple[ast.expr, str]]:
-    """Yield texts that may be paths, the longest expressions first."""
-    inner: set[ast.AST] = set()
-    for node in ast.walk(scope.tree):
-        if not isinstance(node, ast.Constant | ast.BinOp | ast.Call) or node in inner:
+        text = node.value
+        if len(text) > 300 or "\n" in text or not ("/" in text or text.endswith(_SUFFIXES)):
             continue
-        value: Any = node.value if isinstance(node, ast.Constant) else scope.value(node)
-        if (
-            isinstance(value, str)
-            and 2 < len(value) < 300
-            and "\n" not in value
-            and ("/" in value or value.endswith(_SUFFIXES))
-        ):
-            inner |= set(ast.walk(node))
-            yield node, value
+        found = _existing(project, path, text)
+        missing = text.endswith(_SUFFIXES) and "*" not in text and not text.startswith(("outputs", "./outputs"))
+        if found is not None or (missing and id(node) in opened):
+            yield Read(mark=Mark(file=path, line=node.lineno), text=text, path=found)
 
 
-def _existing(project: Project, path: str, text: str) -> tuple[str | None, bool]:
-    """Return the path of data of the project, and if ``__file__`` leads to it."""
-    if text.startswith(f"{PROJECT}/"):
-        found = posixpath.normpath(text.removeprefix(f"{PROJECT}/"))
-        return (found, True) if _is_data(project, found) else (None, True)
+def _calls(tree: ast.Module) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+
+def _name(func: ast.expr) -> str:
+    """Return the last name of what is called; empty for other expressions."""
+    return func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
+
+
+def _opens(call: ast.Call) -> bool:
+    """Return whether a call reads the file that its first argument names."""
+    if _name(call.func) not in _READERS or not call.args:
+        return False
+    modes = [*call.args[1:2], *(one.value for one in call.keywords if one.arg == "mode")]
+    written = any(isinstance(mode, ast.Constant) and str(mode.value)[:1] in ("w", "a", "x") for mode in modes)
+    return not (_name(call.func) == "open" and written)
+
+
+def _existing(project: Project, path: str, text: str) -> str | None:
+    """Return the path of data of the project: relative to the project, or to the file."""
     if text.startswith(("/", "~")) or "://" in text or ".." in text.split("/"):
-        return None, False
-    for found in (posixpath.normpath(text), posixpath.normpath(posixpath.join(folder_of(path), text))):
-        if _is_data(project, found):
-            return found, False
-    return None, False
+        return None
+    possible = (posixpath.normpath(text), posixpath.normpath(posixpath.join(folder_of(path), text)))
+    return next((found for found in possible if _is_data(project, found)), None)
 
 
 def _is_data(project: Project, path: str) -> bool:
@@ -328,47 +324,29 @@ def _is_data(project: Project, path: str) -> bool:
     return path in project.folders and not any(one.path.startswith(f"{path}/") for one in project.scripts)
 
 
-def _is_read(scope: Scope, node: ast.expr, text: str) -> bool:
-    """Return whether a call reads the path, which does not exist here."""
-    if not text.endswith(_SUFFIXES) or "*" in text or text.startswith(("outputs", "./outputs")):
+def _reads_from_top(file: TextFile, reads: Sequence[Read]) -> bool:
+    """Return whether paths start from a folder above the script's."""
+    if not file.folder:
         return False
-    for call in calls(scope.tree):
-        name = last_name(call.func)
-        if name not in _READERS or not call.args:
-            continue
-        mode = scope.text(keyword(call, "mode", 1)) if name == "open" else "r"
-        if scope.value(call.args[0]) == text and not (name == "open" and mode and mode[0] in "wax"):
-            return True
-    return False
-
-
-def _reads_from_top(reads: Sequence[Read], folder: str) -> bool:
-    """Return whether paths start from the project folder, and not from the script's."""
-    for one in reads:
-        if one.path is None or not folder:
-            continue
-        inside = one.path.startswith(f"{folder}/")
-        if not inside or (not one.from_file and posixpath.normpath(one.text) == one.path):
-            return True
-    return False
+    if _ABOVE.search(file.text):
+        return True
+    found = [one for one in reads if one.path is not None]
+    return any(
+        posixpath.normpath(one.text) == one.path or not str(one.path).startswith(f"{file.folder}/") for one in found
+    )
 
 
 # Arguments
 
 
-def _arguments(
-    project: Project, file: TextFile, tree: ast.Module, code: str
-) -> tuple[list[str], tuple[Item, ...], list[str]]:
+def _arguments(project: Project, file: TextFile, tree: ast.Module) -> tuple[list[str], tuple[Item, ...], list[str]]:
     """Return required arguments, the inputs they name, and notes on the others."""
     words: list[str] = []
     inputs: list[Item] = []
     notes: list[str] = []
-    scope = Scope(path=file.path, tree=tree)
-    for call in calls(tree):
-        if last_name(call.func) != "add_argument":
-            continue
-        flags = [text for one in call.args if (text := scope.text(one))]
-        if not flags or not _is_required(scope, call, flags[0]):
+    for call in sorted(_calls(tree), key=lambda one: one.lineno):
+        flags = [one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+        if _name(call.func) != "add_argument" or not flags or not _is_required(call, flags[0]):
             continue
         flag = next((one for one in flags if one.startswith("--")), flags[0])
         name = re.sub(r"\W", "_", flag.lstrip("-"))
@@ -386,10 +364,12 @@ def _arguments(
     return words, tuple(inputs), notes
 
 
-def _is_required(scope: Scope, call: ast.Call, flag: str) -> bool:
+def _is_required(call: ast.Call, flag: str) -> bool:
+    given = {one.arg: one.value for one in call.keywords}
+    required, nargs = given.get("required"), given.get("nargs")
     if flag.startswith("-"):
-        return scope.value(keyword(call, "required")) is True
-    return scope.value(keyword(call, "nargs")) not in ("?", "*") and keyword(call, "default") is None
+        return isinstance(required, ast.Constant) and required.value is True
+    return "default" not in given and not (isinstance(nargs, ast.Constant) and nargs.value in ("?", "*"))
 
 
 def _only_data(project: Project) -> str | None:

@@ -141,11 +141,11 @@ def test_a_dockerfile_of_a_service_is_left_aside(tmp_path: Path) -> None:
 
 
 def test_mpi_needs_an_image_with_mpirun(tmp_path: Path) -> None:
-    submit = (
-        "from azureml.core import ScriptRunConfig\nfrom azureml.core.runconfig import MpiConfiguration\n"
-        "ScriptRunConfig('.', 'train.py', distributed_job_config=MpiConfiguration(node_count=2))\n"
+    job = (
+        "command: python train.py\ncode: .\ncompute: azureml:a\nenvironment: azureml:e:1\n"
+        "distribution: {type: mpi, process_count_per_instance: 2}\n"
     )
-    found, _ = proposed(tmp_path, {"train.py": MAIN, "submit.py": submit, "requirements.txt": "numpy\n"})
+    found, _ = proposed(tmp_path, {"train.py": MAIN, "job.yml": job, "requirements.txt": "numpy\n"})
     assert found["image"]["base"] == "mcr.microsoft.com/azureml/openmpi4.1.0-ubuntu22.04"
 
 
