@@ -95,8 +95,6 @@ def _command(session: Session) -> None:
     inputs = read_inputs(session.environ, session.step.workspace)
     session.record.directory = inputs.directory
     session.reproduce = shlex.join(inputs.command_line(session.step.workspace))
-    for notice in inputs.notices:
-        session.annotate("notice", notice)
     with library_logs(session.channel) if inputs.log_level == "debug" else contextlib.nullcontext():
         if inputs.command in _WITHOUT_CONFIGURATION:
             _WITHOUT_CONFIGURATION[inputs.command](session, inputs)

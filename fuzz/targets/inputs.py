@@ -1,4 +1,4 @@
-"""Inputs of the action, its event's payload, and inputs of the former actions."""
+"""Inputs of the action, its event's payload."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from aml_train.core.errors import InvalidError
 from aml_train_action.github.payload import read_payload
 from aml_train_action.github.proposals import read_event
 from aml_train_action.inputs.inputs import read_inputs
-from aml_train_action.inputs.legacy import translate
 from fuzz.storage import scratch
 from fuzz.target import Target, require
 
 _SECRET = "Zq8-the-secret-Xw4"  # noqa: S105 - it must not be shown
-_SECRETS = ("creds", "azure_credentials", "client-secret")
+_SECRETS = ("creds", "client-secret")
 CREDENTIALS = json.dumps({"clientId": "c", "clientSecret": _SECRET, "tenantId": "t", "subscriptionId": "s"})
 _NAMES = (
     *(
@@ -47,8 +46,6 @@ _NAMES = (
         "on-cancel",
         "supersede",
         "secret-path",
-        "azure_credentials",
-        "parameters_file",
         "name",
         "version",
     ),
@@ -66,11 +63,6 @@ def seeds() -> Sequence[Any]:
             "inputs": {"creds": CREDENTIALS, "environment": "AzureCloud", "command": "plan"},
             "payload": payload,
             "event": "schedule",
-        },
-        {
-            "inputs": {"azure_credentials": CREDENTIALS, "parameters_file": "x.json"},
-            "payload": "{}",
-            "event": "issue_comment",
         },
         {"inputs": {"command": "report"}, "payload": payload, "event": "pull_request"},
         {
@@ -123,12 +115,6 @@ def check(value: Any) -> None:
         read_payload(environ)
     except InvalidError as error:
         require(str(error), "a refusal says nothing")
-    if isinstance(payload, str):
-        (folder / ".cloud/.azure").mkdir(parents=True, exist_ok=True)
-        (folder / ".cloud/.azure/x.json").write_bytes(payload.encode("utf-8", "surrogatepass"))
-        faults: list[Any] = []
-        translate({**inputs, "parameters_file": "x.json"}, folder, faults)
-        require(not hidden or (not any(_SECRET in str(fault) for fault in faults)), "a secret is in a fault")
 
 
 TARGET = Target(
@@ -136,7 +122,6 @@ TARGET = Target(
     reads=(
         "aml_train_action.inputs.inputs",
         "aml_train_action.inputs.azure",
-        "aml_train_action.inputs.legacy",
         "aml_train_action.github.proposals",
         "aml_train_action.github.payload",
     ),

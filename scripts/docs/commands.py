@@ -62,8 +62,6 @@ def action(root: Path) -> str:
     """Return the page of the action's inputs and outputs, from action.yml."""
     document = yaml.safe_load((root / "action.yml").read_text(encoding="utf-8"))
     inputs: dict[str, Any] = document["inputs"]
-    present = {name: one for name, one in inputs.items() if "deprecationMessage" not in one}
-    former = {name: one for name, one in inputs.items() if "deprecationMessage" in one}
     return page(
         "Action: inputs and outputs",
         paragraph(
@@ -72,12 +70,10 @@ def action(root: Path) -> str:
         ),
         "## Inputs",
         table(
-            ("input", "default", "meaning"), ((f"`{n}`", _default(o), o["description"]) for n, o in present.items())
+            ("input", "default", "meaning"), ((f"`{n}`", _default(o), o["description"]) for n, o in inputs.items())
         ),
         "## Outputs",
         table(("output", "value"), ((f"`{n}`", _sentence(o["description"])) for n, o in document["outputs"].items())),
-        "## Former inputs",
-        table(("input", "instead"), ((f"`{n}`", o["deprecationMessage"]) for n, o in former.items())),
     )
 
 

@@ -112,21 +112,14 @@ def read_azure(given: Mapping[str, str], environ: Mapping[str, str], faults: lis
     """Return the inputs about Azure.
 
     Args:
-        given: name → text of the inputs that are not empty; ``azure_credentials`` counts as ``creds``.
+        given: name → text of the inputs that are not empty.
         environ: the step's environment, whose variables complete the inputs.
         faults: receives contradictory and incomplete inputs. No secret gets into it.
     """
     names = ("client-id", "tenant-id", *_KEYS, "client-secret", "creds", "environment")
     values = {name: text for name in names if (text := given.get(name, "").strip())}
-    former = given.get("azure_credentials", "").strip()
-    if former and values.get("creds", former) != former:
-        faults.append(
-            Fault(where="with.azure_credentials", what="`creds` says something else", remedy="keep `creds`")
-        )
-    elif former:
-        values.setdefault("creds", former)
     if "creds" in values:
-        _check_creds(values, "creds" if given.get("creds", "").strip() else "azure_credentials", faults)
+        _check_creds(values, faults)
     elif "client-secret" in values:
         _check_complete(values, environ, "client-secret", ("client-id", "tenant-id"), faults)
     elif "tenant-id" in values:
@@ -150,10 +143,10 @@ def _check_complete(
         faults.append(Fault(where=f"with.{name}", what=f"it needs {said}", remedy=remedy))
 
 
-def _check_creds(values: Mapping[str, str], name: str, faults: list[Fault]) -> None:
-    where = f"with.{name}"
+def _check_creds(values: Mapping[str, str], faults: list[Fault]) -> None:
+    where = "with.creds"
     if "client-secret" in values:
-        what = f"both `{name}` and `client-secret` are given"
+        what = "both `creds` and `client-secret` are given"
         faults.append(Fault(where=where, what=what, remedy="keep one; with OIDC neither is needed"))
     found = _document(values["creds"])
     missing = [key for key in _CREDS if not isinstance(found.get(key), str) or not found[key]]
@@ -164,7 +157,7 @@ def _check_creds(values: Mapping[str, str], name: str, faults: list[Fault]) -> N
         return
     for other, key in (("client-id", "clientId"), ("tenant-id", "tenantId")):
         if values.get(other, found[key]).lower() != found[key].lower():
-            remedy = f"leave `{other}` out, or leave `{name}` out and sign in with OIDC"
+            remedy = f"leave `{other}` out, or leave `creds` out and sign in with OIDC"
             faults.append(Fault(where=where, what=f"its {key} is not `{other}`", remedy=remedy))
 
 

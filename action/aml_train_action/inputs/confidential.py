@@ -24,7 +24,7 @@ HANDED_OVER: Final = "AML_TRAIN_HANDED_OVER"
 #: The runner's tokens and their addresses, inputs, the workflow's token; act hands over inputs under their bare names as well.
 #: https://docs.github.com/actions/reference/workflows-and-actions/variables, and actions/runner, ``ContainerActionHandler.cs``.
 _OF_THE_RUNNER: Final = re.compile(
-    r"INPUT_.*|ACTIONS_.*|(?:GITHUB|GH)_(?:ENTERPRISE_)?TOKEN|GITHUB_PAT|client-secret|creds|azure_credentials", re.S
+    r"INPUT_.*|ACTIONS_.*|(?:GITHUB|GH)_(?:ENTERPRISE_)?TOKEN|GITHUB_PAT|client-secret|creds", re.S
 )
 
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 from aml_train.core.errors import Fault, InvalidError
 from aml_train_action.github import LogLevel
 from aml_train_action.inputs.azure import AzureInputs, read_azure
-from aml_train_action.inputs.legacy import LEGACY_INPUTS, translate
 from aml_train_action.inputs.promotion import PromotionInputs, read_promotion
 from aml_train_action.inputs.pulls import PullInputs, read_pulls
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 Command = Literal["run", "attach", "validate", "plan", "doctor", "promote", "rollback", "report"]
 OnCancel = Literal["cancel", "detach"]
 
-#: Name → default of every input of action.yml, except those of former actions.
+#: Name → default of every input of action.yml.
 INPUTS: Final[Mapping[str, str]] = {
     "command": "run",
     "config": "",
@@ -79,7 +78,7 @@ class Inputs:
         config: the configuration, relative to *directory*; None for the default one.
         target: one of the configuration's targets; None for its default.
         job: another job than the configuration's, relative to *directory*.
-        sets: changes of the configuration, ``key=value``, in order; *timeout* and former names are among them.
+        sets: changes of the configuration, ``key=value``, in order; *timeout* is among them.
         secret_paths: files and folders outside the workspace that secrets may be read from; absolute.
         azure: the sign-in to Azure, and the workspace.
         wait: whether the job is followed to its end.
@@ -93,7 +92,6 @@ class Inputs:
         gate_junit: the file that gets a JUnit report of the gate; absolute, inside the workspace; None for none.
         directory: the project folder; absolute, inside the workspace.
         log_level: how much is shown.
-        notices: remarks about former names.
     """
 
     command: Command
@@ -114,7 +112,6 @@ class Inputs:
     gate_junit: Path | None = None
     directory: Path
     log_level: LogLevel
-    notices: tuple[str, ...] = ()
 
     def command_line(self, workspace: Path, changes: Sequence[str] = ()) -> tuple[str, ...]:
         """Return the equivalent command line, to run in the repository's root.
@@ -163,11 +160,7 @@ def read_inputs(environ: Mapping[str, str], workspace: Path) -> Inputs:
     log_level = text("log-level")
     if environ.get("RUNNER_DEBUG") == "1" and log_level == INPUTS["log-level"]:
         log_level = "debug"
-    former = translate(
-        {name: given[name] for name in LEGACY_INPUTS if given.get(name, "").strip()}, directory, faults
-    )
-    wait = _boolean("wait", text("wait"), faults) and former.wait is not False
-    sets = [*former.sets, *(line.strip() for line in given.get("set", "").splitlines() if line.strip())]
+    sets = [line.strip() for line in given.get("set", "").splitlines() if line.strip()]
     if timeout := text("timeout"):
         sets.append(f"watch.timeout={timeout}")
     if text("on-cancel"):
@@ -191,7 +184,7 @@ def read_inputs(environ: Mapping[str, str], workspace: Path) -> Inputs:
         sets=tuple(sets),
         secret_paths=_secret_paths(given.get("secret-path", ""), workspace, faults),
         azure=read_azure(given, environ, faults),
-        wait=wait,
+        wait=_boolean("wait", text("wait"), faults),
         supersede=_boolean("supersede", text("supersede"), faults),
         job_name=text("job-name") or None,
         register=_registers(text("register"), faults),
@@ -202,7 +195,6 @@ def read_inputs(environ: Mapping[str, str], workspace: Path) -> Inputs:
         gate_junit=_output_file("gate-junit", text("gate-junit"), workspace, faults),
         directory=directory,
         log_level=cast("LogLevel", _word("log-level", log_level, get_args(LogLevel), faults)),
-        notices=former.notices,
     )
     if faults:
         raise InvalidError(faults)
@@ -212,12 +204,11 @@ def read_inputs(environ: Mapping[str, str], workspace: Path) -> Inputs:
 def _given(environ: Mapping[str, str], faults: list[Fault]) -> dict[str, str]:
     """Return name → text of each input; a misspelt one is a fault."""
     given: dict[str, str] = {}
-    known = {*INPUTS, *LEGACY_INPUTS}
     for variable, value in environ.items():
         if not variable.startswith("INPUT_"):
             continue
         name = variable.removeprefix("INPUT_").lower()
-        if name in known:
+        if name in INPUTS:
             given[name] = value
         elif name not in _RUNNER_INPUTS and value:
             near = difflib.get_close_matches(name.replace("_", "-"), INPUTS, n=1)

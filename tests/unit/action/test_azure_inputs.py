@@ -69,8 +69,7 @@ def test_no_secret_is_in_a_repr() -> None:
         ({"creds": CREDS, "client-secret": SECRET}, {}, "with.creds: both `creds` and `client-secret` are given: keep one; with OIDC neither is needed"),
         ({"creds": "{"}, {}, "with.creds: it is no JSON object with clientId, clientSecret, tenantId: az ad sp create-for-rbac --json-auth writes one"),
         ({"creds": json.dumps({"clientSecret": SECRET})}, {}, "with.creds: it is no JSON object with"),
-        ({"azure_credentials": '["the-secret"]'}, {}, "with.azure_credentials: it is no JSON object with"),
-        ({"azure_credentials": CREDS, "creds": "{}"}, {}, "with.azure_credentials: `creds` says something else: keep `creds`"),
+        ({"creds": '["the-secret"]'}, {}, "with.creds: it is no JSON object with"),
         ({"creds": CREDS, "client-id": "d"}, {}, "with.creds: its clientId is not `client-id`: leave `client-id` out, or leave `creds` out"),
         ({"creds": CREDS, "tenant-id": "u"}, {}, "with.creds: its tenantId is not `tenant-id`"),
         ({"client-secret": SECRET}, {}, "with.client-secret: it needs `client-id` and `tenant-id`: give `client-id` and `tenant-id` as well; an expression such as ${{ vars.NAME }} may be empty"),
@@ -90,7 +89,7 @@ def test_contradictions(given: Mapping[str, str], environment: Mapping[str, str]
     ("given", "environment"),
     [
         ({"client-secret": SECRET}, {"AZURE_CLIENT_ID": "c", "AZURE_TENANT_ID": "t"}),
-        ({"creds": CREDS, "azure_credentials": CREDS, "client-id": "C"}, {}),
+        ({"creds": CREDS, "client-id": "C"}, {}),
         ({"client-id": "c"}, {"AML_TRAIN_SIGN_IN": "managed-identity"}),
         ({"client-id": "  ", "creds": "\n"}, {}),
         ({"environment": "azureusgovernment"}, {}),

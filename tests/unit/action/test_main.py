@@ -411,14 +411,6 @@ def test_thirty_secrets_in_every_place_and_disguise_show_nowhere(
             assert text not in place
 
 
-def test_former_names_are_noticed(act: Callable[..., Ran]) -> None:
-    ran = act(command="validate", azure_credentials=CREDS)
-    assert done(ran, "notice") == [
-        "The input azure_credentials is a former name: write `creds`, or better sign in with OIDC (docs/azure.md)."
-    ]
-    assert "another-secret-value" in done(ran, "add-mask")
-
-
 def test_sign_in_inputs_reach_the_pipeline_as_variables_and_nothing_else(
     act: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,6 @@ from aml_train.core.secrets import known_secrets, named_secret
 from aml_train_action.github.log import LogLevel
 from aml_train_action.inputs.azure import AzureInputs
 from aml_train_action.inputs.inputs import INPUTS, Command, Inputs, OnCancel
-from aml_train_action.inputs.legacy import LEGACY_INPUTS
 from aml_train_action.inputs.promotion import COMMANDS, PROMOTION_INPUTS, PromotionInputs
 from aml_train_action.inputs.pulls import PULL_INPUTS, PullInputs
 from aml_train_action.report.outputs import OUTPUTS
@@ -38,11 +37,10 @@ def table(heading: str) -> dict[str, list[str]]:
 
 def test_the_inputs_are_those_of_the_code(action: Any) -> None:
     declared = action["inputs"]
-    assert list(declared) == [*INPUTS, *sorted(LEGACY_INPUTS, key=list(declared).index)]
-    assert {name: one["default"] for name, one in declared.items() if name in INPUTS} == dict(INPUTS)
+    assert list(declared) == list(INPUTS)
+    assert {name: one["default"] for name, one in declared.items()} == dict(INPUTS)
     for name, one in declared.items():
         assert one["description"], name
-        assert ("deprecationMessage" in one) == (name in LEGACY_INPUTS), name
 
 
 def test_the_outputs_are_those_of_the_code(action: Any) -> None:
@@ -58,12 +56,6 @@ def test_the_page_has_every_input_with_its_default() -> None:
 
 def test_the_page_has_every_output() -> None:
     assert list(table("Outputs")) == list(OUTPUTS)
-
-
-def test_the_migration_page_has_every_former_input() -> None:
-    page = (ROOT / "docs/migration.md").read_text(encoding="utf-8")
-    for name in LEGACY_INPUTS:
-        assert f"| `{name}` |" in page
 
 
 def reusable(name: str) -> tuple[Any, Any, Any]:
@@ -148,7 +140,7 @@ def test_the_job_that_writes_to_pull_requests_runs_no_code_of_them() -> None:
 
 
 def test_inputs_of_secrets_are_masked() -> None:
-    for name in ("client-secret", "creds", "azure_credentials", "github-token"):
+    for name in ("client-secret", "creds", "github-token"):
         for variable in (name, f"INPUT_{name.upper()}"):
             assert named_secret(variable), variable
             assert known_secrets({variable: "a-secret-value"}, identifiers=False) == {"a-secret-value"}

@@ -252,10 +252,6 @@ def _look_around(project: Project, job: Candidate, draft: Draft) -> None:
     if job.kind == "command":
         for document in project.of("runconfig"):
             draft.notes.append(f"{document.path}:1: a run configuration of SDK v1 was left aside")
-    for document in project.of("workflow"):
-        found = TextFile(path=document.path, text=document.text).first(r"uses:\s*\S*(azure/aml-\w+|aml-run)\S*")
-        if found:
-            draft.notes.append(f"{found[0].where}: {found[1][1]}: docs/migration.md says how to come from there")
     for path, file in sorted(project.others.items()):
         if path in ("config.json", ".azureml/config.json") and _is_workspace(file.text):
             draft.notes.append(f"{path}:1: it names a workspace: for runs in Azure add `targets: {{azure: {{}}}}`")

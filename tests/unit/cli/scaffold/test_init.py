@@ -145,7 +145,6 @@ VALID: Sequence[tuple[str, Sequence[str], dict[str, object], Sequence[str]]] = [
         },
         [
             ".azureml/train.runconfig:1: the only run configuration of SDK v1 here",
-            "aml-run: docs/migration.md",
             ".azureml/config.json:1: it names a workspace",
         ],
     ),
