@@ -309,9 +309,6 @@ def data_uri(workspace: Workspace, uri: str, data_type: str) -> str:
 
 def _refuse_changes(workspace: Workspace, kind: str, known: AssetVersion, properties: Mapping[str, Any]) -> None:
     stored = dict(known.properties)
-    if known.kind == "data":
-        # Earlier versions of this service stored the address as it was sent.
-        stored["dataUri"] = data_uri(workspace, str(stored.get("dataUri")), str(stored.get("dataType")))
     changed = [key for key in IMMUTABLE[kind] if not _same(key, stored.get(key), properties.get(key))]
     if changed:
         raise ConflictError(

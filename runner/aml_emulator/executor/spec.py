@@ -226,7 +226,7 @@ def spec_to_json(spec: RunSpec) -> str:
 
 
 def spec_from_json(text: str) -> RunSpec:
-    """Return the spec that :func:`spec_to_json` wrote, also an earlier one.
+    """Return the spec that :func:`spec_to_json` wrote.
 
     Raises:
         ValueError: another version wrote it, with fields that this one does not know or cannot do without.
@@ -245,12 +245,9 @@ def _spec_of(data: dict[str, Any]) -> RunSpec:
 
     inputs = (InputSpec(**item | {"location": folder(item["location"])}) for item in data["inputs"])
     outputs = (OutputSpec(**item | {"location": Folder(**item["location"])}) for item in data["outputs"])
-    lists = {"inputs": tuple(inputs), "outputs": tuple(outputs), "notes": tuple(data.get("notes", ()))}
-    places: dict[str, Any] = {"artifacts": Folder(**data["artifacts"]), "code": folder(data.get("code"))}
-    if "launcher" in data:
-        # Words of an earlier version; the first one had none.
-        data["launcher"] = {"processes": "pytorch", "mpirun": "mpi"}.get(data["launcher"], data["launcher"])
-    build = data.get("build")
+    lists = {"inputs": tuple(inputs), "outputs": tuple(outputs), "notes": tuple(data["notes"])}
+    places: dict[str, Any] = {"artifacts": Folder(**data["artifacts"]), "code": folder(data["code"])}
+    build = data["build"]
     if build is not None:
         places["build"] = BuildSpec(**build | {"context": folder(build["context"])})
     return RunSpec(**data | places | lists)

@@ -63,7 +63,7 @@ class Principal:
 
     Attributes:
         run_id: the run whose own token this is; None for a signed-in client.
-        workspace_id: that run's workspace; None in tokens of earlier versions, which had one workspace.
+        workspace_id: that run's workspace; None for a signed-in client.
     """
 
     object_id: str

@@ -1,4 +1,4 @@
-"""The emulator's SQLite database: its schema, migrations and transactions."""
+"""The emulator's SQLite database: its schema and transactions."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import sqlite3
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 1
 
 _READER_CACHE_KIB = 512
 _READER_STATEMENTS = 64
@@ -24,94 +24,7 @@ _IDLE_READERS = 4
 Dozens may read at once, and the caches of connections that are seldom used fill for hours.
 """
 
-DATASTORES = """
-CREATE TABLE datastores (
-    name TEXT PRIMARY KEY COLLATE NOCASE,
-    container TEXT NOT NULL,
-    properties TEXT NOT NULL,
-    secret TEXT NOT NULL,                -- as it was given (JSON)
-    created REAL NOT NULL,
-    modified REAL NOT NULL
-) WITHOUT ROWID;
-"""
-
-CHILDREN = """
-CREATE INDEX runs_by_parent ON runs(parent_id) WHERE parent_id IS NOT NULL;
-"""
-
-LISTING = """
-ALTER TABLE runs ADD COLUMN branch TEXT GENERATED ALWAYS AS (json_extract(tags, '$."aml-train.branch"')) VIRTUAL;
-ALTER TABLE runs ADD COLUMN gate TEXT GENERATED ALWAYS AS (json_extract(tags, '$."aml-train.gate"')) VIRTUAL;
-ALTER TABLE runs ADD COLUMN compute TEXT GENERATED ALWAYS AS (
-    CASE WHEN job IS NOT NULL AND coalesce(lower(json_extract(job, '$.jobType')), '') <> 'pipeline'
-    THEN coalesce(json_extract(job, '$.computeId'), '') END
-) VIRTUAL;
-CREATE INDEX runs_listed ON runs(        -- has what a list shows and filters by: rows themselves are kilobytes
-    created DESC, id, experiment_id, parent_id, display_name, status, started, ended, branch, gate, compute
-) WHERE deleted = 0 AND archived = 0;
-CREATE TABLE latest_metrics (            -- of each metric the value that was logged last; the trigger keeps it
-    key TEXT NOT NULL,
-    run_id TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
-    value REAL,
-    PRIMARY KEY (key, run_id)
-) WITHOUT ROWID;
-CREATE INDEX latest_metrics_by_run ON latest_metrics(run_id);
-INSERT INTO latest_metrics (key, run_id, value)
-    SELECT key, run_id, value FROM metrics WHERE id IN (SELECT max(id) FROM metrics GROUP BY run_id, key);
-CREATE TRIGGER metric_logged AFTER INSERT ON metrics BEGIN
-    INSERT INTO latest_metrics (key, run_id, value) VALUES (NEW.key, NEW.run_id, NEW.value)
-    ON CONFLICT DO UPDATE SET value = excluded.value; END;
-CREATE INDEX params_by_key ON params(key);
-CREATE INDEX models_by_run ON versions(CAST(json_extract(properties, '$.jobName') AS TEXT)) WHERE kind = 'models';
-CREATE INDEX models_by_job ON versions(CAST(json_extract(properties, '$.tags."aml-train.job"') AS TEXT))
-    WHERE kind = 'models';
-"""
-
-SDK_V1 = """
-CREATE TABLE run_definitions (           -- of runs that azureml-core submitted
-    run_id TEXT PRIMARY KEY REFERENCES runs(id) ON DELETE CASCADE,
-    body TEXT NOT NULL                   -- its RunConfiguration (JSON)
-) WITHOUT ROWID;
-CREATE TABLE metric_rows (               -- every value that azureml-core logged; numbers are in metrics, and only their ids here
-    id INTEGER PRIMARY KEY,
-    run_id TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
-    metric_id TEXT NOT NULL,             -- the client's, by which a value that is sent twice counts once
-    name TEXT NOT NULL,
-    kind TEXT,                           -- uxMetricType; NULL: a number
-    columns TEXT,                        -- types by column (JSON)
-    created TEXT NOT NULL,
-    step INTEGER,
-    data TEXT,                           -- values by column (JSON)
-    UNIQUE (run_id, metric_id)
-);
-CREATE INDEX metric_rows_by_name ON metric_rows(run_id, name, id) WHERE data IS NOT NULL;
-"""
-
-USAGE = """
-CREATE TABLE usage_nodes (               -- what is known of a node of a run that is sampled
-    run_id TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
-    node INTEGER NOT NULL,
-    first INTEGER NOT NULL,              -- the beginning of its first interval, seconds since the epoch
-    step INTEGER NOT NULL,               -- the length of its intervals in seconds
-    last TEXT NOT NULL,                  -- its last reading (JSON)
-    PRIMARY KEY (run_id, node)
-) WITHOUT ROWID;
-CREATE TABLE usage (                     -- system metrics, aggregated in intervals
-    run_id TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
-    node INTEGER NOT NULL,
-    device TEXT NOT NULL,                -- a GPU's number; empty for the node itself
-    key TEXT NOT NULL,                   -- the name in Azure Monitor
-    at INTEGER NOT NULL,                 -- the interval's beginning
-    seconds REAL NOT NULL,               -- how much of the interval is known
-    integral REAL NOT NULL,              -- value times seconds
-    low REAL NOT NULL,
-    high REAL NOT NULL,
-    PRIMARY KEY (run_id, node, device, key, at)
-) WITHOUT ROWID;
-"""
-
-SCHEMA = (
-    """
+SCHEMA = """
 CREATE TABLE experiments (
     id TEXT PRIMARY KEY,                 -- GUID; MLflow's experiment_id and run history's experimentId
     name TEXT NOT NULL UNIQUE,
@@ -141,7 +54,13 @@ CREATE TABLE runs (                      -- one job is one run of history is one
     outputs TEXT NOT NULL DEFAULT '{}',  -- by name: {"container", "prefix", "kind", "stored"}
     error_code TEXT,
     error_message TEXT,
-    exit_code INTEGER
+    exit_code INTEGER,
+    branch TEXT GENERATED ALWAYS AS (json_extract(tags, '$."aml-train.branch"')) VIRTUAL,
+    gate TEXT GENERATED ALWAYS AS (json_extract(tags, '$."aml-train.gate"')) VIRTUAL,
+    compute TEXT GENERATED ALWAYS AS (
+        CASE WHEN job IS NOT NULL AND coalesce(lower(json_extract(job, '$.jobType')), '') <> 'pipeline'
+        THEN coalesce(json_extract(job, '$.computeId'), '') END
+    ) VIRTUAL
 );
 CREATE INDEX runs_by_experiment ON runs(experiment_id, created);
 CREATE INDEX runs_by_creation ON runs(created);
@@ -202,32 +121,70 @@ CREATE TABLE operations (                -- long-running ones, which clients pol
     target TEXT NOT NULL,
     created REAL NOT NULL
 ) WITHOUT ROWID;
+CREATE TABLE datastores (
+    name TEXT PRIMARY KEY COLLATE NOCASE,
+    container TEXT NOT NULL,
+    properties TEXT NOT NULL,
+    secret TEXT NOT NULL,                -- as it was given (JSON)
+    created REAL NOT NULL,
+    modified REAL NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE run_definitions (           -- of runs that azureml-core submitted
+    run_id TEXT PRIMARY KEY REFERENCES runs(id) ON DELETE CASCADE,
+    body TEXT NOT NULL                   -- its RunConfiguration (JSON)
+) WITHOUT ROWID;
+CREATE TABLE metric_rows (               -- every value that azureml-core logged; numbers are in metrics, and only their ids here
+    id INTEGER PRIMARY KEY,
+    run_id TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
+    metric_id TEXT NOT NULL,             -- the client's, by which a value that is sent twice counts once
+    name TEXT NOT NULL,
+    kind TEXT,                           -- uxMetricType; NULL: a number
+    columns TEXT,                        -- types by column (JSON)
+    created TEXT NOT NULL,
+    step INTEGER,
+    data TEXT,                           -- values by column (JSON)
+    UNIQUE (run_id, metric_id)
+);
+CREATE INDEX metric_rows_by_name ON metric_rows(run_id, name, id) WHERE data IS NOT NULL;
+CREATE INDEX runs_by_parent ON runs(parent_id) WHERE parent_id IS NOT NULL;
+CREATE TABLE usage_nodes (               -- what is known of a node of a run that is sampled
+    run_id TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
+    node INTEGER NOT NULL,
+    first INTEGER NOT NULL,              -- the beginning of its first interval, seconds since the epoch
+    step INTEGER NOT NULL,               -- the length of its intervals in seconds
+    last TEXT NOT NULL,                  -- its last reading (JSON)
+    PRIMARY KEY (run_id, node)
+) WITHOUT ROWID;
+CREATE TABLE usage (                     -- system metrics, aggregated in intervals
+    run_id TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
+    node INTEGER NOT NULL,
+    device TEXT NOT NULL,                -- a GPU's number; empty for the node itself
+    key TEXT NOT NULL,                   -- the name in Azure Monitor
+    at INTEGER NOT NULL,                 -- the interval's beginning
+    seconds REAL NOT NULL,               -- how much of the interval is known
+    integral REAL NOT NULL,              -- value times seconds
+    low REAL NOT NULL,
+    high REAL NOT NULL,
+    PRIMARY KEY (run_id, node, device, key, at)
+) WITHOUT ROWID;
+CREATE INDEX runs_listed ON runs(        -- has what a list shows and filters by: rows themselves are kilobytes
+    created DESC, id, experiment_id, parent_id, display_name, status, started, ended, branch, gate, compute
+) WHERE deleted = 0 AND archived = 0;
+CREATE TABLE latest_metrics (            -- of each metric the value that was logged last; the trigger keeps it
+    key TEXT NOT NULL,
+    run_id TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
+    value REAL,
+    PRIMARY KEY (key, run_id)
+) WITHOUT ROWID;
+CREATE INDEX latest_metrics_by_run ON latest_metrics(run_id);
+CREATE TRIGGER metric_logged AFTER INSERT ON metrics BEGIN
+    INSERT INTO latest_metrics (key, run_id, value) VALUES (NEW.key, NEW.run_id, NEW.value)
+    ON CONFLICT DO UPDATE SET value = excluded.value; END;
+CREATE INDEX params_by_key ON params(key);
+CREATE INDEX models_by_run ON versions(CAST(json_extract(properties, '$.jobName') AS TEXT)) WHERE kind = 'models';
+CREATE INDEX models_by_job ON versions(CAST(json_extract(properties, '$.tags."aml-train.job"') AS TEXT))
+    WHERE kind = 'models';
 """
-    + DATASTORES
-    + SDK_V1
-    + CHILDREN
-    + USAGE
-    + LISTING
-)
-
-MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {
-    1: lambda connection: _run(connection, DATASTORES),
-    2: lambda connection: _run(connection, SDK_V1),
-    3: lambda connection: _run(connection, CHILDREN),
-    4: lambda connection: _run(connection, USAGE),
-    5: lambda connection: _run(connection, LISTING),
-}
-"""For each version but the newest, what brings a database of it to the next one."""
-
-GO_BACK = (
-    "Start it again with the version of aml-train that wrote it, or begin with nothing: aml-train emulator reset."
-)
-
-
-def copy_before_migration(path: Path | str, version: int) -> Path:
-    """Return where a database of *version* is copied to before its migration."""
-    return Path(f"{path}.schema-{version}")
-
 
 DATA_TABLES = (
     "usage",
@@ -253,12 +210,6 @@ def decoded(row: sqlite3.Row, *columns: str) -> dict[str, Any]:
     """Return a row by column, with the JSON of these *columns* read; NULL stays None."""
     values = dict(row)
     return values | {name: json.loads(values[name]) for name in columns if values[name] is not None}
-
-
-def _run(connection: sqlite3.Connection, statements: str) -> None:
-    """Run statements one by one: as a script, they would end the transaction."""
-    for statement in statements.split(";\n"):
-        connection.execute(statement)
 
 
 class Queries(ABC):
@@ -332,7 +283,7 @@ class Database(Queries):
         path: the file, or ``:memory:``, which has no second connection.
 
     Raises:
-        ValueError: the file was written by a newer version of the emulator, or by one between two versions.
+        ValueError: a version of the emulator with another schema wrote the file.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -354,42 +305,17 @@ class Database(Queries):
         self._connection.execute(f"PRAGMA synchronous={'OFF' if version == 0 else 'NORMAL'}")
         self._connection.execute("PRAGMA journal_mode=WAL")
         self._connection.execute("PRAGMA foreign_keys=ON")
-        if version > SCHEMA_VERSION:
+        if version not in (0, SCHEMA_VERSION):
             raise ValueError(
-                f"{path} has schema {version}, newer than {SCHEMA_VERSION}, which this local AzureML knows. {GO_BACK}"
+                f"{path} has schema {version}, and this local AzureML knows {SCHEMA_VERSION}. Start it with the version of"
+                " aml-train that wrote it, or begin with nothing: aml-train emulator reset."
             )
-        if 0 < version < SCHEMA_VERSION:
-            self._keep_copy(path, version)
-        with self.transaction():
-            if version == 0:
-                _run(self._connection, SCHEMA)
-            else:
-                self._migrate(path, version)
-            self._connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+        if version == 0:
+            with self.transaction():
+                for statement in SCHEMA.split(";\n"):
+                    self._connection.execute(statement)  # one by one: a script would end the transaction
+                self._connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
         self._connection.execute("PRAGMA synchronous=NORMAL")
-
-    def _keep_copy(self, path: str, version: int) -> None:
-        """Copy the database before its migration, so that one can go back."""
-        target = copy_before_migration(path, version)
-        # One that another process had not finished would be in the way.
-        part = target.with_name(f"{target.name}.part")
-        part.unlink(missing_ok=True)
-        self._connection.execute("VACUUM INTO ?", (str(part),))
-        part.replace(target)
-
-    def _migrate(self, path: str, version: int) -> None:
-        """Bring the database from *version* to the newest one."""
-        for step in range(version, SCHEMA_VERSION):
-            try:
-                MIGRATIONS[step](self._connection)
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
-                    raise  # a full disk, a lock
-                # Numbers of schemas are given when branches are merged: what a branch wrote may have another meaning.
-                raise ValueError(
-                    f"{path} has schema {version} of a version between two releases, and cannot be brought to"
-                    f" {step + 1}: {error}. {GO_BACK}"
-                ) from error
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

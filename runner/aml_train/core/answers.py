@@ -104,6 +104,18 @@ def _is_shallow(value: object) -> bool:
     return False
 
 
+def check_format(found: object, known: int) -> None:
+    """Refuse a document with another number of its format than this version reads.
+
+    Raises:
+        ValueError: the number is not *known*.
+    """
+    if isinstance(found, bool) or found != known:
+        raise ValueError(
+            f"its format is {str(found)[:40]}, and this version of aml-train reads {known}: use the version that wrote it"
+        )
+
+
 def clean(text: str) -> str:
     """Return *text* without halves of surrogate pairs, which UTF-8 cannot encode."""
     return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

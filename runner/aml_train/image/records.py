@@ -11,9 +11,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from aml_train.core.answers import clean, decode
+from aml_train.core.answers import check_format, clean, decode
 from aml_train.core.errors import DamagedError
-from aml_train.core.formats import UPGRADE, NewerFormatError, check_format
 from aml_train.core.trust import PROPOSALS_SUFFIX
 from aml_train.image.readiness.facts import check_facts
 from aml_train.image.registry.client import Registry
@@ -49,8 +48,6 @@ def load_record(registry: Registry, repository: str, digest: str, key: str) -> T
     where = f"{registry.host}/{repository}:{tag}"
     try:
         record = parse_record(content)
-    except NewerFormatError as error:
-        raise DamagedError(f"the test record {where} cannot be read: {error}", hint=UPGRADE) from error
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedError(f"the test record {where} is damaged: {error}", hint=_HINT) from error
     if (record.digest, record.key) != (digest, key):

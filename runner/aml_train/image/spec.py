@@ -25,10 +25,10 @@ from aml_train.image.dockerfile.ofed import OfedPlan, plan_ofed
 from aml_train.image.dockerfile.render import render_dockerfile
 from aml_train.image.inputs import BaseImage, ImageInputs
 
-FORMAT: Final = 3
+FORMAT: Final = 1
 """Enters every address: raise it when an image is built differently from the same inputs."""
 
-TEST_FORMAT: Final = 4
+TEST_FORMAT: Final = 1
 """Enters every test key: raise it when the way tests are run changes what passing means."""
 
 #: A line that names the frontend which reads a Dockerfile (BuildKit, ``frontend/dockerfile/parser/directives.go``).

@@ -84,7 +84,7 @@ def version_difference(emulator: str, own: str = __version__) -> str | None:
     )
     return (
         f"The local AzureML has version {emulator}, {'older' if older else 'newer'} than aml-train {own}: it may answer"
-        f" otherwise than expected. Use the same version of both: {remedy} (docs/upgrading.md)."
+        f" otherwise than expected. Use the same version of both: {remedy} (docs/support.md)."
     )
 
 

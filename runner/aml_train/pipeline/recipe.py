@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from aml_train.core.answers import Answer, UndecodableError, decode
+from aml_train.core.answers import Answer, UndecodableError, check_format, decode
 from aml_train.core.errors import InvalidError, ServiceError
-from aml_train.core.formats import UPGRADE, check_format
 from aml_train.core.references import ImageRef
 from aml_train.core.tags import TAG_SOURCE
 from aml_train.jobs import ModelView, version_of
@@ -154,7 +153,7 @@ def read_recipe(folder: Path) -> Recipe:
     try:
         check_format(document.whole("format"), _FORMAT)
     except ValueError as error:
-        raise InvalidError(f"{path} is no recipe: {error}", hint=UPGRADE) from error
+        raise fail(str(error)) from error
     image = document.optional_text("image")
     try:
         image and ImageRef.parse(image)

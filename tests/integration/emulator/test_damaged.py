@@ -5,6 +5,7 @@ With the first workspace's it does not start and says what is wrong; without ano
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import subprocess
@@ -57,6 +58,11 @@ def _halved(path: Path) -> None:
     os.truncate(path, path.stat().st_size // 2)
 
 
+def _numbered(path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version=2")
+
+
 @pytest.mark.parametrize(
     ("name", "damaged", "said"),
     [
@@ -64,6 +70,7 @@ def _halved(path: Path) -> None:
         ("blobs/__azurite_db_blob_extent__.json", _halved, "is cut off or overwritten"),
         ("store.db", _halved, "is truncated"),
         ("store.db", _emptied, "is empty"),
+        ("store.db", _numbered, "has schema 2, and this local AzureML knows 1"),
     ],
 )
 def test_it_does_not_start_on_damaged_state(

@@ -36,7 +36,7 @@ def test_another_version_is_a_warning_with_a_remedy(emulator: str, own: str, wor
         assert text is None
         return
     assert text is not None
-    assert "docs/upgrading.md" in text
+    assert "docs/support.md" in text
     for word in words:
         assert word in text
 

@@ -347,7 +347,7 @@ def test_a_rollback_warns_of_a_broken_lineage_and_goes_on() -> None:
     ("content", "reason"),
     [
         (b"{", "cannot be read"),
-        (b'{"format": 9}', "a newer aml-train wrote it: its format is 9, this version reads 1"),
+        (b'{"format": 9}', "its format is 9, and this version of aml-train reads 1: use the version that wrote it"),
         (b'{"format": 1, "model": "x"}', "about the model 'x'"),
     ],
 )

@@ -85,7 +85,7 @@ def test_code_that_leads_elsewhere_is_not_written(tmp_path: Path, path: str) -> 
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"format": 2}, "a newer aml-train wrote it: its format is 2, this version reads 1"),
+        ({"format": 2}, "its format is 2, and this version of aml-train reads 1"),
         ({"image": "?"}, "names an image that is none"),
         ({"model": None}, "model.*nothing"),
         ({"original": {"job": "j", "metrics": {"a": "b"}}}, "metrics.a.*a number"),

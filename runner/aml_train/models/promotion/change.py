@@ -9,7 +9,6 @@ from typing import Final
 
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import Listener, Notice, PromotionDecided, TagChange
-from aml_train.core.formats import UPGRADE, NewerFormatError
 from aml_train.core.tags import TAG_STAGE, VALUE_LENGTH
 from aml_train.gate import Decision
 from aml_train.jobs import ModelView, Workspace
@@ -130,13 +129,10 @@ def decoded(content: bytes, model: str) -> Record:
     try:
         return decode(content, model)
     except (ValueError, TypeError) as error:
-        damaged = (
-            "Restore it, or delete the blob: stages stay as the models' tags say, and only rollbacks lose their way."
-        )
         raise ServiceError(
             f"The record of {model}'s promotions (aml-train/promotion/{model}.json in the workspace's default datastore)"
             f" cannot be read: {error}",
-            hint=UPGRADE if isinstance(error, NewerFormatError) else damaged,
+            hint="Restore it, or delete the blob: stages stay as the models' tags say, and only rollbacks lose their way.",
         ) from error
 
 

@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
-from aml_train.core.answers import Answer
+from aml_train.core.answers import Answer, check_format
 from aml_train.core.answers import decode as parse
-from aml_train.core.formats import check_format
 
 FORMAT: Final = 1
 Action = Literal["promote", "rollback"]

@@ -15,8 +15,8 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta, Struct, field
 
+from aml_train.core.answers import check_format
 from aml_train.core.errors import InvalidError
-from aml_train.core.formats import UPGRADE, NewerFormatError, check_format
 
 FORMAT: Final = 1
 MOST_BYTES: Final = 1 << 20
@@ -527,8 +527,6 @@ def decode(data: bytes, *, origin: str, most: int = MOST_BYTES) -> Report:
     try:
         check_format(msgspec.json.decode(data, type=_Numbered).format, FORMAT)
         return msgspec.json.decode(data, type=Report)
-    except NewerFormatError as error:
-        raise InvalidError(f"{origin} is a report that this version cannot read: {error}.", hint=UPGRADE) from error
     except (ValueError, RecursionError) as error:
         raise InvalidError(
             f"{origin} is no report of aml-train: {error}.",

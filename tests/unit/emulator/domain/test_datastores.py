@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from aml_emulator.domain import InvalidError
 from aml_emulator.executor.spec import Folder
-from aml_emulator.store.store import Store
 from tests.unit.emulator.parts import IDENTITY, WS, Service
-from tests.unit.emulator.store.test_listing import undo_listing
 
 KEY = {"credentialsType": "AccountKey", "secrets": {"secretsType": "AccountKey", "key": "a2V5"}}
 SAS = {"credentialsType": "Sas", "secrets": {"secretsType": "Sas", "sasToken": "?sv=1&sig=x"}}
@@ -147,27 +143,6 @@ def test_addresses_lead_to_the_datastores_container(service: Service) -> None:
     assert str(service.services.datastore_uri(folder)).endswith("/datastores/images/paths/cats")
 
 
-def test_a_database_of_before_gets_the_tables(tmp_path: Path) -> None:
-    path = tmp_path / "store.db"
-    Store(path).close()
-    undo_listing(path, version=5)
-    with sqlite3.connect(path) as old:
-        for table in ("datastores", "run_definitions", "metric_rows", "usage", "usage_nodes"):
-            old.execute(f"DROP TABLE {table}")
-        old.execute("DROP INDEX runs_by_parent")
-        old.execute("PRAGMA user_version=1")
-    old.close()
-    store = Store(path)
-    store.datastores.put("a", container="abc", properties={}, secret={})
-    assert [one.name for one in store.datastores.all()] == ["a"]
-    assert store.v1.definition("none") is None
-    store.close()
-    with sqlite3.connect(path) as new:
-        plan = new.execute("EXPLAIN QUERY PLAN SELECT * FROM runs WHERE parent_id = 'p'").fetchall()
-    new.close()
-    assert "runs_by_parent" in str(plan)
-
-
 def test_deleting_a_name_takes_its_versions_along(service: Service) -> None:
     body = {"properties": {"dataType": "uri_folder", "dataUri": "azureml://datastores/workspaceblobstore/paths/d"}}
     service.call("PUT", f"{WS}/data/table/versions/1", body)
@@ -277,10 +252,3 @@ def test_data_are_shown_at_their_long_address(service: Service, kind: str, uri: 
         made = service.call("PUT", f"{WS}/data/d/versions/1", body)
         assert (made.status, made.json["properties"]["dataUri"]) == (status, long if shown else uri)
     assert service.call("GET", f"{WS}/data/d/versions/1").json["properties"]["dataUri"] == (long if shown else uri)
-
-
-def test_data_that_were_stored_with_a_short_address_are_the_same(service: Service) -> None:
-    uri = "azureml://datastores/workspaceblobstore/paths/a"
-    service.store.assets.put("data", "d", "1", {"dataUri": uri, "dataType": "uri_folder"})
-    body = {"properties": {"dataUri": uri, "dataType": "uri_folder"}}
-    assert service.call("PUT", f"{WS}/data/d/versions/1", body).status == 200

@@ -68,23 +68,9 @@ def test_a_spec_survives_being_stored() -> None:
     assert spec_from_json(spec_to_json(changed())) == changed()
 
 
-def test_a_spec_of_the_first_version_is_read_and_one_of_another_form_is_refused() -> None:
-    first = json.loads(spec_to_json(changed()))
-    for name in (
-        "launcher",
-        "nodes",
-        "processes",
-        "workers",
-        "servers",
-        "compute",
-        "notes",
-        "build",
-        "hostname",
-        "host_options",
-    ):
-        del first[name]
-    assert spec_from_json(json.dumps(first)) == changed()
-    for other in ({**first, "more": 1}, {"run_id": "r"}, {**first, "artifacts": {"bucket": "b"}}):
+def test_a_spec_of_another_form_is_refused() -> None:
+    stored = json.loads(spec_to_json(changed()))
+    for other in ({**stored, "more": 1}, {"run_id": "r"}, {**stored, "artifacts": {"bucket": "b"}}):
         with pytest.raises(ValueError, match="its description has another form"):
             spec_from_json(json.dumps(other))
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -246,30 +244,6 @@ def test_the_compute_is_that_of_the_runs_page(store: Store, job: dict[str, Any] 
     make(store, "a", job=job)
     (run,), _ = store.listing.runs(RunFilter(), limit=1)
     assert run.compute == compute_name(store.runs.require("a"))
-
-
-def test_a_database_of_before_gets_its_latest_values(tmp_path: Path) -> None:
-    path = tmp_path / "store.db"
-    with closing(Store(path)) as store:
-        make(store, "a", metrics={"m": 1.0}, tags={"aml-train.branch": "main"})
-        store.metrics.log("a", [Metric(key="m", value=2.0, timestamp=0, step=1)])
-    undo_listing(path, version=5)
-    with closing(Store(path)) as store:
-        (field,) = [field_of("metrics.m")]
-        assert field is not None
-        assert store.listing.values(["a"], [field]) == {"a": {field: 2.0}}
-        assert found(store, branch="main") == ["a"]
-
-
-def undo_listing(path: Path, *, version: int) -> None:
-    """Make a database one of before schema 6."""
-    with closing(sqlite3.connect(path)) as old:
-        old.executescript(
-            "DROP TRIGGER metric_logged; DROP TABLE latest_metrics; DROP INDEX runs_listed; DROP INDEX params_by_key;"
-            "DROP INDEX models_by_run; DROP INDEX models_by_job; ALTER TABLE runs DROP COLUMN compute;"
-            "ALTER TABLE runs DROP COLUMN gate; ALTER TABLE runs DROP COLUMN branch;"
-            f"PRAGMA user_version={version};"
-        )
 
 
 def test_a_page_of_a_sorted_list_needs_no_whole_rows(store: Store) -> None:

@@ -106,11 +106,10 @@ def test_a_forged_report_is_refused(change: dict[str, Any], reason: str) -> None
         report.decode(json.dumps(forged).encode(), origin="artifact")
 
 
-def test_a_report_of_a_newer_version_names_both_formats() -> None:
+def test_a_report_of_another_format_names_both_numbers() -> None:
     newer = json.dumps({"format": 2, "sections": []}).encode()
-    with pytest.raises(InvalidError, match="its format is 2, this version reads 1") as caught:
+    with pytest.raises(InvalidError, match="its format is 2, and this version of aml-train reads 1"):
         report.decode(newer, origin="artifact")
-    assert "docs/upgrading.md" in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{", b"\xff", b'"a"', b"[" * 100_000, b'{"title": "\\ud800"}'])
