@@ -13,7 +13,6 @@ import json
 import os
 from pathlib import Path
 
-from aml_train.core.garbage import collect_later
 from aml_train.core.threads import exit_process
 
 
@@ -26,7 +25,6 @@ def main() -> None:
     parser.add_argument("--context", type=Path)
     given = parser.parse_args()
 
-    collect_later()
     import docker.errors  # noqa: F401 - imported by functions of the step
     import requests  # noqa: F401
 

@@ -21,10 +21,8 @@ def run(argv: list[str]) -> None:
 
     # Before anything else is imported: it may start the process again.
     environ = read_environment(os.environ, sys.orig_argv)
-    from aml_train.core.garbage import collect_later
     from aml_train.core.threads import exit_process
 
-    collect_later()
     if argv == ["post"]:
         from aml_train_action.post import post as act
     else:

@@ -37,10 +37,8 @@ def main() -> None:
     """Run the command line and end the process."""
     if callable(signal.getsignal(signal.SIGINT)):
         signal.signal(signal.SIGINT, _end)  # nothing guards the imports
-    from aml_train.core.garbage import collect_later
     from aml_train.core.threads import exit_process
 
-    collect_later()
     exit_process(run_command_line())
 
 

@@ -22,7 +22,6 @@ from simulation.kernel import current
 from simulation.kernel.entities import Task
 from simulation.kernel.errors import Buried, SimulationError
 from simulation.kernel.locks import Lock, RLock
-from simulation.kernel.programs import run_at_exit
 from simulation.kernel.scheduler import MONOTONIC_START, Kernel
 
 _SENTINEL: Final = _thread._set_sentinel if hasattr(_thread, "_set_sentinel") else None  # until Python 3.12
@@ -214,10 +213,6 @@ def _unregister(_task: Task, _function: object, /) -> None:
     raise SimulationError("atexit.unregister is not simulated")
 
 
-def _run_exit_functions(task: Task) -> None:
-    run_at_exit(task.process)
-
-
 def _no_putenv(_task: Task, *_args: object) -> None:
     """Change nothing.
 
@@ -267,7 +262,6 @@ def substitutes() -> list[tuple[object, object]]:
         (os.unsetenv, _no_putenv),
         (atexit.register, _register),
         (atexit.unregister, _unregister),
-        (atexit._run_exitfuncs, _run_exit_functions),
         (signal.signal, _set_handler),
         (signal.getsignal, _handler),
         (signal.pthread_kill, _signal_thread),

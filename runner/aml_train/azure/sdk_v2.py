@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import gc
 import io
 import logging
 import re
@@ -103,9 +101,8 @@ class AzureV2(AzureRest):
                 self._made = self._make()
 
     def _make(self) -> MLClient:
-        with _collecting_no_garbage():
-            import azure.ai.ml.entities  # noqa: F401  the part that is needed later and slow to import
-            from azure.ai.ml import MLClient
+        import azure.ai.ml.entities  # noqa: F401  the part that is needed later and slow to import
+        from azure.ai.ml import MLClient
 
         # Notices of experimental classes are addressed to azure-ai-ml's own users.
         logging.getLogger("azure.ai.ml").setLevel(logging.ERROR)
@@ -291,18 +288,6 @@ class AzureV2(AzureRest):
             return None
 
         return made(create, look, f"Registering the model {model.name}", translate=translate)
-
-
-@contextlib.contextmanager
-def _collecting_no_garbage() -> Iterator[None]:
-    """Import without the garbage collector, which takes 40 % of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def again(entity: Any, name: str, new: str) -> None:

@@ -6,7 +6,6 @@ the connection that it reads from. One :class:`CancelToken` does that for builds
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import functools
 import os
@@ -388,17 +387,14 @@ def map_parallel(work: Callable[[A], B], items: Iterable[A], name: str) -> list[
 
 
 def exit_process(code: int) -> NoReturn:
-    """End the process with *code* at once, without taking the interpreter apart.
+    """End the process with *code*, without waiting for threads of cancelled work.
 
-    Python would free each module and object one by one, a second with Azure's SDK. Functions of :mod:`atexit` are called, unless threads of
-    cancelled work are left: Azure's SDK uploads in executors, which would be waited for until these have done everything that they have queued.
+    Azure's SDKs upload in executors. The interpreter would wait until these have sent everything that they have queued.
     """
     main = threading.main_thread()
-    if not any(thread is not main and thread.is_alive() and not thread.daemon for thread in threading.enumerate()):
-        atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):  # its reader is gone, or it is closed
-            stream.flush()
-    if "logging" in sys.modules:
-        sys.modules["logging"].shutdown()
-    os._exit(code)
+    if any(thread is not main and not thread.daemon for thread in threading.enumerate()):
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):  # its reader is gone, or it is closed
+                stream.flush()
+        os._exit(code)
+    sys.exit(code)
