@@ -19,7 +19,6 @@ from typing import Any, Final, cast
 from aml_emulator.api.app import App
 from aml_emulator.api.routing import Route
 from aml_emulator.domain import LIMITS
-from parity.results import Result, compared_by_operation, read_results
 from scripts.docs.markdown import docstring, page, paragraph, table
 from scripts.recordings.facts import Exchange, read_facts
 
@@ -27,12 +26,6 @@ PAGE: Final = Path("docs/emulator-coverage.md")
 _RECORDED: Final = Path("tests/contracts/recorded")
 _CLIENTS: Final = Path("tests/contracts/clients.json")
 _PROVIDER: Final = "/subscriptions/{sub}/providers/Microsoft.MachineLearningServices"
-
-_RESULTS: Final = Path("parity/results")
-_COMPARED: Final = (
-    "Recordings of `aml-train parity record`, held against the local AzureML by `python -m parity publish`:"
-    " [Recordings of Azure](parity.md). Differences are those without a reason in parity/accepted.json."
-)
 
 _LIMITS: Final = (
     "AzureML refuses what is larger with 400 and the name of the field, and so does the local one. `aml-train validate`"
@@ -98,36 +91,8 @@ def coverage(root: Path) -> str:
         if mine:
             sections += [f"## {title}", table(("operation", "meaning", "clients", "recorded"), map(_row, mine))]
     sections += ["## Recorded, and not supported", table(("operation", "recorded"), elsewhere)]
-    sections += compared(read_results(root / _RESULTS))
     sections += ["## Limits", paragraph(_LIMITS), table(("at most", "limited", "field", "source"), _limits())]
     return page("Operations of the local AzureML", paragraph(intro), *sections)
-
-
-def compared(results: Sequence[Result]) -> list[str]:
-    """Return the section of compared recordings; empty without one."""
-    if not results:
-        return []
-    recordings = [
-        (
-            f"`{one.name}`",
-            f"{one.header.get('aml-train')}, script {one.header.get('script')}, {one.header.get('compute')} compute",
-            str(one.steps),
-            str(one.requests),
-            str(len(one.differences)),
-            str(one.accepted),
-        )
-        for one in results
-    ]
-    operations = [
-        (f"`{operation.replace(_PROVIDER, '{PROVIDER}')}`", str(requests), str(differences or ""))
-        for operation, (requests, differences) in sorted(compared_by_operation(results).items())
-    ]
-    return [
-        "## Held against recordings",
-        paragraph(_COMPARED),
-        table(("recording", "of", "steps", "requests", "differences", "accepted"), recordings),
-        table(("operation", "requests", "differences"), operations),
-    ]
 
 
 def emulator_routes() -> Sequence[Route]:

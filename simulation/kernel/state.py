@@ -96,7 +96,6 @@ PRODUCT: Final = (
 
 #: What processes share without harm: what is computed from the code or the machine alone, or kept for each thread anyway.
 SHARED: Final = {
-    ("aml_train.azure.parity.script", "read_script"): "computed from a file of the product",
     ("aml_train.azure.sdk_v1", "_WORKING_DIRECTORY"): "a lock, which simulation.kernel.references replaces",
     ("aml_train.azure.sdk_v2", "_LEAVING"): "a context variable: each thread has a separate context",
     ("aml_train.config.yaml.scalars", "_constructor"): "used for single scalars, and keeps nothing between them",

@@ -49,18 +49,6 @@ if TYPE_CHECKING:
     from aml_train.azure.names import azure_names as azure_names
     from aml_train.azure.names import find_workspace as find_workspace
     from aml_train.azure.papers import AzurePapers as AzurePapers
-    from aml_train.azure.parity.file import kept_texts as kept_texts
-    from aml_train.azure.parity.file import marks as marks
-    from aml_train.azure.parity.file import read_recording as read_recording
-    from aml_train.azure.parity.file import write_recording as write_recording
-    from aml_train.azure.parity.price import find_price as find_price
-    from aml_train.azure.parity.recording import PARITY_IMAGE as PARITY_IMAGE
-    from aml_train.azure.parity.recording import PARITY_SIZE as PARITY_SIZE
-    from aml_train.azure.parity.recording import RecordedPlace as RecordedPlace
-    from aml_train.azure.parity.recording import check_recording_id as check_recording_id
-    from aml_train.azure.parity.recording import clean_recording as clean_recording
-    from aml_train.azure.parity.recording import new_recording_id as new_recording_id
-    from aml_train.azure.parity.recording import record_workspace as record_workspace
     from aml_train.azure.results import SORT_KEYS as SORT_KEYS
     from aml_train.azure.results import JobOrder as JobOrder
     from aml_train.azure.results import read_results as read_results
@@ -119,18 +107,6 @@ _MODULES = {
     "azure_names": "names",
     "find_workspace": "names",
     "AzurePapers": "papers",
-    "kept_texts": "parity.file",
-    "marks": "parity.file",
-    "read_recording": "parity.file",
-    "write_recording": "parity.file",
-    "find_price": "parity.price",
-    "PARITY_IMAGE": "parity.recording",
-    "RecordedPlace": "parity.recording",
-    "PARITY_SIZE": "parity.recording",
-    "check_recording_id": "parity.recording",
-    "clean_recording": "parity.recording",
-    "new_recording_id": "parity.recording",
-    "record_workspace": "parity.recording",
     "AzureV2": "sdk_v2",
     "Assertion": "credentials",
     "SECRET_VARIABLES": "credentials",

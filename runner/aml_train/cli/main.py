@@ -34,7 +34,6 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "devcontainer": ("devcontainer", "Write or update .devcontainer/devcontainer.json with the tested image."),
     "data": ("data", "List, upload, download, copy and remove data of a workspace."),
     "emulator": ("emulator", "Manage the local AzureML, an emulator in a container."),
-    "parity": ("parity", "Record how a workspace answers, without its names, for the local AzureML."),
     "convert": ("run", "Convert a run configuration of the SDK v1 to a command job."),
     "schema": ("run", "Print the JSON Schema of aml-train.yml, for editors."),
     "completion": ("completion", "Print the script that completes aml-train's commands in a shell."),

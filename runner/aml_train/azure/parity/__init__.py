@@ -1,1 +1,0 @@
-"""Recordings of a workspace's answers, without its names, ids and secrets."""
