@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aml_train.cli.scaffold.packages import inline_conda, pip_name
-from aml_train.cli.scaffold.python_version import newest_of
+from aml_train.cli.scaffold.image import newest_of
 from aml_train.image.requirements_file import large_pins, logical_lines, normalised_requirements
 from fuzz.seeds import files
 from fuzz.storage import scratch
@@ -35,19 +34,15 @@ def check(text: str) -> None:
         require(large_pins([pins]) is not None, "the pins of pins are none")
     file = scratch("requirements") / "requirements.txt"
     file.write_bytes(content)
-    lines = list(logical_lines(text))[:30]
-    for line in lines:
+    for line in list(logical_lines(text))[:30]:
         newest_of(line)
-        pip_name(line)
-    inline_conda([*lines, {"pip": lines}])
 
 
 TARGET = Target(
     kind="text",
     reads=(
         "aml_train.image.requirements_file",
-        "aml_train.cli.scaffold.packages",
-        "aml_train.cli.scaffold.python_version",
+        "aml_train.cli.scaffold.image",
     ),
     seeds=seeds,
     check=check,

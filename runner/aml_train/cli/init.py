@@ -5,20 +5,21 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from aml_train.cli.masking import print_exactly
-
-if TYPE_CHECKING:
-    from aml_train.cli.scaffold.candidates import Candidate
-    from aml_train.cli.scaffold.draft import Draft, Line
-    from aml_train.cli.scaffold.ignore import IgnoreFile
-    from aml_train.cli.scaffold.project import Project
-    from aml_train.config import Config
+from aml_train.cli.scaffold.draft import EXAMPLE, WORKFLOW_PATH, missing_action, render, workflow_text, write_files
+from aml_train.cli.scaffold.ignore import propose_ignore
+from aml_train.cli.scaffold.jobs import Candidate, candidates, named, others_than
+from aml_train.cli.scaffold.project import Project, scan, unread
+from aml_train.cli.scaffold.proposal import propose
+from aml_train.config.load import check_text
+from aml_train.core.errors import InvalidError
+from aml_train.core.release import action_reference
+from aml_train.pipeline.resolve import read_project
 
 NAME = "aml-train.yml"
 MOST_NAMED = 20
@@ -59,7 +60,7 @@ def init(
 ) -> None:
     """Write a first aml-train.yml for a repository.
 
-    Reads job YAMLs, run configurations, requirements, conda files, Dockerfiles, tests and workflows, and writes the origin of each value
+    Reads job YAMLs, run configurations, requirements, conda files, Dockerfiles, scripts and tests, and writes the origin of each value
     as a comment. With several jobs, it lets you choose. The result passes `aml-train validate`.
 
     \b
@@ -67,38 +68,24 @@ def init(
     aml-train init --job jobs/train.yml   choose one of several jobs
     aml-train init --example              start without a job
     """
-    from aml_train.cli.scaffold.draft import EXAMPLE, WORKFLOW_PATH, missing_action, write_files
-    from aml_train.cli.scaffold.ignore import lines_of as ignore_lines
-
     if action is not None and not workflow:
         raise click.UsageError("--action belongs to --workflow.")
     if example and job is not None:
         raise click.UsageError("--example writes its own job: leave --job out.")
-    guesses: Sequence[Line] = ()
     notes: Sequence[str] = ()
-    ignore: IgnoreFile | None = None
-    if example:
-        files = dict(EXAMPLE)
-    else:
-        text, guesses, notes, ignore = _propose(directory, job)
-        files = {NAME: text}
+    files: Mapping[str, str] = EXAMPLE
+    if not example:
+        files, notes = _propose(directory, job)
     if workflow:
-        files[WORKFLOW_PATH] = _workflow(action)
-        missing = missing_action(files[WORKFLOW_PATH])
+        text = _workflow(action)
+        files = {**files, WORKFLOW_PATH: text}
+        missing = missing_action(text)
         notes = [*notes, missing] if missing else notes
-    if ignore is not None:
-        files[ignore.path] = ignore.text
     if dry_run:
         for path, text in files.items():
             print_exactly(f"# {path}\n{text}" if len(files) > 1 else text)
     else:
         write_files(directory, files, force=force)
-    for line in guesses:
-        click.echo(
-            f"{NAME}:{line.number}: {line.key}{f' = {line.text}' if line.text else ''} ({line.reason})", err=True
-        )
-    for shown in ignore_lines(ignore) if ignore is not None else ():
-        click.echo(shown, err=True)
     for note in notes:
         click.echo(f"note: {note}", err=True)
     if not dry_run:
@@ -108,52 +95,29 @@ def init(
 
 def _workflow(action: str | None) -> str:
     """Return the workflow's text, with the given action or that of the release."""
-    from aml_train.cli.scaffold.draft import workflow
-    from aml_train.core.release import action_reference
-
     if action is not None and _ACTION.fullmatch(action) is None:
         raise click.UsageError(f"--action {action} is not of the form OWNER/NAME@REF, such as octo/aml-train@v1.")
-    return workflow(action or action_reference())
+    return workflow_text(action or action_reference())
 
 
-def _propose(directory: Path, job: str | None) -> tuple[str, Sequence[Line], Sequence[str], IgnoreFile | None]:
-    """Return a valid configuration's text, its guesses and notes, and an .amlignore."""
-    from aml_train.cli.scaffold.candidates import others_than
-    from aml_train.cli.scaffold.draft import render
-    from aml_train.cli.scaffold.guess import propose
-    from aml_train.cli.scaffold.ignore import propose_ignore
-    from aml_train.cli.scaffold.project import scan
-    from aml_train.cli.scaffold.tests_path import folders_for_tests
-    from aml_train.config import check_text
-    from aml_train.core.errors import InvalidError
-    from aml_train.pipeline import read_project
-
+def _propose(directory: Path, job: str | None) -> tuple[Mapping[str, str], Sequence[str]]:
+    """Return the files: a valid configuration and perhaps an .amlignore; and notes."""
     project = scan(directory, read_project(directory, os.environ).parts[-1])
     chosen = _choose(project, directory, job)
-
-    def check(test_path: Sequence[str] = ()) -> tuple[Config, Draft, str, Sequence[Line]]:
-        draft = propose(project, chosen, asked=job is not None, test_path=test_path)
-        text, guesses = render(draft)
-        try:
-            return check_text(text, NAME, directory=directory), draft, text, guesses
-        except InvalidError as error:
-            others = [one.path for one in others_than(project, chosen)]
-            instead = f" Or name another job: --job {' or '.join(others[:3])}" if others else ""
-            raise InvalidError(error.faults, hint=f"Correct these first; nothing was written.{instead}") from error
-
-    config, draft, text, guesses = check()
-    if folders := folders_for_tests(config):
-        config, draft, text, guesses = check(folders)
+    draft = propose(project, chosen, asked=job is not None)
+    text = render(draft)
+    try:
+        config = check_text(text, NAME, directory=directory)
+    except InvalidError as error:
+        others = [one.path for one in others_than(project, chosen)]
+        instead = f" Or name another job: --job {' or '.join(others[:3])}" if others else ""
+        raise InvalidError(error.faults, hint=f"Correct these first; nothing was written.{instead}") from error
     reads = [one.path for one in chosen.reads if one.path is not None]
     ignore, notes = propose_ignore(directory, config, project, reads)
-    return text, guesses, [*draft.notes, *notes], ignore
+    return {NAME: text, **ignore}, [*draft.notes, *notes]
 
 
 def _choose(project: Project, directory: Path, job: str | None) -> Candidate:
-    from aml_train.cli.scaffold.candidates import candidates, named
-    from aml_train.cli.scaffold.submitted import unread
-    from aml_train.core.errors import InvalidError
-
     if job is not None:
         path = Path(job)
         inside = path.absolute().is_relative_to(directory.absolute()) and (path.is_absolute() or path.exists())
@@ -188,15 +152,11 @@ def _choose(project: Project, directory: Path, job: str | None) -> Candidate:
     return possible[int(answer) - 1]
 
 
-def _nothing(project: Project) -> Exception:
-    from aml_train.core.errors import InvalidError
-
+def _nothing(project: Project) -> InvalidError:
     if project.faults:
         return InvalidError(
             project.faults, hint="These files look like jobs and cannot be read; nothing was written."
         )
-    from aml_train.cli.scaffold.submitted import unread
-
     other = [
         f"{one.path}:1: "
         + ("a component" if one.kind == "component" else f"a job of the type {one.said('type') or 'unknown'}")

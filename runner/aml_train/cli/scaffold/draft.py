@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,59 +54,29 @@ class Draft:
     notes: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """A guess: its one-based line, the dotted key, the written text, and the reason."""
-
-    number: int
-    key: str
-    text: str
-    reason: str
-
-
 HEADER = """\
 # A first configuration, written by `aml-train init`. Each guess has its origin as a comment: review them, then run
 # `aml-train validate`. docs/configuration.md has every key.
 """
 
 
-def render(draft: Draft) -> tuple[str, list[Line]]:
-    """Return the file's text, and its guesses by line."""
+def render(draft: Draft) -> str:
+    """Return the text of the configuration; each value that was read or guessed has its reason as a comment."""
     lines = HEADER.splitlines()
-    guesses: list[Line] = []
     for item in draft.items:
-        _render_item(item, "", "", lines, guesses)
-    return "\n".join(lines) + "\n", sorted(guesses, key=lambda line: line.number)
+        lines += [f"# {line}" for line in _lines(item)] if item.proposed else _lines(item)
+    return "\n".join(lines) + "\n"
 
 
-def _render_item(item: Item, indent: str, above: str, lines: list[str], guesses: list[Line]) -> None:
-    name = f"{above}.{item.key}" if above else item.key
-    start = len(lines)
-    key = f"{indent}{scalar(item.key)}:"
+def _lines(item: Item, indent: str = "") -> list[str]:
     comment = f"   # {' '.join(item.reason.split())}" if item.reason else ""
+    key = f"{indent}{scalar(item.key)}:"
     if isinstance(item.value, str | int | float | bool):
-        shown = scalar(item.value)
-        if "\n" in shown or (isinstance(item.value, str) and "\n" in item.value.strip("\n")):
-            text = str(item.value).rstrip("\n")
-            lines.append(f"{key} |{comment}")
-            lines += [f"{indent}  {line}".rstrip() for line in text.splitlines()]
-            shown = text.partition("\n")[0] + " …"
-        else:
-            lines.append(f"{key} {shown}{comment}")
-    else:
-        lines.append(f"{key}{comment}")
-        shown = ""
-        for inner in item.value:
-            if isinstance(inner, Item):
-                _render_item(inner, indent + "  ", name, lines, guesses)
-            else:
-                lines.append(f"{indent}  - {scalar(inner)}")
-        if not any(isinstance(inner, Item) for inner in item.value):
-            shown = ", ".join(str(inner) for inner in item.value if not isinstance(inner, Item))
-    if item.reason:
-        guesses.append(Line(number=start + 1, key=name, text=shown, reason=item.reason))
-    if item.proposed:
-        lines[start:] = [f"# {line}" for line in lines[start:]]
+        return [f"{key} {scalar(item.value)}{comment}"]
+    found = [f"{key}{comment}"]
+    for inner in item.value:
+        found += _lines(inner, f"{indent}  ") if isinstance(inner, Item) else [f"{indent}  - {scalar(inner)}"]
+    return found
 
 
 def scalar(value: Value) -> str:
@@ -139,30 +107,9 @@ def write_files(directory: Path, files: Mapping[str, str], *, force: bool) -> No
             hint="Replace with --force, or only look with --dry-run.",
         )
     for path, text in files.items():
-        _write(directory / path, text, force=force)
-
-
-def _write(path: Path, text: str, *, force: bool) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    made = Path(name)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        mask = os.umask(0)
-        os.umask(mask)
-        made.chmod(0o666 & ~mask)
-        if force:
-            made.replace(path)
-        else:
-            try:
-                # Unlike a rename, a link fails if another process has written the file in the meantime.
-                path.hardlink_to(made)
-            except FileExistsError as error:
-                raise InvalidError(f"{path} appeared in the meantime; it was not changed.") from error
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            made.unlink()
+        file = directory / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8", newline="\n")
 
 
 # The example project and the workflow
@@ -269,7 +216,7 @@ _FILL_IN: Final = (
 )
 
 
-def workflow(action: str | None) -> str:
+def workflow_text(action: str | None) -> str:
     """Return a workflow that runs the aml-train.yml at the top of the repository.
 
     Args:

@@ -1,78 +1,26 @@
-"""The imports of Python files, and the files that local imports lead to. Pure."""
+"""The imports of Python files, and the project's modules that they lead to. Pure."""
 
 from __future__ import annotations
 
 import ast
 import posixpath
-import sys
 import warnings
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-_REMOVED: Final = frozenset(
-    {"asynchat", "asyncore", "cgi", "crypt", "distutils", "imp", "pipes", "smtpd", "telnetlib"}
-)
-"""Modules of the standard library that newer versions of Python removed, and users' images may have."""
+from aml_train.cli.scaffold.project import Project, folder_of
 
-STANDARD: Final = sys.stdlib_module_names | _REMOVED | {"tomllib", "compression"}
 _MOST_FILES: Final = 300
 
 
 @dataclass(frozen=True, kw_only=True)
 class Imported:
-    """One import: the absolute module, its top-level name, and its place.
-
-    *names* are those of ``from module import names``. *level* counts the leading dots of a relative import.
-    """
+    """A module that a file may load: its dotted name, its line, and whether it was named relative to the file."""
 
     module: str
     line: int
-    names: tuple[str, ...] = ()
-    level: int = 0
-
-    @property
-    def top(self) -> str:
-        """The package that a distribution installs."""
-        return self.module.partition(".")[0]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Code:
-    """Python files by path below one folder, with ``/``; *read* returns a file's text."""
-
-    paths: Collection[str]
-    read: Callable[[str], str]
-    folders: frozenset[str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        folders: set[str] = set()
-        for path in self.paths:
-            folder = posixpath.dirname(path)
-            while folder and folder not in folders:
-                folders.add(folder)
-                folder = posixpath.dirname(folder)
-        object.__setattr__(self, "folders", frozenset(folders))
-
-    def find(self, module: str, roots: Sequence[str]) -> tuple[str, str] | None:
-        """Return a module's path, empty for a namespace package, and its root."""
-        inner = module.replace(".", "/")
-        for root in roots:
-            base = posixpath.normpath(posixpath.join(root, inner))
-            for path in (f"{base}/__init__.py", f"{base}.py"):
-                if path in self.paths:
-                    return path, root
-            if base in self.folders:
-                return "", root
-        return None
-
-    def has_top(self, name: str) -> bool:
-        """Return whether any folder has a module of this name."""
-        return (
-            any(path.endswith((f"/{name}.py", f"/{name}/__init__.py")) for path in self.paths)
-            or any(f"/{folder}".endswith(f"/{name}") for folder in self.folders)
-            or f"{name}.py" in self.paths
-        )
+    relative: bool = False
 
 
 def parse_source(text: str) -> ast.Module | None:
@@ -85,105 +33,61 @@ def parse_source(text: str) -> ast.Module | None:
         return None
 
 
-def imports_of(tree: ast.Module, *, functions: bool = False) -> list[Imported]:
-    """Return the imports that running a file needs.
+def imports_of(tree: ast.Module, path: str) -> Iterator[Imported]:
+    """Yield what a file imports; a relative import as a module of the project's folder.
 
-    Those in ``try`` with an ``except``, under ``if TYPE_CHECKING`` and other conditions are optional and left out.
-
-    Args:
-        tree: the file.
-        functions: include imports in functions, which run only if they are called.
+    Imports under a ``try`` with an ``except`` or under ``if TYPE_CHECKING`` are optional, and left out.
     """
-    return list(_imports(tree.body, functions=functions))
+    for node in _statements(tree.body):
+        if isinstance(node, ast.Import):
+            for name in node.names:
+                yield Imported(module=name.name, line=node.lineno)
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            if node.level:
+                parts = folder_of(path).split("/")
+                module = ".".join([*filter(None, parts[: len(parts) - node.level + 1]), *filter(None, [module])])
+            names = [f"{module}.{name.name}".lstrip(".") for name in node.names if name.name != "*"]
+            for found in filter(None, [module, *names]):
+                yield Imported(module=found, line=node.lineno, relative=node.level > 0)
 
 
-def _imports(body: Sequence[ast.stmt], *, functions: bool) -> Iterator[Imported]:
+def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
     for node in body:
-        match node:
-            case ast.Import():
-                for name in node.names:
-                    yield Imported(module=name.name, line=node.lineno)
-            case ast.ImportFrom():
-                names = tuple(name.name for name in node.names)
-                yield Imported(module=node.module or "", line=node.lineno, names=names, level=node.level)
-            case ast.If() if _is_main(node.test):
-                yield from _imports(node.body, functions=functions)
-            case ast.With() | ast.For() | ast.While():
-                yield from _imports(node.body, functions=functions)
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() if functions:
-                yield from _imports(node.body, functions=functions)
-            case ast.Try() if not node.handlers:
-                yield from _imports(node.body, functions=functions)
+        yield node
+        optional = (isinstance(node, ast.Try) and node.handlers) or (
+            isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        )
+        if not optional:
+            for block in ("body", "orelse", "finalbody"):
+                yield from _statements(getattr(node, block, None) or ())
 
 
-def _is_main(test: ast.expr) -> bool:
-    return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
+def find_module(project: Project, module: str, root: str) -> str | None:
+    """Return the path of a module below *root*: its file, or its folder without ``__init__.py``."""
+    base = posixpath.normpath(posixpath.join(root, module.replace(".", "/")))
+    for path in (f"{base}/__init__.py", f"{base}.py"):
+        if path in project.files:
+            return path
+    return base if any(one.path.startswith(f"{base}/") for one in project.scripts) else None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Needed:
-    """The modules of other packages that files import.
-
-    Attributes:
-        modules: top-level name → the first place, ``path`` and line.
-        unfound: local packages that no root has: name → place.
-        read: the files that were read.
-    """
-
-    modules: dict[str, tuple[str, int]]
-    unfound: dict[str, tuple[str, int]]
-    read: frozenset[str]
-
-
-def needed_by(code: Code, starts: Sequence[tuple[str, Sequence[str]]]) -> Needed:
-    """Follow imports from files to all that they load.
+def loaded_by(project: Project, path: str, roots: Sequence[str]) -> list[str]:
+    """Return a file and the project's modules that it loads, directly or not.
 
     Args:
-        code: the files that local imports may lead to.
-        starts: files that are run, each with the folders of its ``sys.path`` in *code*.
+        project: what was found.
+        path: the file that is run.
+        roots: the folders of its ``sys.path``.
     """
-    modules: dict[str, tuple[str, int]] = {}
-    unfound: dict[str, tuple[str, int]] = {}
-    waiting = [(path, tuple(roots), True) for path, roots in starts]
-    seen: set[str] = set()
-    while waiting and len(seen) < _MOST_FILES:
-        path, roots, runs = waiting.pop()
-        if path in seen or path not in code.paths:
-            continue
-        seen.add(path)
-        tree = parse_source(code.read(path))
-        for one in imports_of(tree, functions=runs) if tree is not None else ():
-            for module in _targets(one, path):
-                found = code.find(module, roots if not one.level else ("",))
-                if found is not None:
-                    waiting += [
-                        (parent, roots, False) for parent in (found[0], *_packages(code, module, found[1])) if parent
-                    ]
-            if one.level or one.top in STANDARD or code.find(one.top, roots) is not None:
-                continue
-            target = unfound if code.has_top(one.top) else modules
-            target.setdefault(one.top, (path, one.line))
-    return Needed(modules=modules, unfound=unfound, read=frozenset(seen))
-
-
-def _targets(one: Imported, path: str) -> Iterator[str]:
-    """Yield the modules that an import may load, as dotted names."""
-    module = one.module
-    if one.level:
-        parts = posixpath.dirname(path).split("/")
-        parts = [part for part in parts[: len(parts) - one.level + 1] if part]
-        module = ".".join([*parts, *([module] if module else [])])
-    if module:
-        yield module
-    for name in one.names:
-        if name != "*":
-            yield f"{module}.{name}" if module else name
-
-
-def _packages(code: Code, module: str, root: str) -> Iterator[str]:
-    """Yield the ``__init__.py`` of the packages around a module."""
-    parts = module.split(".")
-    for end in range(1, len(parts)):
-        path = posixpath.normpath(posixpath.join(root, *parts[:end], "__init__.py"))
-        if path in code.paths:
-            yield path
+    texts = {one.path: one.text for one in project.scripts}
+    waiting, found = [path], list[str]()
+    while waiting and len(found) < _MOST_FILES:
+        one = waiting.pop(0)
+        tree = parse_source(texts[one]) if one in texts and one not in found else None
+        if one in texts and one not in found:
+            found.append(one)
+        for each in imports_of(tree, one) if tree is not None else ():
+            targets = (find_module(project, each.module, root) for root in ([""] if each.relative else roots))
+            waiting += [target for target in targets if target is not None]
+    return found

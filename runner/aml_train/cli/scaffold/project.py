@@ -26,9 +26,7 @@ from aml_train.config import (
 )
 from aml_train.core.errors import Fault
 
-Kind = Literal[
-    "command", "pipeline", "sweep", "other job", "component", "environment", "runconfig", "conda", "workflow"
-]
+Kind = Literal["command", "pipeline", "sweep", "other job", "component", "environment", "runconfig", "conda"]
 
 _GRAPHS: Final[tuple[Kind, ...]] = ("pipeline", "sweep")
 _OTHER_JOBS = ("spark", "automl", "parallel", "import", "finetuning")
@@ -42,21 +40,17 @@ MAX_SCRIPTS: Final = 300
 SKIPPED: Final = frozenset(
     {"__pycache__", "node_modules", "site-packages", "build", "dist", "outputs", "mlruns", "wandb"}
 )
-HIDDEN: Final = frozenset({".github", ".azureml"})
+HIDDEN: Final = frozenset({".azureml"})
 """Hidden folders that are read; others belong to tools."""
 
 OTHERS: Final = frozenset(
     {
         ".python-version",
-        "runtime.txt",
         "config.json",
-        "Pipfile",
-        "Pipfile.lock",
         "uv.lock",
         "poetry.lock",
-        "pdm.lock",
         "setup.cfg",
-        "setup.py",
+        "pytest.ini",
     }
 )
 """Files that are read by their names."""
@@ -139,7 +133,7 @@ class Project:
 
     Attributes:
         name: the last part of the project's name.
-        documents: YAML files of AzureML, conda or workflows.
+        documents: YAML files of AzureML or conda.
         requirements: requirements files.
         dockerfiles: Dockerfiles.
         pyproject: the pyproject.toml files, parsed.
@@ -208,8 +202,6 @@ def scan(directory: Path, called: str | None = None) -> Project:
         name = path.rpartition("/")[2]
         if name in OTHERS:
             others |= {file.path: file for file in _text(directory, path, MAX_LOCK_BYTES)}
-        elif path.startswith(".github/"):
-            documents += [_workflow(file) for file in _text(directory, path) if name.endswith((".yml", ".yaml"))]
         elif name.endswith((".yml", ".yaml", ".runconfig")) or path.startswith(".azureml/"):
             document = _document(directory, path, faults)
             if document is not None:
@@ -303,12 +295,6 @@ def _document(directory: Path, path: str, faults: Faults) -> Document | None:
     return Document(path=path, kind=kind, tree=tree, text=text or "")
 
 
-def _workflow(file: TextFile) -> Document:
-    """Return a workflow with its text only: its key ``on`` is no text in YAML 1.1."""
-    empty = MapNode(mark=Mark(file=file.path, line=1), entries={})
-    return Document(path=file.path, kind="workflow", tree=empty, text=file.text)
-
-
 def _toml(file: TextFile) -> Mapping[str, Any]:
     try:
         return tomllib.loads(file.text)
@@ -326,6 +312,33 @@ def _test_folders(files: Sequence[TextFile]) -> dict[str, list[TextFile]]:
         folder = "/".join(parts if named is None else parts[: named + 1])
         found.setdefault(folder or ".", []).append(file)
     return found
+
+
+# Files that are named and not read
+
+
+_SDK: Final = re.compile(r"^\s*(?:from|import)\s+(?:azure\.ai\.ml|azureml)\b", re.MULTILINE)
+_SUBMITS: Final = (
+    r"\b(?:MLClient|ScriptRunConfig|Estimator|PythonScriptStep|HyperDriveConfig)\b|@(?:dsl\.)?pipeline\b|\.submit\("
+)
+
+
+def is_submitter(file: TextFile) -> bool:
+    """Return whether a file submits jobs by an SDK of AzureML: it is not what trains."""
+    return _SDK.search(file.text) is not None and re.search(_SUBMITS, file.text, re.MULTILINE) is not None
+
+
+def unread(project: Project) -> Iterator[tuple[str, str]]:
+    """Yield the path of each file that is named only, and the line that says what to do instead."""
+    remedy = (
+        "it submits by an SDK of AzureML, and is not read: write its command, environment and inputs as a job.yml"
+    )
+    for file in project.scripts:
+        found = file.first(_SUBMITS) if is_submitter(file) else None
+        if found is not None:
+            yield file.path, f"{found[0].where}: {remedy}"
+    for path in project.notebooks:
+        yield path, f"{path}:1: a notebook, which is not read: export it with `jupyter nbconvert --to script`"
 
 
 # Kinds of YAML files

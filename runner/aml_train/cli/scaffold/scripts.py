@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from aml_train.cli.scaffold.draft import Item
-from aml_train.cli.scaffold.imports import Code, imports_of, needed_by, parse_source
-from aml_train.cli.scaffold.project import Project, TextFile, folder_of
-from aml_train.cli.scaffold.submitted import is_submitter
+from aml_train.cli.scaffold.imports import find_module, imports_of, loaded_by, parse_source
+from aml_train.cli.scaffold.project import Project, TextFile, folder_of, is_submitter
 from aml_train.config import Mark
 
 _NAMED: Final = re.compile(r"train\w*\.py|\w*_?train(ing)?\.py|main\.py|fit\.py|__main__\.py", re.IGNORECASE)
@@ -24,13 +23,7 @@ _TAKES_ARGUMENTS: Final = re.compile(
     r"\bargparse\b|\bsys\.argv\b|\b(?:import|from) (?:click|typer|fire|hydra|absl)\b"
 )
 _NO_SCRIPTS: Final = frozenset({"setup.py", "conftest.py", "noxfile.py", "__init__.py"})
-_READERS: Final = frozenset(
-    {
-        "read_csv", "read_parquet", "read_json", "read_excel", "read_table", "read_feather", "read_pickle", "read_hdf",
-        "load", "loadtxt", "genfromtxt", "open", "imread", "load_from_disk", "scan_csv", "scan_parquet", "ImageFolder",
-        "listdir", "glob", "read_text", "read_bytes", "iterdir", "loadmat", "File", "safe_load", "from_csv",
-    }
-)  # fmt: skip
+_READS: Final = re.compile(r"read_\w+|load\w*|open|genfromtxt|imread|scan_\w+|ImageFolder")
 _SUFFIXES: Final = (
     ".csv", ".tsv", ".parquet", ".json", ".jsonl", ".txt", ".npy", ".npz", ".pkl", ".pickle", ".h5", ".hdf5", ".feather",
     ".xlsx", ".arff", ".zip", ".gz", ".tar", ".mat", ".arrow", ".db", ".sqlite",
@@ -38,6 +31,9 @@ _SUFFIXES: Final = (
 _ABOVE: Final = re.compile(r"__file__.*(?:\.parents\[[1-9]\]|\.parent\.parent|\.\.)|dirname\(.*dirname\(.*__file__")
 """Code that makes a path of a folder above its own file's."""
 
+_SETS_UP: Final = frozenset(
+    {"basicConfig", "filterwarnings", "simplefilter", "append", "insert", "seed", "set_option", "load_dotenv"}
+)
 _DATA_NAMES: Final = re.compile(r"data|input|csv|file|train|path|dir", re.IGNORECASE)
 _DATA_FOLDERS: Final = ("data", "dataset", "datasets", "input")
 
@@ -92,12 +88,10 @@ def rank(file: TextFile) -> tuple[int, int]:
 
 
 def _may_train(file: TextFile) -> bool:
-    name = file.path.rpartition("/")[2]
-    if name in _NO_SCRIPTS or is_submitter(file):
+    if file.path.rpartition("/")[2] in _NO_SCRIPTS or is_submitter(file):
         return False
     tree = parse_source(file.text)
-    if tree is None:
-        # Python 2, or a notebook's commands: its guard shows that it is run.
+    if tree is None:  # Python 2: its guard shows that it is run
         return re.search(r"^if __name__ ==", file.text, re.MULTILINE) is not None
     return start_of(tree) is not None
 
@@ -108,56 +102,30 @@ def start_of(tree: ast.Module) -> int | None:
     That is the ``__main__`` guard, or a call or loop at the top level: code of a notebook has no guard.
     """
     for node in tree.body:
-        if (
-            isinstance(node, ast.If)
-            and isinstance(node.test, ast.Compare)
-            and isinstance(node.test.left, ast.Name)
-            and node.test.left.id == "__name__"
-        ):
+        if isinstance(node, ast.If) and "'__name__'" in ast.dump(node.test):
             return node.lineno
     for node in tree.body:
-        match node:
-            case ast.For() | ast.While() | ast.With():
-                return node.lineno
-            case ast.Expr(value=ast.Call(func=func)) if not _sets_up(func):
-                return node.lineno
-            case ast.Assign(value=ast.Call(func=ast.Attribute(attr=name))) if name in (
-                "fit",
-                "parse_args",
-                "train",
-                *_READERS,
-            ):
+        if isinstance(node, ast.For | ast.While | ast.With):
+            return node.lineno
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _name(node.value) not in _SETS_UP:
+            return node.lineno
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            name = _name(node.value)
+            if name in ("fit", "parse_args", "train") or _READS.fullmatch(name):
                 return node.lineno
     return None
-
-
-def _sets_up(func: ast.expr) -> bool:
-    return _name(func) in (
-        "basicConfig",
-        "filterwarnings",
-        "simplefilter",
-        "append",
-        "insert",
-        "seed",
-        "set_option",
-        "load_dotenv",
-    )
 
 
 def script_of(project: Project, file: TextFile) -> Script:
     """Return how a script is run: the form, the folder, the arguments."""
     tree = parse_source(file.text)
     if tree is None:
-        name = file.path.rpartition("/")[2]
+        command = f"python {shlex.quote(file.path.rpartition('/')[2])}"
         note = f"{file.path}:1: it is not Python 3 as it is: it was not read"
         mark = Mark(file=file.path, line=1)
-        return Script(
-            path=file.path, mark=mark, command=f"python {shlex.quote(name)}", code=file.folder or ".", notes=(note,)
-        )
-    texts = {one.path: one.text for one in project.scripts}
-    code = Code(paths=texts.keys(), read=texts.__getitem__)
-    reads = tuple(_reads_of_all(project, file, code))
-    layout = _layout(project, file, tree, code, reads)
+        return Script(path=file.path, mark=mark, command=command, code=file.folder or ".", notes=(note,))
+    reads = tuple(_reads_of_all(project, file))
+    layout = _layout(project, file, tree, reads)
     arguments, inputs, notes = _arguments(project, file, tree)
     return Script(
         path=file.path,
@@ -168,7 +136,7 @@ def script_of(project: Project, file: TextFile) -> Script:
         why=layout.why or ("add the script's arguments" if _TAKES_ARGUMENTS.search(file.text) else ""),
         reads=reads,
         inputs=inputs,
-        notes=(*notes, *_notebook(file)),
+        notes=tuple(notes),
     )
 
 
@@ -183,76 +151,63 @@ class _Layout:
     why: str = ""
 
 
-def _layout(project: Project, file: TextFile, tree: ast.Module, code: Code, reads: Sequence[Read]) -> _Layout:
-    folder, name = file.folder, file.path.rpartition("/")[2]
-    package = _package_root(file.path, code)
-    imports = imports_of(tree, functions=True)
-    roots = _import_roots(file.path, tree, code)
-    relative = any(one.level for one in imports)
-    from_top = _reads_from_top(file, reads)
+def _layout(project: Project, file: TextFile, tree: ast.Module, reads: Sequence[Read]) -> _Layout:
+    folder = file.folder
+    roots = _import_roots(project, file, tree)
     others = roots - {folder}
-    own_folder = folder in roots and folder != package
-    if (
-        package is not None
-        and (relative or f"{folder}/__init__.py" in code.paths or roots - {folder})
-        and not own_folder
-    ):
-        root = package
-    elif len(others) == 1 and not own_folder and _is_above(min(others), folder):
-        (root,) = others
-    else:
-        root = None
+    from_top = _reads_from_top(file, reads)
+    root = _module_root(project, folder, roots)
     if root is not None:
         module = file.path.removesuffix(".py").removeprefix(f"{root}/" if root else "").replace("/", ".")
         command = f"python -m {module.removesuffix('.__main__')}"
         if root and from_top:
-            return _Layout(
-                command=command,
-                code=".",
-                python_path=root,
-                why="a module of a package; it reads files of the project",
-            )
+            why = "a module of a package; it reads files of the project"
+            return _Layout(command=command, code=".", python_path=root, why=why)
         return _Layout(command=command, code=root or ".", why="a module of a package")
     if others or (folder and from_top):
         why = "it reads files of the project" if from_top else "it imports from several folders"
-        path = min(others, key=len) if others else ""
-        return _Layout(
-            command=f"python {shlex.quote(file.path)}", code=".", python_path=(path or ".") if others else "", why=why
-        )
-    return _Layout(command=f"python {shlex.quote(name)}", code=folder or ".")
+        path = (min(others, key=len) or ".") if others else ""
+        return _Layout(command=f"python {shlex.quote(file.path)}", code=".", python_path=path, why=why)
+    return _Layout(command=f"python {shlex.quote(file.path.rpartition('/')[2])}", code=folder or ".")
 
 
-def _is_above(root: str, folder: str) -> bool:
-    return not root or folder.startswith(f"{root}/")
-
-
-def _package_root(path: str, code: Code) -> str | None:
-    """Return the folder above the packages around a file; None if it is in no package."""
-    folder = folder_of(path)
-    if f"{folder}/__init__.py" not in code.paths:
+def _module_root(project: Project, folder: str, roots: set[str]) -> str | None:
+    """Return the folder that the script is run from as a module; None if it is run as a file."""
+    package = _package_root(project, folder)
+    if folder in roots and folder != package:
         return None
-    while folder and f"{folder}/__init__.py" in code.paths:
+    others = roots - {folder}
+    if package is not None:
+        return package
+    (root,) = others if len(others) == 1 else (None,)
+    return root if root is not None and (not root or folder.startswith(f"{root}/")) else None
+
+
+def _package_root(project: Project, folder: str) -> str | None:
+    """Return the folder above the packages around a folder; None if it is no package."""
+    if not folder or f"{folder}/__init__.py" not in project.files:
+        return None
+    while folder and f"{folder}/__init__.py" in project.files:
         folder = folder_of(folder)
     return folder
 
 
-def _import_roots(path: str, tree: ast.Module, code: Code) -> set[str]:
-    """Return the folders that absolute imports need: its own, those above."""
-    found: set[str] = set()
-    folder = folder_of(path)
-    above = [folder]
+def _above(folder: str) -> list[str]:
+    """Return the folders that a script may import from: its own, those above, and ``src``."""
+    found = [folder]
     while folder:
         folder = folder_of(folder)
-        above.append(folder)
-    above += ["src"] if "src" in code.folders and "src" not in above else []
-    for one in imports_of(tree, functions=True):
-        if one.level or not one.top:
-            continue
-        for root in above:
-            hit = code.find(one.module, [root]) or (
-                code.find(one.top, [root]) if code.find(one.top, [root]) else None
-            )
-            if hit is not None and hit[0] != path:
+        found.append(folder)
+    return found if "src" in found else [*found, "src"]
+
+
+def _import_roots(project: Project, file: TextFile, tree: ast.Module) -> set[str]:
+    """Return the folders that the script's absolute imports need."""
+    found: set[str] = set()
+    for one in imports_of(tree, file.path):
+        top = one.module.partition(".")[0]
+        for root in _above(file.folder) if not one.relative else ():
+            if find_module(project, top, root) not in (None, file.path):
                 found.add(root)
                 break
     return found
@@ -261,16 +216,12 @@ def _import_roots(path: str, tree: ast.Module, code: Code) -> set[str]:
 # Files that it reads
 
 
-def _reads_of_all(project: Project, file: TextFile, code: Code) -> Iterator[Read]:
+def _reads_of_all(project: Project, file: TextFile) -> Iterator[Read]:
     """Yield what a script and the local modules that it loads read."""
-    folder = file.folder
-    roots = [folder, "src"]
-    while folder:
-        folder = folder_of(folder)
-        roots.append(folder)
+    texts = {one.path: one.text for one in project.scripts}
     seen: set[str] = set()
-    for path in sorted(needed_by(code, [(file.path, roots)]).read, key=lambda one: (one != file.path, one)):
-        tree = parse_source(code.read(path))
+    for path in loaded_by(project, file.path, _above(file.folder)):
+        tree = parse_source(texts[path])
         for one in _reads(project, path, tree) if tree is not None else ():
             if one.text not in seen:
                 seen.add(one.text)
@@ -287,7 +238,7 @@ def _reads(project: Project, path: str, tree: ast.Module) -> Iterator[Read]:
         if len(text) > 300 or "\n" in text or not ("/" in text or text.endswith(_SUFFIXES)):
             continue
         found = _existing(project, path, text)
-        missing = text.endswith(_SUFFIXES) and "*" not in text and not text.startswith(("outputs", "./outputs"))
+        missing = text.endswith(_SUFFIXES) and "*" not in text and not text.startswith(("outputs", "./outputs", "/"))
         if found is not None or (missing and id(node) in opened):
             yield Read(mark=Mark(file=path, line=node.lineno), text=text, path=found)
 
@@ -296,18 +247,19 @@ def _calls(tree: ast.Module) -> Iterator[ast.Call]:
     return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
 
 
-def _name(func: ast.expr) -> str:
+def _name(call: ast.Call) -> str:
     """Return the last name of what is called; empty for other expressions."""
+    func = call.func
     return func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
 
 
 def _opens(call: ast.Call) -> bool:
     """Return whether a call reads the file that its first argument names."""
-    if _name(call.func) not in _READERS or not call.args:
+    if not call.args or not _READS.fullmatch(_name(call)):
         return False
     modes = [*call.args[1:2], *(one.value for one in call.keywords if one.arg == "mode")]
     written = any(isinstance(mode, ast.Constant) and str(mode.value)[:1] in ("w", "a", "x") for mode in modes)
-    return not (_name(call.func) == "open" and written)
+    return not (_name(call) == "open" and written)
 
 
 def _existing(project: Project, path: str, text: str) -> str | None:
@@ -328,10 +280,8 @@ def _reads_from_top(file: TextFile, reads: Sequence[Read]) -> bool:
     """Return whether paths start from a folder above the script's."""
     if not file.folder:
         return False
-    if _ABOVE.search(file.text):
-        return True
     found = [one for one in reads if one.path is not None]
-    return any(
+    return _ABOVE.search(file.text) is not None or any(
         posixpath.normpath(one.text) == one.path or not str(one.path).startswith(f"{file.folder}/") for one in found
     )
 
@@ -346,7 +296,7 @@ def _arguments(project: Project, file: TextFile, tree: ast.Module) -> tuple[list
     notes: list[str] = []
     for call in sorted(_calls(tree), key=lambda one: one.lineno):
         flags = [one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
-        if _name(call.func) != "add_argument" or not flags or not _is_required(call, flags[0]):
+        if _name(call) != "add_argument" or not flags or not _is_required(call, flags[0]):
             continue
         flag = next((one for one in flags if one.startswith("--")), flags[0])
         name = re.sub(r"\W", "_", flag.lstrip("-"))
@@ -383,9 +333,3 @@ def _only_data(project: Project) -> str | None:
         return folders[0]
     top = [path for path in project.files if path.endswith((".csv", ".parquet", ".npz", ".tsv", ".jsonl"))]
     return top[0] if len(top) == 1 and not folders else None
-
-
-def _notebook(file: TextFile) -> Iterator[str]:
-    found = file.first(r"\bget_ipython\(\)")
-    if found:
-        yield f"{found[0].where}: `get_ipython()` exists in notebooks alone: remove these lines, or the job fails at them"

@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 from aml_train import __main__
-from aml_train.cli.scaffold.ignore import propose_ignore
-from aml_train.cli.scaffold.project import scan
 from aml_train.config.load import load_config
 from aml_train.core.files import FileSet
 
@@ -65,7 +63,6 @@ def test_documentation_tests_and_notebooks_are_left_out(tmp_path: Path, init: In
     assert code == 0
     assert ".amlignore: /*.log (logs, which differ after each run)" in said
     assert "wrote aml-train.yml, .amlignore" in said
-    assert ".amlignore: written, as AzureML sends everything that no ignore file names" in said
     for line in ("/docs/ (documentation)", "/tests/ (tests, which run before the job)", "/notebooks/ (notebooks)"):
         assert f".amlignore: {line}" in said
     assert ".amlignore: *.ipynb (notebooks, which change whenever they are run)" in said
@@ -123,17 +120,3 @@ def test_a_dry_run_shows_it_and_writes_nothing(tmp_path: Path, init: Init) -> No
     assert "# .amlignore\n" in shown
     assert "/docs/\n" in shown
     assert not (project / ".amlignore").exists()
-
-
-def test_data_larger_than_a_snapshot_are_noted(tmp_path: Path) -> None:
-    (tmp_path / "aml-train.yml").write_text(
-        "job: {command: python train.py, code: ., environment: 'azureml:a:1'}\ncode: {max-size: 1k}\n"
-    )
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data/a.csv").write_text("1,2,3,4,5,6\n" * 200)
-    (tmp_path / "b.csv").write_text("1\n")
-    config = load_config(None, directory=tmp_path)
-    _, notes = propose_ignore(tmp_path, config, scan(tmp_path), ["data", "b.csv"])
-    assert notes == [
-        "data: larger than a code snapshot may be: store it by `aml-train data upload`, and name it under `data`"
-    ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -14,11 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aml_train import __main__
-from aml_train.cli.scaffold.draft import Draft, Item, render, scalar, write_files
+from aml_train.cli.scaffold.draft import Draft, Item, render, scalar
 from aml_train.cli.scaffold.project import nearness, scan
 from aml_train.config.load import load_config
 from aml_train.config.yaml.nodes import Mark
-from aml_train.core.errors import InvalidError
 from aml_train.core.references import ImageRef
 from aml_train.image.inputs import BaseImage
 from aml_train.jobs.spec import TargetNames
@@ -90,16 +88,14 @@ VALID: Sequence[tuple[str, Sequence[str], dict[str, object], Sequence[str]]] = [
                 "pip": {"requirements": "requirements.txt", "packages": ["pytest"]},
                 "azureml-mlflow": "latest",
             },
-            "tests": {"command": "pytest -q tests --maxfail=1"},
+            "tests": {"command": "pytest -q tests"},
             "model": {"name": "nested", "output": "model", "type": "mlflow_model"},
         },
         [
-            "image.base = python:3.12-slim-bookworm (.python-version:1: the project's Python)",
+            "base: python:3.12-slim-bookworm   # .python-version:1: the project's Python",
             "replaces the job's environment azureml:shapes-env:3",
-            "(.github/workflows/ci.yml:9: what the workflow runs)",
-            "gate.val/accuracy = '>= 0.9' (src/shapes/train.py:5)",
-            "gate.train/loss = < 0.1 (src/shapes/train.py:6)",
-            "requirements.txt:2: for GPUs",
+            "#   val/accuracy: '>= 0.9'   # src/shapes/train.py:5",
+            "#   train/loss: < 0.1   # src/shapes/train.py:6",
         ],
     ),
     (
@@ -114,13 +110,13 @@ VALID: Sequence[tuple[str, Sequence[str], dict[str, object], Sequence[str]]] = [
         {
             "job": "job.yml",
             "image": {"base": "mcr.microsoft.com/azureml/openmpi4.1.0-ubuntu20.04", "conda": "environment.yml"},
-            "tests": {"command": "python -m unittest discover -s ."},
+            "tests": {"command": "pytest -q"},
         },
         [
             "job.yml:6: the job's conda file",
-            "gate.f1",
-            "gate.precision = '>= 0.9' (train.py:4)",
-            "gate.val loss = < 0.1",
+            "#   f1: ",
+            "#   precision: '>= 0.9'   # train.py:4",
+            "#   val loss: < 0.1",
         ],
     ),
     (
@@ -160,7 +156,7 @@ VALID: Sequence[tuple[str, Sequence[str], dict[str, object], Sequence[str]]] = [
             },
             "tests": {"command": "pytest -q packages/vision/tests"},
         },
-        ["tests elsewhere were left aside: packages/speech/tests", "gate.vision/error = < 0.1"],
+        ["tests elsewhere were left aside: packages/speech/tests", "vision/error: < 0.1"],
     ),
     (
         "no_tests",
@@ -199,7 +195,7 @@ VALID: Sequence[tuple[str, Sequence[str], dict[str, object], Sequence[str]]] = [
         },
         [
             "train.py:10: a guess: the code imports them, and nothing lists packages",
-            ".amlignore: !/data/points.csv (the script reads it)",
+            "note: .amlignore: !/data/points.csv (the script reads it)",
             "data/points.csv: git ignores it, so a workflow's checkout lacks it",
         ],
     ),
@@ -231,7 +227,7 @@ VALID: Sequence[tuple[str, Sequence[str], dict[str, object], Sequence[str]]] = [
             "image": {"dockerfile": {"file": "Dockerfile"}},
         },
         [
-            "Dockerfile:3: the Dockerfile is kept; `image: {base: nvcr.io/nvidia/pytorch:21.02-py3, ofed: {source: mlnx_ofed,",
+            "file: Dockerfile   # Dockerfile:5: it installs the packages",
             "requirements.txt:1: left aside: Dockerfile does not install it",
         ],
     ),
@@ -266,7 +262,7 @@ VALID: Sequence[tuple[str, Sequence[str], dict[str, object], Sequence[str]]] = [
                 "nodes": "all",
             },
         },
-        ["the nodes name environments", "gate.train_model/r2 = '>= 0.9'", "model.output = model_output"],
+        ["the nodes name environments", "#   train_model/r2: '>= 0.9'", "#   output: model_output"],
     ),
     (
         "sweep_only",
@@ -276,7 +272,7 @@ VALID: Sequence[tuple[str, Sequence[str], dict[str, object], Sequence[str]]] = [
             "image": {"base": "python:3.11-slim-bookworm", "pip": "requirements.txt"},
             "model": {"name": "sweep_only", "output": "best", "type": "mlflow_model"},
         },
-        ["the only sweep job here", "gate.score = '>= 0.9'"],
+        ["the only sweep job here", "#   score: '>= 0.9'"],
     ),
 ]
 
@@ -317,11 +313,7 @@ def test_a_project_gives_a_configuration_that_validates(
     assert yaml.safe_load(text) == expected
     assert planned(folder)
     for words in said:
-        assert words in ran.err, words
-    for line in ran.err.splitlines():
-        if line.startswith("aml-train.yml:"):
-            number, key = int(line.split(":")[1]), line.split(": ")[1].split(" ")[0].rpartition(".")[2]
-            assert key.split("/")[-1] in text.splitlines()[number - 1], f"{line}: another line is there"
+        assert words in text + ran.err, words
 
 
 @pytest.mark.parametrize("uncommented", ["nested", "conda", "runconfig", "no_tests"])
@@ -386,7 +378,7 @@ def test_a_workflow_names_its_action_or_says_that_it_is_missing(
     ran = init("-C", str(folder), "--workflow", "--dry-run", "--action", "octo/aml-train@v2")
     assert "uses: octo/aml-train@v2\n" in ran.out
     assert "ill in" not in ran.out + ran.err
-    monkeypatch.setattr("aml_train.core.release.action_reference", lambda: "octo/released@v1")
+    monkeypatch.setattr("aml_train.cli.init.action_reference", lambda: "octo/released@v1")
     ran = init("-C", str(folder), "--workflow", "--dry-run")
     assert "uses: octo/released@v1\n" in ran.out
     assert "ill in" not in ran.out + ran.err
@@ -447,23 +439,13 @@ def test_a_terminal_is_asked(tmp_path: Path, init: Init, monkeypatch: pytest.Mon
     assert yaml.safe_load(ran.out)["job"] == "jobs/dogs.yml"
 
 
-def test_a_file_that_appears_in_between_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os.path, "lexists", lambda _path: False)
-    (tmp_path / "a.yml").write_text("theirs")
-    with pytest.raises(InvalidError, match="appeared in the meantime"):
-        write_files(tmp_path, {"a.yml": "mine"}, force=False)
-    assert (tmp_path / "a.yml").read_text() == "theirs"
-    assert len(list(tmp_path.iterdir())) == 1
-
-
 @given(st.one_of(st.text(max_size=40), st.integers(), st.booleans()))
 def test_whatever_is_written_reads_back(value: str | int) -> None:
     if isinstance(value, str) and not value.isprintable():
         return
     item = Item(key="a b: c", value=value, why="because", origin=Mark(file="x", line=3))
-    text, lines = render(Draft(items=[Item(key="top", value=[item])]))
+    text = render(Draft(items=[Item(key="top", value=[item])]))
     assert yaml.safe_load(text) == {"top": {"a b: c": value}}
-    assert lines[0].number == 4
     assert "\n" not in scalar(value)
 
 
@@ -508,21 +490,16 @@ def test_what_lies_near_comes_first() -> None:
     assert sorted(paths, key=lambda path: nearness(path, "a/b")) == [paths[2], paths[1], paths[0], paths[3]]
 
 
-CASE = "import unittest\nclass T(unittest.TestCase):\n    def test_it(self): pass\n"
-MOCKS = "from unittest import mock\ndef test_it(): assert mock\n"
+TEST = "import unittest\nclass T(unittest.TestCase):\n    def test_it(self): pass\n"
 
 
 @pytest.mark.parametrize(
     ("files", "command"),
     [
-        ({"tests/test_a.py": CASE}, "python -m unittest discover -s tests"),
-        ({"tests/unit/__init__.py": "", "tests/unit/test_a.py": CASE}, "python -m unittest discover -s tests"),
-        ({"test_a.py": CASE}, "python -m unittest discover -s ."),
-        # unittest finds none of these.
-        ({"tests/unit/test_a.py": CASE}, "pytest -q tests"),
-        ({"tests/a_test.py": CASE}, "pytest -q tests"),
-        ({"tests/test_a.py": MOCKS}, "pytest -q tests"),
-        ({"a/test_a.py": CASE, "b/test_b.py": CASE}, "pytest -q a b"),
+        ({"tests/unit/test_a.py": TEST}, "pytest -q tests"),
+        ({"tests/a_test.py": TEST}, "pytest -q tests"),
+        ({"test_a.py": TEST}, "pytest -q"),
+        ({"a/test_a.py": TEST, "b/test_b.py": TEST}, "pytest -q a b"),
         ({"tests/test_a.py": "print('evaluated')\n"}, None),
     ],
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.cli.scaffold.candidates import Candidate, candidates, named
+from aml_train.cli.scaffold.jobs import Candidate, candidates, named
 from aml_train.cli.scaffold.project import scan
 from aml_train.cli.scaffold.scripts import script_of, training_scripts
 
@@ -163,24 +163,6 @@ def test_other_required_arguments_are_noted(tmp_path: Path, text: str, note: str
     one = arguments(tmp_path, text, {"data/a.csv": "x", "data/b.csv": "y", "input/c.csv": "z"})
     assert one.what == "python train.py"
     assert [each.partition(": add")[0] for each in one.notes] == ([f"train.py:3: {note}"] if note else [])
-
-
-def test_commands_of_a_notebook_are_noted(tmp_path: Path) -> None:
-    write(tmp_path, {"train.py": "get_ipython().run_line_magic('matplotlib', 'inline')\nx.fit()\n"})
-    (one,) = candidates(scan(tmp_path))
-    assert one.notes[0].startswith("train.py:1: `get_ipython()` exists in notebooks alone")
-
-
-def test_a_command_of_the_project(tmp_path: Path) -> None:
-    pyproject = '[project]\nname = "tides"\n[project.scripts]\ntides-train = "tides.cli:main"\ntides-serve = "tides.cli:serve"\n'
-    write(
-        tmp_path, {"pyproject.toml": pyproject, "src/tides/__init__.py": "", "src/tides/cli.py": "def main(): ...\n"}
-    )
-    (one,) = candidates(scan(tmp_path))
-    assert one.what == 'python -c "import sys; from tides.cli import main; sys.exit(main())"'
-    assert (one.code, one.mark.where) == ("src", "pyproject.toml:4")
-    write(tmp_path, {"train.py": MAIN})
-    assert candidates(scan(tmp_path))[0].path == "train.py"
 
 
 def test_a_file_is_named_by_its_path(tmp_path: Path) -> None:
