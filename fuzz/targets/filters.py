@@ -1,4 +1,4 @@
-"""Queries of the local AzureML: of MLflow, run history and Azure Monitor."""
+"""Queries of the local AzureML: of MLflow and run history."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from aml_emulator.api.mlflow.search import (
 from aml_emulator.api.v1.run_filter import predicate
 from aml_emulator.api.versions import check as check_version
 from aml_emulator.domain import DomainError
-from aml_emulator.domain.metrics_query import usage_query
 from fuzz.target import Target, require
 
 _ITEM = Searchable(
@@ -50,14 +49,8 @@ def seeds() -> Sequence[str]:
             "ParentRunId eq null",
             "RunType ne 'x'",
         ),
-        *(
-            "runId eq 'job-1' and nodeId eq '*'",
-            "2026-01-01T00:00:00Z/2026-01-02T00:00:00Z",
-            "PT1H",
-            "PT5M",
-            "Average,Maximum",
-        ),
-        *("CpuUtilizationPercentage,GpuUtilizationPercentage", "2024-01-01-preview", "created > '2026-01-01'"),
+        "2024-01-01-preview",
+        "created > '2026-01-01'",
     ]
 
 
@@ -84,20 +77,6 @@ def check(text: str) -> None:
             )
     except DomainError as error:
         require(str(error), "a refusal says nothing")
-    for place in ("names", "timespan", "interval", "aggregation", "filter_"):
-        given = {
-            "names": "CpuUtilizationPercentage",
-            "timespan": "",
-            "interval": "",
-            "aggregation": "",
-            "filter_": "",
-            place: text,
-        }
-        try:
-            query = usage_query(**given, now=1.8e9)
-            require(query.since <= query.until, "a time span ends before it begins")
-        except DomainError as error:
-            require(str(error), "a refusal says nothing")
     try:
         check_version(f"/subscriptions/s/providers/Microsoft.MachineLearningServices/{text}", text)
     except (ServiceError, DomainError) as error:
@@ -110,7 +89,6 @@ TARGET = Target(
         "aml_emulator.api.mlflow.search",
         "aml_emulator.api.v1.run_filter",
         "aml_emulator.api.versions",
-        "aml_emulator.domain.metrics_query",
     ),
     seeds=seeds,
     check=check,
@@ -146,8 +124,6 @@ TARGET = Target(
             "true",
             "2026-01-01T00:00:00Z",
             "9999-12-31",
-            "PT1H",
-            "P1D",
             "/",
             ",",
         ),

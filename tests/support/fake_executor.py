@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import IO
 
 from aml_emulator.executor.spec import Ending, RunError
-from aml_emulator.executor.usage import Reading
 
 HANGING_SECONDS = 300.0
 """Only what hangs takes so long, even on a machine under load."""
@@ -77,7 +76,6 @@ class RecordingSink:
     logs: list[str] = field(default_factory=list)
     artifacts: dict[str, int] = field(default_factory=dict)
     outputs: list[str] = field(default_factory=list)
-    readings: list[Reading] = field(default_factory=list)
     ending: Ending | None = None
     error: RunError | None = None
     done: threading.Event = field(default_factory=threading.Event)
@@ -96,9 +94,6 @@ class RecordingSink:
 
     def output(self, name: str, /) -> None:
         self.outputs.append(name)
-
-    def usage(self, reading: Reading, /) -> None:
-        self.readings.append(reading)
 
     def finished(self, status: Ending, error: RunError | None, /) -> None:
         assert self.ending is None, "finished twice"

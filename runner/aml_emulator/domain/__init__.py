@@ -124,10 +124,6 @@ if TYPE_CHECKING:
     from aml_emulator.domain.metrics import metric_page as metric_page
     from aml_emulator.domain.metrics import value_names as value_names
     from aml_emulator.domain.metrics import values_of as values_of
-    from aml_emulator.domain.metrics_query import UsageQuery as UsageQuery
-    from aml_emulator.domain.metrics_query import UsageSeries as UsageSeries
-    from aml_emulator.domain.metrics_query import find_usage as find_usage
-    from aml_emulator.domain.metrics_query import usage_query as usage_query
     from aml_emulator.domain.models import ASSET_PREFIX as ASSET_PREFIX
     from aml_emulator.domain.models import MODEL_ASSETS as MODEL_ASSETS
     from aml_emulator.domain.models import aliases_of as aliases_of
@@ -177,10 +173,6 @@ if TYPE_CHECKING:
     from aml_emulator.domain.snapshots import snapshot_archive_url as snapshot_archive_url
     from aml_emulator.domain.snapshots import snapshot_id_of as snapshot_id_of
     from aml_emulator.domain.snapshots import snapshot_upload_urls as snapshot_upload_urls
-    from aml_emulator.domain.usage import AMOUNTS as AMOUNTS
-    from aml_emulator.domain.usage import MEGABYTE as MEGABYTE
-    from aml_emulator.domain.usage import SystemMetric as SystemMetric
-    from aml_emulator.domain.usage import record_usage as record_usage
     from aml_emulator.domain.vm_sizes import LOW_PRIORITY_FAMILY as LOW_PRIORITY_FAMILY
     from aml_emulator.domain.vm_sizes import Quotas as Quotas
     from aml_emulator.domain.vm_sizes import VmSize as VmSize
@@ -358,14 +350,6 @@ _MODULES = {
     "snapshot_archive_url": "snapshots",
     "snapshot_id_of": "snapshots",
     "snapshot_upload_urls": "snapshots",
-    "AMOUNTS": "usage",
-    "MEGABYTE": "usage",
-    "SystemMetric": "usage",
-    "record_usage": "usage",
-    "UsageQuery": "metrics_query",
-    "UsageSeries": "metrics_query",
-    "find_usage": "metrics_query",
-    "usage_query": "metrics_query",
     "LOW_PRIORITY_FAMILY": "vm_sizes",
     "Quotas": "vm_sizes",
     "VmSize": "vm_sizes",

@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from aml_emulator.executor.task_spec import TaskSpec as TaskSpec
     from aml_emulator.executor.task_spec import UnsupportedTaskError as UnsupportedTaskError
     from aml_emulator.executor.task_spec import parse_task as parse_task
-    from aml_emulator.executor.usage import GpuReading as GpuReading
-    from aml_emulator.executor.usage import Reading as Reading
 
 _MODULES = {
     "DEFAULT_SHM_BYTES": "engine",
@@ -101,8 +99,6 @@ _MODULES = {
     "TaskSpec": "task_spec",
     "UnsupportedTaskError": "task_spec",
     "parse_task": "task_spec",
-    "GpuReading": "usage",
-    "Reading": "usage",
 }
 __all__ = list(_MODULES)
 __getattr__ = lazily(__name__, _MODULES)

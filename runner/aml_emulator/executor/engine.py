@@ -29,7 +29,6 @@ from aml_emulator.executor.engine_words import (
 )
 from aml_emulator.executor.images import Images
 from aml_emulator.executor.shared import Clients, Shared
-from aml_emulator.executor.usage import GPU_COMMAND, GpuReading, Reading, moment, read_gpus, read_stats
 
 logger = logging.getLogger(__name__)
 
@@ -377,27 +376,6 @@ class Engine:
         """Return the ``State`` of the engine's inspection."""
         state: dict[str, Any] = self._api.inspect_container(container_id)["State"]
         return state
-
-    def reading(self, container_id: str, *, node: int, cores: float | None) -> Reading | None:
-        """Return what a container uses now, None if it does not run.
-
-        One sample without the engine's own second of waiting for another; its API has that since 1.41 (engine 20.10).
-        """
-        api = self._pinger.api
-        state = api.inspect_container(container_id)["State"]
-        started = moment(str(state.get("StartedAt") or ""))
-        if not state.get("Running") or started is None:
-            return None
-        gpus = self._gpu_readings(container_id) if self.has_gpus() else ()
-        stats = api.stats(container_id, stream=False, one_shot=True)
-        return read_stats(stats, node=node, started=started, cores=cores, gpus=gpus)
-
-    def _gpu_readings(self, container_id: str) -> tuple[GpuReading, ...]:
-        """Return the GPUs of a container; NVIDIA's runtime puts nvidia-smi into it."""
-        api = self._pinger.api
-        made = api.exec_create(container_id, list(GPU_COMMAND), stdout=True, stderr=False, user="0")
-        output: bytes = api.exec_start(made["Id"]) or b""
-        return read_gpus(output.decode("utf-8", "replace"))
 
     def remove(self, container_id: str) -> None:
         """Remove the container and its anonymous volumes; a failure is logged."""

@@ -19,7 +19,6 @@ from aml_emulator.executor.engine import Engine, InitMissingError
 from aml_emulator.executor.engine_words import EngineFault, fault_text
 from aml_emulator.executor.images import BuildOutput, ImageUnavailableError
 from aml_emulator.executor.logs import LogPump, OutputReader
-from aml_emulator.executor.monitor import Monitor
 from aml_emulator.executor.reporting import report_until_stored
 from aml_emulator.executor.spec import BlobStore, BuildSpec, Ending, ExecutorSettings, RunError, RunSink, RunSpec
 from aml_emulator.executor.start import RunFailedError, Start, abandoned_on_error, node_names, shares
@@ -76,7 +75,6 @@ class JobExecution:
         self._stop_reason: StopReason | None = None
         self._stop_error: RunError | None = None
         self._running: Containers | None = None
-        self._monitor: Monitor | None = None
         self._left = threading.Event()
         self._outputs: list[OutputReader] = []
         self._noted = False
@@ -111,9 +109,7 @@ class JobExecution:
         """Detach from the run without ending it: nothing more is stored or reported."""
         with self._lock:
             self._left.set()
-            outputs, building, monitor = tuple(self._outputs), self._building, self._monitor
-        if monitor is not None:
-            monitor.stop()
+            outputs, building = tuple(self._outputs), self._building
         for output in outputs:
             output.abandon()
         if building is not None:
@@ -256,9 +252,8 @@ class JobExecution:
     def _follow(self, containers: Containers, *, timeout: float | None = None) -> _Result:
         """Wait for the command's end, store logs and outputs, and return the result."""
         self._status("Running")
-        monitor = Monitor(self.spec, self._engine, containers.ids, self._sink)
         with self._lock:
-            self._running, self._monitor = containers, monitor
+            self._running = containers
             stopping = self._stop_reason is not None
         if stopping:
             containers.stop()
@@ -267,11 +262,9 @@ class JobExecution:
         if timer is not None:
             timer.daemon = True
             timer.start()
-        monitor.start()
         try:
             containers.wait()
         finally:
-            monitor.stop()
             if timer is not None:
                 timer.cancel()
             with self._lock:

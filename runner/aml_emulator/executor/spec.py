@@ -18,7 +18,6 @@ from aml_emulator.network import Outward
 
 if TYPE_CHECKING:
     from aml_emulator.executor.shared import Shared
-    from aml_emulator.executor.usage import Reading
 
 InputKind = Literal["literal", "uri_file", "uri_folder", "mltable", "mlflow_model", "custom_model", "triton_model"]
 """How an input was declared: a literal has a value, everything else a location."""
@@ -179,9 +178,6 @@ class RunSink(Protocol):
 
     def output(self, name: str, /) -> None:
         """The named output is stored whole at its location."""
-
-    def usage(self, reading: Reading, /) -> None:
-        """A node used this until now; from the monitor's thread, and never after a stop."""
 
     def finished(self, status: Ending, error: RunError | None, /) -> None:
         """The run ended. The last call for a run."""

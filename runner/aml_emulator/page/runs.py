@@ -21,7 +21,6 @@ from aml_emulator.page.files import gallery_of
 from aml_emulator.page.gate import WORDS, gate_of_run
 from aml_emulator.page.lineage import environment_of
 from aml_emulator.page.logged import logged_of
-from aml_emulator.page.monitoring import monitoring_of
 from aml_emulator.page.view import Content, Document, Paging, duration, plain
 from aml_emulator.store import Artifact, Metric, MetricSummary, Run
 
@@ -96,7 +95,6 @@ class RunPages:
                 "sorting": {name: call.query.get(name, "") for name in ("sort", "order")},
                 **composed_values(self._context, run, call),
                 "models": self._store.browse.models_of(run.id),
-                "monitoring": monitoring_of(self._context, run),
                 "gallery": gallery_of(artifacts, logged, call),
                 "gate": gate_of_run(self._context, run),
                 "words": WORDS,

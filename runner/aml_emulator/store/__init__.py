@@ -37,10 +37,6 @@ if TYPE_CHECKING:
     from aml_emulator.store.runs import RunOutline as RunOutline
     from aml_emulator.store.store import Store as Store
     from aml_emulator.store.store import has_unfinished_jobs as has_unfinished_jobs
-    from aml_emulator.store.usage import Measure as Measure
-    from aml_emulator.store.usage import UsageCurve as UsageCurve
-    from aml_emulator.store.usage import UsageInterval as UsageInterval
-    from aml_emulator.store.usage import UsageSummary as UsageSummary
     from aml_emulator.store.v1 import LIST as LIST
     from aml_emulator.store.v1 import MetricRow as MetricRow
 
@@ -75,10 +71,6 @@ _MODULES = {
     "RunOutline": "runs",
     "Store": "store",
     "has_unfinished_jobs": "store",
-    "Measure": "usage",
-    "UsageCurve": "usage",
-    "UsageInterval": "usage",
-    "UsageSummary": "usage",
     "LIST": "v1",
     "MetricRow": "v1",
 }

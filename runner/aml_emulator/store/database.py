@@ -147,26 +147,6 @@ CREATE TABLE metric_rows (               -- every value that azureml-core logged
 );
 CREATE INDEX metric_rows_by_name ON metric_rows(run_id, name, id) WHERE data IS NOT NULL;
 CREATE INDEX runs_by_parent ON runs(parent_id) WHERE parent_id IS NOT NULL;
-CREATE TABLE usage_nodes (               -- what is known of a node of a run that is sampled
-    run_id TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
-    node INTEGER NOT NULL,
-    first INTEGER NOT NULL,              -- the beginning of its first interval, seconds since the epoch
-    step INTEGER NOT NULL,               -- the length of its intervals in seconds
-    last TEXT NOT NULL,                  -- its last reading (JSON)
-    PRIMARY KEY (run_id, node)
-) WITHOUT ROWID;
-CREATE TABLE usage (                     -- system metrics, aggregated in intervals
-    run_id TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
-    node INTEGER NOT NULL,
-    device TEXT NOT NULL,                -- a GPU's number; empty for the node itself
-    key TEXT NOT NULL,                   -- the name in Azure Monitor
-    at INTEGER NOT NULL,                 -- the interval's beginning
-    seconds REAL NOT NULL,               -- how much of the interval is known
-    integral REAL NOT NULL,              -- value times seconds
-    low REAL NOT NULL,
-    high REAL NOT NULL,
-    PRIMARY KEY (run_id, node, device, key, at)
-) WITHOUT ROWID;
 CREATE INDEX runs_listed ON runs(        -- has what a list shows and filters by: rows themselves are kilobytes
     created DESC, id, experiment_id, parent_id, display_name, status, started, ended, branch, gate, compute
 ) WHERE deleted = 0 AND archived = 0;
@@ -187,8 +167,6 @@ CREATE INDEX models_by_job ON versions(CAST(json_extract(properties, '$.tags."am
 """
 
 DATA_TABLES = (
-    "usage",
-    "usage_nodes",
     "metric_rows",
     "run_definitions",
     "operations",

@@ -14,7 +14,6 @@ from aml_emulator.store.datastores import DatastoreStore
 from aml_emulator.store.listing import Listing
 from aml_emulator.store.metrics import MetricStore
 from aml_emulator.store.runs import UNFINISHED, RunStore
-from aml_emulator.store.usage import UsageStore
 from aml_emulator.store.v1 import V1Store
 
 
@@ -47,7 +46,6 @@ class Store:
         self.datastores = DatastoreStore(self._db, clock=clock)
         self.v1 = V1Store(self._db)
         self.browse = Browse(self._db)
-        self.usage = UsageStore(self._db)
         self.listing = Listing(self._db)
 
     def transaction(self) -> AbstractContextManager[None]:

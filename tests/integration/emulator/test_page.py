@@ -242,30 +242,6 @@ def test_the_charts_are_drawn(visit: Visit, filled: dict[str, Any]) -> None:
     visit.picture(f"charts-{page.viewport_size['width'] if page.viewport_size else 0}")
 
 
-@pytest.mark.full
-@pytest.mark.parametrize(
-    "visit", [{"viewport": {"width": width, "height": 900}} for width in WIDTHS], indirect=True, ids=map(str, WIDTHS)
-)
-def test_the_use_of_a_job_is_drawn(visit: Visit, filled: dict[str, Any]) -> None:
-    page = visit.open(paths(filled)["live"])
-    monitoring = page.locator("#monitoring")
-    monitoring.wait_for()
-    shown = monitoring.locator("figcaption").all_inner_texts()
-    assert shown[:2] == ["CpuUtilizationPercentage", "CpuMemoryUtilizationMegabytes"]
-    assert "CPU " in page.locator("dd", has_text=" cores").inner_text()
-    assert monitoring.locator("tbody th").all_inner_texts() == ["node-0"]
-    for chart in monitoring.locator("svg.chart").all():
-        frame = chart.bounding_box()
-        assert frame is not None
-        for label in chart.locator("text.label").all():
-            box = label.bounding_box()
-            assert box is not None
-            assert frame["x"] - 1 <= box["x"], box
-            assert box["x"] + box["width"] <= frame["x"] + frame["width"] + 1, box
-        assert chart.locator(".curve").first.get_attribute("d")
-    visit.picture(f"monitoring-{page.viewport_size['width'] if page.viewport_size else 0}")
-
-
 def test_pictures_are_shown_by_their_content(visit: Visit, filled: dict[str, Any]) -> None:
     page = visit.open(paths(filled)["run"])
     widths = {}

@@ -14,9 +14,7 @@ from aml_emulator.api.app import App
 from aml_emulator.context import Context
 from aml_emulator.domain.clusters import create_default_cluster
 from aml_emulator.domain.jobs.service import JobService
-from aml_emulator.domain.usage import MEGABYTE
 from aml_emulator.executor.spec import RunError, RunSpec
-from aml_emulator.executor.usage import Reading
 from aml_emulator.identity.identity import Identity
 from aml_emulator.identity.tokens import Tokens
 from aml_emulator.store.blobs import Blobs
@@ -41,24 +39,6 @@ IDENTITY = Identity(
 )
 WS = IDENTITY.workspace_arm_id
 VERSION = "2024-01-01-preview"
-
-
-def idle_reading(started: float, **changed: Any) -> Reading:
-    """Return what a container on two cores uses at its start, which is nothing."""
-    reading = Reading(
-        node=0,
-        at=started,
-        started=started,
-        cpu_seconds=0.0,
-        cores=2.0,
-        memory=0,
-        memory_limit=1000 * MEGABYTE,
-        disk_read=0,
-        disk_written=0,
-        received=0,
-        sent=0,
-    )
-    return dataclasses.replace(reading, **changed)
 
 
 class Clock:

@@ -20,9 +20,8 @@ from aml_emulator.domain.jobs.sweeps.runs import SweepRuns, changed_sweep, sweep
 from aml_emulator.domain.jobs.to_run_spec import run_spec
 from aml_emulator.domain.limits import EXPERIMENT, check_limit, check_run_fields
 from aml_emulator.domain.runs import JOB_NAME, known_job
-from aml_emulator.domain.usage import record_usage
 from aml_emulator.domain.workspace import Workspace
-from aml_emulator.executor import Ending, JobExecutor, Reading, RunError, RunSpec, spec_from_json, spec_to_json
+from aml_emulator.executor import Ending, JobExecutor, RunError, RunSpec, spec_from_json, spec_to_json
 from aml_emulator.store import Run
 
 logger = logging.getLogger(__name__)
@@ -379,10 +378,6 @@ class RunProgress:
         """The named output is stored whole and becomes a data asset, as on AzureML."""
         self._workspace.store.runs.output_stored(self._run_id, name)
         put_output_asset(self._workspace, self._run_id, name)
-
-    def usage(self, reading: Reading) -> None:
-        """A node used this until now."""
-        record_usage(self._workspace.store, self._run_id, reading)
 
     def finished(self, status: Ending, error: RunError | None) -> None:
         """The run ended; an output that cannot be registered fails a completed job."""
