@@ -22,7 +22,6 @@ NAMES: Final = (
     "action_image",
     "emulator_load",
     "workspaces",
-    "page_list",
     "submit",
     "graph_plan",
     "graph_run",

@@ -1,4 +1,4 @@
-"""Runs for the page's list, its pictures and its benchmark: the same ones each time, written into a store."""
+"""Runs for the pictures of the page: the same ones each time, written into a store."""
 
 from __future__ import annotations
 

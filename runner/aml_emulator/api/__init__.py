@@ -13,8 +13,6 @@ from aml_emulator.api.errors import MlflowError as MlflowError
 from aml_emulator.api.errors import ServiceError as ServiceError
 from aml_emulator.api.errors import service_error as service_error
 from aml_emulator.api.gateway import Gateway as Gateway
-from aml_emulator.api.mlflow.search import Grammar as Grammar
-from aml_emulator.api.mlflow.search import parse_filter as parse_filter
 from aml_emulator.api.routing import Call as Call
 from aml_emulator.api.routing import Route as Route
 from aml_emulator.api.routing import Router as Router

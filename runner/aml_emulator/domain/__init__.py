@@ -41,11 +41,6 @@ if TYPE_CHECKING:
     from aml_emulator.domain.compute_instances import instance_view as instance_view
     from aml_emulator.domain.compute_instances import is_instance as is_instance
     from aml_emulator.domain.compute_instances import operate as operate
-    from aml_emulator.domain.curated import curated_container as curated_container
-    from aml_emulator.domain.curated import curated_containers as curated_containers
-    from aml_emulator.domain.curated import curated_image as curated_image
-    from aml_emulator.domain.curated import curated_versions as curated_versions
-    from aml_emulator.domain.curated import is_curated as is_curated
     from aml_emulator.domain.curated_images import CuratedImages as CuratedImages
     from aml_emulator.domain.data_map import DataMap as DataMap
     from aml_emulator.domain.datasets import dataflow_of as dataflow_of
@@ -83,7 +78,6 @@ if TYPE_CHECKING:
     from aml_emulator.domain.jobs.composed import NODE_ID as NODE_ID
     from aml_emulator.domain.jobs.composed import PIPELINE as PIPELINE
     from aml_emulator.domain.jobs.composed import SWEEP as SWEEP
-    from aml_emulator.domain.jobs.composed import TRIAL as TRIAL
     from aml_emulator.domain.jobs.composed import composed_kind as composed_kind
     from aml_emulator.domain.jobs.composed import is_child as is_child
     from aml_emulator.domain.jobs.compute import DEFAULT_TIER as DEFAULT_TIER
@@ -97,13 +91,10 @@ if TYPE_CHECKING:
     from aml_emulator.domain.jobs.from_runconfig import dataset_references as dataset_references
     from aml_emulator.domain.jobs.from_runconfig import job_of_runconfig as job_of_runconfig
     from aml_emulator.domain.jobs.output_assets import output_asset as output_asset
-    from aml_emulator.domain.jobs.pipelines.runs import graph_of as graph_of
     from aml_emulator.domain.jobs.service import JobService as JobService
     from aml_emulator.domain.jobs.service import RunProgress as RunProgress
     from aml_emulator.domain.jobs.sweeps.runs import BEST as BEST
     from aml_emulator.domain.jobs.sweeps.runs import HYPERPARAMETERS as HYPERPARAMETERS
-    from aml_emulator.domain.jobs.sweeps.runs import SCORE as SCORE
-    from aml_emulator.domain.jobs.sweeps.runs import most_trials as most_trials
     from aml_emulator.domain.jobs.sweeps.runs import objective_of as objective_of
     from aml_emulator.domain.jobs.types import JOB_CHANGES as JOB_CHANGES
     from aml_emulator.domain.jobs.types import JOB_SHAPE as JOB_SHAPE
@@ -116,7 +107,6 @@ if TYPE_CHECKING:
     from aml_emulator.domain.locations import parse_location as parse_location
     from aml_emulator.domain.metrics import RUN_NAME as RUN_NAME
     from aml_emulator.domain.metrics import SCALAR as SCALAR
-    from aml_emulator.domain.metrics import Logged as Logged
     from aml_emulator.domain.metrics import kind_of_values as kind_of_values
     from aml_emulator.domain.metrics import log_to_run as log_to_run
     from aml_emulator.domain.metrics import log_values as log_values
@@ -217,12 +207,7 @@ _MODULES = {
     "instance_view": "compute_instances",
     "is_instance": "compute_instances",
     "operate": "compute_instances",
-    "curated_container": "curated",
-    "curated_containers": "curated",
-    "curated_image": "curated",
-    "curated_versions": "curated",
     "shown_component": "components",
-    "is_curated": "curated",
     "CuratedImages": "curated_images",
     "DataMap": "data_map",
     "dataflow_of": "datasets",
@@ -267,20 +252,16 @@ _MODULES = {
     "check_runconfig": "jobs.from_runconfig",
     "dataset_references": "jobs.from_runconfig",
     "job_of_runconfig": "jobs.from_runconfig",
-    "graph_of": "jobs.pipelines.runs",
     "JobService": "jobs.service",
     "RunProgress": "jobs.service",
     "output_asset": "jobs.output_assets",
     "NODE_ID": "jobs.composed",
     "PIPELINE": "jobs.composed",
     "SWEEP": "jobs.composed",
-    "TRIAL": "jobs.composed",
     "composed_kind": "jobs.composed",
     "is_child": "jobs.composed",
     "BEST": "jobs.sweeps.runs",
     "HYPERPARAMETERS": "jobs.sweeps.runs",
-    "SCORE": "jobs.sweeps.runs",
-    "most_trials": "jobs.sweeps.runs",
     "objective_of": "jobs.sweeps.runs",
     "JOB_CHANGES": "jobs.types",
     "JOB_SHAPE": "jobs.types",
@@ -293,7 +274,6 @@ _MODULES = {
     "parse_location": "locations",
     "RUN_NAME": "metrics",
     "SCALAR": "metrics",
-    "Logged": "metrics",
     "kind_of_values": "metrics",
     "log_to_run": "metrics",
     "log_values": "metrics",

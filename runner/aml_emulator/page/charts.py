@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from aml_emulator.store import LARGEST, Series
@@ -28,6 +28,15 @@ ODD_SHOWN = 6
 
 
 @dataclass(frozen=True, kw_only=True)
+class Given:
+    """A curve to draw: *number* is its run's place in the comparison, from 0."""
+
+    number: int
+    title: str
+    series: Series
+
+
+@dataclass(frozen=True, kw_only=True)
 class Tick:
     """A label of an axis: its position, its text, and a long text's squeezed length."""
 
@@ -37,53 +46,51 @@ class Tick:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mark:
-    """A value that is no finite number, at the edge: ``nan``, ``up`` or ``down``."""
+class Curve:
+    """A drawn curve.
 
-    x: float
-    y: float
-    kind: str
+    Attributes:
+        path: as an SVG path; empty without finite values.
+        dots: the points themselves, where they are few.
+    """
+
+    number: int
     title: str
+    path: str
+    dots: tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """One metric's chart.
+    """One metric's chart, with a curve for each run.
 
     Attributes:
-        path: the curve, as an SVG path; empty without finite values.
-        dots: the points themselves, where they are few.
         summary: the chart in a sentence, for those who do not see it.
-        extremes: its lowest and highest value in short, or empty.
-        odd: what there is to say of NaN and infinite values, or empty.
+        notes: what is not drawn.
     """
 
     key: str
     x_label: str
-    path: str
-    dots: tuple[tuple[float, float], ...]
-    marks: tuple[Mark, ...]
+    curves: tuple[Curve, ...]
     x_ticks: tuple[Tick, ...]
     y_ticks: tuple[Tick, ...]
     summary: str
-    extremes: str
-    odd: str
-    thinned: bool
-    count: int
+    notes: tuple[str, ...]
 
     width, height = WIDTH, HEIGHT
     left, right, top, bottom = LEFT, WIDTH - RIGHT, TOP, HEIGHT - BOTTOM
 
 
-def draw(series: Series) -> Chart:
-    """Return the chart of a metric."""
-    xs = [x for x, _ in series.points] + [x for x, _ in series.odd]
-    ys = [y for _, y in series.points]
+def draw(key: str, given: Sequence[Given]) -> Chart:
+    """Return the chart of a metric; the positions of all curves are of one kind."""
+    by_step = all(one.series.by_step for one in given)
+    xs = [x for one in given for x, _ in (*one.series.points, *one.series.odd)]
+    ys = [y for one in given for _, y in one.series.points]
     x_low, x_high = widened(min(xs), max(xs))
     y_ticks = ticks(min(ys, default=0.0), max(ys, default=1.0))
-    y_low, y_high = y_ticks[0], y_ticks[-1]
+    y_low = y_ticks[0]
     # Halves first: the difference of two large numbers may be infinite.
-    y_span = y_high / 2 - y_low / 2
+    y_span = y_ticks[-1] / 2 - y_low / 2
 
     def across(x: float) -> float:
         return round(LEFT + (x - x_low) / (x_high - x_low) * (WIDTH - LEFT - RIGHT), 2)
@@ -91,26 +98,24 @@ def draw(series: Series) -> Chart:
     def down(y: float) -> float:
         return round(HEIGHT - BOTTOM - (y / 2 - y_low / 2) / y_span * (HEIGHT - TOP - BOTTOM), 2)
 
-    placed = tuple((across(x), down(y)) for x, y in series.points)
-    unit = "step" if series.by_step else "second"
-    whole = series.by_step
-    inside = [at for at in ticks(x_low, x_high, whole=whole) if x_low <= at <= x_high]
+    def curve(one: Given) -> Curve:
+        placed = tuple((across(x), down(y)) for x, y in one.series.points)
+        gaps = sorted(across(x) for x, _ in one.series.odd)
+        dots = placed if len(placed) <= DOTS else ()
+        return Curve(number=one.number, title=one.title, path=curve_path(placed, gaps), dots=dots)
+
+    inside = [at for at in ticks(x_low, x_high, whole=by_step) if x_low <= at <= x_high]
     return Chart(
-        key=series.key,
-        x_label="step" if series.by_step else "seconds after the first value",
-        path=curve_path(placed, sorted(across(x) for x, _ in series.odd)),
-        dots=placed if len(placed) <= DOTS else (),
-        marks=tuple(_mark(across(x), value, f"{unit} {text(x)}") for x, value in series.odd),
+        key=key,
+        x_label="step" if by_step else "seconds after the first value",
+        curves=tuple(curve(one) for one in given),
         x_ticks=tuple(Tick(at=across(at), label=label) for at, label in zip(inside, labels(inside), strict=True)),
         y_ticks=tuple(
             Tick(at=down(at), label=label, squeezed=LEFT - 10 if len(label) > LONG else None)
             for at, label in zip(y_ticks, labels(y_ticks), strict=True)
         ),
-        summary=_summary(series, unit),
-        extremes=f"lowest {text(min(ys))}, highest {text(max(ys))}" if ys else "",
-        odd=_odd(series, unit),
-        thinned=series.thinned,
-        count=series.count,
+        summary=" ".join(_summary(one) for one in given),
+        notes=tuple(_notes(given)),
     )
 
 
@@ -185,31 +190,22 @@ def curve_path(points: Sequence[tuple[float, float]], gaps: Sequence[float]) -> 
     return " ".join(parts)
 
 
-def _mark(x: float, value: float, where: str) -> Mark:
-    if math.isnan(value):
-        return Mark(x=x, y=HEIGHT - BOTTOM, kind="nan", title=f"NaN at {where}")
-    if value > 0:
-        return Mark(x=x, y=TOP, kind="up", title=f"∞ at {where}")
-    return Mark(x=x, y=HEIGHT - BOTTOM, kind="down", title=f"-∞ at {where}")
-
-
-def _summary(series: Series, unit: str) -> str:
-    many = f"{series.count} value" + ("s" if series.count != 1 else "")
+def _summary(one: Given) -> str:
+    series = one.series
+    many = f"{one.title}: {series.count} value" + ("s" if series.count != 1 else "")
     if not series.points:
         return f"{many}, none of them a finite number."
-    lowest = min(series.points, key=lambda point: point[1])
-    highest = max(series.points, key=lambda point: point[1])
-    first, last = series.points[0], series.points[-1]
-    said = f"{many}, from {text(first[1])} at {unit} {text(first[0])} to {text(last[1])} at {unit} {text(last[0])};"
-    return (
-        f"{said} lowest {text(lowest[1])} at {unit} {text(lowest[0])},"
-        f" highest {text(highest[1])} at {unit} {text(highest[0])}."
-    )
+    values = [y for _, y in series.points]
+    return f"{many}, from {text(values[0])} to {text(values[-1])}, lowest {text(min(values))}, highest {text(max(values))}."
 
 
-def _odd(series: Series, unit: str) -> str:
-    if not series.odd_count:
-        return ""
-    shown = [f"{text(value)} at {unit} {text(x)}" for x, value in series.odd[:ODD_SHOWN]]
-    more = series.odd_count - len(shown)
-    return "No finite numbers: " + ", ".join(shown) + (f", and {more} more" if more > 0 else "") + "."
+def _notes(given: Sequence[Given]) -> Iterator[str]:
+    for one in given:
+        series, unit = one.series, "step" if one.series.by_step else "second"
+        if series.odd_count:
+            shown = [f"{text(value)} at {unit} {text(x)}" for x, value in series.odd[:ODD_SHOWN]]
+            more = series.odd_count - len(shown)
+            said = ", ".join(shown) + (f", and {more} more" if more > 0 else "")
+            yield f"No finite numbers of {one.title}: {said}."
+    if any(one.series.thinned for one in given):
+        yield "Thinned: of each stretch of a long curve, the lowest and the highest value are drawn."

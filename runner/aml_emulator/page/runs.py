@@ -1,43 +1,62 @@
-"""The pages of a run: all of it, a metric, a log, a file."""
+"""The pages of a run: all of it, a log, a file."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 from azure.core.exceptions import ResourceNotFoundError
 
 from aml_emulator.api import Call
 from aml_emulator.context import Context
-from aml_emulator.domain import NotFoundError, compute_name, known_run
-from aml_emulator.page.charts import Chart, draw, text
-from aml_emulator.page.composed import composed_values
-from aml_emulator.page.files import gallery_of
+from aml_emulator.domain import (
+    BEST,
+    HYPERPARAMETERS,
+    NODE_ID,
+    REUSED_RUN,
+    SWEEP,
+    NotFoundError,
+    composed_kind,
+    compute_name,
+    known_run,
+    objective_of,
+)
+from aml_emulator.page.charts import Chart, Given, draw, text
 from aml_emulator.page.gate import WORDS, gate_of_run
-from aml_emulator.page.lineage import environment_of
-from aml_emulator.page.logged import logged_of
 from aml_emulator.page.view import Content, Document, Paging, duration, plain
-from aml_emulator.store import Artifact, Metric, MetricSummary, Run
+from aml_emulator.store import Artifact, MetricSummary, Run
 
-CHARTS = 12
-"""Charts on one page of a run."""
+CHARTS: Final = 24
+"""Charts on the page of a run; the table has the last value of each metric."""
 
-VALUES = 200
-"""Rows of the table of a metric's values."""
+CHILDREN: Final = 200
+"""Children on one page of a run."""
 
-TABLE = 50
-"""Rows of the table behind a chart on a run's page."""
+FILES: Final = 2000
+"""So many files are listed; a run may have any number."""
 
-LOG_BYTES = 256 * 1024
+LOG_BYTES: Final = 256 * 1024
 """The shown part of a log: its end."""
 
-PIECE_BYTES = 1024 * 1024
+PIECE_BYTES: Final = 1024 * 1024
 """The most that a script is given of a log at once."""
+
+SETTINGS: Final = (
+    "codeId",
+    "resources",
+    "limits",
+    "distribution",
+    "queueSettings",
+    "identity",
+    "objective",
+    "samplingAlgorithm",
+    "searchSpace",
+    "earlyTermination",
+    "settings",
+)
+"""Settings of a job that are shown as JSON."""
 
 
 class RunPages:
@@ -52,14 +71,11 @@ class RunPages:
         run = known_run(self._context, call.params["run"])
         summaries = self._store.browse.metrics(run.id)
         curves = [summary for summary in summaries if summary.count > 1]
-        number = call.integer("charts", 1, low=1)
-        paging = Paging(page=number, size=CHARTS, total=len(curves))
         artifacts = self._store.runs.artifacts(run.id)
         logs = [item for item in artifacts if item.log]
         main = main_log(logs)
         job = run.job or {}
         compute = compute_name(run) or ""
-        logged, more_logged = logged_of(self._context, run)
         return Document(
             template="run.html",
             title=run.display_name,
@@ -68,69 +84,64 @@ class RunPages:
             values={
                 "run": run,
                 "job": job,
-                "timeline": timeline(run, self._context.clock()),
+                "lasted": lasted_of(run.started, run.ended, self._context.clock()),
                 "latest": [
                     {"key": one.key, "value": text(one.last), "step": one.step, "count": one.count}
                     for one in summaries
                 ],
-                "charts": self._charts(run.id, curves[paging.offset : paging.offset + paging.size]),
-                "paging": paging,
-                "logged": logged,
-                "more_logged": more_logged,
+                "charts": self._charts(run.id, curves[:CHARTS]),
+                "charts_left_out": max(0, len(curves) - CHARTS),
                 "params": self._store.metrics.params(run.id),
                 "inputs": _inputs(job),
                 "outputs": _outputs(job, run),
                 "settings": _settings(job),
                 "hidden_variables": sorted(job.get("environmentVariables") or {}),
-                "environment": self._environment(job),
+                "environment": environment_of(self._context, job),
                 "compute": compute,
                 "logs": logs,
                 "main_log": main.path if main else "",
                 # The script that keeps the page fresh has the log already.
                 "log": self._tail(run, main) if main and call.query.get("log") != "no" else None,
                 "waits": self._waits(run, compute),
-                "tree": tree(artifacts),
+                "files": artifacts[:FILES],
+                "files_left_out": max(0, len(artifacts) - FILES),
                 "command": job.get("command") or (job.get("trial") or {}).get("command"),
-                "now": self._context.clock(),
-                "sorting": {name: call.query.get(name, "") for name in ("sort", "order")},
-                **composed_values(self._context, run, call),
+                "parent": None if run.parent_id is None else self._store.runs.get(run.parent_id),
+                "reuses": run.properties.get(REUSED_RUN, ""),
+                "hyperparameters": hyperparameters_of(run),
+                **self._children(run, call),
                 "models": self._store.browse.models_of(run.id),
-                "gallery": gallery_of(artifacts, logged, call),
                 "gate": gate_of_run(self._context, run),
                 "words": WORDS,
             },
         )
 
-    def metric(self, call: Call) -> Document:
-        """Return one metric, with its chart and all of its values in pages."""
-        run, key = known_run(self._context, call.params["run"]), call.query.get("key", "")
-        series = self._store.browse.series(run.id, key)
-        if series is None:
-            raise NotFoundError(f"metric '{key}' of run '{run.id}'")
-        number = call.integer("page", 1, low=1)
-        paging = Paging(page=number, size=VALUES, total=series.count)
-        values = self._store.browse.values(run.id, key, limit=VALUES, offset=paging.offset)
-        return Document(
-            template="metric.html",
-            title=f"{key} of {run.display_name}",
-            section="runs",
-            refresh=not run.terminal,
-            values={"run": run, "key": key, "chart": draw(series), "rows": _rows(values), "paging": paging},
-        )
-
-    def metric_csv(self, call: Call) -> Content:
-        """Return all values of a metric: step, time in milliseconds, value."""
-        run, key = known_run(self._context, call.params["run"]), call.query.get("key", "")
-        values = self._store.browse.values(run.id, key, limit=-1, offset=0)
-        written = io.StringIO()
-        table = csv.writer(written)
-        table.writerow(("step", "timestamp_ms", "value"))
-        table.writerows((value.step, value.timestamp, repr(value.value)) for value in values)
-        return Content(
-            type="text/csv; charset=utf-8",
-            body=written.getvalue().encode("utf-8"),
-            headers=(attachment(f"{key.replace('/', '-')}.csv"),),
-        )
+    def _children(self, run: Run, call: Call) -> dict[str, Any]:
+        """Return the nodes of a pipeline, the trials of a sweep, or the nested runs, and their position."""
+        sweep = composed_kind(run.job) == SWEEP
+        # A reused sweep has the trials of the earlier one.
+        owner = run.properties.get(REUSED_RUN, run.id) if sweep else run.id
+        children = self._store.runs.children(owner)
+        paging = Paging(page=call.integer("children", 1, low=1), size=CHILDREN, total=len(children))
+        shown = children[paging.offset : paging.offset + paging.size]
+        metric = objective_of(run.job or {})[0] if sweep else ""
+        values = self._store.listing.metric([child.id for child in shown], metric) if metric else {}
+        return {
+            "children": [
+                {
+                    "run": child,
+                    "name": child.properties.get(NODE_ID) or child.display_name or child.id,
+                    "reuses": child.properties.get(REUSED_RUN, ""),
+                    "best": child.id == run.properties.get(BEST),
+                    "sampled": ", ".join(f"{name} = {value}" for name, value in hyperparameters_of(child).items()),
+                    "metric": text(values[child.id], digits=6) if child.id in values else "",
+                    "lasted": lasted_of(child.started, child.ended, self._context.clock()),
+                }
+                for child in shown
+            ],
+            "children_metric": metric,
+            "children_paging": paging,
+        }
 
     def log(self, call: Call) -> Document:
         """Return the end of a log, which grows while the run continues."""
@@ -210,14 +221,9 @@ class RunPages:
             "next": start + len(data),
         }
 
-    def _charts(self, run_id: str, summaries: Sequence[MetricSummary]) -> list[tuple[Chart, list[dict[str, Any]]]]:
-        found = []
-        for summary in summaries:
-            series = self._store.browse.series(run_id, summary.key)
-            if series is not None:
-                values = self._store.browse.values(run_id, summary.key, limit=TABLE, offset=0)
-                found.append((draw(series), _rows(values)))
-        return found
+    def _charts(self, run_id: str, summaries: Sequence[MetricSummary]) -> list[Chart]:
+        found = [(one.key, self._store.browse.series(run_id, one.key)) for one in summaries]
+        return [draw(key, [Given(number=0, title=key, series=series)]) for key, series in found if series is not None]
 
     def _waits(self, run: Run, compute: str) -> str:
         """Return a job's place in its cluster's queue, empty if it does not wait."""
@@ -226,13 +232,25 @@ class RunPages:
             return ""
         return f"place {view.queue.index(run.id) + 1} of {len(view.queue)} in the queue of {compute}"
 
-    def _environment(self, job: Mapping[str, Any]) -> dict[str, str]:
-        """Return the environment's name, version and image, as far as they are known."""
-        given, known = str(job.get("environmentId") or ""), environment_of(self._context, job)
-        if known is None:
-            return {"id": given, "name": "", "version": "", "image": ""}
-        image = str(known.properties.get("image") or "")
-        return {"id": given, "name": known.name, "version": known.version, "image": image}
+
+def environment_of(context: Context, job: Mapping[str, Any]) -> dict[str, str]:
+    """Return title and image of a job's environment, as far as they are known."""
+    given = str(job.get("environmentId") or "")
+    name, _, version = given.partition("/environments/")[2].partition("/versions/")
+    known = context.store.assets.version("environments", name, version) if version else None
+    if known is None:
+        return {"title": given, "image": ""}
+    return {"title": f"{name}:{version}", "image": str(known.properties.get("image") or "")}
+
+
+def hyperparameters_of(run: Run) -> dict[str, str]:
+    """Return the hyperparameters of a trial; none of another run."""
+    try:
+        found = json.loads(run.properties.get(HYPERPARAMETERS, "{}"))
+    except ValueError:
+        # A client may give its runs any properties.
+        return {}
+    return {name: str(value) for name, value in found.items()} if isinstance(found, dict) else {}
 
 
 def main_log(logs: Sequence[Artifact]) -> Artifact | None:
@@ -244,32 +262,9 @@ def main_log(logs: Sequence[Artifact]) -> Artifact | None:
     return None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Moment:
-    """An event of a run, its time in seconds since the epoch, and the time after it."""
-
-    what: str
-    at: float
-    then: str = ""
-
-
-def timeline(run: Run, now: float) -> list[Moment]:
-    """Return what happened to a run, in order."""
-    reached = [("Created", run.created, "waited")]
-    if run.started is not None:
-        reached.append(("Started", run.started, "ran"))
-    if run.ended is not None:
-        reached.append((run.status, run.ended, ""))
-    found = []
-    for number, (what, at, word) in enumerate(reached):
-        following = reached[number + 1][1] if number + 1 < len(reached) else None
-        then = ""
-        if following is not None:
-            then = f"{word} {duration(following - at)}"
-        elif run.ended is None:
-            then = f"{run.status} for {duration(now - at)}"
-        found.append(Moment(what=what, at=at, then=then))
-    return found
+def lasted_of(started: float | None, ended: float | None, now: float) -> str:
+    """Return how long a run has run, empty before its start."""
+    return "" if started is None else duration((now if ended is None else ended) - started)
 
 
 def whole_lines(data: bytes, *, most: int) -> bytes:
@@ -283,16 +278,6 @@ def attachment(name: str) -> tuple[str, str]:
     ascii_name = "".join(letter if letter.isascii() and letter.isprintable() else "_" for letter in name)
     ascii_name = ascii_name.replace('"', "_").replace("\\", "_") or "file"
     return "Content-Disposition", f"attachment; filename=\"{ascii_name}\"; filename*=UTF-8''{quote(name, safe='')}"
-
-
-def _rows(values: Sequence[Metric]) -> list[dict[str, Any]]:
-    return [{"step": one.step, "at": one.timestamp / 1000, "value": text_exactly(one.value)} for one in values]
-
-
-def text_exactly(value: float) -> str:
-    """Return a number with all of its digits; NaN and infinities by their names."""
-    short = text(value)
-    return short if short in ("NaN", "∞", "-∞") else repr(value)
 
 
 def _inputs(job: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -327,63 +312,8 @@ def _outputs(job: Mapping[str, Any], run: Run) -> list[dict[str, str]]:
 
 def _settings(job: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return further settings of the job, as JSON."""
-    shown = (
-        "codeId",
-        "resources",
-        "limits",
-        "distribution",
-        "services",
-        "queueSettings",
-        "identity",
-        "objective",
-        "samplingAlgorithm",
-        "searchSpace",
-        "earlyTermination",
-        "settings",
-    )
     return [
         (name, job[name] if isinstance(job[name], str) else json.dumps(job[name], ensure_ascii=False, sort_keys=True))
-        for name in shown
+        for name in SETTINGS
         if job.get(name)
     ]
-
-
-SHOWN = 2000
-"""So many files are shown; a run may have any number."""
-
-DEPTH = 12
-"""Folders below this depth are written as part of the file's name."""
-
-
-@dataclass(kw_only=True)
-class Folder:
-    """A folder of a run's files."""
-
-    name: str
-    folders: dict[str, Folder] = field(default_factory=dict)
-    files: list[tuple[str, Artifact]] = field(default_factory=list)
-    count: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tree:
-    """The files of a run: the first of them as a tree, and how many there are in all."""
-
-    root: Folder
-    shown: int
-    total: int
-
-
-def tree(artifacts: Sequence[Artifact]) -> Tree:
-    """Return files as a tree, in the order of their paths."""
-    root = Folder(name="")
-    shown = artifacts[:SHOWN]
-    for artifact in shown:
-        *above, name = artifact.path.split("/", DEPTH)
-        place = root
-        place.count += 1
-        for part in above:
-            place = place.folders.setdefault(part, Folder(name=part))
-            place.count += 1
-        place.files.append((name, artifact))
-    return Tree(root=root, shown=len(shown), total=len(artifacts))

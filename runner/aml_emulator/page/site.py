@@ -18,10 +18,9 @@ from aml_emulator.context import Context
 from aml_emulator.domain import DomainError
 from aml_emulator.network import PAGE_PATH, Head, is_foreign
 from aml_emulator.page import view
-from aml_emulator.page.catalogue import Catalogue
 from aml_emulator.page.compare import Comparison
-from aml_emulator.page.files import FilePages
 from aml_emulator.page.listing import RunList
+from aml_emulator.page.models import Models
 from aml_emulator.page.runs import RunPages
 from aml_emulator.page.view import Content, Document, hider
 
@@ -36,14 +35,7 @@ STATIC = {
     "page.css": "text/css; charset=utf-8",
     "page.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
-    "keys.js": "text/javascript; charset=utf-8",
-    "compare.js": "text/javascript; charset=utf-8",
-    "uPlot.iife.min.js": "text/javascript; charset=utf-8",
-    "uPlot.min.css": "text/css; charset=utf-8",
-    "uPlot.LICENSE": "text/plain; charset=utf-8",
 }
-VENDORED = "vendor"
-"""The folder of files of other projects; vendored.json has their versions and digests."""
 HTML = "text/html; charset=utf-8"
 
 
@@ -70,28 +62,18 @@ class Site:
         self._names = (host,) if host else ()
         self._hide = hider(context.identity)
         self._templates: Environment | None = None
-        runs, files, catalogue = RunPages(context), FilePages(context), Catalogue(context)
-        comparison = Comparison(context)
+        runs, models = RunPages(context), Models(context)
         pages: tuple[tuple[str, Callable[[Call], Document | Content]], ...] = (
             ("", RunList(context).index),
             ("runs/{run}", runs.run),
-            ("runs/{run}/metric", runs.metric),
-            ("runs/{run}/metric.csv", runs.metric_csv),
             ("runs/{run}/log", runs.log),
             ("runs/{run}/log.txt", runs.log_text),
             ("runs/{run}/file", runs.file),
-            ("runs/{run}/view", files.view),
-            ("runs/{run}/picture", files.picture),
-            ("runs/{run}/document", files.document),
-            ("assets/{kind}", catalogue.names),
-            ("assets/{kind}/{name}", catalogue.versions),
-            ("assets/{kind}/{name}/{version}", catalogue.version),
-            ("computes", catalogue.computes),
-            ("datastores", catalogue.datastores),
-            ("requests", catalogue.requests),
+            ("models", models.names),
+            ("models/{name}", models.versions),
+            ("models/{name}/{version}", models.version),
             ("static/{file}", self._static),
-            ("compare", comparison.page),
-            ("compare/curves.json", comparison.curves),
+            ("compare", Comparison(context).page),
         )
         self._router = Router(
             Route(method=method, path=f"{PAGE_PATH}{path}".rstrip("/"), handler=handler)
@@ -110,9 +92,7 @@ class Site:
     @staticmethod
     async def _send(head: Head, writer: asyncio.StreamWriter, answer: _Answer) -> None:
         content, body = answer.content, answer.content.body
-        own = {name for name, _ in content.headers}
-        headers = [header for header in HEADERS if header[0] not in own]
-        headers += [("Content-Type", content.type), ("Cache-Control", content.cache), *answer.headers]
+        headers = [*HEADERS, ("Content-Type", content.type), ("Cache-Control", content.cache), *answer.headers]
         length = len(body) if content.length is None and isinstance(body, bytes) else content.length
         if length is not None:
             headers.append(("Content-Length", str(length)))
@@ -194,8 +174,7 @@ class Site:
             **document.values,
         }
         html = self._environment().get_template(document.template).render(values)
-        policy = (("Content-Security-Policy", f"{_POLICY}; {document.policy}"),) if document.policy else ()
-        return Content(type=HTML, body=self._hide(html).encode("utf-8"), headers=policy)
+        return Content(type=HTML, body=self._hide(html).encode("utf-8"))
 
     def _environment(self) -> Environment:
         if self._templates is None:
@@ -213,7 +192,6 @@ class Site:
             made.globals["link"] = view.link
             made.filters |= {
                 "moment": view.moment,
-                "duration": view.duration,
                 "size": view.size,
                 "plain": view.plain,
             }
@@ -224,8 +202,7 @@ class Site:
         name = call.params["file"]
         if name not in STATIC:
             raise _NoPageError("There is no such file.")
-        folder = FOLDER / "static" / (VENDORED if name.startswith("uPlot") else "")
-        return Content(type=STATIC[name], body=(folder / name).read_bytes(), cache="max-age=60")
+        return Content(type=STATIC[name], body=(FOLDER / "static" / name).read_bytes(), cache="max-age=60")
 
 
 def _text(text: str) -> Content:

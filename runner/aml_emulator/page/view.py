@@ -23,7 +23,6 @@ class Document:
         template: a file in the folder of templates.
         section: the entry of the navigation that it belongs to.
         refresh: whether a browser without scripts is to load it again every few seconds.
-        policy: a directive that its Content-Security-Policy has besides those of every page.
     """
 
     template: str
@@ -31,7 +30,6 @@ class Document:
     values: Mapping[str, Any] = field(default_factory=dict)
     section: str = ""
     refresh: bool = False
-    policy: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +39,7 @@ class Content:
     Attributes:
         body: all of it, or its parts in order.
         length: bytes, where the parts' sum is known.
-        headers: further ones, or others in place of those of every answer.
+        headers: further ones.
         shown: whether it is text that the page shows, which is to be free of secrets.
     """
 

@@ -15,11 +15,6 @@ if TYPE_CHECKING:
     from aml_emulator.store.browse import LARGEST as LARGEST
     from aml_emulator.store.browse import MetricSummary as MetricSummary
     from aml_emulator.store.browse import Series as Series
-    from aml_emulator.store.conditions import NUMBERS as NUMBERS
-    from aml_emulator.store.conditions import TEXTS as TEXTS
-    from aml_emulator.store.conditions import Condition as Condition
-    from aml_emulator.store.conditions import Field as Field
-    from aml_emulator.store.conditions import RunFilter as RunFilter
     from aml_emulator.store.damage import check_before_start as check_before_start
     from aml_emulator.store.damage import disk_problem as disk_problem
     from aml_emulator.store.damage import failure_of as failure_of
@@ -27,6 +22,7 @@ if TYPE_CHECKING:
     from aml_emulator.store.damage import state_problems as state_problems
     from aml_emulator.store.datastores import Datastore as Datastore
     from aml_emulator.store.listing import ModelLine as ModelLine
+    from aml_emulator.store.listing import RunFilter as RunFilter
     from aml_emulator.store.listing import RunLine as RunLine
     from aml_emulator.store.metrics import Metric as Metric
     from aml_emulator.store.metrics import ParameterConflictError as ParameterConflictError
@@ -55,12 +51,8 @@ _MODULES = {
     "is_storage_fault": "damage",
     "state_problems": "damage",
     "Datastore": "datastores",
-    "NUMBERS": "conditions",
-    "TEXTS": "conditions",
-    "Condition": "conditions",
-    "Field": "conditions",
     "ModelLine": "listing",
-    "RunFilter": "conditions",
+    "RunFilter": "listing",
     "RunLine": "listing",
     "Metric": "metrics",
     "ParameterConflictError": "metrics",

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from aml_emulator.store.database import Queries
-from aml_emulator.store.metrics import Metric, number_of
+from aml_emulator.store.metrics import number_of
 
 DRAWN = 600
 """A curve of more points than these is thinned: of each stretch its lowest and its highest are kept."""
-
-REMEMBERED = 256
-"""So many curves are kept drawn: most of what is looked at again has not changed."""
 
 ODD = 200
 """At most so many values that are no finite numbers are listed one by one."""
@@ -73,8 +67,6 @@ class Browse:
 
     def __init__(self, database: Queries) -> None:
         self._db = database
-        self._drawn: OrderedDict[tuple[str, str, bool, int, int], Series] = OrderedDict()
-        self._lock = threading.Lock()
 
     def assets(self, kind: str, *, limit: int, offset: int = 0) -> tuple[list[AssetLine], int]:
         """Return a page of asset names, last changed first, and their number in all."""
@@ -109,27 +101,6 @@ class Browse:
         )
         return [MetricSummary(key=row["key"], count=row["n"], last=number_of(row), step=row["step"]) for row in rows]
 
-    def extremes(self, parent_id: str, key: str) -> Mapping[str, tuple[float, float]]:
-        """Return the lowest and the highest value of a metric of each child of a run.
-
-        Children without a value other than NaN are left out.
-        """
-        rows = self._db.rows(
-            "SELECT m.run_id, min(m.value) AS low, max(m.value) AS high FROM runs AS r"
-            " JOIN metrics AS m ON m.run_id = r.id AND m.key = ?"
-            " WHERE r.parent_id = ? AND m.value IS NOT NULL GROUP BY m.run_id",
-            (key, parent_id),
-        )
-        return {str(row["run_id"]): (float(row["low"]), float(row["high"])) for row in rows}
-
-    def values(self, run_id: str, key: str, *, limit: int, offset: int) -> list[Metric]:
-        """Return a page of a metric's values, in the order in which they were logged."""
-        rows = self._db.rows(
-            "SELECT * FROM metrics WHERE run_id = ? AND key = ? ORDER BY id LIMIT ? OFFSET ?",
-            (run_id, key, limit, offset),
-        )
-        return [Metric(key=key, value=number_of(row), timestamp=row["timestamp"], step=row["step"]) for row in rows]
-
     def series(self, run_id: str, key: str, *, by_time: bool = False) -> Series | None:
         """Return a metric for drawing, or None if the run has no such metric.
 
@@ -139,29 +110,6 @@ class Browse:
         Args:
             by_time: whether positions are times in any case.
         """
-        state = self._db.row(
-            "SELECT uuid, count(*) AS n, max(metrics.id) AS last FROM metrics JOIN runs ON runs.id = run_id"
-            " WHERE run_id = ? AND key = ?",
-            (run_id, key),
-        )
-        if state is None or not state["n"]:
-            return None
-        # Values are only ever added: as many, up to the same one, are the same. Ids are given again when a run is
-        # deleted, and a later run may have its name.
-        name = (state["uuid"], key, by_time, int(state["n"]), int(state["last"]))
-        with self._lock:
-            known = self._drawn.get(name)
-        if known is None:
-            known = self._series(run_id, key, by_time=by_time)
-        with self._lock:
-            if known is not None:
-                self._drawn[name] = known
-                self._drawn.move_to_end(name)
-            while len(self._drawn) > REMEMBERED:
-                self._drawn.popitem(last=False)
-        return known
-
-    def _series(self, run_id: str, key: str, *, by_time: bool) -> Series | None:
         span = self._db.row(
             "SELECT count(*) AS n, min(step) AS low, max(step) AS high, min(timestamp) AS since, max(timestamp) AS till,"
             " count(*) FILTER (WHERE value IS NULL OR abs(value) > ?) AS odd"

@@ -54,13 +54,7 @@ CREATE TABLE runs (                      -- one job is one run of history is one
     outputs TEXT NOT NULL DEFAULT '{}',  -- by name: {"container", "prefix", "kind", "stored"}
     error_code TEXT,
     error_message TEXT,
-    exit_code INTEGER,
-    branch TEXT GENERATED ALWAYS AS (json_extract(tags, '$."aml-train.branch"')) VIRTUAL,
-    gate TEXT GENERATED ALWAYS AS (json_extract(tags, '$."aml-train.gate"')) VIRTUAL,
-    compute TEXT GENERATED ALWAYS AS (
-        CASE WHEN job IS NOT NULL AND coalesce(lower(json_extract(job, '$.jobType')), '') <> 'pipeline'
-        THEN coalesce(json_extract(job, '$.computeId'), '') END
-    ) VIRTUAL
+    exit_code INTEGER
 );
 CREATE INDEX runs_by_experiment ON runs(experiment_id, created);
 CREATE INDEX runs_by_creation ON runs(created);
@@ -147,23 +141,6 @@ CREATE TABLE metric_rows (               -- every value that azureml-core logged
 );
 CREATE INDEX metric_rows_by_name ON metric_rows(run_id, name, id) WHERE data IS NOT NULL;
 CREATE INDEX runs_by_parent ON runs(parent_id) WHERE parent_id IS NOT NULL;
-CREATE INDEX runs_listed ON runs(        -- has what a list shows and filters by: rows themselves are kilobytes
-    created DESC, id, experiment_id, parent_id, display_name, status, started, ended, branch, gate, compute
-) WHERE deleted = 0 AND archived = 0;
-CREATE TABLE latest_metrics (            -- of each metric the value that was logged last; the trigger keeps it
-    key TEXT NOT NULL,
-    run_id TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
-    value REAL,
-    PRIMARY KEY (key, run_id)
-) WITHOUT ROWID;
-CREATE INDEX latest_metrics_by_run ON latest_metrics(run_id);
-CREATE TRIGGER metric_logged AFTER INSERT ON metrics BEGIN
-    INSERT INTO latest_metrics (key, run_id, value) VALUES (NEW.key, NEW.run_id, NEW.value)
-    ON CONFLICT DO UPDATE SET value = excluded.value; END;
-CREATE INDEX params_by_key ON params(key);
-CREATE INDEX models_by_run ON versions(CAST(json_extract(properties, '$.jobName') AS TEXT)) WHERE kind = 'models';
-CREATE INDEX models_by_job ON versions(CAST(json_extract(properties, '$.tags."aml-train.job"') AS TEXT))
-    WHERE kind = 'models';
 """
 
 DATA_TABLES = (
@@ -173,7 +150,6 @@ DATA_TABLES = (
     "versions",
     "containers",
     "params",
-    "latest_metrics",
     "metrics",
     "artifacts",
     "runs",

@@ -1,32 +1,50 @@
-"""The list of runs: any columns, conditions and order, in SQL."""
+"""The list of runs: filtered, sorted and in pages, in SQL."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from aml_emulator.store.conditions import (
-    COMPUTE,
-    METRICS,
-    OF_JOB,
-    OF_RUN,
-    PARAMS,
-    STAGE,
-    TAGS,
-    Field,
-    RunFilter,
-    order_of,
-    where_of,
-)
 from aml_emulator.store.database import Queries
+from aml_emulator.store.metrics import number_of
+from aml_emulator.store.runs import TERMINAL
 
-BRANCHES: Final = 200
-"""At most so many branches are offered to filter by."""
+KEYS: Final = 200
+"""At most so many branches or names of metrics are offered."""
 
-KEYS: Final = 100
-"""At most so many names of metrics or parameters are offered as columns."""
+_BRANCH: Final = "json_extract(r.tags, '$.\"aml-train.branch\"')"
+_GATE: Final = "json_extract(r.tags, '$.\"aml-train.gate\"')"
+_STAGE: Final = "coalesce(nullif(json_extract(properties, '$.tags.\"aml-train.stage\"'), ''), stage)"
+_LATEST: Final = "SELECT value FROM metrics WHERE run_id = r.id AND key = ? ORDER BY id DESC LIMIT 1"
+
+_ORDERS: Final[Mapping[str, str]] = {
+    "name": "r.display_name",
+    "status": "r.status",
+    "experiment": "(SELECT name FROM experiments WHERE id = r.experiment_id)",
+    "branch": _BRANCH,
+    "gate": _GATE,
+    "created": "r.created",
+    # Of a run that has not ended it is the time until now.
+    "duration": "(coalesce(r.ended, ?) - r.started)",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFilter:
+    """Which runs are shown; an empty text stands for all.
+
+    Attributes:
+        status: a status, or ``active`` for every run that has not ended.
+        text: a part of the run's id or display name.
+        children: whether runs that belong to another one are shown, too.
+    """
+
+    experiment: str = ""
+    status: str = ""
+    branch: str = ""
+    text: str = ""
+    children: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,10 +62,8 @@ class RunLine:
     started: float | None
     ended: float | None
     job: bool
-    parent_id: str | None
     branch: str | None = None
     gate: str | None = None
-    compute: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,76 +87,55 @@ class Listing:
         *,
         limit: int,
         offset: int = 0,
-        order: Field | None = None,
+        order: str = "",
+        metric: str = "",
         descending: bool = False,
         now: float = 0.0,
     ) -> tuple[list[RunLine], int]:
         """Return a page of runs and their number in all.
 
         Args:
-            order: newest first without one. Runs without the value come last in both directions, NaN before them.
+            order: a column; newest first without one. Runs without the value come last in both directions.
+            metric: the order is that of the metric's last values.
             now: the time, for the duration of runs that have not ended.
         """
-        conditions, values = where_of(wanted, now)
-        source = "FROM runs AS r"
-        where = " WHERE " + " AND ".join(conditions)
-        total = self._db.number(f"SELECT count(*) {source}{where}", values)
-        joined, terms, given = order_of(order, descending=descending, now=now)
-        # First the ids of the page alone: what is sorted stays small.
-        rows = self._db.rows(
-            f"SELECT r.id {source}{joined}{where} ORDER BY {terms} LIMIT ? OFFSET ?", [*given, *values, limit, offset]
-        )
-        return self._lines([str(row["id"]) for row in rows]), total
-
-    def _lines(self, run_ids: Sequence[str]) -> list[RunLine]:
+        where, values = _where(wanted)
+        total = self._db.number(f"SELECT count(*) FROM runs AS r WHERE {where}", values)
+        given: list[object] = [metric] if metric else [now] if order == "duration" else []
+        term = f"({_LATEST})" if metric else _ORDERS.get(order, "NULL")
         rows = self._db.rows(
             "SELECT r.id, r.display_name, e.name AS experiment, r.status, r.created, r.started, r.ended,"
-            f" r.job IS NOT NULL AS job, r.parent_id, r.branch, r.gate, {COMPUTE} AS compute"
-            " FROM runs AS r JOIN experiments AS e ON e.id = r.experiment_id"
-            f" WHERE r.id IN ({','.join('?' * len(run_ids))})",
-            run_ids,
+            f" r.job IS NOT NULL AS job, {_BRANCH} AS branch, {_GATE} AS gate, {term} AS term"
+            f" FROM runs AS r JOIN experiments AS e ON e.id = r.experiment_id WHERE {where}"
+            f" ORDER BY term IS NULL, term {'DESC' if descending else 'ASC'}, r.created DESC, r.id LIMIT ? OFFSET ?",
+            [*given, *values, limit, offset],
         )
-        found = {row["id"]: RunLine(**{**dict(row), "job": bool(row["job"])}) for row in rows}
-        return [found[run_id] for run_id in run_ids if run_id in found]
+        found = ({name: row[name] for name in row.keys() if name != "term"} for row in rows)  # noqa: SIM118 - of a Row
+        return [RunLine(**{**one, "job": bool(one["job"])}) for one in found], total
 
-    def values(self, run_ids: Sequence[str], fields: Sequence[Field]) -> Mapping[str, Mapping[Field, float | str]]:
-        """Return metrics, parameters and tags of some runs, as far as they have them."""
-        found: dict[str, dict[Field, float | str]] = {run_id: {} for run_id in run_ids}
-        runs = ",".join("?" * len(run_ids))
-        queries = {
-            METRICS: "SELECT run_id, key, value FROM latest_metrics WHERE key IN ({keys}) AND run_id IN ({runs})",
-            PARAMS: "SELECT run_id, key, value FROM params WHERE key IN ({keys}) AND run_id IN ({runs})",
-            TAGS: "SELECT r.id AS run_id, t.key, t.value FROM runs AS r, json_each(r.tags) AS t"
-            " WHERE t.key IN ({keys}) AND r.id IN ({runs})",
-        }
-        for group, query in queries.items():
-            keys = [one.key for one in fields if one.group == group]
-            if not keys or not run_ids:
-                continue
-            for row in self._db.rows(query.format(keys=",".join("?" * len(keys)), runs=runs), [*keys, *run_ids]):
-                value = row["value"]
-                # A metric without a value is NaN, which SQLite does not keep.
-                shown = float(math.nan if value is None else value) if group == METRICS else str(value or "")
-                found[row["run_id"]][Field(group=group, key=row["key"])] = shown
-        return found
+    def metric(self, run_ids: Sequence[str], key: str) -> Mapping[str, float]:
+        """Return a metric's last value of each run that has it."""
+        rows = self._db.rows(
+            "SELECT run_id, value FROM metrics WHERE id IN (SELECT max(id) FROM metrics"
+            f" WHERE key = ? AND run_id IN ({','.join('?' * len(run_ids))}) GROUP BY run_id)",
+            [key, *run_ids],
+        )
+        return {str(row["run_id"]): number_of(row) for row in rows}
 
     def models(self, run_ids: Sequence[str]) -> Mapping[str, Sequence[ModelLine]]:
-        """Return the models that were registered from some runs, the newest first."""
+        """Return the models that were registered from some runs, the newest first.
+
+        AzureML names the run that wrote a model, aml-train's tag the whole job.
+        """
         found: dict[str, list[ModelLine]] = {run_id: [] for run_id in run_ids}
-        marks = ",".join("?" * len(run_ids))
-        owners = " UNION ".join(
-            f"SELECT id, json_extract(properties, '{path}') AS owner FROM versions WHERE {condition} IN ({marks})"
-            for path, condition in (("$.jobName", OF_RUN), ('$.tags."aml-train.job"', OF_JOB))
-        )
         rows = self._db.rows(
-            f"SELECT o.owner, v.name, v.version, {STAGE} AS stage FROM ({owners}) AS o"
-            " JOIN versions AS v ON v.id = o.id ORDER BY v.id DESC",
-            [*run_ids, *run_ids],
+            "SELECT json_extract(properties, '$.jobName') AS run, json_extract(properties, '$.tags.\"aml-train.job\"') AS job,"
+            f" name, version, {_STAGE} AS stage FROM versions WHERE kind = 'models' ORDER BY id DESC"
         )
         for row in rows:
-            found[row["owner"]].append(
-                ModelLine(name=row["name"], version=row["version"], stage=str(row["stage"] or ""))
-            )
+            for owner in {row["run"], row["job"]} & found.keys():
+                line = ModelLine(name=row["name"], version=row["version"], stage=str(row["stage"] or ""))
+                found[owner].append(line)
         return found
 
     def experiments(self) -> list[str]:
@@ -157,26 +152,36 @@ class Listing:
     def branches(self) -> list[str]:
         """Return the branches that jobs were submitted from, those of the newest jobs."""
         rows = self._db.rows(
-            "SELECT branch FROM runs WHERE deleted = 0 AND archived = 0 AND branch IS NOT NULL"
+            f"SELECT {_BRANCH} AS branch FROM runs AS r WHERE deleted = 0 AND archived = 0 AND branch IS NOT NULL"
             " GROUP BY branch ORDER BY max(created) DESC LIMIT ?",
-            (BRANCHES,),
+            (KEYS,),
         )
         return sorted(str(row["branch"]) for row in rows)
 
     def metric_keys(self) -> list[str]:
         """Return the names of metrics, the first of them."""
-        return self._keys("latest_metrics")
-
-    def param_keys(self) -> list[str]:
-        """Return the names of parameters, the first of them."""
-        return self._keys("params")
-
-    def _keys(self, table: str) -> list[str]:
-        """Return the first keys of a table, each found by one look into its index."""
-        rows = self._db.rows(
-            f"WITH RECURSIVE found(key) AS (SELECT min(key) FROM {table} UNION ALL"
-            f" SELECT (SELECT min(key) FROM {table} WHERE key > found.key) FROM found WHERE found.key IS NOT NULL)"
-            " SELECT key FROM found WHERE key IS NOT NULL LIMIT ?",
-            (KEYS,),
-        )
+        rows = self._db.rows("SELECT DISTINCT key FROM metrics ORDER BY key LIMIT ?", (KEYS,))
         return [str(row["key"]) for row in rows]
+
+
+def _where(wanted: RunFilter) -> tuple[str, list[object]]:
+    """Return the conditions of a filter, and their values."""
+    conditions, values = ["r.deleted = 0", "r.archived = 0"], list[object]()
+    if wanted.experiment:
+        conditions.append("r.experiment_id = (SELECT id FROM experiments WHERE name = ?)")
+        values.append(wanted.experiment)
+    if wanted.status == "active":
+        conditions.append(f"r.status NOT IN ({','.join('?' * len(TERMINAL))})")
+        values.extend(sorted(TERMINAL))
+    elif wanted.status:
+        conditions.append("r.status = ?")
+        values.append(wanted.status)
+    if wanted.branch:
+        conditions.append(f"{_BRANCH} = ?")
+        values.append(wanted.branch)
+    if not wanted.children:
+        conditions.append("r.parent_id IS NULL")
+    if wanted.text:
+        conditions.append("(instr(lower(r.id), lower(?)) OR instr(lower(r.display_name), lower(?)))")
+        values += [wanted.text, wanted.text]
+    return " AND ".join(conditions), values

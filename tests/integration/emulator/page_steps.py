@@ -14,33 +14,11 @@ sys.path.insert(0, str(ROOT))
 
 from tests.integration.emulator.client_steps import client, wait  # noqa: E402 - run as a program, from anywhere
 from tests.integration.emulator.graph_steps import written  # noqa: E402
-from tests.support.pictures import png  # noqa: E402
 
-FINISHED = (
-    "mkdir -p outputs/model logs && echo weights > outputs/model/weights.txt && cp -r shown outputs/"
-    " && echo '<b>bold</b> & done'"
-)
+FINISHED = "mkdir -p outputs/model logs && echo weights > outputs/model/weights.txt && echo '<b>bold</b> & done'"
 VALUES = 250
 """The most values of a metric that AzureML takes in one request."""
 NASTY = "<script>document.title='owned'</script>"
-REPORT = """<!doctype html><html lang="en"><title>Report</title>
-<meta http-equiv="refresh" content="0;url=http://evil.example/refreshed">
-<style>h1 { color: rgb(200, 0, 0) }</style>
-<body onload="parent.document.title = 'owned'"><h1>A report</h1>
-<img src="http://evil.example/pixel.png"><img src="/ui/static/icon.svg">
-<link rel="stylesheet" href="http://evil.example/style.css">
-<script>
-  try { parent.document.title = 'owned' } catch (error) {}
-  try { top.location = 'http://evil.example/top' } catch (error) {}
-  location = 'http://evil.example/self'; fetch('/ui/'); open('http://evil.example/popup');
-</script>
-<form action="http://evil.example/form"><button>Send</button></form>
-<a href="http://evil.example/link">leave</a> <a href="http://evil.example/above" target="_top">above</a>
-<iframe src="/ui/"></iframe></body></html>
-"""
-DRAWING = """<svg xmlns="http://www.w3.org/2000/svg" width="40" height="40" onload="parent.document.title = 'owned'">
-<script>parent.document.title = 'owned'</script><rect width="40" height="40" fill="green"/></svg>
-"""
 GATE = {
     "aml-train.gate": "passed",
     "aml-train.verdict.main": json.dumps(
@@ -54,36 +32,6 @@ GATE = {
     ),
 }
 RULES = [["val/accuracy", ">= 0.9", 0.97, 0.9, "met"], [NASTY, "<= baseline + 2%", 0.3, 0.25, "warned"]]
-
-
-def log_as_azureml_core(given: dict[str, str], run: str) -> None:
-    """Log a table and a text by the requests of azureml-core, which this Python does not have."""
-    import requests
-    from azure.identity import EnvironmentCredential
-
-    token = EnvironmentCredential().get_token("https://management.azure.com/.default").token
-    place = f"/subscriptions/{given['subscription']}/resourceGroups/{given['group']}/providers/Microsoft.MachineLearningServices/workspaces/{given['workspace']}"
-
-    def metric(name: str, kind: str, *rows: dict[str, Any]) -> dict[str, Any]:
-        values = [
-            {"metricId": f"{name}-{at}", "createdUtc": f"2026-11-21T10:00:0{at}Z", "data": row}
-            for at, row in enumerate(rows)
-        ]
-        columns = dict.fromkeys(rows[0], "string")
-        return {"name": name, "columns": columns, "value": values, "properties": {"uxMetricType": f"azureml.{kind}"}}
-
-    values = [
-        metric("rows", "v1.table", {"fruit": NASTY, "size": 10}, {"fruit": "lemon", "size": 7}),
-        metric("note", "v1.scalar", {"note": NASTY}),
-        metric("picture", "v2.image", {"picture": f"aml://artifactId/ExperimentRun/dcid.{run}/picture.png"}),
-    ]
-    answer = requests.post(
-        f"https://eastus.api.azureml.ms/metric/v2.0{place}/runs/{run}/batch",
-        json={"values": values},
-        headers={"Authorization": f"Bearer {token}"},
-        timeout=60,
-    )
-    answer.raise_for_status()
 
 
 def fill(given: dict[str, str]) -> dict[str, Any]:
@@ -102,14 +50,7 @@ def fill(given: dict[str, str]) -> dict[str, Any]:
     common = {"environment": "page-env:1", "compute": given["compute"]}
     source = Path(given["folder"], "page-src")
     source.mkdir(exist_ok=True)
-    (source / "shown").mkdir(exist_ok=True)
-    for name, content in {
-        "curve.png": png(64, 48),
-        "wrong.png": REPORT.encode(),
-        "report.html": REPORT.encode(),
-        "drawing.svg": DRAWING.encode(),
-    }.items():
-        (source / "shown" / name).write_bytes(content)
+    (source / "train.txt").write_text("nothing to see\n")
     done = ml.jobs.create_or_update(
         command(
             command=FINISHED,
@@ -147,7 +88,6 @@ def fill(given: dict[str, str]) -> dict[str, Any]:
         for start in range(0, len(metrics), VALUES):
             tracking.log_batch(done.name, metrics=metrics[start : start + VALUES])
     tracking.log_param(done.name, "optimizer", "adam")
-    log_as_azureml_core(given, done.name)
     wait(ml, done.name)
     model = ml.models.create_or_update(
         Model(

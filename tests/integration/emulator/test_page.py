@@ -70,9 +70,7 @@ class Visit:
         page.on("request", self._only_here)
 
     def _said(self, message: Any) -> None:
-        # A run of these tests has a file that only its name calls a picture.
-        if not str(message.location.get("url", "")).endswith("wrong.png"):
-            self.problems.append(f"console {message.type}: {message.text}")
+        self.problems.append(f"console {message.type}: {message.text}")
 
     def _not_just_left(self, request: Any) -> None:
         if request.failure != "net::ERR_ABORTED":  # Chromium's word for what a page had not got yet when it was left
@@ -121,12 +119,6 @@ def visit(browser: Browser, emulator: Emulator, request: pytest.FixtureRequest) 
     assert made.problems == []
 
 
-COLUMNS = (
-    "status", "branch", "gate", "model", "stage", "compute", "created", "started", "ended", "duration",
-    "metrics.val/accuracy", "metrics.train/loss", "metrics.spiky", "params.optimizer", "tags.commit",
-)  # fmt: skip
-
-
 def compared(filled: dict[str, Any]) -> str:
     """Return the part of a comparison's address that names its runs: jobs, and trials of a sweep."""
     tune = filled["nodes"]["tune"]
@@ -139,32 +131,17 @@ def paths(filled: dict[str, Any]) -> dict[str, str]:
     return {
         "runs": "/ui/",
         "filtered": "/ui/?experiment=page&status=Completed&text=digits",
-        "columns": "/ui/?children=yes&sort=metrics.val/accuracy&order=desc&where=status+!=+'Failed'&"
-        + "&".join(f"column={name}" for name in COLUMNS),
-        "refused": "/ui/?where=metrics.val/accuracy+>",
-        "compare": f"/ui/compare?{compared(filled)}&metric=score",
-        "differences": f"/ui/compare?{compared(filled)}&differences=yes&log=yes&smooth=0.6&x=time",
+        "columns": "/ui/?children=yes&metric=val/accuracy&metric=train/loss&sort=metric.val/accuracy&order=desc",
+        "compare": f"/ui/compare?{compared(filled)}",
         "run": f"/ui/runs/{done}",
         "live": f"/ui/runs/{live}",
         "graph": f"/ui/runs/{filled['graph']}",
         "sweep": f"/ui/runs/{filled['nodes']['tune']}",
         "trial": f"/ui/runs/{filled['nodes']['tune']}_1",
-        "metric": f"/ui/runs/{done}/metric?key=train/loss",
-        "long": f"/ui/runs/{done}/metric?key=long&page=3",
         "log": f"/ui/runs/{done}/log?path=user_logs/std_log.txt",
-        "picture": f"/ui/runs/{done}/view?path=outputs/shown/curve.png",
-        "no picture": f"/ui/runs/{done}/view?path=outputs/shown/wrong.png",
-        "models": "/ui/assets/models",
-        "model": f"/ui/assets/models/digits/{filled['model']}",
-        "versions": "/ui/assets/models/digits",
-        "data": "/ui/assets/data",
-        "environments": "/ui/assets/environments",
-        "environment": "/ui/assets/environments/page-env/1",
-        "codes": "/ui/assets/codes",
-        "computes": "/ui/computes",
-        "datastores": "/ui/datastores",
-        "requests": "/ui/requests",
-        "failed": "/ui/requests?failed=1",
+        "models": "/ui/models",
+        "model": f"/ui/models/digits/{filled['model']}",
+        "versions": "/ui/models/digits",
     }
 
 
@@ -231,72 +208,17 @@ def test_the_charts_are_drawn(visit: Visit, filled: dict[str, Any]) -> None:
         assert seen["length"] > 100, seen
         assert seen["stroke"].startswith("rgb"), seen
     odd = page.locator("figure", has_text="spiky").first
-    assert odd.locator("path.odd").count() == 3
     assert "NaN at step 0, ∞ at step 2, -∞ at step 4" in odd.inner_text()
     long = page.locator("figure", has_text="Thinned")
-    assert "4000 values" in long.inner_text()
     points = long.locator(".curve").get_attribute("d") or ""
     assert 250 < points.count("L") <= 600
-    odd.locator("summary").click()
-    assert odd.locator("tbody tr").count() == 7
     visit.picture(f"charts-{page.viewport_size['width'] if page.viewport_size else 0}")
 
 
-def test_pictures_are_shown_by_their_content(visit: Visit, filled: dict[str, Any]) -> None:
-    page = visit.open(paths(filled)["run"])
-    widths = {}
-    for picture in page.locator(".gallery img").all():
-        picture.scroll_into_view_if_needed()
-        picture.evaluate("image => image.complete || new Promise(done => image.onload = image.onerror = done)")
-        widths[picture.get_attribute("src")] = picture.evaluate("image => image.naturalWidth")
-    place = f"/ui/runs/{filled['done']}/picture?path=outputs%2Fshown%2F"
-    assert widths == {f"{place}curve.png": 64, f"{place}wrong.png": 0}
-    page.get_by_role("link", name="outputs/shown/curve.png").click()
-    page.wait_for_url("**/view?path=outputs%2Fshown%2Fcurve.png")
-    assert page.locator("img.whole").evaluate("image => image.naturalHeight") == 48
-
-
-@pytest.mark.parametrize("name", ["report.html", "drawing.svg"])
-def test_a_document_of_a_job_can_do_nothing(visit: Visit, filled: dict[str, Any], name: str) -> None:
-    sent: list[str] = []
-
-    def stop(route: Route) -> None:
-        sent.append(route.request.url)
-        route.abort()
-
-    visit.page.context.route("http://evil.example/**", stop)
-    page = visit.open(f"/ui/runs/{filled['done']}/view?path=outputs/shown/{name}")
-    address, title = page.url, page.title()
-    (frame,) = [one for one in page.frames if one.parent_frame == page.main_frame]
-    frame.wait_for_load_state()
-    if name == "report.html":
-        assert frame.locator("h1").inner_text() == "A report"
-        assert frame.locator("h1").evaluate("heading => getComputedStyle(heading).color") == "rgb(200, 0, 0)"
-        for link in ("above", "leave"):
-            frame.get_by_role("link", name=link).click()
-        visit.picture("report")
-    # Whatever the document would do by itself, it would have done before this answer.
-    assert page.evaluate("fetch('/ui/static/page.css').then(answer => answer.status)") == 200
-    assert (page.url, page.title()) == (address, title)
-    assert len(page.context.pages) == 1
-    assert sent == []
-    # The browser says of each that it blocked it.
-    assert any("sandboxed" in one for one in visit.problems)
-    visit.problems = []
-
-
-def test_gates_and_lineage_are_read_without_the_graph(visit: Visit, filled: dict[str, Any]) -> None:
+def test_the_rules_of_the_gate_are_a_table(visit: Visit, filled: dict[str, Any]) -> None:
     page = visit.open(paths(filled)["run"])
     rows = page.locator("#gate tbody tr").all_inner_texts()
     assert [row.split("\t")[-1] for row in rows[:2]] == ["met", "warned"]
-    visit.open(paths(filled)["model"])
-    listed = page.locator(".tree").inner_text()
-    for words in ("model digits:", "job digits", "image python:3.11-slim-bookworm", "commit 0123456789abcdef"):
-        assert words in listed
-    job = page.locator("svg.graph").get_by_role("link", name="job digits")
-    job.focus()
-    page.keyboard.press("Enter")
-    page.wait_for_url(f"**{paths(filled)['run']}")
 
 
 def test_hostile_text_stays_text(visit: Visit, filled: dict[str, Any]) -> None:
@@ -311,7 +233,6 @@ def test_hostile_text_stays_text(visit: Visit, filled: dict[str, Any]) -> None:
 def test_a_refresh_keeps_the_readers_place(visit: Visit, filled: dict[str, Any]) -> None:
     page = visit.open(paths(filled)["columns"])
     page.locator(f"input[name=run][value='{filled['done']}']").check()
-    page.get_by_text("Columns", exact=True).click()
     link = page.locator(f"tr[data-key='{filled['live']}'] th a")
     link.focus()
     page.evaluate(
@@ -327,7 +248,6 @@ def test_a_refresh_keeps_the_readers_place(visit: Visit, filled: dict[str, Any])
     assert page.evaluate("[document.getElementById('runs').scrollLeft, scrollY]") == before
     assert page.evaluate("document.activeElement.closest('tr').dataset.key") == filled["live"]
     assert page.locator("input[name=run]:checked").count() == 1
-    assert page.locator("form.filter details").get_attribute("open") is not None
     assert page.evaluate("getSelection().toString()") == "Runs"
 
 
@@ -364,38 +284,32 @@ def test_without_scripts_everything_is_there(visit: Visit, filled: dict[str, Any
     assert download.value.suggested_filename == "weights.txt"
     page.get_by_role("link", name="digits, version").first.click()
     page.wait_for_url(f"**{paths(filled)['model']}")
-    assert "python:3.11-slim-bookworm" in page.locator(".tree").inner_text()
+    page.get_by_role("link", name=filled["done"]).first.click()
+    page.wait_for_url(f"**{paths(filled)['run']}")
     visit.open(paths(filled)["graph"])
-    page.locator("svg.graph").get_by_role("link", name="tune: sweep · Completed").click()
+    page.locator("#children").get_by_role("link", name="tune", exact=True).click()
     page.wait_for_url(f"**{paths(filled)['sweep']}")
-    assert page.locator("svg.parallel .trial").count() == 3
-    page.get_by_role("link", name="rate").click()
-    page.wait_for_url("**?sort=p.rate&order=asc#trials")
-    numbers = page.locator("#trials tbody th")
-    assert numbers.all_inner_texts() == ["0", "2", "1 ★ best"]
-    numbers.last.get_by_role("link").click()
+    trials = page.locator("#children tbody th").all_inner_texts()
+    assert len(trials) == 3
+    assert trials[1].endswith("★ best")
+    page.locator("#children tbody th a").nth(1).click()
     page.wait_for_url(f"**{paths(filled)['trial']}")
     page.get_by_role("link", name="tune", exact=True).click()
     page.wait_for_url(f"**{paths(filled)['sweep']}")
     page = visit.open("/ui/")
-    page.get_by_text("Columns", exact=True).click()
-    page.locator("input[name=column][value='metrics.val/accuracy']").check()
-    page.locator("input[name=where]").fill("metrics.val/accuracy > 0.5")
+    page.locator("select[name=metric]").select_option("val/accuracy")
     page.get_by_role("button", name="Show").click()
-    page.wait_for_url("**where=*")
+    page.wait_for_url("**metric=val*")
     page.get_by_role("columnheader", name="val/accuracy").get_by_role("link").click()
-    page.wait_for_url("**sort=metrics.val*")
-    assert page.locator("#runs tbody tr").count() == 1
+    page.wait_for_url("**sort=metric.val*")
+    assert page.locator("#runs tbody tr").first.get_attribute("data-key") == filled["done"]
     page = visit.open("/ui/")
     for run in (filled["done"], filled["live"]):
         page.locator(f"input[name=run][value='{run}']").check()
     page.get_by_role("button", name="Compare").click()
     page.wait_for_url("**/ui/compare?run=*&run=*")
     assert page.locator("svg.chart path.run").first.get_attribute("d")
-    page.get_by_label("Only differences").check()
-    page.get_by_role("button", name="Show").click()
-    page.wait_for_url("**differences=yes*")
-    assert page.locator("table.compare tbody tr:not(.differs)").count() == 0
+    assert page.locator("table.compare tbody tr").count() > 3
     # What a browser takes for failed is the navigation that became a download.
     visit.problems = [problem for problem in visit.problems if "/file?path=" not in problem]
 
@@ -409,81 +323,6 @@ def test_the_keyboard_leads_past_the_navigation(visit: Visit) -> None:
     page.wait_for_url("**/ui/#content")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.name") == "experiment"
-
-
-@pytest.mark.full
-def test_keys_walk_through_the_list_and_mark_runs(visit: Visit, filled: dict[str, Any]) -> None:
-    page = visit.open("/ui/?text=")
-    focused = "document.activeElement.closest('tr')?.dataset.key"
-    rows = page.locator("#runs tbody tr").evaluate_all("rows => rows.map(row => row.dataset.key)")
-    page.keyboard.press("j")
-    assert page.evaluate(focused) == rows[0]
-    page.keyboard.press("j")
-    page.keyboard.press("x")
-    page.keyboard.press("ArrowUp")
-    assert page.evaluate(focused) == rows[0]
-    page.keyboard.press("x")
-    assert page.locator("input[name=run]:checked").evaluate_all("all => all.map(one => one.value)") == rows[:2]
-    page.keyboard.press("/")
-    page.keyboard.type("jk")
-    assert page.evaluate("[document.activeElement.name, document.activeElement.value]") == ["text", "jk"]
-    page.keyboard.press("Escape")
-    page.get_by_label("Keys are on").uncheck()
-    page.keyboard.press("j")
-    assert page.evaluate(focused) is None
-    page.get_by_label("Keys are on").check()
-    page.keyboard.press("j")
-    page.keyboard.press("Enter")
-    page.wait_for_url(f"**/ui/runs/{rows[0]}")
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(
-    "visit",
-    [
-        {"viewport": {"width": width, "height": 900}, "color_scheme": scheme}
-        for width, scheme in ((390, "dark"), (1280, "light"))
-    ],
-    indirect=True,
-    ids=["390-dark", "1280-light"],
-)
-def test_curves_of_runs_are_read_and_enlarged(visit: Visit, filled: dict[str, Any]) -> None:
-    page = visit.open(paths(filled)["compare"])
-    figure = page.locator("figure", has_text="train/loss")
-    figure.locator(".u-over").wait_for()
-    assert not figure.locator("svg.chart").is_visible(), "the server's drawing makes room"
-    painted = """canvas => {
-        const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
-        return pixels.filter((value, at) => at % 4 === 3 && value > 0).length;
-    }"""
-    assert figure.locator("canvas").evaluate(painted) > 1000
-    width = page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
-    assert width[0] <= width[1]
-    over = figure.locator(".u-over")
-    over.scroll_into_view_if_needed()
-    box = over.bounding_box()
-    assert box is not None
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    value = figure.locator(".u-legend .u-series").nth(1).locator(".u-value")
-    page.wait_for_function("cell => Number(cell.textContent) > 0", arg=value.element_handle())
-    step = figure.locator(".u-legend .u-series").first.locator(".u-value")
-    middle = float(step.inner_text())
-    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 30)
-    page.mouse.down()
-    page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 30, steps=4)
-    page.mouse.up()
-    page.mouse.move(box["x"] + box["width"] / 2 + 1, box["y"] + 40)
-    page.wait_for_function(
-        "([cell, before]) => Number(cell.textContent) > before", arg=[step.element_handle(), middle]
-    )
-    visit.picture(f"enlarged-{width[1]}")
-    page.get_by_label("Logarithmic").check()
-    page.wait_for_url("**log=yes*")
-    figure.locator("canvas").wait_for()
-    colours = page.locator("svg.parallel .trial-run").evaluate_all(
-        "all => all.map(one => getComputedStyle(one).stroke)"
-    )
-    assert len(set(colours)) == len(colours) >= 2, "each run has its colour"
 
 
 @pytest.mark.full

@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from aml_emulator.api.errors import MlflowError
@@ -52,18 +51,14 @@ class Grammar:
     Attributes:
         texts: attributes that are text.
         numbers: attributes that are numbers.
-        times: attributes that are times, which a comparison has as ISO 8601, in UTC, and `Comparison` as seconds since the epoch.
         aliases: other names of attributes.
         groups: the groups besides attributes.
-        measured: the groups whose texts may be compared as numbers, by ``<`` and ``>``.
     """
 
     texts: frozenset[str]
     numbers: frozenset[str]
-    times: frozenset[str] = frozenset()
     aliases: Mapping[str, str] = field(default_factory=dict)
     groups: frozenset[str] = frozenset({"tags"})
-    measured: frozenset[str] = frozenset()
 
     def place(self, entity: str | None, key: str) -> tuple[str, str]:
         """Return the group and the key of a value.
@@ -75,7 +70,7 @@ class Grammar:
         name = key.strip('`"')
         if group == "attributes":
             name = self.aliases.get(name, name)
-            known = self.texts | self.numbers | self.times
+            known = self.texts | self.numbers
             if name not in known:
                 names = ", ".join(sorted(known | set(self.aliases)))
                 raise _refused(f"Invalid attribute key '{name}' specified. Valid keys are: {names}")
@@ -165,10 +160,8 @@ def _comparison(match: re.Match[str], grammar: Grammar) -> Comparison:
     comparison = Comparison(
         group=group, key=key, operator=operator, values=tuple(value.strip("'\"") for value in values)
     )
-    if grammar.is_number(group, key) or (group in grammar.measured and operator in _ORDERING):
+    if grammar.is_number(group, key):
         _check_number(comparison)
-    elif group == "attributes" and key in grammar.times:
-        return _at_times(comparison)
     elif operator not in _TEXT_OPERATORS:
         raise _refused(
             f"'{operator}' does not compare text ({group}.{key}); use one of: {', '.join(_TEXT_OPERATORS)}"
@@ -184,21 +177,6 @@ def _check_number(comparison: Comparison) -> None:
         float(comparison.values[0])
     except ValueError as error:
         raise _refused(f"{comparison.key} is a number, and '{comparison.values[0]}' is none") from error
-
-
-def _at_times(comparison: Comparison) -> Comparison:
-    """Return a comparison with seconds since the epoch in place of times."""
-    text = comparison.values[0]
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise _refused(
-            f"{comparison.key} is a time, such as 2026-11-20 or '2026-11-20T10:00', and '{text}' is none"
-        ) from error
-    seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    found = replace(comparison, values=(repr(seconds),))
-    _check_number(found)
-    return found
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aml_emulator.page.charts import HEIGHT, WIDTH, draw, labels, text, ticks
+from aml_emulator.page.charts import HEIGHT, WIDTH, Chart, Given, labels, text, ticks
+from aml_emulator.page.charts import draw as draw_all
 from aml_emulator.store.browse import DRAWN, Series
 from aml_emulator.store.metrics import Metric
 from aml_emulator.store.store import Store
@@ -28,6 +29,10 @@ def series(*points: tuple[float, float], odd: tuple[tuple[float, float], ...] = 
         count=len(points) + len(odd),
         odd_count=len(odd),
     )
+
+
+def draw(*curves: Series) -> Chart:
+    return draw_all("m", [Given(number=number, title="m", series=one) for number, one in enumerate(curves)])
 
 
 @pytest.mark.parametrize(
@@ -95,35 +100,33 @@ def test_numbers_as_text(value: float, expected: str) -> None:
 def test_everything_lies_inside_of_the_chart(points: list[tuple[int, float]], odd: list[tuple[int, float]]) -> None:
     if not points and not odd:
         return
-    chart = draw(series(*sorted(points), odd=tuple(odd)))
-    numbers = [float(number) for number in re.findall(r"-?[\d.]+(?:e[+-]?\d+)?", chart.path)]
+    chart = draw(series(*sorted(points), odd=tuple(odd)), series((0, 1.0)))
+    numbers = [float(number) for number in re.findall(r"-?[\d.]+(?:e[+-]?\d+)?", chart.curves[0].path)]
     assert bool(numbers) == bool(points)
     for x, y in zip(numbers[::2], numbers[1::2], strict=True):
         assert chart.left <= x <= chart.right
         assert chart.top - 0.1 <= y <= chart.bottom + 0.1
-    for mark in chart.marks:
-        assert chart.left <= mark.x <= chart.right
     assert all(0 <= tick.at <= WIDTH for tick in chart.x_ticks)
     assert all(0 <= tick.at <= HEIGHT for tick in chart.y_ticks)
 
 
 def test_one_value_is_a_dot_in_the_middle() -> None:
     chart = draw(series((3, 2.0)))
-    assert re.fullmatch(r"M(\S+) (\S+) L\1 \2", chart.path)
-    assert chart.summary == "1 value, from 2 at step 3 to 2 at step 3; lowest 2 at step 3, highest 2 at step 3."
+    assert re.fullmatch(r"M(\S+) (\S+) L\1 \2", chart.curves[0].path)
+    assert chart.summary == "m: 1 value, from 2 to 2, lowest 2, highest 2."
 
 
-def test_what_is_no_number_is_marked_and_told() -> None:
+def test_what_is_no_number_is_told() -> None:
     odd = ((1.0, math.nan), (2.0, math.inf), (3.0, -math.inf), *((float(at), math.nan) for at in range(4, 10)))
     chart = draw(series((0, 1.0), (10, 2.0), odd=odd))
-    assert [mark.kind for mark in chart.marks][:3] == ["nan", "up", "down"]
-    assert [mark.title for mark in chart.marks][:3] == ["NaN at step 1", "∞ at step 2", "-∞ at step 3"]
-    assert chart.odd.startswith("No finite numbers: NaN at step 1, ∞ at step 2, -∞ at step 3, NaN at step 4")
-    assert chart.odd.endswith("and 3 more.")
+    assert chart.notes[0].startswith(
+        "No finite numbers of m: NaN at step 1, ∞ at step 2, -∞ at step 3, NaN at step 4"
+    )
+    assert chart.notes[0].endswith("and 3 more.")
     gaps = draw(series((0, 1.0), (1, 1.0), (4, 1.0), (9, 1.0), (10, 1.0), odd=((2.0, math.nan), (5.0, math.inf))))
-    assert re.sub(r"[^ML]", "", gaps.path) == "MLMLML", "the curve is not drawn across what is no number"
+    assert re.sub(r"[^ML]", "", gaps.curves[0].path) == "MLMLML", "the curve is not drawn across what is no number"
     nothing = draw(series(odd=odd[:1]))
-    assert (nothing.path, nothing.summary) == ("", "1 value, none of them a finite number.")
+    assert (nothing.curves[0].path, nothing.summary) == ("", "m: 1 value, none of them a finite number.")
 
 
 # From the store
@@ -171,24 +174,3 @@ def test_what_there_is_of_each_metric(store: Store) -> None:
     assert [(one.key, one.count, one.last, one.step) for one in store.browse.metrics("r")][1:] == [("b", 3, -3.0, 1)]
     assert math.isnan(store.browse.metrics("r")[0].last)
     assert store.browse.series("r", "c") is None
-
-
-def test_a_curve_that_grew_is_drawn_anew(store: Store) -> None:
-    store.metrics.log("r", [Metric(key="m", value=at, timestamp=at, step=at) for at in range(2)])
-    first = store.browse.series("r", "m")
-    assert store.browse.series("r", "m") is first
-    store.metrics.log("r", [Metric(key="m", value=5, timestamp=5, step=5)])
-    second = store.browse.series("r", "m")
-    assert second is not None
-    assert second.points[-1] == (5.0, 5.0)
-
-
-def test_a_curve_is_not_that_of_a_deleted_run_of_the_same_name(store: Store) -> None:
-    experiment = store.runs.require("r").experiment_id
-    for value in (1.0, 2.0):
-        store.metrics.log("r", [Metric(key="m", value=value, timestamp=1, step=1)])
-        found = store.browse.series("r", "m")
-        assert found is not None
-        assert found.points == ((1.0, value),)
-        store.runs.delete("r")
-        store.runs.create(run_id="r", experiment_id=experiment, display_name="r", status="Running")

@@ -1,4 +1,4 @@
-"""Models on the page: stages, gates, metrics and lineage; and the gate on a run's page."""
+"""Models on the page: stages, gates and metrics; and the gate on a run's page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from aml_emulator.page.gate import gate_of_run, rules_of
-from aml_emulator.page.lineage import draw_lineage, lineage_of
 from aml_emulator.page.view import link
 from aml_train.core import tags as names
 from aml_train.models.promotion.change import tags_of
@@ -57,7 +56,6 @@ def trained(service: Service) -> Service:
     service.store.assets.put(
         "codes", "code", "1", {"codeUri": f"https://{IDENTITY.blob_host}/{IDENTITY.blob_container}/code"}
     )
-    assert service.submit("earlier").status == 201
     made = service.submit(
         "j",
         displayName="train digits",
@@ -99,27 +97,22 @@ def test_promotions_and_metrics_are_shown(trained: Service) -> None:
         register(trained, version, **{tag: value for tag, value in tags.items() if value is not None})
     register(trained, "3", **{names.TAG_GATE: "failed"})
     browser = Browser(trained)
-    overview = [row for row in rows(browser.text("/ui/assets/models")) if row[0] == "digits"]
+    overview = [row for row in rows(browser.text("/ui/models")) if row[0] == "digits"]
     assert overview[0][2] == "candidate: 3, production: 2"
-    table = rows(browser.text("/ui/assets/models/digits"))
-    assert table[0][:6] == ["Version", "Type", "Stage", "Gate", "only/here", "val/accuracy"]
-    assert [row[2:6] for row in table[1:]] == [
-        ["candidate", "failed", "soon", "0.971235"],
-        ["production", "passed", "soon", "0.971235"],
-        ["archived", "passed", "soon", "0.971235"],
+    assert [row[2:5] for row in rows(browser.text("/ui/models/digits"))] == [
+        ["Stage", "Gate", "Job"],
+        ["candidate", "failed", "j"],
+        ["production", "passed", "j"],
+        ["archived", "passed", "j"],
     ]
-    shown = browser.text("/ui/assets/models/digits/2")
-    assert "<dt>Promoted</dt><dd>2026-11-20T10:00:00Z</dd>" in shown
-    assert "<dt>By</dt><dd>ada</dd>" in shown
-    assert "<dt>Reason</dt><dd>better at night</dd>" in shown
-    assert '<dt>After version</dt><dd><a href="/ui/assets/models/digits/1">1</a></dd>' in shown
-    assert '<dt>Replaced by version</dt><dd><a href="/ui/assets/models/digits/2">2</a>' in browser.text(
-        "/ui/assets/models/digits/1"
-    )
-    metrics = {row[0]: row[1:] for row in rows(shown) if len(row) == 3}
-    assert metrics["val/accuracy"] == ["0.971235", "0.98"]
-    assert metrics["only/here"] == ["soon", "—"]
-    assert metrics["epochs"] == ["—", "2"]
+    shown = browser.text("/ui/models/digits/2")
+    assert "<dt>Stage</dt><dd>production</dd>" in shown
+    assert '<dt>Job</dt><dd><a href="/ui/runs/j">j</a></dd>' in shown
+    table = {row[0]: row[1] for row in rows(shown) if len(row) == 2}
+    assert table["val/accuracy"] == "0.98"
+    assert (table["aml-train.promoted-by"], table["aml-train.promotion-reason"]) == ("ada", "better at night")
+    register(trained, "9", job="gone")
+    assert "none that is known here" in browser.text("/ui/models/digits/9")
 
 
 # Gates
@@ -127,7 +120,7 @@ def test_promotions_and_metrics_are_shown(trained: Service) -> None:
 
 def test_the_rules_of_a_gate_are_a_table(trained: Service) -> None:
     browser = Browser(trained)
-    page = browser.text("/ui/assets/models/digits/1")
+    page = browser.text("/ui/models/digits/1")
     assert [row for row in rows(page) if len(row) == 5] == [
         ["Metric", "Rule", "Value", "Limit", "Verdict"],
         ["val/accuracy", "&gt;= 0.9", "0.971235", "0.9", "met"],
@@ -159,7 +152,7 @@ def test_a_run_shows_its_gate_with_the_rules_of_its_model(trained: Service) -> N
     page = Browser(trained).text("/ui/runs/j")
     assert '<dt>Verdict</dt><dd><span class="gate gate-passed">passed</span></dd>' in page
     assert "<dt>Baseline</dt><dd>stage production: digits version 1</dd>" in page
-    assert 'stored with <a href="/ui/assets/models/digits/1">digits, version 1</a>' in page
+    assert 'stored with <a href="/ui/models/digits/1">digits, version 1</a>' in page
     gate = gate_of_run(trained.services, trained.store.runs.require("j"))
     assert gate is not None
     assert [(one.branch, one.word) for one in gate.verdicts] == [
@@ -202,78 +195,6 @@ def test_rules_of_any_form_are_read(tag: str) -> None:
     assert more == ("9 more" if "more" in tag else "")
 
 
-# Lineage
-
-
-def test_the_lineage_of_a_model(trained: Service) -> None:
-    model = trained.store.assets.version("models", "digits", "1")
-    assert model is not None
-    origin = lineage_of(trained.services, model, stage="candidate")
-    (job,) = origin.parts
-    assert (job.kind, job.name, job.detail, job.address) == ("job", "train digits", "Completed", "/ui/runs/j")
-    parts = {one.kind: one for one in job.parts}
-    assert parts["image"].name == f"r.azurecr.io/digits@{DIGEST}"
-    assert parts["image"].address == "/ui/assets/environments/img/1"
-    assert parts["image"].parts[0].name == "python:3.11@sha256:123"
-    assert (parts["data"].name, parts["data"].address) == ("images:4", "/ui/assets/data/images/4")
-    assert (parts["code"].name, parts["code"].address) == ("code:1", "/ui/assets/codes/code/1")
-    assert (parts["commit"].name, parts["commit"].detail) == ("c0ffee" * 6, "github.com/owner/name, main")
-    drawing = draw_lineage(origin)
-    assert [box.step.kind for box in drawing.boxes][-2:] == ["job", "model"]
-    assert len(drawing.edges) == 6
-    assert {edge.title for edge in drawing.edges} >= {"train digits → digits:1: job"}
-    page = Browser(trained).text("/ui/assets/models/digits/1")
-    for one in origin.walk():
-        if one.address:
-            assert page.count(f'href="{one.address}"') >= 2, "in the graph and in the list"
-        assert f">{one.name}<" in page
-    assert 'href="/ui/runs/j"' in page[page.index("<svg") : page.index("</svg>")]
-
-
-def test_a_model_of_a_job_that_is_gone_has_what_its_tags_say(service: Service) -> None:
-    register(service, "1", job="gone")
-    page = Browser(service).text("/ui/assets/models/digits/1")
-    assert "no longer there" in page
-    assert "images:4" in page
-    assert "c0ffee" in page
-    assert '<a href="/ui/runs/gone"' not in page
-
-
-@pytest.mark.parametrize(
-    ("uri", "name", "address"),
-    [
-        ("azureml://jobs/earlier/outputs/model", "output of earlier", "/ui/runs/earlier"),
-        ("azureml:images:4", "images:4", "/ui/assets/data/images/4"),
-        ("azureml:images:9", "azureml:images:9", ""),
-        ("azureml://datastores/workspaceblobstore/paths/x", "azureml://datastores/workspaceblobstore/paths/x", ""),
-        ("https://host/data?sig=secret", "https://host/data", ""),
-        ("not an address", "not an address", ""),
-    ],
-)
-def test_inputs_lead_to_where_they_are(trained: Service, uri: str, name: str, address: str) -> None:
-    run = trained.store.runs.require("j")
-    trained.store.runs.create(
-        run_id="made",
-        experiment_id=run.experiment_id,
-        display_name="made",
-        status="Completed",
-        job={"inputs": {"given": {"jobInputType": "uri_folder", "uri": uri}}},
-    )
-    register(trained, "5", job="made")
-    model = trained.store.assets.version("models", "digits", "5")
-    assert model is not None
-    (data,) = [one for one in lineage_of(trained.services, model, stage="").walk() if one.kind == "data"]
-    assert (data.name, data.address, data.detail) == (name, address, "given")
-
-
-def test_a_model_of_a_pipeline_names_the_node(trained: Service) -> None:
-    register(trained, "6", **{names.TAG_NODE_RUN: "earlier"})
-    model = trained.store.assets.version("models", "digits", "6")
-    assert model is not None
-    kinds = {one.kind: one.address for one in lineage_of(trained.services, model, stage="").walk()}
-    assert kinds["node"] == "/ui/runs/earlier"
-
-
 def test_hostile_tags_and_names_are_only_text(service: Service) -> None:
     store = service.store
     everything: dict[str, Any] = {
@@ -296,7 +217,7 @@ def test_hostile_tags_and_names_are_only_text(service: Service) -> None:
     for version in ("1", HOSTILE):
         store.assets.put("models", HOSTILE, version, {"jobName": HOSTILE, "tags": everything, "stage": HOSTILE})
     browser = Browser(service)
-    pages = ("/ui/assets/models", link("assets", "models", HOSTILE), link("assets", "models", HOSTILE, HOSTILE))
+    pages = ("/ui/models", link("models", HOSTILE), link("models", HOSTILE, HOSTILE))
     for page in (*pages, link("runs", HOSTILE)):
         html = browser.text(page)
         assert "alert(1)" in html

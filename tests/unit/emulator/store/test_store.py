@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from aml_emulator.store.conditions import RunFilter
 from aml_emulator.store.database import SCHEMA_VERSION, Database, Readers
+from aml_emulator.store.listing import RunFilter
 from aml_emulator.store.metrics import Metric, ParameterConflictError
 from aml_emulator.store.runs import Run
 from aml_emulator.store.store import Store
