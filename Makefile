@@ -15,7 +15,7 @@ PYTEST_ARGS ?=
 CORE = -m "not full"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-v1 act-demo test test-all unit integration e2e lint format lock docs emulator-image bench fuzz clean
+.PHONY: help demo demo-v1 act-demo test test-all unit integration e2e lint format lock docs emulator-image bench clean
 
 help: ## show this
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -89,10 +89,6 @@ emulator-image: ## build the local AzureML's image, if its sources changed
 bench: ## measure start-up, runs, images, submissions and logs against plain baselines; BENCHMARKS="startup submit" only these
 	@$(BOOTSTRAP) --for bench
 	@$(WITH_SERVICES) $(BIN)/python -m benchmarks $(BENCHMARKS)
-
-fuzz: ## look for inputs on which parsers fail: MINUTES=10 for all targets; TARGET=rules only one, SEED=7 other inputs
-	@$(BOOTSTRAP) --for venv
-	@PYTHONPATH=runner:action $(BIN)/python -m fuzz $(or $(TARGET),all) --minutes $(or $(MINUTES),10) --seed $(or $(SEED),0) --workers $(or $(WORKERS),2)
 
 clean: ## remove what this project made: its containers, volumes, images, .venv, .aml-train
 	@$(PYTHON) -m scripts.clean

@@ -88,28 +88,15 @@ def trust(session: nox.Session) -> None:
 
 
 @nox.session
-def answers(session: nox.Session) -> None:
-    """Feed readers of answers with a million arbitrary ones; azure-ai-ml with 20,000."""
+def properties(session: nox.Session) -> None:
+    """Look for foreign input that breaks a property: a million answers of services, then 40 minutes guided by coverage."""
     _install(session)
-    tried = {"AML_TRAIN_ANSWERS": "1000000", **os.environ}["AML_TRAIN_ANSWERS"]
-    options = ("--hypothesis-profile=search", "--timeout=14400", "tests/unit/answers", _SDK_ANSWERS)
-    session.run("pytest", *_WORKERS, *options, *session.posargs, env={"AML_TRAIN_ANSWERS": tried})
-
-
-@nox.session
-def fuzz(session: nox.Session) -> None:
-    """Read a million mutated inputs, then 20 minutes guided by coverage.
-
-    Arguments: those of ``python -m fuzz all`` instead of the million.
-    """
-    _install(session)
-    found = ("--examples", os.environ.get("FUZZ_EXAMPLES", "fuzz-failures"))
-    common = ("--workers", str(os.cpu_count() or 2), "--seed", os.environ.get("FUZZ_SEED", "0"), *found)
-    environ = {"PYTHONPATH": "runner:action"}
-    session.run("python", "-m", "fuzz", "all", *(session.posargs or ("--inputs", "1000000")), *common, env=environ)
+    options = ("--hypothesis-profile=search", "--timeout=14400", "tests/unit/properties", _SDK_ANSWERS)
+    session.run("pytest", *_WORKERS, *options, env={"AML_TRAIN_ANSWERS": "1000000"})
     # A wheel of 35 MB for this alone, and for Linux alone.
     session.install("atheris==3.0.0")
-    session.run("python", "-m", "fuzz", "all", "--guided", "--minutes", "20", *common, env=environ)
+    environ = {"PYTHONPATH": ".:runner:action"}
+    session.run("python", "-m", "tests.unit.properties.night", *(session.posargs or ("40",)), env=environ)
 
 
 @nox.session

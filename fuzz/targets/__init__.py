@@ -1,1 +1,0 @@
-"""The targets, one module for each: ``TARGET`` is the `fuzz.target.Target`."""
