@@ -86,7 +86,7 @@ docs: ## write the generated pages and build the site, every link checked
 emulator-image: ## build the local AzureML's image, if its sources changed
 	@$(BOOTSTRAP) --for emulator-image
 
-bench: ## measure start-up, runs, images, submissions and logs against plain baselines; BENCHMARKS="startup submit" only these
+bench: ## measure start-up, runs, images and submissions against plain baselines; BENCHMARKS="startup submit" only these
 	@$(BOOTSTRAP) --for bench
 	@$(WITH_SERVICES) $(BIN)/python -m benchmarks $(BENCHMARKS)
 

@@ -1,7 +1,7 @@
 """Run benchmarks: ``python -m benchmarks [NAME …]``; all of them without a name.
 
-Each runs in a separate process, one after the other. Those that take hours run by their names only: ``soak``. After one name,
-options are that benchmark's: ``python -m benchmarks soak --minutes 2``.
+Each runs in a separate process, one after the other. After one name,
+options are that benchmark's: ``python -m benchmarks submit --latency 20``.
 """
 
 from __future__ import annotations
@@ -18,18 +18,9 @@ NAMES: Final = (
     "startup",
     "warm_run",
     "image_found",
-    "image_changed",
-    "action_image",
-    "emulator_load",
-    "workspaces",
     "submit",
-    "graph_plan",
-    "graph_run",
-    "log_follow",
     "prune",
 )
-LONG: Final = ("soak",)
-"""Those that are not run without their names."""
 
 
 def _run(name: str, options: Sequence[str] = ()) -> int:
@@ -40,14 +31,14 @@ def _run(name: str, options: Sequence[str] = ()) -> int:
 def main() -> int:
     """Run them; return 1 if one failed, after the others."""
     parser = argparse.ArgumentParser(prog="benchmarks", description=(__doc__ or "").partition(": ")[2])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES + LONG))
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
     found, options = parser.parse_known_args()
     names = found.names or NAMES
     # Values of options look like names.
-    if options and names[0] in NAMES + LONG:
+    if options and names[0] in NAMES:
         at = sys.argv.index(names[0])
         names, options = names[:1], sys.argv[at + 1 :]
-    if unknown := set(names) - set(NAMES + LONG):
+    if unknown := set(names) - set(NAMES):
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
     failed = [name for name in names if _run(name, options) != 0]
     if failed:

@@ -53,15 +53,6 @@ def time_command(argv: Sequence[str], *, environment: Mapping[str, str] | None =
     return time.perf_counter() - begin
 
 
-def resident_megabytes(process: subprocess.Popen[str] | None) -> float:
-    """Return the resident memory of a process, megabytes."""
-    if process is None:
-        raise RuntimeError("the process does not run")
-    status = Path(f"/proc/{process.pid}/status").read_text(encoding="ascii")
-    line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
-    return int(line.split()[1]) / 1000
-
-
 def time_in_turns(commands: Mapping[str, Sequence[str]], *, rounds: int) -> dict[str, list[float]]:
     """Run each command once per round, in turns; one round warms up.
 
@@ -71,37 +62,6 @@ def time_in_turns(commands: Mapping[str, Sequence[str]], *, rounds: int) -> dict
     for number in range(rounds + 1):
         for name, argv in commands.items():
             seconds = time_command(argv)
-            if number:
-                times[name].append(seconds)
-    return times
-
-
-def time_first_line(argv: Sequence[str]) -> float:
-    """Run a command, and return the seconds until the first line of its output.
-
-    Raises:
-        subprocess.CalledProcessError: if it fails; its output is in the exception.
-    """
-    begin = time.perf_counter()
-    with subprocess.Popen(
-        list(argv), cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as process:
-        if process.stdout is None:
-            raise RuntimeError("the process has no output")
-        first = process.stdout.readline()
-        seconds = time.perf_counter() - begin
-        rest = process.stdout.read()
-    if process.returncode != 0 or not first:
-        raise subprocess.CalledProcessError(process.returncode, list(argv), first + rest)
-    return seconds
-
-
-def first_lines_in_turns(commands: Mapping[str, Sequence[str]], *, rounds: int) -> dict[str, list[float]]:
-    """Time each command's first line once per round, in turns; one round warms up."""
-    times: dict[str, list[float]] = {name: [] for name in commands}
-    for number in range(rounds + 1):
-        for name, argv in commands.items():
-            seconds = time_first_line(argv)
             if number:
                 times[name].append(seconds)
     return times
