@@ -79,15 +79,6 @@ def full(session: nox.Session) -> None:
 
 
 @nox.session
-def trust(session: nox.Session) -> None:
-    """Run 620 pipelines and jobs while a tenth of all answers fails."""
-    _install(session)
-    environ = _make_ready(session, "services")
-    wanted = {"AML_TRAIN_TRUST_RUNS": "500", "AML_TRAIN_TRUST_GRAPHS": "100", "AML_TRAIN_TRUST_CONTAINER_RUNS": "20"}
-    session.run("pytest", "-s", "tests/integration/pipeline/trust", *session.posargs, env={**wanted, **environ})
-
-
-@nox.session
 def properties(session: nox.Session) -> None:
     """Look for foreign input that breaks a property: a million answers of services, then 40 minutes guided by coverage."""
     _install(session)
