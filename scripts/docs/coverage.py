@@ -20,7 +20,7 @@ from aml_emulator.api.app import App
 from aml_emulator.api.routing import Route
 from aml_emulator.domain import LIMITS
 from scripts.docs.markdown import docstring, page, paragraph, table
-from scripts.recordings.facts import Exchange, read_facts
+from tests.contracts.recorded.facts import Exchange, read_facts
 
 PAGE: Final = Path("docs/emulator-coverage.md")
 _RECORDED: Final = Path("tests/contracts/recorded")

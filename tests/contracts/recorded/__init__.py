@@ -1,6 +1,6 @@
 """Facts of recorded conversations with Azure, and the comparison of an answer with them.
 
-The files are made by ``python -m scripts.recordings`` from azure-ai-ml's own test recordings (Azure/azure-sdk-for-python,
+The files are reduced from azure-ai-ml's own test recordings (Azure/azure-sdk-for-python,
 sdk/ml/azure-ai-ml/tests/recordings, up to June 2023) and promptflow's (microsoft/promptflow). ``differences.json`` says what the
 local AzureML answers otherwise on purpose; `tests.contracts.recorded.replay` sends the requests.
 """
@@ -15,14 +15,16 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from scripts.recordings.facts import Exchange, read_facts
-from scripts.recordings.shapes import DURATION, GUID, TIME
+from tests.contracts.recorded.facts import Exchange, read_facts
 
 FOLDER = Path(__file__).parent
 FAMILIES = ("jobs", "assets", "computes", "datastores", "workspaces", "run-history", "inventories")
 ELSEWHERE = "elsewhere"
 """The family of operations that no facts but their statuses are kept of."""
 
+TIME = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})?")
+GUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){2,3}-[0-9a-fA-F]{9,12}")
+DURATION = re.compile(r"P(?=.)(\d+D)?(T(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?|\d+(\.\d+)?:\d{2}:\d{2}(\.\d+)?")
 FORMS = {"time": TIME, "guid": GUID, "duration": DURATION, "number-text": re.compile(r"-?\d+(\.\d+)?")}
 PREFIXES = {"url": ("http://", "https://"), "azureml": ("azureml:", "aml:"), "arm": ("/subscriptions/",)}
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from scripts.recordings.facts import Exchange
 from tests.contracts.recorded import Differences, deviations
+from tests.contracts.recorded.facts import Exchange
 
 READ_ONLY = frozenset(
     [

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from scripts.recordings.facts import Exchange
 from tests.contracts import recorded
+from tests.contracts.recorded.facts import Exchange
 from tests.contracts.recorded.replay import Answer, Replayer, differing
 from tests.unit.emulator.memory_service import StoredBlobs
 from tests.unit.emulator.parts import IDENTITY, WS, Service
