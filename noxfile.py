@@ -208,6 +208,16 @@ def mlops(session: nox.Session) -> None:
 
 
 @nox.session
+def azure(session: nox.Session) -> None:
+    """Run the contract suite of job services in your own workspace: docs/azure-check.md.
+
+    Arguments: ``--workspace ID --compute NAME``.
+    """
+    _install(session)
+    session.run("pytest", "-v", "tests/large/test_workspace.py", *session.posargs)
+
+
+@nox.session
 def benchmarks(session: nox.Session) -> None:
     """Print the ratios; nothing is judged."""
     _install(session)

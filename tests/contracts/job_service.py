@@ -1,7 +1,7 @@
 """The promises of a workspace, as functions that every implementation must pass.
 
 ``tests/unit/jobs/test_contract.py`` runs them against the workspace in memory, ``tests/integration/contract`` against the adapters of both
-SDKs over TLS. A job's script has a few words, which each `Subject` executes in its own way:
+SDKs over TLS, ``tests/large/test_workspace.py`` in a workspace of Azure. A job's script has a few words, which each `Subject` executes in its own way:
 
 =======================  ====================================================
 ``say TEXT``             writes a line to the log
@@ -25,6 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 import pytest
@@ -50,8 +51,6 @@ from aml_train.models.catalogue import Catalogue
 from aml_train.models.register import register_model
 from aml_train.models.spec import ModelSpec
 
-#: Only a job that hangs takes so long, also on a machine under load.
-HANGING_SECONDS: Final = 300.0
 LOG: Final = "user_logs/std_log.txt"
 
 
@@ -64,6 +63,8 @@ class Subject(Protocol):
         signed_out: the same with a secret that is refused.
         catalogue: the models of that workspace, for promotions.
         compute: a compute of the workspace, whose nodes have the VM size *size*.
+        seconds: only a job that hangs takes so long, also on a machine under load.
+        tags: of every job.
     """
 
     service: Workspace
@@ -72,6 +73,17 @@ class Subject(Protocol):
     signed_out: Workspace
     compute: str
     size: str
+    seconds: float = 300.0
+    tags: Mapping[str, str] = MappingProxyType({})
+
+    def command(self, script: Sequence[str]) -> str:
+        """Return the command of a job that does what the script says."""
+        return "\n".join(script)
+
+    def image(self, digit: str) -> Tested:
+        """Return an image as if it had been built and tested; that of another digit is another."""
+        digest = "sha256:" + digit * 64
+        return tested(ImageRef.parse(f"contract.azurecr.io/train@{digest}"), digest, address=digit * 64)
 
     def pause(self, seconds: float) -> None:
         """Wait before the job is looked at again."""
@@ -102,13 +114,9 @@ def unique(word: str) -> str:
     return f"{word}-{uuid.uuid4().hex[:12]}"
 
 
-def image_of(digit: str) -> Tested:
-    """Return an image as if it had been built and tested, of a digest and an address of that digit alone."""
-    digest = "sha256:" + digit * 64
-    reference = ImageRef.parse(f"contract.azurecr.io/train@{digest}")
-    return Tested(
-        reference=reference, digest=digest, address=digit * 64, how="built", record=None, compressed_bytes=1
-    )
+def tested(reference: ImageRef, digest: str, *, address: str) -> Tested:
+    """Return an image as if it had been built and tested."""
+    return Tested(reference=reference, digest=digest, address=address, how="built", record=None, compressed_bytes=1)
 
 
 def job_of(
@@ -123,7 +131,7 @@ def job_of(
     """Return a new job."""
     document: dict[str, Any] = {
         "type": "command",
-        "command": "\n".join(script),
+        "command": subject.command(script),
         "compute": f"azureml:{compute or subject.compute}",
         "experiment_name": "contract",
         "environment_variables": {"SUITE": "contract"},
@@ -138,10 +146,10 @@ def job_of(
         code_digest=files.digest() if files is not None else None,
         scope=uuid.uuid4().hex,
         stem="contract",
-        tags=tags or {},
+        tags={**subject.tags, **(tags or {})},
         runconfig=subject.runconfig(document),
     )
-    return make_job(template, image_of(digit), 1)
+    return make_job(template, subject.image(digit), 1)
 
 
 def ended(subject: Subject, name: str) -> JobView:
@@ -151,7 +159,7 @@ def ended(subject: Subject, name: str) -> JobView:
 
 def until(subject: Subject, name: str, reached: Callable[[JobView], bool]) -> JobView:
     """Return the job once it is as wanted."""
-    deadline = time.monotonic() + HANGING_SECONDS
+    deadline = time.monotonic() + subject.seconds
     pause = 0.0
     while not reached(view := subject.service.details(name)):
         assert not view.status.terminal, view
@@ -181,6 +189,7 @@ def a_job_runs_to_its_end(subject: Subject, _tmp_path: Path) -> None:
 
     first = b""
     while not first.endswith(b"\n"):
+        subject.pause(0.0)
         first = log_of(subject, until(subject, job.name, lambda view: LOG in view.log_files))
     assert first == b"one\n"
     assert log_of(subject, running, len(first)) == b"", "nothing is behind what was read"
@@ -284,7 +293,6 @@ def a_job_is_submitted_again(subject: Subject, _tmp_path: Path) -> None:
 
 
 def metrics_are_whole(subject: Subject, _tmp_path: Path) -> None:
-    rows = ('row table {"epoch": 1, "note": "a"}', 'row table {"epoch": 2, "note": "b"}')
     job = job_of(
         subject,
         "metric acc 2 0.5",
@@ -292,7 +300,6 @@ def metrics_are_whole(subject: Subject, _tmp_path: Path) -> None:
         "metric acc 2 0.75",
         "metric loss 0 nan",
         "param lr 0.1",
-        *rows,
     )
     submit(subject, job)
     ended(subject, job.name)
@@ -308,14 +315,22 @@ def metrics_are_whole(subject: Subject, _tmp_path: Path) -> None:
     assert math.isnan(diverged.value)
     assert subject.service.metric_history(job.name, "nothing") == []
     assert subject.service.logged_parameters(job.name) == {"lr": "0.1"}
+    with pytest.raises(ServiceError, match="contract-nothing-1"):
+        subject.service.last_metrics("contract-nothing-1")
+
+
+def tables_are_whole(subject: Subject, _tmp_path: Path) -> None:
+    rows = ('row table {"epoch": 1, "note": "a"}', 'row table {"epoch": 2, "note": "b"}')
+    job = job_of(subject, "metric acc 1 0.5", *rows)
+    submit(subject, job)
+    ended(subject, job.name)
+    last = subject.service.last_metrics(job.name)
     (table,) = subject.service.logged(job.name, known=set(last)).metrics
     assert (table.name, table.kind, table.whole) == ("table", TABLE, True)
     assert [dict(row.data) for row in table.rows] == [{"epoch": 1, "note": "a"}, {"epoch": 2, "note": "b"}]
     columns = columns_of(subject.service.logged(job.name, known=set(last)))
     assert [point.value for point in columns.series["table.epoch"]] == [1, 2]
     assert "table.note" in columns.problems
-    with pytest.raises(ServiceError, match="contract-nothing-1"):
-        subject.service.last_metrics("contract-nothing-1")
 
 
 def what_a_job_wrote_is_listed_and_read(subject: Subject, _tmp_path: Path) -> None:
@@ -358,7 +373,7 @@ def a_model_is_registered_once_with_its_lineage(subject: Subject, _tmp_path: Pat
         submit(subject, job)
         ended(subject, job.name)
     spec = ModelSpec(name=name, artifact="outputs/model", output=None, type="custom_model", stage="staging")
-    lineage = {"aml-train.commit": "f" * 40, "aml-train.image-digest": image_of("a").digest}
+    lineage = {"aml-train.commit": "f" * 40, "aml-train.image-digest": subject.image("a").digest}
     view, found = register_model(subject.service, spec, job=jobs[0].name, tags=lineage)
     again, found_again = register_model(subject.service, spec, job=jobs[0].name, tags=lineage)
     assert (view.version, found, again.version, found_again) == ("1", False, "1", True)
@@ -414,7 +429,7 @@ def a_model_moves_between_stages(subject: Subject, _tmp_path: Path) -> None:
         subject.change_tags(name, "2", {TAG_STAGE: "production"})
     assert name in list(subject.catalogue.names())
     assert subject.catalogue.version(name, "2") is None
-    assert subject.catalogue.environment_image(job.name) == str(image_of("a").reference)
+    assert subject.catalogue.environment_image(job.name) == str(subject.image("a").reference)
     assert not subject.catalogue.has_data(name, "1"), "a model is no data"
 
 
@@ -443,12 +458,12 @@ def what_did_not_change_is_not_sent_again(subject: Subject, tmp_path: Path) -> N
         return subject.ingredients(job.name)
 
     first = ingredients("b")
-    assert first[2] == str(image_of("b").reference), "the environment is the digest"
+    assert first[2] == str(subject.image("b").reference), "the environment is the digest"
     assert ingredients("b") == first, "neither code nor environment is registered twice"
     (code / "train.py").write_text(f"# {uuid.uuid4().hex}")
     changed, other, image = ingredients("c")
     assert changed != first[0]
-    assert (other != first[1], image) == (True, str(image_of("c").reference))
+    assert (other != first[1], image) == (True, str(subject.image("c").reference))
 
 
 def a_job_says_what_it_is_made_of(subject: Subject, tmp_path: Path) -> None:
@@ -578,6 +593,7 @@ CASES: Sequence[Callable[[Subject, Path], None]] = (
     a_submission_is_called_off_or_has_left,
     a_job_is_submitted_again,
     metrics_are_whole,
+    tables_are_whole,
     what_a_job_wrote_is_listed_and_read,
     a_model_is_registered_once_with_its_lineage,
     a_model_moves_between_stages,

@@ -16,7 +16,7 @@ from aml_train.core.errors import ServiceError
 from aml_train.core.events import Event, Notice
 from aml_train.testing.memory_models import MemoryCatalogue
 from tests.contracts.guarded import change_tags
-from tests.contracts.job_service import CASES
+from tests.contracts.job_service import CASES, Subject
 from tests.support.memory_workspace import MemoryJob, MemoryService, TrainingFailedError
 
 
@@ -51,7 +51,7 @@ def perform(job: MemoryJob) -> Iterator[None]:
                 raise ValueError(f"'{word}' is no word of a script")
 
 
-class InMemory:
+class InMemory(Subject):
     """See `tests.contracts.job_service.Subject`."""
 
     compute = "cpu-cluster"

@@ -38,7 +38,7 @@ class Workers(dict[str, Worker]):
         return self.setdefault(sdk, Worker(self._emulator, python, sdks, self._emulator.folder / f"{sdk}.log"))
 
 
-class InAzure:
+class InAzure(Subject):
     """See `tests.contracts.job_service.Subject`."""
 
     size = "Standard_DS3_v2"
