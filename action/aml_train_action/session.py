@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from aml_train.core.errors import AmlTrainError, CancelledError
 from aml_train.core.events import Event
-from aml_train.core.interrupts import interrupted, interruptible
 from aml_train.core.machine import expected
 from aml_train.core.masked_events import names_in
 from aml_train.core.masking import Masker, MaskingStream
 from aml_train.core.request_log import logged_requests
 from aml_train.core.secrets import known_secrets
+from aml_train.core.signals import in_place_of_interrupt, interrupt_on
 from aml_train.pipeline.report import escape
 from aml_train_action.github import (
     Annotations,
@@ -111,7 +111,7 @@ class Session:
             self._show_interruption(record)
         except Exception as error:  # noqa: BLE001 - the outputs are set, and the traceback is masked, before it all ends
             settle()
-            if interrupted():
+            if in_place_of_interrupt(error):
                 self._show_interruption(record)
                 return
             limit = expected(error)
@@ -231,4 +231,4 @@ def signals() -> contextlib.AbstractContextManager[Callable[[], None]]:
 
     As process 1 of a container, Python would ignore SIGTERM; and a shell may have SIGINT ignored.
     """
-    return interruptible(signal.SIGINT, signal.SIGTERM)
+    return interrupt_on(signal.SIGINT, signal.SIGTERM)

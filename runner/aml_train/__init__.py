@@ -2,11 +2,9 @@
 
 The library does what the command line does::
 
-    from aml_train import load_config, plan, run
+    from aml_train import load_config, run
 
-    for event in (running := run(plan(load_config()))):
-        print(event.name)
-    running.result().raise_for_status()
+    run(load_config(), on_event=print).raise_for_status()
 
 Public are the names here, those of the modules ``events`` and ``errors`` and of :mod:`aml_train.testing`, and the attributes and methods
 that their documentation names. They follow semantic versioning; docs/python.md has the rules.
@@ -20,12 +18,12 @@ from aml_train.core.lazy import lazily
 from aml_train.core.version import __version__
 
 if TYPE_CHECKING:
+    from aml_train.core.threads import CancelToken as CancelToken
     from aml_train.pipeline import RunOptions as RunOptions
     from aml_train.pipeline import RunResult as RunResult
     from aml_train.pipeline.api import Compared as Compared
     from aml_train.pipeline.api import Histories as Histories
     from aml_train.pipeline.api import JobList as JobList
-    from aml_train.pipeline.api import Run as Run
     from aml_train.pipeline.api import Workspace as Workspace
     from aml_train.pipeline.api import attach as attach
     from aml_train.pipeline.api import compare as compare
@@ -38,10 +36,10 @@ if TYPE_CHECKING:
     from aml_train.pipeline.api import run as run
 
 _MODULES = {
+    "CancelToken": "core.threads",
     "Compared": "pipeline.api",
     "Histories": "pipeline.api",
     "JobList": "pipeline.api",
-    "Run": "pipeline.api",
     "RunOptions": "pipeline",
     "RunResult": "pipeline",
     "Workspace": "pipeline.api",

@@ -44,9 +44,9 @@ def main() -> None:
 
 def run_command_line() -> int:
     """Run the command of ``sys.argv``; return the exit code of the table of endings."""
-    from aml_train.core.interrupts import interruptible
     from aml_train.core.masking import Masker
     from aml_train.core.secrets import known_secrets
+    from aml_train.core.signals import interrupt_on
     from aml_train.core.streams import masked_output, prepare_streams
 
     prepare_streams()
@@ -55,7 +55,7 @@ def run_command_line() -> int:
     try:
         # A shell may have SIGINT ignored for what it starts in the background.
         sigint = [signal.SIGINT] * callable(signal.getsignal(signal.SIGINT))
-        with masked_output(masker.mask), interruptible(*sigint):
+        with masked_output(masker.mask), interrupt_on(*sigint):
             _main(masker)
     except SystemExit as ended:
         code = ended.code
@@ -116,10 +116,10 @@ def _main(masker: Masker) -> None:
     except Exception as error:  # noqa: BLE001 - its traceback is masked before it ends the process
         import click
 
-        from aml_train.core.interrupts import interrupted
         from aml_train.core.machine import expected
+        from aml_train.core.signals import in_place_of_interrupt
 
-        if interrupted():
+        if in_place_of_interrupt(error):
             _report(_INTERRUPTED)
             sys.exit(7)
         if isinstance(error, OSError) and _of_the_output(error):

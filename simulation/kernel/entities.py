@@ -96,7 +96,6 @@ class Task:
         yields: how often it has returned to the hub.
         locked: how often it has acquired a lock.
         requests: how many requests it has sent.
-        thrown: an error that another thread raises in it.
         sentinel: the lock that ``Thread.join`` waits for.
     """
 
@@ -111,5 +110,4 @@ class Task:
     locked: int = 0
     requests: int = 0
     burials: int = 0
-    thrown: type[BaseException] | None = None
     sentinel: Lock | None = None

@@ -97,10 +97,6 @@ def _patches() -> Iterator[Any]:
     yield mock.patch.object(concurrent.futures._base, "id", _serial, create=True)
     # By the address of the network card otherwise.
     yield mock.patch.object(uuid, "_node", 0x02AA_BBCC_DDEE)
-    # The product raises errors in other threads by ctypes, which knows those of the operating system only.
-    interrupts = sys.modules.get("aml_train.core.interrupts")
-    if interrupts is not None:
-        yield mock.patch.object(interrupts, "_raise_in", _raise_in)
 
 
 def _numbered(original: Callable[..., None], serials: Iterator[int]) -> Callable[..., None]:
@@ -113,9 +109,3 @@ def _numbered(original: Callable[..., None], serials: Iterator[int]) -> Callable
 
 def _serial(numbered: Any) -> int:
     return int(getattr(numbered, "_serial", 0))
-
-
-def _raise_in(ident: int, error: type[BaseException] | None) -> None:
-    kernel = current.kernel()
-    if kernel is not None:
-        kernel.throw(ident, error)

@@ -206,12 +206,6 @@ class Kernel:
             if process.main is not self.current:
                 self._make_ready(process.main)
 
-    def throw(self, ident: int, error: type[BaseException] | None) -> None:
-        """Raise *error* in a thread when it continues; None takes it back."""
-        task = self._by_ident.get(ident)
-        if task is not None:
-            task.thrown = error
-
     def _never_return(self) -> None:
         """Leave the current thread for good.
 
@@ -306,7 +300,7 @@ class Kernel:
         self._bury(task)
 
     def _deliver(self, task: Task) -> None:
-        """Run handlers of signals, and raise what another thread has thrown."""
+        """Run handlers of signals."""
         process = task.process
         while process.main is task and process.pending:
             number = process.pending.pop(0)
@@ -319,9 +313,6 @@ class Kernel:
                 raise KeyboardInterrupt
             else:
                 self.end(process, -number)
-        if task.thrown is not None:
-            error, task.thrown = task.thrown, None
-            raise error
 
     def wake(self, task: Task) -> None:
         """Let a waiting thread continue."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import itertools
 import sys
-import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -83,9 +82,6 @@ PYTHON: Final = (
 #: What aml_train keeps for each process. A test finds variables that are in neither list.
 PRODUCT: Final = (
     Slot("aml_train.azure.sdk", "_SILENCE", lambda present: type(present)()),
-    Slot("aml_train.core.interrupts", "_arrived", lambda _: threading.Event()),
-    Slot("aml_train.core.interrupts", "_raised_again", lambda _: False),
-    Slot("aml_train.core.interrupts", "_watchers", lambda _: []),
     Slot("aml_train.core.temporary", "_this_process", uncached),
     Slot("aml_train.core.threads", "_cleanups", lambda _: []),
     Slot("aml_train.image.leftovers", "this_owner", uncached),
@@ -100,7 +96,6 @@ SHARED: Final = {
     ("aml_train.azure.sdk_v2", "_LEAVING"): "a context variable: each thread has a separate context",
     ("aml_train.config.yaml.scalars", "_constructor"): "used for single scalars, and keeps nothing between them",
     ("aml_train.core.http_client", "_trust"): "computed from a file of certificates",
-    ("aml_train.core.interrupts", "_of_thread"): "local to a thread, which simulation.kernel.references replaces",
     ("aml_train.core.temporary", "this_machine"): "computed from the machine",
     ("aml_train.image.readiness.judge", "probe_key"): "computed from a file of the product",
     ("aml_train.image.readiness.judge", "probe_script"): "computed from a file of the product",

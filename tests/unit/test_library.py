@@ -41,13 +41,15 @@ def test_a_plan_is_run_with_its_options(
 ) -> None:
     received: list[tuple[PreparedRun, RunOptions, Sequence[Listener]]] = []
 
-    def execute(planned: PreparedRun, wanted: RunOptions, *, listeners: Sequence[Listener]) -> RunResult:
+    def execute(
+        planned: PreparedRun, wanted: RunOptions, *, listeners: Sequence[Listener], cancel: None
+    ) -> RunResult:
         received.append((planned, wanted, listeners))
         return RunResult(status="passed", exit_code=0)
 
     monkeypatch.setattr("aml_train.pipeline.execute.run_prepared", execute)
     shown: list[Event] = []
-    result = aml_train.run(prepared, options, listeners=[shown.append]).result()
+    result = aml_train.run(prepared, options, on_event=shown.append)
     assert isinstance(result, aml_train.RunResult)
     ((planned, wanted, listeners),) = received
     assert (planned, wanted) == (prepared, options or RunOptions())

@@ -27,7 +27,7 @@ from aml_train.core import retry as retries
 from aml_train.core.answers import split
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.http_client import exchange, host_of
-from aml_train.core.threads import in_background, map_parallel, wait_for
+from aml_train.core.threads import in_background, map_parallel
 from aml_train.jobs import DataFile, DataIdentity, DataSource, identity_of, listing_digest
 
 SECONDS: Final = 5.0
@@ -68,7 +68,7 @@ class CodeLister:
         Raises:
             ServiceError: it is elsewhere, or the storage refuses or does not answer.
         """
-        access, parts = wait_for(self._access), split(uri)
+        access, parts = self._access.result(), split(uri)
         if parts is None or f"{parts.scheme}://{parts.netloc}" != access.account_url.rstrip("/"):
             raise ServiceError(f"The code at {uri.partition('?')[0]} is not in the account of the default datastore.")
         container, _, path = parts.path.lstrip("/").partition("/")

@@ -18,6 +18,7 @@ import click
 from aml_train.cli.completion import complete_keys
 from aml_train.cli.masking import masker
 from aml_train.cli.result import json_option_or_file
+from aml_train.core.signals import interrupt_on
 
 if TYPE_CHECKING:
     from aml_train.azure import AzureV2
@@ -334,6 +335,4 @@ def tag_filter(texts: Sequence[str]) -> dict[str, str | None]:
 
 def sigterm_as_interrupt() -> contextlib.AbstractContextManager[object]:
     """Handle SIGTERM like Ctrl-C: CI services send it to cancel a workflow."""
-    from aml_train.core.interrupts import interruptible
-
-    return interruptible(signal.SIGTERM)
+    return interrupt_on(signal.SIGTERM)

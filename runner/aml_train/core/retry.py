@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import email.utils
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -174,16 +173,11 @@ def retry(
             renew()
             text = f"{error.message}. Retrying in {pause:.0f} s: attempt {number + 1} of {len(pauses) + 1}."
             listener(Notice(text=text, level="warning"))
-            _wait(pause, token)
+            token.wait(pause)
+            token.raise_if_cancelled()
             try:
                 check()
             except ImageError as refusal:
                 refusal.message += f"\nBefore that, {error.message}"
                 raise
     raise AssertionError("unreachable")  # pragma: no cover - the last attempt returns or raises
-
-
-def _wait(seconds: float, token: CancelToken) -> None:
-    over = threading.Event()
-    with token.on_cancel(over.set):
-        over.wait(seconds)

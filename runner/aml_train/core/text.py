@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 #: A line longer than this, in characters, comes in pieces.
@@ -238,3 +238,10 @@ def printable_lines(text: str) -> str:
 def printable_line(text: str) -> str:
     """Return *text* made printable, on one line."""
     return printable(" ".join(text.split()))
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows of equally many texts as lines with columns."""
+    shown = [[printable_line(text) for text in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in shown]

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 from aml_train.core.errors import AmlTrainError, CancelledError
-from aml_train.core.interrupts import check_interrupt
 
 if TYPE_CHECKING:
     import logging
@@ -33,26 +32,7 @@ CLEANUP_SECONDS: Final = 3.0
 """Seconds that the cleanup after an interruption is waited for, of the 7.5 that GitHub's runner gives from SIGINT to SIGTERM."""
 
 
-#: Seconds of one wait: an interruption of a thread that is not the main one is raised between two of them.
-_SLICE: Final = 0.2
-
 _cleanups: list[threading.Thread] = []
-
-
-def wait_for(future: Future[A]) -> A:
-    """Return the future's result; the waiting can be interrupted in any thread."""
-    from concurrent.futures import wait
-
-    while not wait([future], timeout=_SLICE).done:
-        check_interrupt()
-    return future.result()
-
-
-def _join(thread: threading.Thread) -> None:
-    """Wait for a thread's end; the waiting can be interrupted in any thread."""
-    while thread.is_alive():
-        thread.join(_SLICE)
-        check_interrupt()
 
 
 class WorkCancelledError(Exception):
@@ -67,14 +47,14 @@ class CancelToken:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._cancelled = False
+        self._cancelled = threading.Event()
         self._committed = False
         self._actions: list[Callable[[], object]] = []
 
     @property
     def cancelled(self) -> bool:
         """Whether the work is to end."""
-        return self._cancelled
+        return self._cancelled.is_set()
 
     def cancel(self) -> bool:
         """End the work: call every action that frees it, in this thread.
@@ -86,7 +66,7 @@ class CancelToken:
             if self._committed:
                 return False
             actions, self._actions = self._actions, []
-            self._cancelled = True
+            self._cancelled.set()
         for action in actions:
             _free(action)
         return True
@@ -98,14 +78,18 @@ class CancelToken:
             CancelledError: if it was cancelled.
         """
         with self._lock:
-            if self._cancelled:
+            if self.cancelled:
                 raise CancelledError("The submission was cancelled.")
             self._committed = True
 
     def raise_if_cancelled(self) -> None:
         """Raise WorkCancelledError if the work is to end."""
-        if self._cancelled:
+        if self.cancelled:
             raise WorkCancelledError
+
+    def wait(self, seconds: float) -> bool:
+        """Wait so long, or until the work is to end; return whether it is."""
+        return self._cancelled.wait(seconds)
 
     def add_action(self, action: Callable[[], object]) -> None:
         """Call *action* when the work is cancelled, in the thread that cancels it.
@@ -113,7 +97,7 @@ class CancelToken:
         If it was cancelled before, call it at once.
         """
         with self._lock:
-            if not self._cancelled:
+            if not self.cancelled:
                 self._actions.append(action)
                 return
         _free(action)
@@ -129,14 +113,14 @@ class CancelToken:
             WorkCancelledError: instead of any error of the block, and at its end, if the work was cancelled.
         """
         with self._lock:
-            if not self._cancelled:
+            if not self.cancelled:
                 self._actions.append(free)
         try:
             self.raise_if_cancelled()
             yield
             self.raise_if_cancelled()
         except Exception as error:
-            if self._cancelled:
+            if self.cancelled:
                 raise WorkCancelledError from error
             raise
         finally:
@@ -256,8 +240,7 @@ def temporary(make: Callable[[], A], end: Callable[[A], object]) -> Iterator[A]:
 
     with cleanup(undo):
         thread.start()
-        while not over.wait(_SLICE):
-            check_interrupt()
+        over.wait()
         if failures:
             raise failures[0]
         yield made[0]
@@ -320,7 +303,7 @@ def run_parallel(
             except Exception as error:  # noqa: BLE001 - it is raised below
                 failures.append(error)
             else:
-                _join(thread)
+                thread.join()
         except BaseException:
             cleanup_on_interrupt(end_aside)
             raise

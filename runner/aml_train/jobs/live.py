@@ -11,7 +11,7 @@ from typing import Final
 from aml_train.core.clock import Clock
 from aml_train.core.errors import CancelledError, ServiceError
 from aml_train.core.events import JobNamed, JobStatusChanged, Listener, Notice
-from aml_train.core.threads import CancelToken, in_background, wait_for
+from aml_train.core.threads import CancelToken, in_background
 from aml_train.jobs.spec import JobSpec
 from aml_train.jobs.workspace import JobView, Workspace
 
@@ -114,7 +114,7 @@ class LiveJob:
         submitting: Future[JobView] = Future()
         self._submitting = submitting
         in_background(lambda: send(submission), "submit", submitting)
-        return wait_for(submitting)
+        return submitting.result()
 
     def interrupt(self, *, cancel: bool) -> CancelledError:
         """Detach from the job, or *cancel* it and await its end; return the run's error."""

@@ -67,10 +67,8 @@ if TYPE_CHECKING:
     from aml_train.pipeline.target import Target as Target
     from aml_train.pipeline.target import find_open_workspace as find_open_workspace
     from aml_train.pipeline.target import open_workspace as open_workspace
-    from aml_train.pipeline.verdict import comparison_grid as comparison_grid
 
 _MODULES = {
-    "comparison_grid": "verdict",
     "DeskImage": "desk",
     "find_desk_image": "desk",
     "DoctorProject": "doctor.diagnose",

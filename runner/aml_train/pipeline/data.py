@@ -8,7 +8,7 @@ from typing import Final
 
 from aml_train.core.errors import AmlTrainError, GateFailedError, InvalidError, ServiceError
 from aml_train.core.tags import TAG_DATA_CHANGED, VALUE_LENGTH
-from aml_train.core.threads import in_background, wait_for
+from aml_train.core.threads import in_background
 from aml_train.jobs import (
     DataIdentity,
     DataSource,
@@ -49,7 +49,7 @@ def begin_reading(
     first = in_background(lambda: read_data(service, sources), "data")
 
     def found() -> dict[str, DataIdentity]:
-        data = wait_for(first)
+        data = first.result()
         if ctx.clock.now() - began > _FRESH_SECONDS:
             data = read_data(service, sources)
         if unknown := _unknown(data):

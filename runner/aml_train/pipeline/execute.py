@@ -7,17 +7,17 @@ import functools
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from aml_train.core.clock import Clock, elapsed
 from aml_train.core.errors import InvalidError
 from aml_train.core.events import Broadcast, Event, Listener, to_json
-from aml_train.core.interrupts import sleep_in_slices
 from aml_train.core.masking import Masker
 from aml_train.core.secrets import known_secrets
 from aml_train.core.streams import lasting_output
+from aml_train.core.threads import CancelToken
 from aml_train.pipeline.branch_verdicts import Prover, Recorded
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.prepare import PreparedRun
@@ -63,10 +63,12 @@ def run_prepared(
     *,
     listeners: Sequence[Listener],
     masker: Masker | None = None,
+    cancel: CancelToken | None = None,
 ) -> RunResult:
     """Execute the plan; each of *listeners* receives every event, in their order.
 
-    *masker* knows the secrets that the job's logs must not show: by default those of the environment and the configuration.
+    *masker* knows the secrets that the job's logs must not show: by default those of the environment and the configuration. *cancel*
+    interrupts the run at its next event or wait.
     """
     host, config = prepared.host, prepared.config
     if masker is None:
@@ -78,8 +80,11 @@ def run_prepared(
         return make_signer(config.passport, host.environ, host.assertion)
 
     sdk = SdkLoader()
-    emit = Broadcast(*listeners, sdk)
-    clock = Clock(now=elapsed, sleep=_sleep())
+    emit, clock = Broadcast(*listeners, sdk), Clock(now=elapsed, sleep=time.sleep)
+    if cancel is not None:
+        interruption = _Interruption(cancel)
+        emit = Broadcast(*listeners, sdk, interruption.check)
+        clock = Clock(now=elapsed, sleep=interruption.sleep)
 
     def opened() -> Target:
         return open_target(host, config, prepared.plan, emit)
@@ -122,9 +127,27 @@ def run_prepared(
     )
 
 
-def _sleep() -> Callable[[float], None]:
-    """Return a sleep that an interruption of this thread ends."""
-    return time.sleep if threading.current_thread() is threading.main_thread() else sleep_in_slices
+class _Interruption:
+    """Raises KeyboardInterrupt in the run's thread, once, after its token was cancelled."""
+
+    def __init__(self, token: CancelToken) -> None:
+        self._token = token
+        self._thread = threading.get_ident()
+        self._raised = False
+
+    def check(self, _event: object = None) -> None:
+        """Raise KeyboardInterrupt if the token was cancelled."""
+        if self._token.cancelled and not self._raised and threading.get_ident() == self._thread:
+            self._raised = True
+            raise KeyboardInterrupt
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep; in the run's thread, until the token is cancelled."""
+        if self._raised or threading.get_ident() != self._thread:
+            time.sleep(seconds)
+        else:
+            self._token.wait(seconds)
+            self.check()
 
 
 def sweep_engine(host: Host, emit: Listener) -> None:

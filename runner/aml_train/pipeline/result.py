@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from aml_train.core.errors import error_of
 from aml_train.core.events import CostCounted, LogsEnded
+from aml_train.core.text import printable_line
 from aml_train.gate import GateResult
 from aml_train.image import JobImage, Tested
 from aml_train.jobs import Attempt, Cost, JobSpec, JobView, ModelView
-
-if TYPE_CHECKING:
-    from aml_train.core.notebook import Sheet
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +118,7 @@ class RunResult:
 
     Attributes:
         status, exit_code, message, hint: the ending; see the table of endings in docs/architecture.md.
+        interrupted: whether Ctrl-C or a :class:`aml_train.CancelToken` ended it.
         image: what the job runs in.
         images: further images of a pipeline, by their names.
         job: the last attempt.
@@ -135,6 +134,7 @@ class RunResult:
     exit_code: int = 1
     message: str = ""
     hint: str | None = None
+    interrupted: bool = False
     image: JobImage | None = None
     images: Mapping[str, Tested] = dataclasses.field(default_factory=dict)
     job: SubmittedJob | None = None
@@ -165,14 +165,19 @@ class RunResult:
             raise error_of(self.status, self.message, self.hint)
 
     def __str__(self) -> str:
-        return self.sheet().plain()
+        lines = [f"{self.status} (exit code {self.exit_code})", self.message, self.hint or ""]
+        lines += [f"{name}: {text}" for name, text in self._shown()]
+        rules = self.gate.decision.rules if self.gate is not None else ()
+        lines += [f"{rule.verdict}: {rule.reason}" for rule in rules]
+        return "\n".join(printable_line(line) for line in lines if line)
 
-    def sheet(self) -> Sheet:
-        """Return it as a sheet for people."""
-        from aml_train.pipeline.verdict import verdict_sheet
+    def _repr_html_(self) -> str:
+        """Return the report, in a frame with its own style sheet and policy, for notebooks."""
+        from aml_train.pipeline.report.html import render_html
+        from aml_train.pipeline.report.of_result import report_of_result
 
-        text = self.message + (f"\n{self.hint}" if self.hint else "")
-        return verdict_sheet(self.status, self.exit_code, text, dict(self._shown()), self.gate)
+        page = html.escape(render_html(report_of_result(self)).decode())
+        return f'<iframe srcdoc="{page}" sandbox style="width:100%;height:45em;border:0"></iframe>'
 
     def _shown(self) -> Iterator[tuple[str, str]]:
         if self.job is not None:
@@ -187,12 +192,6 @@ class RunResult:
             yield "image", str(self.image.reference)
         if self.cost is not None:
             yield "cost", str(self.cost)
-
-    def _repr_html_(self) -> str:
-        return self.sheet().html()
-
-    def _repr_markdown_(self) -> str:
-        return self.sheet().markdown()
 
     def facts(self) -> dict[str, object]:
         """Return it as plain values, for `--json` and the outputs."""

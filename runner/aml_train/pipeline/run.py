@@ -9,8 +9,8 @@ import dataclasses
 
 from aml_train.core.errors import AmlTrainError
 from aml_train.core.events import RunFinished
-from aml_train.core.interrupts import acknowledge, unexpected_as_interrupt
 from aml_train.core.machine import expected
+from aml_train.core.signals import in_place_of_interrupt
 from aml_train.image import Given, ImageSpec, JobImage, Tested, TestSpec
 from aml_train.jobs import data_to_be, pin_data
 from aml_train.pipeline.context import RunContext
@@ -32,19 +32,18 @@ def run(ctx: RunContext) -> RunResult:
     """
     progress = ctx.progress
     try:
-        with unexpected_as_interrupt():
-            status, message = _run_stages(ctx)
+        status, message = _run_stages(ctx)
         progress.add(status=status, exit_code=0, message=message)
     except AmlTrainError as error:
         progress.fail(error)
-    except OSError as error:
-        limit = expected(error)
-        if limit is None:
+    except (KeyboardInterrupt, Exception) as error:
+        if in_place_of_interrupt(error):
+            progress.add(interrupted=True)
+            progress.fail(interrupt(ctx))
+        elif isinstance(error, OSError) and (limit := expected(error)) is not None:
+            progress.fail(limit)
+        else:
             raise
-        progress.fail(limit)
-    except KeyboardInterrupt:
-        acknowledge()
-        progress.fail(interrupt(ctx))
     result = progress.result
     ctx.emit(
         RunFinished(

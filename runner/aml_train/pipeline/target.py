@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from aml_train.core.threads import in_background, wait_for
+from aml_train.core.threads import in_background
 from aml_train.pipeline.standing import stand_in
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def open_target(host: Host, config: Config, plan: Plan, emit: Listener) -> Targe
 
     swept = in_background(lambda: sweep_leftovers(engine, emit), "sweep")
     target = _open_target(host, config, plan, place, emit)
-    wait_for(swept)
+    swept.result()
     return target
 
 

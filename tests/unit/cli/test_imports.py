@@ -88,7 +88,6 @@ def test_the_search_follows_imports_and_doors() -> None:
         "aml_train.azure.acr_tasks",
         "aml_train.azure.code",
         "aml_train.cli.live",
-        "aml_train.core.notebook",
         "aml_train.image.build",
         "aml_train.image.builders.engine",
         "aml_train.image.make",
@@ -102,7 +101,6 @@ def test_the_search_follows_imports_and_doors() -> None:
         "aml_train.pipeline.gate_junit",
         "aml_train.core.request_log",
         "aml_train.pipeline.passport",
-        "aml_train.pipeline.verdict",
     ],
 )
 def test_a_run_in_which_nothing_changed_does_not_import(name: str) -> None:

@@ -19,14 +19,12 @@ from typing import Any
 import pytest
 
 from aml_train.core.clock import SYSTEM_CLOCK, elapsed
-from aml_train.core.interrupts import ThreadInterrupt, sleep_in_slices
 from aml_train.core.threads import (
     CancelToken,
     WorkCancelledError,
     in_background,
     map_parallel,
     run_parallel,
-    wait_for,
 )
 from simulation.kernel import Decisions, Kernel, SimulationError, Violation, WouldWaitError, installed
 from simulation.kernel.entities import Limits
@@ -195,7 +193,7 @@ def _product() -> object:
     both = run_parallel(lambda _token: "main", aside, name="aside", ended="ended", token=token)
 
     def slow() -> str:
-        sleep_in_slices(3)
+        time.sleep(3)
         return "slept"
 
     def cancelled(token: CancelToken) -> None:
@@ -205,25 +203,7 @@ def _product() -> object:
     future = in_background(slow, "background")
     with pytest.raises(WorkCancelledError):
         run_parallel(cancelled, aside, name="aside", ended="ended")
-    return both, wait_for(future), map_parallel(lambda item: item + 1, range(9), "map")
-
-
-def _interrupted() -> object:
-    interrupt, ended = ThreadInterrupt(), list[str]()
-
-    def work() -> None:
-        try:
-            with interrupt.receive():
-                while True:  # comes to no check, so that the interruption is forced
-                    time.sleep(0.5)
-        except KeyboardInterrupt:
-            ended.append("interrupted")
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    interrupt.send()
-    thread.join()
-    return ended
+    return both, future.result(), map_parallel(lambda item: item + 1, range(9), "map")
 
 
 def _thread_names() -> object:
@@ -253,7 +233,6 @@ def _thread_names() -> object:
         (_lock_of_an_import, True),
         (_locks, ([False, False], True)),
         (_product, (("main", "aside"), "slept", list(range(1, 10)))),
-        (_interrupted, ["interrupted"]),
         (_thread_names, ((["MainThread", "MainThread", "mine"]), 1, False, True)),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

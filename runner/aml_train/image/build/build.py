@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import select
 import signal
 import subprocess
 import threading
@@ -18,7 +17,6 @@ from aml_train.core.docker import BuildCli, docker_configuration_file, read_dock
 from aml_train.core.errors import ImageError, TimedOutError
 from aml_train.core.events import Listener
 from aml_train.core.files import FileSet
-from aml_train.core.interrupts import check_interrupt
 from aml_train.core.masking import Masker
 from aml_train.core.references import is_digest
 from aml_train.core.temporary import temporary_folder
@@ -37,7 +35,6 @@ if TYPE_CHECKING:
 
 _CHUNK: Final = 64 * 1024
 #: Milliseconds of one wait for output.
-_SLICE: Final = 200
 BUILD_TIMEOUT: Final = 7200.0
 """Seconds that a build may take; large bases are pulled in it."""
 
@@ -343,11 +340,7 @@ def _run(argv: Sequence[str], environ: Mapping[str, str], masker: Masker, listen
 def _follow(output: IO[bytes], progress: PlainProgress, masker: Masker, listener: Listener) -> None:
     """Pass the command's output to *listener* as it comes, without secrets."""
     reader, ended, held = LinePieces(), False, ""
-    poller = select.poll()
-    poller.register(output, select.POLLIN | select.POLLHUP)
     while not ended:
-        while not poller.poll(_SLICE):
-            check_interrupt()
         data = os.read(output.fileno(), _CHUNK)
         ended = not data
         for piece in reader.feed(data, final=ended):

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 from aml_train.core.docker import TooLargeError, fetch_files, pack_files
 from aml_train.core.errors import TestsFailedError
 from aml_train.core.events import Event, Listener, LogLine, TestFailure, TestsFinished
-from aml_train.core.interrupts import freed_by_interrupt
 from aml_train.core.threads import CancelToken, temporary
 from aml_train.image.spec import TestSpec
 from aml_train.image.testing.closing import ClosingLines
@@ -95,8 +94,7 @@ def run_tests(
                 archive.seek(0)
                 container.put_archive("/", archive)
             container.put_archive("/", pack_files(plugin_files(), folder=places.folder.strip("/")))
-            with freed_by_interrupt(partial(end, container)):
-                seconds, timed_out = run_container(container, spec.timeout, engine, listen)
+            seconds, timed_out = run_container(container, spec.timeout, engine, listen)
             container.reload()
             state: dict[str, Any] = container.attrs["State"]
             if not timed_out:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from aml_train.pipeline.api.planning import load_config as load_config
     from aml_train.pipeline.api.planning import plan as plan
     from aml_train.pipeline.api.planning import run as run
-    from aml_train.pipeline.api.running import Run as Run
     from aml_train.pipeline.api.stages import Compared as Compared
     from aml_train.pipeline.api.stages import compare as compare
     from aml_train.pipeline.api.stages import promote as promote
@@ -32,7 +31,6 @@ _MODULES = {
     "load_config": "planning",
     "plan": "planning",
     "run": "planning",
-    "Run": "running",
     "Compared": "stages",
     "compare": "stages",
     "promote": "stages",

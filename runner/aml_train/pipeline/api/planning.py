@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aml_train.core.events import Listener
-from aml_train.pipeline.api.running import Run
+from aml_train.core.threads import CancelToken
 
 if TYPE_CHECKING:
     from aml_train.config import Config
@@ -75,41 +75,46 @@ def plan(config: Config, *, environ: Mapping[str, str] | None = None) -> Prepare
     return prepare_run(config, host_for(config.target.kind, environ))
 
 
-def run(prepared: PreparedRun, options: RunOptions | None = None, *, listeners: Sequence[Listener] = ()) -> Run:
-    """Begin a run: build, test, submit, follow, gate, register.
+def run(
+    config: Config | PreparedRun,
+    options: RunOptions | None = None,
+    *,
+    on_event: Listener | None = None,
+    cancel: CancelToken | None = None,
+) -> RunResult:
+    """Build, test, submit, follow, gate, register: in this thread, to the end.
 
-    The run works in the background; it gives the events that the command line shows, and the result.
-
-    >>> running = run(plan(load_config()))
-    >>> for event in running:
-    ...     if event.name == "rule-decided":
-    ...         print(event.reason)
+    >>> result = run(load_config(), on_event=lambda event: print(event.reason) if event.name == "rule-decided" else None)
     val/accuracy = 0.97, wanted >= 0.95: met with 0.02 to spare
-    >>> result = running.result()
     >>> result.status, result.model.version
     ('passed', '1')
 
-    A run that fails has a result, too: its status and exit code are those of the command line. The same plan again finds what
-    was done.
+    A run that fails has a result, too: its status and exit code are those of the command line. The same configuration again
+    finds what was done.
 
-    >>> run(plan(load_config())).result().attached
+    >>> run(load_config()).attached
     True
 
     Args:
-        prepared: the plan.
+        config: the configuration, or its plan.
         options: what may vary between two executions of the same plan.
-        listeners: receive every event, in their order, in the run's threads.
+        on_event: receives every event, in their order; mostly in this thread.
+        cancel: another thread may cancel the run by it; it ends at its next event or wait.
+
+    Raises:
+        InvalidError: the target's workspace or compute is missing.
+        ImageError: the engine does not answer, or the base image is not found.
+        KeyboardInterrupt: the program was interrupted. The job was cancelled before.
     """
-    from aml_train.pipeline import RunOptions
+    from aml_train.config import Config
+    from aml_train.pipeline import RunOptions, run_prepared
 
-    wanted = options or RunOptions()
-
-    def work(emit: Listener) -> RunResult:
-        from aml_train.pipeline import run_prepared
-
-        return run_prepared(prepared, wanted, listeners=(emit,))
-
-    return Run(work, listeners=listeners)
+    prepared = plan(config) if isinstance(config, Config) else config
+    listeners = () if on_event is None else (on_event,)
+    result = run_prepared(prepared, options or RunOptions(), listeners=listeners, cancel=cancel)
+    if result.interrupted and not (cancel is not None and cancel.cancelled):
+        raise KeyboardInterrupt
+    return result
 
 
 def attach(
@@ -118,14 +123,15 @@ def attach(
     *,
     register: bool = True,
     environ: Mapping[str, str] | None = None,
-    listeners: Sequence[Listener] = (),
-) -> Run:
+    on_event: Listener | None = None,
+    cancel: CancelToken | None = None,
+) -> RunResult:
     """Follow a submitted job, gate it, register its model.
 
     Nothing is built or submitted, and an interruption does not affect the job.
 
-    >>> submitted = run(plan(load_config()), RunOptions(wait=False)).result()
-    >>> attach(load_config(), submitted.job.name).result().status
+    >>> submitted = run(load_config(), RunOptions(wait=False))
+    >>> attach(load_config(), submitted.job.name).status
     'passed'
 
     Args:
@@ -133,12 +139,12 @@ def attach(
         job: the job's name; None for the latest one that was submitted from the same commit and configuration.
         register: whether the model is registered if the gate is met.
         environ: the environment variables; the process's by default.
-        listeners: receive every event.
+        on_event, cancel: as for :func:`run`.
     """
     from aml_train.pipeline import RunOptions, prepare_run
 
     prepared = prepare_run(config, host_for(config.target.kind, environ), image=job is None)
-    return run(prepared, RunOptions(attach=True, job=job, register=register), listeners=listeners)
+    return run(prepared, RunOptions(attach=True, job=job, register=register), on_event=on_event, cancel=cancel)
 
 
 def host_for(kind: str, environ: Mapping[str, str] | None) -> Host:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import functools
 import getpass
+import itertools
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from aml_train.core.comparison import Comparison
 from aml_train.core.errors import InvalidError
 from aml_train.core.events import Broadcast, Listener
-from aml_train.core.notebook import Curve, Displayed, Sheet
-from aml_train.core.series import History
+from aml_train.core.series import History, plot
+from aml_train.core.text import aligned, printable_line
 from aml_train.pipeline.api.planning import host_for
 from aml_train.pipeline.api.workspace import Workspace
 
@@ -30,8 +31,8 @@ _MOST_CURVES: Final = 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compared(Displayed, Comparison):
-    """Two sides and what differs; a notebook shows a table and the curves.
+class Compared(Comparison):
+    """Two sides and what differs, which print as a table and curves.
 
     Attributes:
         histories: (step, value) of each metric: left, right.
@@ -39,20 +40,13 @@ class Compared(Displayed, Comparison):
 
     histories: Mapping[str, tuple[History, History]] = field(default_factory=dict)
 
-    def _sheet(self) -> Sheet:
-        from aml_train.pipeline import comparison_grid
-
-        drawn = list(self.histories.items())[:_MOST_CURVES]
-        return Sheet(
-            title=f"{self.left.title} compared with {self.right.title}",
-            grids=(comparison_grid(self, ("", "A", "B", "A - B")),),
-            curves=tuple(
-                Curve(name=name, points=left, other=right, labels=("A", "B")) for name, (left, right) in drawn
-            ),
-        )
-
     def __str__(self) -> str:
-        return self._sheet().plain()
+        rows = [(row.name, row.left, row.right, row.difference) for row in self.rows()]
+        lines = [f"{self.left.title} compared with {self.right.title}", *aligned([("", "A", "B", "A - B"), *rows])]
+        for name, (left, right) in itertools.islice(self.histories.items(), _MOST_CURVES):
+            if drawn := plot(left, right):
+                lines += ["", f"{printable_line(name)} over steps   ● A   ○ B", *drawn]
+        return "\n".join(lines)
 
 
 def compare(

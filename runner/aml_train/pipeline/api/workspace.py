@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, overload
 
 from aml_train.core.errors import InvalidError, ServiceError
-from aml_train.core.notebook import Curve, Displayed, Grid, Sheet, number
-from aml_train.core.series import History
-from aml_train.core.text import duration
+from aml_train.core.series import History, plot
+from aml_train.core.text import aligned, duration, printable_line
 from aml_train.pipeline.api.planning import host_for
 
 if TYPE_CHECKING:
@@ -24,8 +23,8 @@ _MOST_READ: Final = 512 << 20
 _MOST_CURVES: Final = 24
 
 
-class JobList(Displayed, Sequence["JobRow"]):
-    """Jobs in order; a notebook shows them as a table.
+class JobList(Sequence["JobRow"]):
+    """Jobs in order, which print as a table.
 
     Attributes:
         notes: remarks, such as results that could not be read.
@@ -52,7 +51,7 @@ class JobList(Displayed, Sequence["JobRow"]):
         """Return them as plain values, such as for ``pandas.DataFrame``."""
         return [row.facts() for row in self._rows]
 
-    def _sheet(self) -> Sheet:
+    def __repr__(self) -> str:
         names = list(self._metrics) or sorted({name for row in self._rows for name in row.metrics})[:6]
         rows = [
             (
@@ -60,19 +59,16 @@ class JobList(Displayed, Sequence["JobRow"]):
                 row.status.value,
                 "" if row.seconds is None else duration(row.seconds),
                 row.created[:16].replace("T", " "),
-                *(number(row.metrics.get(name)) for name in names),
+                *(f"{row.metrics[name]:.6g}" if name in row.metrics else "" for name in names),
             )
             for row in self._rows
         ]
-        grid = Grid(head=("name", "status", "ran", "created", *names), rows=rows)
-        return Sheet(title=f"{len(rows)} jobs", text="\n".join(self.notes), grids=(grid,))
-
-    def __repr__(self) -> str:
-        return self._sheet().plain()
+        table = aligned([("name", "status", "ran", "created", *names), *rows])
+        return "\n".join([f"{len(rows)} jobs", *self.notes, *table])
 
 
-class Histories(Displayed, Mapping[str, History]):
-    """Metrics of a job over steps, by name; a notebook draws them."""
+class Histories(Mapping[str, History]):
+    """Metrics of a job over steps, by name, which print as curves."""
 
     def __init__(self, job: str, points: Mapping[str, History]) -> None:
         self._job = job
@@ -90,20 +86,12 @@ class Histories(Displayed, Mapping[str, History]):
         """Return how many metrics there are."""
         return len(self._points)
 
-    def _sheet(self) -> Sheet:
-        drawn = itertools.islice(self._points.items(), _MOST_CURVES)
-        rows = [
-            (name, str(len(points)), number(points[-1][1] if points else None))
-            for name, points in self._points.items()
-        ]
-        return Sheet(
-            title=f"metrics of {self._job}",
-            grids=(Grid(head=("metric", "values", "last"), rows=rows),),
-            curves=tuple(Curve(name=name, points=points) for name, points in drawn),
-        )
-
     def __repr__(self) -> str:
-        return self._sheet().plain()
+        lines = [f"metrics of {self._job}"]
+        for name, points in itertools.islice(self._points.items(), _MOST_CURVES):
+            last = f"{points[-1][1]:.6g}" if points else "none"
+            lines += ["", printable_line(f"{name}: {len(points)} values, the last is {last}"), *plot(points, ())]
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,7 +235,7 @@ class Workspace:
         return series_of({metric: self.backend.service.metric_history(job, metric)})[metric]
 
     def histories(self, job: str, metrics: Sequence[str] | None = None) -> Histories:
-        """Return metrics over steps; a notebook draws them.
+        """Return metrics over steps, which print as curves.
 
         Args:
             job: the job's name.
