@@ -25,7 +25,6 @@ class MemoryPapers:
 
     models: dict[str, dict[str, bytes]] = field(default_factory=dict)
     code: dict[str, dict[str, bytes]] = field(default_factory=dict)
-    data: dict[str, dict[str, bytes]] = field(default_factory=dict)
     kept: dict[tuple[str, str, str], bytes] = field(default_factory=dict)
     fault: ServiceError | None = None
 
@@ -38,10 +37,6 @@ class MemoryPapers:
     def code_files(self, job: str) -> Iterator[StoredFile] | None:
         """See :meth:`aml_train.models.catalogue.PaperStore.code_files`."""
         return self._files(self.code[job]) if job in self.code else None
-
-    def data_files(self, address: str) -> Iterator[StoredFile]:
-        """See :meth:`aml_train.models.catalogue.PaperStore.data_files`."""
-        return self._files(self.data[address])
 
     def read(self, model: str, version: str, name: str) -> bytes:
         """See :meth:`aml_train.models.catalogue.PaperStore.read`."""

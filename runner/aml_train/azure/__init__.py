@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from aml_train.azure.http import WorkspaceId as WorkspaceId
     from aml_train.azure.http import read_answer as read_answer
     from aml_train.azure.image_uses import read_image_uses as read_image_uses
-    from aml_train.azure.job_documents import command_document as command_document
     from aml_train.azure.models import AzureCatalogue as AzureCatalogue
     from aml_train.azure.names import azure_names as azure_names
     from aml_train.azure.names import find_workspace as find_workspace
@@ -123,7 +122,6 @@ _MODULES = {
     "AzureRest": "workspace",
     "read_image_uses": "image_uses",
     "AZURE_PACE": "target",
-    "command_document": "job_documents",
     "login_server": "target",
 }
 __all__ = list(_MODULES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -14,7 +15,6 @@ import requests
 
 from aml_train.azure.data_identity import CodeLister
 from aml_train.azure.http import TIMEOUT, AzureHttp
-from aml_train.azure.job_documents import snake
 from aml_train.azure.workspace import AzureRest
 from aml_train.config import MOST_NESTED
 from aml_train.core.answers import Answer
@@ -126,7 +126,7 @@ def _document(rest: AzureHttp, properties: Answer, what: str) -> dict[str, Any]:
         return document | {
             "trial": _command(properties.at("trial")),
             "search_space": properties.mapping("searchSpace"),
-            "objective": snake(properties.mapping("objective")),
+            "objective": _snake(properties.mapping("objective")),
             "sampling_algorithm": properties.optional_text("samplingAlgorithm.samplingAlgorithmType"),
         }
     return document | {
@@ -141,8 +141,8 @@ def _command(found: Answer) -> dict[str, Any]:
         "code": found.optional_text("codeId"),
         "environment": found.optional_text("environmentId"),
         "environment_variables": found.mapping("environmentVariables"),
-        "distribution": snake(found.mapping("distribution")),
-        "resources": snake(found.mapping("resources")),
+        "distribution": _snake(found.mapping("distribution")),
+        "resources": _snake(found.mapping("resources")),
     }
 
 
@@ -216,3 +216,9 @@ def _snapshot_hash(rest: AzureHttp, snapshot: str, what: str) -> str | None:
             ) from error
         files = FileSet.collect(place / "code", ignore_files=(), nested=False, leave_out=())
         return read_snapshot(files).content_hash
+
+
+def _snake(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a mapping of Azure Resource Manager with the keys of the CLI v2."""
+    kept = {key: value for key, value in given.items() if value is not None}
+    return {re.sub(r"(?<!^)([A-Z])", r"_\1", key).lower(): value for key, value in kept.items()}

@@ -50,10 +50,6 @@ class AzurePapers:
         storage, path = self._data.storage_of(uri, f"The code of the job {job}")
         return _files(storage, path)
 
-    def data_files(self, address: str) -> Iterator[StoredFile]:
-        """See :meth:`aml_train.models.catalogue.PaperStore.data_files`."""
-        return self._at(address, address)
-
     def read(self, model: str, version: str, name: str) -> bytes:
         """See :meth:`aml_train.models.catalogue.PaperStore.read`."""
         storage = self._storage()
@@ -95,13 +91,7 @@ def _files(storage: Storage, path: str) -> Iterator[StoredFile]:
 
 
 def _stored(storage: Storage, path: str, entry: Entry) -> StoredFile:
-    return StoredFile(
-        path=path,
-        size=entry.size,
-        read=partial(_chunks, storage, entry),
-        md5=(entry.md5 or b"").hex(),
-        modified=entry.modified,
-    )
+    return StoredFile(path=path, size=entry.size, read=partial(_chunks, storage, entry))
 
 
 def _chunks(storage: Storage, entry: Entry) -> Iterator[bytes]:

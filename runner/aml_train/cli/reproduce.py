@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -13,27 +12,13 @@ from aml_train.cli.result import json_option, print_result
 
 if TYPE_CHECKING:
     from aml_train.models import Reproduction
-    from aml_train.pipeline import Recipe, ReproductionPlan
+    from aml_train.pipeline import ReproductionPlan
 
 
 @click.command("reproduce")
-@click.argument("address", metavar="[MODEL[:VERSION|@STAGE]]", required=False)
+@click.argument("address", metavar="MODEL[:VERSION|@STAGE]")
 @target_options
 @click.option("--plan", "plan_only", is_flag=True, help="Show what it needs and what is gone; submit nothing.")
-@click.option(
-    "--export",
-    "export_to",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="FOLDER",
-    help="Write a recipe for another workspace into a new folder; submit nothing.",
-)
-@click.option(
-    "--from",
-    "recipe_from",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    metavar="FOLDER",
-    help="Train by a recipe, and compare with the training that it is from.",
-)
 @click.option(
     "--tolerance",
     type=click.FloatRange(min=0),
@@ -44,12 +29,10 @@ if TYPE_CHECKING:
 @click.option("-c", "--compute", metavar="NAME", help="Another compute.")
 @json_option()
 def reproduce(
-    address: str | None,
+    address: str,
     project: ProjectOptions,
     *,
     plan_only: bool,
-    export_to: Path | None,
-    recipe_from: Path | None,
     tolerance: float,
     compute: str | None,
     as_json: bool,
@@ -64,36 +47,20 @@ def reproduce(
     \b
     aml-train reproduce digits@production --plan
     aml-train reproduce digits:7 --tolerance 0.001
-    aml-train reproduce digits:7 --export recipe
-    aml-train reproduce --from recipe --target other
     """
     from aml_train.cli.console import ConsoleListener
-    from aml_train.pipeline import open_reproducer, read_recipe
+    from aml_train.pipeline import open_reproducer
 
-    if (address is None) == (recipe_from is None):
-        raise click.UsageError("Name a model, or the folder of a recipe with --from.")
-    if recipe_from is not None and export_to is not None:
-        raise click.UsageError("--export writes the recipe of a model; --from reads one.")
     targets = project.targets()
     target, host = targets.named(project.target), this_host()
-    recipe = read_recipe(recipe_from) if recipe_from is not None else None
     with sigterm_as_interrupt():
         reproducer = open_reproducer(host, target, targets.directory, ConsoleListener(sys.stderr))
-        if recipe is not None and plan_only:
-            _show_missing(recipe.model, reproducer.missing(recipe), as_json=as_json)
-        elif recipe is not None:
-            _show(
-                recipe.model, reproducer.repeat_recipe(recipe, tolerance=tolerance, compute=compute), as_json=as_json
-            )
+        plan = reproducer.plan(address)
+        _show_lineage(plan, err=as_json or not plan_only)
+        if plan_only:
+            _show_gone(plan, as_json=as_json)
         else:
-            plan = reproducer.plan(address or "")
-            _show_lineage(plan, err=as_json or not plan_only)
-            if plan_only:
-                _show_gone(plan, as_json=as_json)
-            elif export_to is not None:
-                _show_recipe(reproducer.export(plan, export_to), as_json=as_json)
-            else:
-                _show(plan.name, reproducer.repeat(plan, tolerance=tolerance, compute=compute), as_json=as_json)
+            _show(plan.name, reproducer.repeat(plan, tolerance=tolerance, compute=compute), as_json=as_json)
 
 
 def _show_lineage(plan: ReproductionPlan, *, err: bool) -> None:
@@ -104,19 +71,6 @@ def _show_lineage(plan: ReproductionPlan, *, err: bool) -> None:
         click.echo(printable(line), err=err)
 
 
-def _show_recipe(recipe: Recipe, *, as_json: bool) -> None:
-    """Print where a recipe is, and what the other workspace needs."""
-    if as_json:
-        print_result(
-            {"model": recipe.model, "folder": str(recipe.folder), "image": recipe.image, "data": recipe.data}
-        )
-        return
-    click.echo(f"The recipe of {recipe.model} is in {recipe.folder}.")
-    for part in (recipe.image, *recipe.data.values()):
-        if part is not None:
-            click.echo(f"needed there: {part}")
-
-
 def _show_gone(plan: ReproductionPlan, *, as_json: bool) -> None:
     from aml_train.core.errors import GateFailedError
 
@@ -124,18 +78,6 @@ def _show_gone(plan: ReproductionPlan, *, as_json: bool) -> None:
         print_result(plan.facts())
     if plan.gone:
         raise GateFailedError(f"{plan.name} cannot be trained again: {len(plan.gone)} parts of its lineage are gone")
-
-
-def _show_missing(model: str, missing: tuple[str, ...], *, as_json: bool) -> None:
-    from aml_train.core.errors import GateFailedError
-
-    if as_json:
-        print_result({"model": model, "missing": list(missing)})
-    for part in missing:
-        click.echo(f"missing: {part}", err=as_json)
-    if missing:
-        raise GateFailedError(f"{model} cannot be trained here: {len(missing)} parts are missing")
-    click.echo(f"{model} can be trained here.", err=as_json)
 
 
 def _show(model: str, found: Reproduction, *, as_json: bool) -> None:
@@ -150,7 +92,5 @@ def _show(model: str, found: Reproduction, *, as_json: bool) -> None:
         for noun, differences in (("file", found.files), ("metric", found.metrics)):
             for one in differences:
                 click.echo(printable(f"{noun} {one.name}: {one.original} → {one.repeated}"))
-        for cause in found.causes:
-            click.echo(printable(f"{'cause' if cause.certain else 'possible cause'}: {cause.kind}: {cause.text}"))
     if (error := failed_reproduction(found)) is not None:
         raise error

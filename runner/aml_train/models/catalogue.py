@@ -5,7 +5,6 @@ Promotions and lineages need them besides jobs. The adapters are in :mod:`aml_tr
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -96,15 +95,11 @@ class StoredFile:
         path: relative.
         size: bytes.
         read: yields the contents.
-        md5: the checksum that the storage has of it, hexadecimal; empty for none.
-        modified: when it was written; None if that is not known.
     """
 
     path: str
     size: int
     read: Callable[[], Iterator[bytes]] = field(repr=False)
-    md5: str = ""
-    modified: datetime.datetime | None = None
 
 
 class PaperStore(Protocol):
@@ -118,9 +113,6 @@ class PaperStore(Protocol):
 
     def code_files(self, job: str) -> Iterator[StoredFile] | None:
         """Return the files of the code snapshot that *job* ran; None if it ran none."""
-
-    def data_files(self, address: str) -> Iterator[StoredFile]:
-        """Yield the files at an address of data, such as ``azureml:digits:3``."""
 
     def read(self, model: str, version: str, name: str) -> bytes:
         """Return a document that is kept with a version; empty for none."""

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from aml_train.pipeline.prune import PruneOptions as PruneOptions
     from aml_train.pipeline.prune import prepare_prune as prepare_prune
     from aml_train.pipeline.prune import prune_facts as prune_facts
-    from aml_train.pipeline.recipe import Recipe as Recipe
-    from aml_train.pipeline.recipe import read_recipe as read_recipe
     from aml_train.pipeline.reproduce import ReproductionPlan as ReproductionPlan
     from aml_train.pipeline.reproduce import failed_reproduction as failed_reproduction
     from aml_train.pipeline.reproduce import open_reproducer as open_reproducer
@@ -127,8 +125,6 @@ _MODULES = {
     "failed_reproduction": "reproduce",
     "ReproductionPlan": "reproduce",
     "open_reproducer": "reproduce",
-    "Recipe": "recipe",
-    "read_recipe": "recipe",
 }
 __all__ = list(_MODULES)
 __getattr__ = lazily(__name__, _MODULES)

@@ -1,38 +1,38 @@
-"""Train a model again, here or in another workspace, and compare."""
+"""Train a model again from its lineage, and compare."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import secrets
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from aml_train.config import TargetConfig
 from aml_train.core.clock import SYSTEM_CLOCK, Clock
-from aml_train.core.errors import AmlTrainError, GateFailedError, ServiceError
+from aml_train.core.errors import AmlTrainError, GateFailedError, InvalidError
 from aml_train.core.events import JobSubmitted, Listener
-from aml_train.core.files import FileSet
-from aml_train.core.references import ImageRef
-from aml_train.core.tags import TAG_DATA, TAG_DIGEST, TAG_FINGERPRINT, TAG_IMAGE, TAG_RESUBMITTED
-from aml_train.core.threads import CancelToken
-from aml_train.image import Given
-from aml_train.jobs import JobLogs, JobSpec, JobView, Limits, LiveJob, ModelView, Watch
-from aml_train.models import Desk, LineageStep, Reproduction, Tracer, compare_trainings, find_model
+from aml_train.core.tags import TAG_SOURCE
+from aml_train.jobs import JobLogs, JobView, Limits, LiveJob, ModelView, Watch, settle_metrics
+from aml_train.models import (
+    Desk,
+    LineageStep,
+    Reproduction,
+    Tracer,
+    Training,
+    compare_trainings,
+    find_model,
+    hash_files,
+)
 from aml_train.pipeline.passport import open_desk
-from aml_train.pipeline.prune import registry_of
-from aml_train.pipeline.recipe import Recipe, portable, write_recipe
 from aml_train.pipeline.target import Connection, Host, open_workspace
-from aml_train.pipeline.training import TrainingReader, address_of, place_of
 
 if TYPE_CHECKING:
     from aml_train.azure import AzureV2
 
 _LONGEST_NAME: Final = 200
-#: Causes that the error names; the result has all of them.
-_MOST_CAUSES: Final = 5
+#: Seconds between two readings of metrics.
+_PAUSE: Final = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ def open_reproducer(host: Host, target: TargetConfig, directory: Path, emit: Lis
     """
     connection = open_workspace(host, target, directory, emit)
     desk = open_desk(connection.service, connection.registry)
-    return Reproducer(connection=connection, target=target, desk=desk, clock=SYSTEM_CLOCK, emit=emit)
+    return Reproducer(connection=connection, desk=desk, clock=SYSTEM_CLOCK, emit=emit)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,14 +88,12 @@ class Reproducer:
 
     Attributes:
         connection: the workspace.
-        target: its configuration.
         desk: the workspace's files, data assets and registries.
         clock: time.
         emit: receives what happens to the job, and its log.
     """
 
     connection: Connection
-    target: TargetConfig
     desk: Desk
     clock: Clock
     emit: Listener
@@ -103,10 +101,6 @@ class Reproducer:
     @property
     def _service(self) -> AzureV2:
         return self.connection.service
-
-    @property
-    def _reader(self) -> TrainingReader:
-        return TrainingReader(service=self._service, desk=self.desk, clock=self.clock)
 
     def plan(self, address: str) -> ReproductionPlan:
         """Look up what a repetition of the model at *address* needs. Changes nothing.
@@ -136,100 +130,26 @@ class Reproducer:
             JobFailedError: the repetition failed.
             CancelledError: it was cancelled.
             ServiceError: the service refuses or does not answer.
-            ImageError: the image's list of packages is damaged.
         """
         require(plan)
-        old, name, reader = plan.job.name, _name_of(plan.job.name), self._reader
-        original = reader.read(old, plan.model)
-        self._train(name, lambda _submission: self._service.copy_job(old, name, compute=compute))
-        repeated = reader.read(name, plan.model, metrics=list(original.metrics))
+        name = f"{plan.job.name[:_LONGEST_NAME]}-again-{secrets.token_hex(3)}"
+        original = self._read(plan.job.name, plan.model)
+        self._train(plan.job.name, name, compute)
+        repeated = self._read(name, plan.model, metrics=list(original.metrics))
         return compare_trainings(original, repeated, tolerance=tolerance)
 
-    def export(self, plan: ReproductionPlan, folder: Path) -> Recipe:
-        """Write the recipe of a training into *folder*; raises as :meth:`repeat`."""
-        from aml_train.azure import command_document
+    def _read(self, job: str, model: ModelView, *, metrics: Sequence[str] = ()) -> Training:
+        """Return what *job* made, which trained *model* or is to repeat that; *metrics* are those it should have logged."""
+        files = hash_files(self.desk.store.model_files(replace(model, path=place_of(model, job))))
+        values, _ = settle_metrics(self._service, job, metrics, clock=self.clock, pause=lambda: _PAUSE)
+        return Training(job=job, files=dict(files.digests), metrics=values)
 
-        require(plan)
-        job = plan.job.name
-        found = self._service.find_job(job)
-        if found is None:
-            raise ServiceError(f"There is no job {job} any more.")
-        image = self.desk.catalogue.environment_image(job)
-        recipe = Recipe(
-            model=plan.name,
-            source=place_of(plan.model, job),
-            image=image if image is not None and "@sha256:" in image else None,
-            document=portable(command_document(job, found.at("properties"))),
-            original=self._reader.read(job, plan.model),
-            folder=folder,
-        )
-        write_recipe(recipe, folder, self.desk.store.code_files(job))
-        return recipe
-
-    def missing(self, recipe: Recipe) -> tuple[str, ...]:
-        """Return what this workspace lacks for *recipe*, and how it gets there."""
-        return tuple(self._missing(recipe))
-
-    def _missing(self, recipe: Recipe) -> Iterator[str]:
-        image = self._image(recipe)
-        if image is not None:
-            registry = self.connection.registry(image.registry)
-            if registry is None:
-                yield f"image {image}: the registry cannot be reached from here"
-            else:
-                with registry:
-                    if registry.head_manifest(image.repository, str(image.digest)) is None:
-                        yield f"image {image}: copy it there by its digest (az acr import, skopeo copy, crane copy)"
-        for name, value in recipe.data.items():
-            address = address_of(value)
-            if address is not None and not self._has_files(address):
-                yield f"data {name} = {value}: copy it there with aml-train data cp"
-
-    def _has_files(self, address: str) -> bool:
-        try:
-            return next(self.desk.store.data_files(address), None) is not None
-        except ServiceError as error:
-            if error.transient:
-                raise
-            return False
-
-    def _image(self, recipe: Recipe) -> ImageRef | None:
-        """Return the recipe's image in the registry of this workspace."""
-        if recipe.image is None:
-            return None
-        found = ImageRef.parse(recipe.image)
-        host = registry_of(self.connection, self.target)
-        return ImageRef(registry=host, repository=found.repository, digest=found.digest)
-
-    def repeat_recipe(self, recipe: Recipe, *, tolerance: float, compute: str | None) -> Reproduction:
-        """Train by a recipe, and compare with the original training.
-
-        Raises:
-            GateFailedError: this workspace lacks the image or data.
-        """
-        if missing := self.missing(recipe):
-            raise GateFailedError(f"{recipe.model} cannot be trained here: {'; '.join(missing)}")
-        name = _name_of(recipe.original.job)
-        job = job_of(recipe, name, image=self._image(recipe), compute=compute or self._compute())
-        self._train(name, lambda submission: self._service.submit(job, submission))
-        metrics = list(recipe.original.metrics)
-        return compare_trainings(
-            recipe.original, self._reader.read(name, recipe.view(), metrics=metrics), tolerance=tolerance
-        )
-
-    def _compute(self) -> str | None:
-        if self.target.compute is not None or self.target.kind != "local":
-            return self.target.compute
-        from aml_train.local import EmulatorSettings, local_names
-
-        return local_names(EmulatorSettings()).compute
-
-    def _train(self, name: str, send: Callable[[CancelToken], JobView]) -> None:
-        """Submit a job by *send* and follow it; raise unless it completes."""
+    def _train(self, job: str, name: str, compute: str | None) -> None:
+        """Submit a copy of *job* as *name* and follow it; raise unless it completes."""
         service, clock, emit = self._service, self.clock, self.emit
         live = LiveJob(name, service, clock, emit)
         try:
-            view = live.send(send)
+            view = live.send(lambda _submission: service.copy_job(job, name, compute=compute))
             emit(JobSubmitted(job=name, attached=False, studio_url=view.studio_url))
             logs = JobLogs(service, name, emit, now=clock.now)
             watch = Watch(
@@ -248,52 +168,28 @@ def require(plan: ReproductionPlan) -> None:
         raise GateFailedError(f"{plan.name} cannot be trained again: {'; '.join(plan.gone)}")
 
 
-def job_of(recipe: Recipe, name: str, *, image: ImageRef | None, compute: str | None) -> JobSpec:
-    """Return the job that a recipe describes; its code's files are listed."""
-    document: dict[str, Any] = {**recipe.document, "name": name}
-    if image is not None:
-        document["environment"] = {"image": str(image)}
-    if compute is not None:
-        document["compute"] = f"azureml:{compute.removeprefix('azureml:')}"
-    code = None
-    if recipe.code is not None:
-        code = FileSet.collect(recipe.code, ignore_files=(), nested=False, leave_out=())
-    mark = hashlib.sha256(json.dumps([document, name], sort_keys=True, default=str).encode()).hexdigest()
-    document["tags"] = _tags(recipe, image) | {TAG_FINGERPRINT: mark}
-    document["properties"] = {TAG_FINGERPRINT: mark}
-    return JobSpec(
-        name=name,
-        document=document,
-        directory=recipe.folder or Path(),
-        code=code,
-        image=Given(environment=document.get("environment")),
-        fingerprint=mark,
-    )
+def place_of(model: ModelView, job: str) -> str:
+    """Return the address of *model* in the outputs of *job*. Pure.
 
-
-def _tags(recipe: Recipe, image: ImageRef | None) -> dict[str, str]:
-    """Return the original's tags, without those of data that inputs name."""
-    given: Mapping[str, Any] = recipe.document.get("tags") or {}
-    tags = {
-        key: str(value)
-        for key, value in given.items()
-        if not key.startswith(TAG_DATA) or str(value).startswith("sha256:")
-    }
-    if image is not None:
-        tags |= {TAG_IMAGE: str(image), TAG_DIGEST: str(image.digest)}
-    return tags | {TAG_RESUBMITTED: recipe.original.job}
-
-
-def _name_of(job: str) -> str:
-    return f"{job[:_LONGEST_NAME]}-again-{secrets.token_hex(3)}"
+    Raises:
+        InvalidError: it is not known where in its job's outputs the model is.
+    """
+    beginning = f"azureml://jobs/{model.origin}/outputs/"
+    source = model.tags.get(TAG_SOURCE, model.path)
+    if not source.startswith(beginning):
+        raise InvalidError(
+            f"The files of {model.name}:{model.version} are at no output of its job, so they cannot be compared.",
+            hint="aml-train writes the place down when it registers a model; see `model.path` of the configuration.",
+        )
+    return f"azureml://jobs/{job}/outputs/{source.removeprefix(beginning)}"
 
 
 def failed_reproduction(found: Reproduction) -> AmlTrainError | None:
     """Return the error of a repetition that differs; None for one that agrees."""
     if found.state != "different":
         return None
-    causes = "; ".join(one.text for one in found.causes[:_MOST_CAUSES])
     what = f"{len(found.metrics)} metrics" if found.metrics else f"{len(found.files)} files"
     return GateFailedError(
-        f"The repetition {found.repeated} differs from {found.original} in {what}", hint=f"Likely: {causes}."
+        f"The repetition {found.repeated} differs from {found.original} in {what}",
+        hint="Seeds, numbers of threads and processors differ between trainings: docs/reproduce.md.",
     )

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Final
 from aml_train.core.errors import ImageError
 from aml_train.core.references import ImageRef, is_digest
 from aml_train.core.tags import TAG_ADDRESS, TAG_DIGEST, TAG_IMAGE, TAG_IMAGES, TAG_TESTED
-from aml_train.image import any_record
+from aml_train.image import any_record, read_packages
 from aml_train.jobs import JobView
 from aml_train.models import Catalogue
 from aml_train.pipeline.report import values
-from aml_train.pipeline.training import image_packages
 
 if TYPE_CHECKING:
     from aml_train.image import Registry
@@ -86,6 +85,33 @@ def read_packages_of(
             " nor a record of its tests."
         )
     return found
+
+
+def image_packages(
+    registry: Callable[[str], Registry | None], image: ImageRef, tested: str
+) -> Mapping[str, str] | None:
+    """Return the packages of an image by their list, else by the record of its tests.
+
+    Args:
+        registry: opens the registry of that host; None for one that cannot be reached.
+        image: the image, by its digest.
+        tested: the key of the record; empty, or a sentence, for none.
+
+    Returns:
+        ``pip:numpy`` → version; None if the image has no digest, or its registry cannot be reached.
+
+    Raises:
+        ImageError: the registry refuses, or the list is damaged.
+    """
+    opened = registry(image.registry) if image.digest is not None else None
+    if opened is None or image.digest is None:
+        return None
+    with opened:
+        found = read_packages(opened, image.repository, image.digest)
+        if found or not tested or " " in tested:
+            return found
+        record = any_record(opened, image.repository, image.digest, tested)
+        return {} if record is None else record.packages
 
 
 def read_tests(registry: Callable[[str], Registry | None], image: values.Image, view: JobView) -> values.Tests | None:
