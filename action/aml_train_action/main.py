@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from aml_train.core.masking import secret_variables
+from aml_train_action import reporting
 from aml_train_action.github import (
     Annotations,
     Checkout,
@@ -51,7 +52,7 @@ def main(environ: Mapping[str, str], stdout: BinaryIO) -> int:
         # The runner ends the process soon after the first signal: the report must not be interrupted.
         ignore_signals()
         with session.boundary(written, settle=ignore_signals):
-            _write_report(session)
+            reporting.write(session)
         with session.boundary(reported, settle=ignore_signals):
             _report(session)
         return record.exit_code or written.exit_code or reported.exit_code
@@ -67,9 +68,7 @@ def _report(session: Session) -> None:
     write_outputs(session.step.output, outputs)
     _remark_altered(session, outputs)
     if session.step.summary is not None:
-        summary = render_summary(
-            session.record, title=session.step.title, reproduce=mask(session.reproduce), text=mask(session.text)
-        )
+        summary = render_summary(reporting.report_of(session), session.record, text=mask(session.text))
         append(session.step.summary, mask(summary))
 
 
@@ -118,21 +117,9 @@ def _diagnose(session: Session, inputs: Inputs) -> None:
     diagnose(session, inputs)
 
 
-def _write_report(session: Session) -> None:
-    from aml_train_action import reporting
-
-    reporting.write(session)
-
-
-def _show_report(session: Session, inputs: Inputs) -> None:
-    from aml_train_action import reporting
-
-    reporting.show(session, inputs)
-
-
 _WITHOUT_CONFIGURATION: Final[Mapping[str, Callable[[Session, Inputs], None]]] = {
     "doctor": _diagnose,
-    "report": _show_report,
+    "report": reporting.show,
 }
 
 
@@ -255,8 +242,6 @@ def _run(invocation: Invocation) -> None:
         try:
             run_prepared(prepared, options, listeners=recording, masker=session.masker)
         finally:
-            from aml_train_action import reporting
-
             reporting.compare_images(invocation)
 
 

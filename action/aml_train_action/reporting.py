@@ -28,13 +28,19 @@ def write(session: Session) -> None:
     if session.step.output is None or command not in ("run", "attach"):
         return
     from aml_train.pipeline.report import MOST_BYTES
-    from aml_train_action.report import encode_within, report_of, report_path, write_report
+    from aml_train_action.report import encode_within, report_path, write_report
 
     given = session.environ.get("INPUT_REPORT-FILE", "").strip()
     path = report_path(session.environ, given)
-    report = report_of(session.record, _origin(session))
-    write_report(session.step.workspace, path, encode_within(report, most=MOST_BYTES))
+    write_report(session.step.workspace, path, encode_within(report_of(session), most=MOST_BYTES))
     session.record.report_file = path
+
+
+def report_of(session: Session) -> Report:
+    """Return the report of what the run has come to."""
+    from aml_train_action import report
+
+    return report.report_of(session.record, _origin(session))
 
 
 def compare_images(invocation: Invocation) -> None:

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from aml_train_action.report.made import Origin as Origin
     from aml_train_action.report.made import encode_within as encode_within
     from aml_train_action.report.made import report_of as report_of
+    from aml_train_action.report.markdown import sections_of as sections_of
+    from aml_train_action.report.markup import literal as literal
+    from aml_train_action.report.markup import message as message
+    from aml_train_action.report.markup import own_link as own_link
     from aml_train_action.report.outputs import COMPUTED as COMPUTED
     from aml_train_action.report.outputs import outputs_of as outputs_of
     from aml_train_action.report.record import Record as Record
@@ -28,6 +32,10 @@ _MODULES = {
     "Origin": "made",
     "encode_within": "made",
     "report_of": "made",
+    "sections_of": "markdown",
+    "literal": "markup",
+    "message": "markup",
+    "own_link": "markup",
     "COMPUTED": "outputs",
     "outputs_of": "outputs",
     "Record": "record",

@@ -31,7 +31,6 @@ from aml_train.core.events import (
     RuleDecided,
     RunFinished,
     StageFinished,
-    StageStarted,
     TestsFinished,
 )
 from aml_train.core.masked_events import masked
@@ -64,7 +63,6 @@ class Record:
     exit_code: int = 1
     message: str = ""
     hint: str | None = None
-    started: dict[str, str] = field(default_factory=dict)
     finished: dict[str, StageFinished] = field(default_factory=dict)
     image: ImageReady | None = None
     checks: ImageChecked | None = None
@@ -120,8 +118,6 @@ class Record:
             }
         event = masked(event, self.mask, self.mask_name)
         match event:
-            case StageStarted():
-                self.started[event.stage] = event.title
             case StageFinished():
                 self.finished[event.stage] = event
             case ImageReady() if event.image_name:

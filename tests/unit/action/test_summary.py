@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import datetime
 import html
 import json
 import math
@@ -35,7 +36,9 @@ from aml_train.core.events import (
     Traceback,
 )
 from aml_train.core.tables import Table
+from aml_train.pipeline.report import Source
 from aml_train.pipeline.report.pieces import block, chart, escape, flowchart, label, link
+from aml_train_action.report.made import Origin, report_of
 from aml_train_action.report.outputs import OUTPUTS, metrics_table, outputs_of
 from aml_train_action.report.record import Record
 from aml_train_action.report.summary import LIMIT, render_summary
@@ -78,7 +81,15 @@ def whole() -> Record:
 
 
 def rendered(record: Record, **more: object) -> str:
-    return render_summary(record, title="digits", reproduce="aml-train run --set 'a=<b>'", **more)  # type: ignore[arg-type]
+    origin = Origin(
+        title="digits",
+        configuration="aml-train.yml",
+        target="local",
+        source=Source(),
+        reproduce="aml-train run --set 'a=<b>'",
+        created=datetime.datetime(2026, 11, 20, tzinfo=datetime.UTC),
+    )
+    return render_summary(report_of(record, origin), record, **more)  # type: ignore[arg-type]
 
 
 def test_the_summary_tells_everything() -> None:
@@ -88,8 +99,8 @@ def test_the_summary_tells_everything() -> None:
         "## ✅ digits: passed", "It passed.", "<code>r/x@sha256:1</code>", "(built, 52.0 MB compressed)",
         "7 passed, 0 failed, 1 skipped in 2.0 s, recorded earlier in this very image", "<code>digits-1</code>",
         'href="https://ml.azure.com/runs/digits-1?wsid=/x&tid=1"', "| ✅ | <code>acc</code> | <code>>= 0.95</code> | 0.97 |",
-        "<code>digits</code> version 3", "| image | 1 min 15 s | built sha256:12 |", "| register | not finished | Register |",
-        "xychart-beta", "line [0.95, 0.95", "| <code>loss</code> | nan |", "aml-train run --set 'a=<b>'", "look @here",
+        "<code>digits</code> version <code>3</code>", "| image | 1 min 15 s | built sha256:12 |",
+        "xychart-beta", "line [0.95, 0.95", "| <code>loss</code> | NaN |", "aml-train run --set 'a=<b>'", "look @here",
     ):  # fmt: skip
         assert part in plain, part
     assert "@here" not in text
@@ -111,7 +122,7 @@ def test_a_pipeline_is_drawn_with_the_results_of_its_nodes() -> None:
         NodeChanged(job="j", node="score", run="3", status="Failed"),
     ):
         record(event)
-    text = render_summary(record, title="t", reproduce="x")
+    text = rendered(record)
     drawn = text.partition("```mermaid")[2].partition("```")[0]
     assert drawn.splitlines()[1:9] == [
         "flowchart LR",
@@ -125,10 +136,10 @@ def test_a_pipeline_is_drawn_with_the_results_of_its_nodes() -> None:
     ]
     rows = [html.unescape(line) for line in text.splitlines() if line.startswith("| <code>")]
     assert rows == [
-        "| <code>prep</code> | Completed, reused | the tested image |",
-        "| <code>sub/fit</code> | Running | the tested image |",
-        "| <code>score</code> | Failed | given: azureml:score:3 |",
-        "| <code>last</code> | not run | the tested image |",
+        "| <code>prep</code> | <code>Completed</code>, reused | the tested image |",
+        "| <code>sub/fit</code> | <code>Running</code> | the tested image |",
+        "| <code>score</code> | <code>Failed</code> | <code>given: azureml:score:3</code> |",
+        "| <code>last</code> | <code>not run</code> | the tested image |",
     ]
 
 
@@ -150,15 +161,14 @@ def test_each_of_several_images_is_told_with_its_tests() -> None:
         record(event)
     assert record.image is not None
     assert record.image.digest == "sha256:1"
-    text = html.unescape(render_summary(record, title="t", reproduce="x"))
+    text = html.unescape(rendered(record))
     for part in (
-        "| image | <code>r/x@sha256:1</code> |",
+        "| image | <code>r/x@sha256:1</code> (built) |",
         "| image <code>prep</code> | <code>r/x-prep@sha256:2</code> (found) |",
         "| tests | 7 passed, 0 failed, 0 skipped in 2.0 s |",
         "| tests in <code>prep</code> | 1 passed, 1 failed, 0 skipped in 1.0 s |",
         "wrong rows",
-        "| <code>b</code> | not run | the tested image <code>prep</code> |",
-        'n1["b"]:::notrun',
+        "| <code>b</code> | <code>not run</code> | the tested image <code>prep</code> |",
     ):
         assert part in text, part
     assert text.count("| memlock |") + text.count("<code>memlock</code>") == 2
@@ -179,12 +189,11 @@ def test_the_baseline_stands_beside_the_job() -> None:
     record(BaselineCompared(comparison=Comparison(left=left, right=right), where="f.yml:2", histories=before))
     plain = html.unescape(rendered(record))
     for part in (
-        "### Compared with the baseline, digits version 2 (stage production)\n\n| | this job | baseline | difference |\n",
-        "| job | <code>a</code> | <code>b</code> |  |",
-        "| commit | <code>aaaaaaaaaaaa</code> |  |  |",
-        "| data train | <code>d:2</code> | <code>d:1</code> | differs |",
-        "| <code>acc</code> | 0.97 | 0.95 | +0.02 (+2.11 %) |",
-        "| <code>f1</code> | 1 |  |  |",
+        "The baseline is <code>digits version 2 (stage production)</code>.",
+        "| <code>job</code> | <code>a</code> | <code>b</code> |",
+        "| <code>data train</code> | <code>d:2</code> | <code>d:1</code> |",
+        "| 0.97 | 0.95 | +0.02 (+2.11 %) |",
+        "| <code>f1</code> | <code>1</code> |  |  |",
         "The second line is the baseline's.",
         "    line [0.1, 0.342857, 0.585714, 0.828571, 0.95, 0.95, 0.95, 0.95]\n",
     ):
@@ -198,7 +207,7 @@ def test_failures_come_with_what_failed() -> None:
     text = rendered(record)
     assert "❌" in text
     assert "&lt;img" not in text.replace("&#60;", "")
-    assert "| <code>t&#124;x</code> | <code>a&#46;py&#58;3</code> | &#60;img&#62; |" in text
+    assert "| <code>t&#124;x</code> | <code>a&#46;py&#58;3</code> | <code>&#60;img&#62;</code> |" in text
     assert "<pre>1 of 2&#10;  a.py:3</pre>" in text
 
 
@@ -256,7 +265,6 @@ def test_what_azureml_core_logged_stands_in_tables() -> None:
         "### Other logged values",
         "| <code>note</code> | a &#124; b |  |",
         "| list | values | min | max | last |  |\n|---|---:|---:|---:|---:|---:|\n| <code>lr</code> | 3 | 0&#46;1 | 0&#46;4 | 0&#46;2 | 1 of them NaN |",
-        'title "lr"',
         "Confusion matrix <code>m</code>\n\n| actual ╲ predicted | cat | dog |\n|---|---:|---:|\n| <b>cat</b> | 3 | 1 |\n| <b>dog</b> | 0 | 2 |\n",
         "Table <code>rows</code>\n\n| x |\n|---|\n| 1 |\n\nand 40 more rows and 1 more columns\n",
         "… and 2 more.",
@@ -307,11 +315,24 @@ def test_foreign_text_adds_no_line_to_the_summary(texts: list[str]) -> None:
     text = rendered(record, text=b)
     for line in text.splitlines():
         assert re.match(
-            r"$|## |### |\||</?pre|- |\*\*The same|```(mermaid)?$|xychart-beta$|    (title|x-axis|y-axis|line) |m |[^\n#|<`>*-]",
+            r"$|#{2,4} |\||</?(pre|details|code)|- |The same|Flat lines|```(mermaid)?$|xychart-beta$|    (title|x-axis|y-axis|line) |m |[^\n#|<`>*-]",
             line,
         ), line
     tags = set(re.findall(r"</?[a-zA-Z]+", text))
-    assert tags <= {"<code", "</code", "<pre", "</pre", "<a", "</a", "<b", "</b"}
+    assert tags <= {
+        "<code",
+        "</code",
+        "<pre",
+        "</pre",
+        "<a",
+        "</a",
+        "<b",
+        "</b",
+        "<details",
+        "</details",
+        "<summary",
+        "</summary",
+    }
     for link_target in re.findall(r'<a href="([^"]*)"', text):
         assert link_target.startswith("https://")
 
@@ -434,11 +455,13 @@ def test_the_checks_of_the_image_are_told() -> None:
         Finding(check="python", level="info", what="Python 3.11"),
     )
     record(ImageChecked(findings=findings, cached=True))
-    text = html.unescape(render_summary(record, title="digits", reproduce="aml-train run"))
+    text = html.unescape(rendered(record))
 
     assert "### Checks of the image" in text
-    assert "| ❌ | <code>mlx5</code> | does not load | at all | sockets; install anew |" in text
-    assert "python: Python 3.11" in text
+    assert (
+        "| ❌ | <code>mlx5</code> | <code>does not load | at all</code> | <code>sockets; install anew</code> |"
+        in text
+    )
 
 
 def test_attempts_and_cost_are_told() -> None:
@@ -463,9 +486,9 @@ def test_attempts_and_cost_are_told() -> None:
         "cost": "",
     }
     summary = html.unescape(rendered(record))
-    assert "| attempt 1 | <code>digits-1</code> preempted |" in summary
-    assert "| attempt 2 | <code>digits-2</code> completed |" in summary
-    assert "| cost | 1.5 node hours, 12 GPU hours |" in summary
+    assert "| attempt 1 | <code>digits-1</code> <code>preempted</code> |" in summary
+    assert "| attempt 2 | <code>digits-2</code> <code>completed</code> |" in summary
+    assert "| cost | <code>1.5 node hours, 12 GPU hours</code> |" in summary
 
 
 def ended_logs(count: int, *, width: int = 10) -> LogsEnded:
@@ -491,7 +514,7 @@ def test_a_failed_job_shows_its_tracebacks_and_the_last_lines_of_every_rank() ->
     record = Record()
     record(ended_logs(3))
     record(RunFinished(status="job-failed", exit_code=5, message="The job failed"))
-    text = render_summary(record, title="t", reproduce="r")
+    text = rendered(record)
     assert text.index("### Tracebacks of the job") < text.index("### Last lines of the logs")
     assert "<details open><summary>rank 2 (" in text
     assert text.index("rank 2 (") < text.index("rank 0 (") < text.index("rank 1 (")
@@ -507,24 +530,24 @@ def test_the_summary_shows_the_end_of_a_log_once() -> None:
     record(ended_logs(3))
     message = "The job failed\nThe last lines of its log:\nline 0 <b>"
     record(RunFinished(status="job-failed", exit_code=5, message=message))
-    assert render_summary(record, title="t", reproduce="r").count("line 0") == 1
+    assert rendered(record).count("line 0") == 1
     without = Record()
     without(RunFinished(status="job-failed", exit_code=5, message=message))
-    assert render_summary(without, title="t", reproduce="r").count("line 0") == 1
+    assert rendered(without).count("line 0") == 1
 
 
 def test_a_job_that_passed_shows_no_logs() -> None:
     record = Record()
     record(ended_logs(3))
     record(RunFinished(status="passed", exit_code=0, message="done"))
-    assert "Last lines" not in render_summary(record, title="t", reproduce="r")
+    assert "Last lines" not in rendered(record)
 
 
 def test_the_logs_of_a_thousand_ranks_have_room() -> None:
     record = Record()
     record(ended_logs(1000, width=5000))
     record(RunFinished(status="job-failed", exit_code=5, message="The job failed"))
-    text = render_summary(record, title="t", reproduce="r")
+    text = rendered(record)
     assert len(text.encode()) < LIMIT
     assert "Traceback 2" in text
     assert "more." in text

@@ -43,7 +43,7 @@ from aml_train_action.inputs.inputs import read_inputs
 from aml_train_action.pulls.artifact import unpack
 from aml_train_action.pulls.check import annotations_of, check_of
 from aml_train_action.pulls.comment import render_comment
-from aml_train_action.pulls.markup import lines, literal, message
+from aml_train_action.report.markup import lines, literal, message
 from tests.unit.action.pull_world import failing, passing, rule, subject
 from tests.unit.properties.foreign import as_bytes, foreign, mapping, refused, scratch
 
