@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from docker import DockerClient
     from docker.models.containers import Container
 
-    from aml_train.core.docker_ssh import SshTunnel
-
 DEFAULT_HOST: Final = "unix:///var/run/docker.sock"
 
 _PROBE_TIMEOUT: Final = 30.0
@@ -60,7 +58,6 @@ def connect_engine(environ: Mapping[str, str]) -> DockerClient:
 
     host = environ.get("DOCKER_HOST") or DEFAULT_HOST
     read_docker_configuration(environ)  # which docker-py reads as well
-    tunnel: SshTunnel | None = None
     try:
         if host.startswith("unix://"):
             # Reports the reason in plain words; docker-py wraps it several times and leaves its socket open.
@@ -70,24 +67,20 @@ def connect_engine(environ: Mapping[str, str]) -> DockerClient:
             from aml_train.core.docker_tls import connect_tls
 
             return connect_tls({**environ, "DOCKER_HOST": host}, _CALL_TIMEOUT)
-        if host.startswith("ssh://"):
-            from aml_train.core.docker_ssh import open_tunnel
-
-            tunnel = open_tunnel(host, environ)
-        # The client asks for the engine's version at once.
-        address = host if tunnel is None else tunnel.address
-        return docker.from_env(environment={**environ, "DOCKER_HOST": address}, timeout=_CALL_TIMEOUT)
+        # The client asks for the engine's version at once. At ssh:// it runs the user's own ssh, with its configuration and agent.
+        return docker.from_env(
+            environment={**environ, "DOCKER_HOST": host}, timeout=_CALL_TIMEOUT, use_ssh_client=True
+        )
     # docker-py takes the address apart with urllib, which has ValueError for one that is none.
     except (DockerException, requests.RequestException, OSError, ValueError) as error:
-        reason: object = error.strerror if isinstance(error, OSError) and error.strerror else error
-        if tunnel is not None:
-            reason = tunnel.reason() or reason
-            tunnel.close()
-        raise ImageError(
-            f"the Docker engine at {host} does not answer: {reason}",
-            hint="Start Docker (systemctl start docker, or Docker Desktop), make sure that you may use its socket "
-            "(group docker), or set DOCKER_HOST.",
-        ) from error
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        hint = (
+            'Install the extra ssh: pip install "aml-train[ssh]"; and try: ssh HOST docker version'
+            if host.startswith("ssh://")
+            else "Start Docker (systemctl start docker, or Docker Desktop), make sure that you may use its socket "
+            "(group docker), or set DOCKER_HOST."
+        )
+        raise ImageError(f"the Docker engine at {host} does not answer: {reason}", hint=hint) from error
 
 
 def engine_platform(client: DockerClient) -> str:

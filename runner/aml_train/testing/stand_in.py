@@ -204,10 +204,6 @@ class MemoryPapers:
         """See :class:`aml_train.models.PaperStore`."""
         return None
 
-    def data_files(self, address: str) -> Iterator[StoredFile]:
-        """See :class:`aml_train.models.PaperStore`."""
-        return iter(())
-
     def read(self, model: str, version: str, name: str) -> bytes:
         """See :class:`aml_train.models.PaperStore`."""
         return b""

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from docker.errors import DockerException
 
 from aml_train.core.docker import CliProbe, choose_cli, connect_engine, parse_version, read_docker_configuration
 from aml_train.core.errors import ImageError
@@ -50,6 +52,22 @@ def test_an_address_that_is_none(host: str, tmp_path: Path) -> None:
     with pytest.raises(ImageError, match=r"the Docker engine at .* does not answer: .") as caught:
         connect_engine({"DOCKER_HOST": host, "DOCKER_CONFIG": str(tmp_path)})
     assert "DOCKER_HOST" in str(caught.value.hint)
+
+
+def test_an_engine_by_ssh_is_reached_by_the_command_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+
+    def refuse(**options: Any) -> None:
+        asked.update(options)
+        raise DockerException("Install paramiko package to enable ssh:// support")
+
+    monkeypatch.setattr("docker.from_env", refuse)
+    with pytest.raises(
+        ImageError, match="the Docker engine at ssh://build@host does not answer: Install par"
+    ) as caught:
+        connect_engine({"DOCKER_HOST": "ssh://build@host", "DOCKER_CONFIG": str(tmp_path)})
+    assert asked["use_ssh_client"] is True
+    assert "aml-train[ssh]" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize(
