@@ -28,7 +28,6 @@ from aml_emulator.domain import (
     DataMap,
     EnvironmentBuilds,
     JobService,
-    RegistryImports,
     RegistryTasks,
     RunProgress,
 )
@@ -74,7 +73,6 @@ from aml_emulator.processes import (
     own_version,
     system_authorities,
 )
-from aml_emulator.registry import ImageCopier
 from aml_emulator.settings import Settings
 from aml_emulator.store import Blobs, Store, disk_problem, failure_of
 from aml_emulator.workspaces import MakeRunner, Opener, resume, run_in_containers
@@ -184,13 +182,7 @@ async def run(
     first = OpenWorkspace(
         context=context,
         jobs=jobs,
-        app=App(
-            context,
-            jobs,
-            tasks,
-            builds,
-            RegistryImports(ImageCopier(backing_port, login_server=identity.login_server)),
-        ),
+        app=App(context, jobs, tasks, builds),
         admin=make_admin(context, jobs, tasks=tasks),
     )
     directory = Directory(names, first, opener.open, opener.is_empty, opener.remove)

@@ -65,7 +65,6 @@ from aml_emulator.domain import (
     EnvironmentBuilds,
     JobService,
     NotSupportedError,
-    RegistryImports,
     RegistryTasks,
 )
 from aml_emulator.identity import Principal, TokenError
@@ -116,7 +115,6 @@ class App:
     Args:
         tasks: the registry's runs; None for a registry without ACR Tasks.
         builds: the builds of environments; None for a workspace that builds none on request.
-        imports: the imports of the registry; None for a registry that imports nothing.
     """
 
     def __init__(
@@ -125,7 +123,6 @@ class App:
         job_service: JobService,
         tasks: RegistryTasks | None = None,
         builds: EnvironmentBuilds | None = None,
-        imports: RegistryImports | None = None,
     ) -> None:
         self._context = context
         self._threads = ThreadPoolExecutor(ANSWERING_THREADS, thread_name_prefix="answer")
@@ -134,7 +131,6 @@ class App:
             workspaces.routes(context),
             authorization.routes(context),
             registry_tasks.routes(context, tasks) if tasks is not None else (),
-            registry_tasks.import_routes(context, imports) if imports is not None else (),
             datastores.routes(context),
             computes.routes(context, job_service),
             assets.routes(context),

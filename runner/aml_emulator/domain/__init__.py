@@ -148,8 +148,6 @@ if TYPE_CHECKING:
     from aml_emulator.domain.registries import shared_containers as shared_containers
     from aml_emulator.domain.registries import shared_version as shared_version
     from aml_emulator.domain.registries import shared_versions as shared_versions
-    from aml_emulator.domain.registry_imports import IMPORT_REQUEST as IMPORT_REQUEST
-    from aml_emulator.domain.registry_imports import RegistryImports as RegistryImports
     from aml_emulator.domain.registry_tasks import RUN_REQUEST as RUN_REQUEST
     from aml_emulator.domain.registry_tasks import RegistryRun as RegistryRun
     from aml_emulator.domain.registry_tasks import RegistryTasks as RegistryTasks
@@ -315,8 +313,6 @@ _MODULES = {
     "shared_containers": "registries",
     "shared_version": "registries",
     "shared_versions": "registries",
-    "IMPORT_REQUEST": "registry_imports",
-    "RegistryImports": "registry_imports",
     "RUN_REQUEST": "registry_tasks",
     "RegistryRun": "registry_tasks",
     "RegistryTasks": "registry_tasks",

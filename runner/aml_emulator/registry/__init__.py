@@ -4,8 +4,5 @@ from __future__ import annotations
 
 from aml_emulator.registry.acr import AcrInterface as AcrInterface
 from aml_emulator.registry.acr import Locks as Locks
-from aml_emulator.registry.copying import ImageCopier as ImageCopier
-from aml_emulator.registry.copying import ImportFailedError as ImportFailedError
-from aml_emulator.registry.copying import ImportSource as ImportSource
 from aml_emulator.registry.front import RegistryFront as RegistryFront
 from aml_emulator.registry.storage import RegistryStorage as RegistryStorage

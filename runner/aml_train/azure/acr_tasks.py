@@ -27,7 +27,7 @@ from aml_train.core.events import Listener, Notice
 from aml_train.core.http_client import exchange, host_of
 from aml_train.core.text import Piece
 from aml_train.core.threads import cleanup_on_interrupt
-from aml_train.image import BaseImports, ServiceBuild
+from aml_train.image import ServiceBuild
 
 API: Final = "2019-06-01-preview"
 #: Seconds of ``DockerBuildRequest.timeout`` in azure-mgmt-containerregistry 10.3.0.
@@ -130,7 +130,6 @@ class AcrTasks:
         listener: receives remarks.
         where: ``file:line`` of the builder.
         agent_pool: the agents; None for shared ones.
-        imports: see :class:`BuildService`.
         clock: time.
     """
 
@@ -146,10 +145,8 @@ class AcrTasks:
         listener: Listener,
         where: str,
         agent_pool: str | None = None,
-        imports: BaseImports | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self.imports = imports
         self._rest = rest
         self._id = registry.text("id")
         self._host = registry.text("properties.loginServer")

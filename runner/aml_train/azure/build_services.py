@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aml_train.azure.acr import find_registry
-from aml_train.azure.acr_import import AcrImports
 from aml_train.azure.acr_tasks import ROLES, AcrTasks
 from aml_train.azure.environment_builds import EnvironmentBuilds
 from aml_train.azure.workspace import AzureRest
@@ -42,8 +41,7 @@ def _acr_tasks(config: BuilderConfig, rest: AzureRest, location: RegistryLocatio
             hint="Use another builder, or name another registry: targets.NAME.registry.",
         )
     found = _registry(config, rest, host)
-    imports = _imports(config, rest, found, listener)
-    return AcrTasks(rest, found, listener=listener, where=config.where, agent_pool=config.agent_pool, imports=imports)
+    return AcrTasks(rest, found, listener=listener, where=config.where, agent_pool=config.agent_pool)
 
 
 def _environment_builds(
@@ -57,16 +55,7 @@ def _environment_builds(
             f"target's is {location.job_name}",
             hint="Leave out `registry` of the target, or use the builder `acr`.",
         )
-    imports = None
-    if config.import_base:
-        imports = _imports(config, rest, _registry(config, rest, location.job_name), listener)
-    return EnvironmentBuilds(
-        rest, location, listener=listener, where=config.where, compute=config.compute, imports=imports
-    )
-
-
-def _imports(config: BuilderConfig, rest: AzureRest, registry: Answer, listener: Listener) -> AcrImports | None:
-    return AcrImports(rest, registry, listener=listener, where=config.where) if config.import_base else None
+    return EnvironmentBuilds(rest, location, listener=listener, where=config.where, compute=config.compute)
 
 
 def _registry(config: BuilderConfig, rest: AzureRest, host: str) -> Answer:

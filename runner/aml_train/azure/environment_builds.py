@@ -28,7 +28,7 @@ from aml_train.core.references import is_digest
 from aml_train.core.temporary import temporary_folder
 from aml_train.core.text import Piece
 from aml_train.core.threads import CancelToken, cleanup_on_interrupt
-from aml_train.image import BaseImports, ServiceBuild, release
+from aml_train.image import ServiceBuild, release
 
 if TYPE_CHECKING:
     from aml_train.image import Manifest, Registry, RegistryLocation
@@ -73,10 +73,8 @@ class EnvironmentBuilds:
         listener: Listener,
         where: str,
         compute: str | None = None,
-        imports: BaseImports | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self.imports = imports
         self._rest = rest
         self._location = location
         self._listener = listener

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from aml_train.image.build_secrets import WORKSPACE_VARIABLE as WORKSPACE_VARIABLE
     from aml_train.image.build_secrets import secret_access as secret_access
     from aml_train.image.builders.place import BuildPlace as BuildPlace
-    from aml_train.image.builders.service import BaseImports as BaseImports
     from aml_train.image.builders.service import BuildService as BuildService
     from aml_train.image.builders.service import ServiceBuild as ServiceBuild
     from aml_train.image.collect import BaseResolver as BaseResolver
@@ -92,7 +91,6 @@ _MODULES = {
     "WORKSPACE_VARIABLE": "build_secrets",
     "secret_access": "build_secrets",
     "BuildPlace": "builders.place",
-    "BaseImports": "builders.service",
     "BuildService": "builders.service",
     "ServiceBuild": "builders.service",
     "build_and_probe": "make",

@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from aml_train.azure.acr import find_registry
-from aml_train.image.push import push_image
 from aml_train.image.registry.client import Registry
-from tests.integration.conftest import BASE
 from tests.integration.image.builder_project import (
     SECONDS,
     Ended,
@@ -31,7 +29,6 @@ from tests.integration.image.builder_project import (
 )
 from tests.integration.image.disposable_engine import disposable_engine, missing
 from tests.support.emulator_process import Emulator, running
-from tests.support.registry_process import serve_registry
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -131,38 +128,6 @@ def test_a_found_image_without_a_record_is_tested_where_it_is_built(emulator: Em
     assert ended.event("image-ready")["how"] == "found"
     assert "the new tests ran" in ended.lines
     assert len(runs(emulator)) == count + 1
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("kind", ["acr", "azureml"])
-def test_a_base_elsewhere_is_imported_once_and_gives_the_same_image_address(
-    emulator: Emulator, engine: DockerClient, tmp_path: Path, kind: str
-) -> None:
-    folder, repository = tmp_path / "project", f"imported/{kind}"
-    (tmp_path / "registry").mkdir()
-    with serve_registry(tmp_path / "registry") as port:
-        base = f"localhost:{port}/team/base:1"
-        engine.images.get(BASE).tag(*base.rsplit(":", 1))
-        push_image(engine, f"localhost:{port}/team/base", "1", auth=None, listener=lambda _event: None)
-        engine.images.remove(base, noprune=True)
-        write_project(folder, base, emulator, f"{{kind: {kind}, import-base: true}}", repository)
-        ended = build(emulator, folder)
-        assert ended.code == 0, ended.errors
-        again = build(emulator, folder, "--force-build")
-        assert again.code == 0, again.errors
-    shown = [one["text"] for one in ended.events if one["event"] == "notice"]
-    assert any("The base was imported in" in text for text in shown), shown
-    assert not any("imported" in one["text"] for one in again.events if one["event"] == "notice")
-    ready, second = ended.event("image-ready"), again.event("image-ready")
-    assert ready["address"] == second["address"]
-    with Registry(f"http://localhost:{emulator.registry_port}", same_machine=True) as registry:
-        (tag,) = registry.tags(f"bases/localhost-{port}/team/base")
-        copied = registry.get_manifest(f"bases/localhost-{port}/team/base", tag)
-        assert copied is not None
-        assert tag == f"dig-{copied.digest[7:]}"
-        image = registry.get_manifest(repository, ready["digest"])
-        assert image is not None
-        assert set(copied.blobs[1:]) < set(image.blobs)
 
 
 def test_tests_that_fail_there_release_nothing(emulator: Emulator, project: Path) -> None:

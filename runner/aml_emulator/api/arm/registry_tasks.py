@@ -1,6 +1,6 @@
-"""A registry's actions as Azure Resource Manager has them: ACR Tasks, and imports.
+"""A registry's actions as Azure Resource Manager has them: ACR Tasks.
 
-Shapes as in azure-mgmt-containerregistry 10.3.0, ``v2019_06_01_preview`` (tasks) and ``v2023_07_01`` (imports).
+Shapes as in azure-mgmt-containerregistry 10.3.0, ``v2019_06_01_preview``.
 """
 
 from __future__ import annotations
@@ -9,30 +9,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from aml_emulator.api.errors import resource_not_found
-from aml_emulator.api.response_headers import MANAGEMENT_HOST
 from aml_emulator.api.routing import Call, Reply, Route
 from aml_emulator.api.shapes import cut, page
 from aml_emulator.context import Context
 from aml_emulator.domain import (
-    IMPORT_REQUEST,
     RUN_REQUEST,
     NotSupportedError,
-    RegistryImports,
     RegistryRun,
     RegistryTasks,
 )
 
 MAX_PAGE = 100
 _REGISTRY = "/subscriptions/{sub}/resourceGroups/{rg}/providers/Microsoft.ContainerRegistry/registries/{name}"
-
-
-def import_routes(context: Context, imports: RegistryImports) -> Sequence[Route]:
-    """Return the routes of the registry's imports."""
-    answers = ImportAnswers(context, imports)
-    return (
-        Route(method="POST", path=f"{_REGISTRY}/importImage", handler=answers.begin),
-        Route(method="GET", path=f"{_REGISTRY}/operationResults/{{operation}}", handler=answers.look),
-    )
 
 
 def routes(context: Context, tasks: RegistryTasks) -> Sequence[Route]:
@@ -104,34 +92,6 @@ class TaskAnswers:
             "type": "Microsoft.ContainerRegistry/registries/runs",
             "properties": dict(run.properties),
         }
-
-
-class ImportAnswers:
-    """Answers for imports into one registry."""
-
-    def __init__(self, context: Context, imports: RegistryImports) -> None:
-        self._context = context
-        self._imports = imports
-
-    def begin(self, call: Call) -> Reply:
-        """Begin an import; the client looks for its end at ``Location``."""
-        _check_registry(self._context, call)
-        return self._running(call, f"registries-{self._imports.begin(call.json(IMPORT_REQUEST))}")
-
-    def look(self, call: Call) -> Reply:
-        """Return whether an import has ended."""
-        _check_registry(self._context, call)
-        operation = call.params["operation"]
-        if self._imports.ended(operation.removeprefix("registries-")):
-            return Reply(status=200)
-        return self._running(call, operation)
-
-    def _running(self, call: Call, operation: str) -> Reply:
-        identity = self._context.identity
-        place = f"{identity.resource_group_id}/providers/Microsoft.ContainerRegistry/registries/{call.params['name']}"
-        version = call.option("api-version") or ""
-        address = f"https://{MANAGEMENT_HOST}{place}/operationResults/{operation}?api-version={version}"
-        return Reply(status=202, headers={"Location": address, "Retry-After": "1"})
 
 
 def _check_registry(context: Context, call: Call) -> None:

@@ -33,15 +33,6 @@ def check_builder(checked: CheckedTree, image: ImageConfig | None, tests: TestsC
             why=f"the list is made in an engine, and {title} keeps no image in one",
             remedy=_REMEDY,
         )
-    if image.builder.import_base and image.dockerfile is not None:
-        checked.fault(
-            "`image.builder.import-base` and `image.dockerfile` exclude each other",
-            "image",
-            "builder",
-            "import-base",
-            why="a Dockerfile may name several bases",
-            remedy="delete the key, or use `image.base`",
-        )
     if image.builder.kind == "azureml" and image.dockerfile is not None:
         checked.fault(
             "`image.dockerfile` and the builder `azureml` exclude each other",

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 from aml_train.config.section import key, make, record, section
 from aml_train.config.sections.image_paths import ImageTree
 from aml_train.config.sections.values import PATH
-from aml_train.config.yaml.shapes import Choice, Duration, Flag, Text
+from aml_train.config.yaml.shapes import Choice, Duration, Text
 from aml_train.config.yaml.source import absolute
 from aml_train.config.yaml.structures import Either
 
@@ -23,7 +23,6 @@ _OF: Final = {
     "tls": ("remote",),
     "agent-pool": ("acr",),
     "compute": ("azureml",),
-    "import-base": ("acr", "azureml"),
     "timeout": ("acr", "azureml"),
 }
 #: Seconds that a run of ACR Tasks may take (azure-mgmt-containerregistry 10.3.0, v2019_06_01_preview, ``DockerBuildRequest.timeout``).
@@ -78,12 +77,6 @@ class BuilderConfig:
         Text(noun="the name of a compute", pattern=r"[A-Za-z0-9][A-Za-z0-9-]{1,31}"),
         "Compute cluster that builds, for `azureml`; the workspace's choice by default.",
         default=None,
-    )
-    import_base: bool = key(
-        Flag(),
-        "Copy the base into the target's registry before the build, for `acr` and `azureml`: into `bases/…`, once for each digest. "
-        "Nothing is pulled to this machine.",
-        default=False,
     )
     timeout: float | None = key(
         Duration(),

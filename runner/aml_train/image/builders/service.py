@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import secrets
 import tarfile
 import time
@@ -31,11 +30,10 @@ from aml_train.image.candidate import Candidate
 from aml_train.image.context import ImageContext
 from aml_train.image.dockerfile.classic import ARCHIVE, check_dockerfile, classic_dockerfile
 from aml_train.image.dockerfile.render import render_protect
-from aml_train.image.inputs import PROTECT, BaseImage, protect_script
+from aml_train.image.inputs import PROTECT, protect_script
 from aml_train.image.readiness.check import judge_probe
 from aml_train.image.readiness.facts import Facts
 from aml_train.image.registry.auth import RegistryAuth
-from aml_train.image.registry.client import Registry
 from aml_train.image.registry.manifest import Manifest
 from aml_train.image.spec import TestSpec
 from aml_train.image.testing.closing import ClosingLines
@@ -105,29 +103,8 @@ def _as_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     return entry
 
 
-class BaseImports(Protocol):
-    """Imports bases into the registry that images are released to."""
-
-    def import_base(self, base: BaseImage, registry: Registry, login: RegistryAuth | None) -> str:
-        """Return the name of *base* in the registry; import it if it is missing.
-
-        Args:
-            base: of another registry; the name has its digest.
-            registry: a client of the registry.
-            login: credentials of the base's registry, if it needs any.
-
-        Raises:
-            ServiceError: the registry refuses, or cannot read the base.
-            TimedOutError: it takes too long.
-        """
-
-
 class BuildService(Protocol):
     """A service that builds images for the target's registry."""
-
-    @property
-    def imports(self) -> BaseImports | None:
-        """Imports the base before a build; None if the build pulls it."""
 
     @property
     def title(self) -> str:
@@ -194,10 +171,9 @@ class ServiceBuilder:
         spec = ctx.spec
         ctx.note(f"The image is built by {self._service.title}; nothing is pulled to this machine.")
         ctx.registry.check_push(ctx.candidates)
-        base, login = self._base(ctx)
         # Before the request: from here on the registry may get the tag.
         candidate.pushed = True
-        text, archive, check = from_base(spec.dockerfile, spec.base.pinned, base), False, None
+        text, archive, check = spec.dockerfile, False, None
         if not self._service.buildkit:
             classic = classic_dockerfile(text)
             text, archive, check = classic.text, classic.archive, classic.check
@@ -213,11 +189,11 @@ class ServiceBuilder:
             platform=spec.platform,
             no_cache=force,
             timeout=self._timeout,
-            login=login,
+            login=self._base_login(ctx),
         )
         self._run(ctx, build)
         manifest = candidate.manifest()
-        self._protect(ctx, build, manifest, check, base)
+        self._protect(ctx, build, manifest, check)
         ctx.finish("image", f"built and pushed {manifest.digest[:19]}", started)
         results, facts = self._verify(ctx, ctx.candidates, manifest, check=True, test=ctx.tests is not None)
         if facts is None:
@@ -262,16 +238,6 @@ class ServiceBuilder:
         if faults:
             raise InvalidError(faults)
 
-    def _base(self, ctx: ImageContext) -> tuple[str, tuple[str, RegistryAuth] | None]:
-        """Return the name of the base for ``FROM``, and the credentials of its registry.
-
-        An imported base has the same digest: the image does not depend on where it comes from.
-        """
-        base, login, imports = ctx.spec.base, self._base_login(ctx), self._service.imports
-        if imports is None or base.reference.registry in (ctx.location.push_name, ctx.location.job_name):
-            return base.pinned, login
-        return imports.import_base(base, ctx.registry, None if login is None else login[1]), None
-
     def _base_login(self, ctx: ImageContext) -> tuple[str, RegistryAuth] | None:
         """Return the credentials of the base's registry, unless it is the target's own."""
         registry = ctx.spec.base.reference.registry
@@ -301,19 +267,16 @@ class ServiceBuilder:
             error.message = f"{self._service.title}: {error.message}"
             raise error
 
-    def _protect(
-        self, ctx: ImageContext, built: ServiceBuild, manifest: Manifest, check: str | None, base: str
-    ) -> None:
+    def _protect(self, ctx: ImageContext, built: ServiceBuild, manifest: Manifest, check: str | None) -> None:
         """Compare the packages of the image with its base's, if its build has not done so.
 
         Args:
             built: the build of the image.
             manifest: the image.
             check: the step of the comparison that the build left out; None for none.
-            base: the name of the base.
         """
         image = f"{ctx.location.job_name}/{ctx.candidates}@{manifest.digest}"
-        protect = ctx.spec.protect
+        base, protect = ctx.spec.base.pinned, ctx.spec.protect
         if check is not None:
             text = check_dockerfile(check, base=base, image=image, kept=PROTECT)
         elif protect is not None and protect.packages:
@@ -421,17 +384,6 @@ class ServiceBuilder:
             )
         end = End(exit_code=findings.exit_code or 0, timed_out=findings.timed_out, seconds=findings.seconds)
         return conclude(tests, end, findings.written, closing, ctx.listener)
-
-
-def from_base(dockerfile: str, pinned: str, base: str) -> str:
-    """Return a Dockerfile whose stages begin with *base* in place of *pinned*. Pure.
-
-    >>> from_base("FROM a@sha256:1 AS base\\nRUN x\\n", "a@sha256:1", "b/a@sha256:1")
-    'FROM b/a@sha256:1 AS base\\nRUN x\\n'
-    """
-    return re.sub(
-        rf"(?m)^(FROM\s+(?:--\S+\s+)*){re.escape(pinned)}(?=\s|$)", lambda found: found[1] + base, dockerfile
-    )
 
 
 def _secrets(auth: RegistryAuth) -> list[str]:
