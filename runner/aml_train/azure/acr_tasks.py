@@ -133,10 +133,6 @@ class AcrTasks:
         clock: time.
     """
 
-    isolates: Final = True
-    buildkit: Final = True
-    limits: Final = frozenset({"shm", "memlock"})
-
     def __init__(
         self,
         rest: AzureRest,

@@ -70,7 +70,6 @@ def another_engine(emulator: Emulator, folder: Path) -> Iterator[dict[str, str]]
 
 BUILDERS = [
     pytest.param("acr", id="acr"),
-    pytest.param("azureml", id="azureml"),
     pytest.param(
         "{kind: remote, context: another}",
         id="remote",

@@ -271,7 +271,7 @@ class ImageConfig:
     )
     builder: BuilderConfig = key(
         BUILDER,
-        "Builder of the image, which also runs its tests: `local` by default, `acr`, `azureml`, or a mapping.",
+        "Builder of the image, which also runs its tests: `local` by default, `acr`, or a mapping.",
         default=BuilderConfig(),
     )
     nodes: tuple[str, ...] | Literal["all"] | None = key(

@@ -12,8 +12,8 @@ from aml_train.config.yaml.shapes import Choice, Duration, Text
 from aml_train.config.yaml.source import absolute
 from aml_train.config.yaml.structures import Either
 
-BuilderKind = Literal["local", "remote", "acr", "azureml"]
-_KINDS: Final = Choice(words=("local", "remote", "acr", "azureml"))
+BuilderKind = Literal["local", "remote", "acr"]
+_KINDS: Final = Choice(words=("local", "remote", "acr"))
 _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9_.-]*"
 #: Keys and the kinds that they belong to.
 _OF: Final = {
@@ -22,8 +22,7 @@ _OF: Final = {
     "buildx": ("remote",),
     "tls": ("remote",),
     "agent-pool": ("acr",),
-    "compute": ("azureml",),
-    "timeout": ("acr", "azureml"),
+    "timeout": ("acr",),
 }
 #: Seconds that a run of ACR Tasks may take (azure-mgmt-containerregistry 10.3.0, v2019_06_01_preview, ``DockerBuildRequest.timeout``).
 _LONGEST: Final = 28_800.0
@@ -42,7 +41,7 @@ class BuilderConfig:
     kind: BuilderKind = key(
         _KINDS,
         "`local` (the default): this machine's engine; `remote`: another engine, or a builder of buildx; `acr`: ACR Tasks of the "
-        "target's registry; `azureml`: the workspace's own build of environments.",
+        "target's registry.",
         default="local",
     )
     engine: str | None = key(
@@ -73,14 +72,9 @@ class BuilderConfig:
         "Agent pool of the registry that builds, for `acr`; shared agents by default.",
         default=None,
     )
-    compute: str | None = key(
-        Text(noun="the name of a compute", pattern=r"[A-Za-z0-9][A-Za-z0-9-]{1,31}"),
-        "Compute cluster that builds, for `azureml`; the workspace's choice by default.",
-        default=None,
-    )
     timeout: float | None = key(
         Duration(),
-        "How long a build of `acr` (up to 8 hours) or `azureml` may take; `2h` by default.",
+        "How long a build of `acr` may take, up to 8 hours; `2h` by default.",
         default=None,
     )
     where: str = "image.builder"
@@ -98,11 +92,11 @@ class BuilderConfig:
     @property
     def is_service(self) -> bool:
         """Whether a service builds and tests, and no engine."""
-        return self.kind in ("acr", "azureml")
+        return self.kind == "acr"
 
 
 BUILDER: Final = Either(
-    noun="`local`, `acr` or `azureml`, or a mapping with `kind`",
+    noun="`local` or `acr`, or a mapping with `kind`",
     scalar=_KINDS,
     keys=record(BuilderConfig, noun="a mapping with `kind`"),
 )

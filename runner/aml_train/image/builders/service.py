@@ -8,7 +8,6 @@ import tarfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import IO, Final, Protocol
 
 from aml_train.core.errors import Fault, ImageError, InvalidError
@@ -28,7 +27,6 @@ from aml_train.image.builders.verification import (
 )
 from aml_train.image.candidate import Candidate
 from aml_train.image.context import ImageContext
-from aml_train.image.dockerfile.classic import ARCHIVE, check_dockerfile, classic_dockerfile
 from aml_train.image.dockerfile.render import render_protect
 from aml_train.image.inputs import PROTECT, protect_script
 from aml_train.image.readiness.check import judge_probe
@@ -54,7 +52,6 @@ class ServiceBuild:
         network: whether the steps have a network.
         shm: bytes of ``/dev/shm``; None for the builder's own.
         memlock: bytes of memory that may be locked, -1 for no bound; None for the builder's own bound.
-        archive: whether the Dockerfile takes the files from :data:`ARCHIVE` of the context.
         timeout: seconds.
         login: registry of the base and its credentials, if it needs any.
     """
@@ -71,7 +68,6 @@ class ServiceBuild:
     network: bool = True
     shm: int | None = None
     memlock: int | None = None
-    archive: bool = False
     timeout: float = BUILD_TIMEOUT
     login: tuple[str, RegistryAuth] | None = field(default=None, repr=False)
 
@@ -82,19 +78,6 @@ class ServiceBuild:
             (folder / "Dockerfile").write_text(self.dockerfile, encoding="utf-8")
             for name in ("Dockerfile", "context"):
                 archive.add(folder / name, arcname=name, filter=_as_root)
-
-    def write(self, folder: Path) -> None:
-        """Write ``Dockerfile`` and the files of the context into one folder.
-
-        Its files lose their modes on the way to a service; those of an archive keep them.
-        """
-        (folder / "Dockerfile").write_text(self.dockerfile, encoding="utf-8")
-        if not self.archive:
-            write_context(folder, self.files, self.trees)
-            return
-        with temporary_folder("build") as packed, tarfile.open(folder / ARCHIVE, mode="w") as archive:
-            write_context(packed / "context", self.files, self.trees)
-            archive.add(packed / "context", arcname=".", filter=_as_root)
 
 
 def _as_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -117,18 +100,6 @@ class BuildService(Protocol):
     @property
     def where(self) -> str:
         """The place of the builder in the user's file."""
-
-    @property
-    def isolates(self) -> bool:
-        """Whether builds without a network are available."""
-
-    @property
-    def buildkit(self) -> bool:
-        """Whether steps may mount files, which needs BuildKit."""
-
-    @property
-    def limits(self) -> frozenset[str]:
-        """The keys of ``tests`` that bound a build there, of ``shm`` and ``memlock``."""
 
     def build(self, build: ServiceBuild, on_piece: Callable[[Piece], object]) -> bool:
         """Build and push; return whether the build succeeded.
@@ -173,17 +144,12 @@ class ServiceBuilder:
         ctx.registry.check_push(ctx.candidates)
         # Before the request: from here on the registry may get the tag.
         candidate.pushed = True
-        text, archive, check = spec.dockerfile, False, None
-        if not self._service.buildkit:
-            classic = classic_dockerfile(text)
-            text, archive, check = classic.text, classic.archive, classic.check
         build = ServiceBuild(
             name=candidate.tag,
             image=f"{ctx.candidates}:{candidate.tag}",
-            dockerfile=text,
+            dockerfile=spec.dockerfile,
             files=spec.files,
             trees=spec.trees,
-            archive=archive,
             build_args=spec.builder_args,
             target=spec.target,
             platform=spec.platform,
@@ -193,7 +159,7 @@ class ServiceBuilder:
         )
         self._run(ctx, build)
         manifest = candidate.manifest()
-        self._protect(ctx, build, manifest, check)
+        self._protect(ctx, build, manifest)
         ctx.finish("image", f"built and pushed {manifest.digest[:19]}", started)
         results, facts = self._verify(ctx, ctx.candidates, manifest, check=True, test=ctx.tests is not None)
         if facts is None:
@@ -267,23 +233,14 @@ class ServiceBuilder:
             error.message = f"{self._service.title}: {error.message}"
             raise error
 
-    def _protect(self, ctx: ImageContext, built: ServiceBuild, manifest: Manifest, check: str | None) -> None:
-        """Compare the packages of the image with its base's, if its build has not done so.
-
-        Args:
-            built: the build of the image.
-            manifest: the image.
-            check: the step of the comparison that the build left out; None for none.
-        """
-        image = f"{ctx.location.job_name}/{ctx.candidates}@{manifest.digest}"
-        base, protect = ctx.spec.base.pinned, ctx.spec.protect
-        if check is not None:
-            text = check_dockerfile(check, base=base, image=image, kept=PROTECT)
-        elif protect is not None and protect.packages:
-            step = render_protect(protect, "base")
-            text = f"FROM {base} AS base\n\nFROM {image}\n\nUSER root\n\n{step}\n"
-        else:
+    def _protect(self, ctx: ImageContext, built: ServiceBuild, manifest: Manifest) -> None:
+        """Compare the packages of a user's Dockerfile with its base's."""
+        protect = ctx.spec.protect
+        if protect is None or not protect.packages:
             return
+        image = f"{ctx.location.job_name}/{ctx.candidates}@{manifest.digest}"
+        step = render_protect(protect, "base")
+        text = f"FROM {ctx.spec.base.pinned} AS base\n\nFROM {image}\n\nUSER root\n\n{step}\n"
         comparison = replace(
             built,
             name=f"protect-{secrets.token_hex(8)}",
@@ -291,7 +248,6 @@ class ServiceBuilder:
             dockerfile=text,
             files={PROTECT: protect_script()},
             trees={},
-            archive=False,
             build_args={},
             target=None,
         )
@@ -355,14 +311,10 @@ class ServiceBuilder:
 
     def _note_limits(self, ctx: ImageContext, tests: TestSpec) -> None:
         """Report the limits that the service does not apply."""
-        limits = tests.limits
-        named = {"cpus": limits.cpus, "memory": limits.memory, "shm": limits.shm, "memlock": limits.memlock}
-        given = [name for name, value in named.items() if value is not None and name not in self._service.limits]
+        given = [name for name in ("cpus", "memory") if getattr(tests.limits, name) is not None]
         if given:
             keys = ", ".join(f"tests.{name}" for name in given)
             ctx.note(f"{keys}: {self._service.title} does not apply them.")
-        if not (tests.network or self._service.isolates):
-            ctx.note(f"The tests have a network: {self._service.title} cannot take it away.")
 
     def _image(self, ctx: ImageContext, repository: str, manifest: Manifest, findings: Findings) -> dict[str, object]:
         """Return the facts that the engine reports elsewhere: size, entrypoint and user."""
