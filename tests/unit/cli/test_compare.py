@@ -110,22 +110,6 @@ def test_json_has_all_values_and_no_word_that_json_does_not_know(service: FakeSe
     assert told["right"]["seconds"] == 90
 
 
-def test_only_the_metrics_that_are_named(service: FakeService) -> None:
-    told = json.loads(compare("new", "old", "--json", "--metric", "acc").output)
-    assert list(told["metrics"]) == ["acc"]
-    result = compare("new", "old", "--metric", "accuracy")
-    assert result.exit_code == 2
-    assert "--metric accuracy: neither side logged it" in result.output
-
-
-def test_a_running_job_beside_a_model_whose_job_is_gone(service: FakeService) -> None:
-    output = compare("live", "model:digits@production").output
-    assert "B  digits version 4 (stage production)" in output
-    assert "status   Running" in output
-    assert "epochs                  9         differs" in output, output
-    assert "acc                0.3       0.9  -0.6 (-66.7 %)" in output
-
-
 def test_files_need_no_workspace(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"acc": 0.5}')
     (tmp_path / "b.json").write_text('{"acc": 0.25}')
@@ -151,12 +135,6 @@ def test_files_need_no_workspace(tmp_path: Path) -> None:
 )
 def test_what_a_side_is_called(text: str, reference: Reference) -> None:
     assert parse_reference(text) == reference
-
-
-@pytest.mark.parametrize("text", ["", "model:m", "model:m:1:2", "model:@production", "branch:", "a b", "x:y", "job:"])
-def test_what_names_nothing(text: str) -> None:
-    with pytest.raises(InvalidError, match=r"names n|is not the name of a job"):
-        parse_reference(text)
 
 
 def project(folder: Path, text: str = "") -> Project:

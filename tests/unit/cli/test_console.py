@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import io
 import json
 import os
@@ -8,23 +7,17 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
 from aml_train.cli.console import ConsoleListener, Verbosity
-from aml_train.cli.live import LiveNodes, LiveStages
-from aml_train.cli.printer import PlainPrinter, RichPrinter, printer_for
+from aml_train.cli.printer import PlainPrinter, RichPrinter
 from aml_train.cli.text import printable, printable_lines
-from aml_train.core.checks import Finding
 from aml_train.core.comparison import Comparison, Side
 from aml_train.core.events import (
     BaselineCompared,
-    Broadcast,
     Event,
     GraphNode,
     GraphPlanned,
-    ImageChecked,
     ImageReady,
     LogLine,
     LogLines,
@@ -42,7 +35,6 @@ from aml_train.core.events import (
     to_json,
 )
 from aml_train.core.tables import Table
-from aml_train.core.text import duration, size
 
 
 def shown(*events: Event) -> str:
@@ -126,40 +118,6 @@ def test_foreign_lines_cannot_take_the_terminal_over() -> None:
     assert "\x1b" not in shown(LogLine(source="job", text=evil))
 
 
-def test_the_lines_of_several_ranks_say_whose_they_are() -> None:
-    one = LogLines(text="a\n\nb", origin="user_logs/std_log_process_3.txt", rank="3")
-    assert shown(one) == "│ job      a\n│ job      \n│ job      b\n"
-    assert shown(dataclasses.replace(one, several=True)) == (
-        "│ job      rank 3: a\n│ job      rank 3: \n│ job      rank 3: b\n"
-    )
-    assert shown(LogLines(text="a", origin="system_logs/x.log")) == "│ job      system_logs/x.log: a\n"
-
-
-def test_an_escape_sequence_without_an_end_hides_no_other_line() -> None:
-    assert shown(LogLines(text="\x1b]0;title\nnext\x1b[2J", origin="std_log.txt")) == "│ job      \n│ job      next\n"
-
-
-def test_on_a_terminal_lines_are_plain_behind_a_dim_head() -> None:
-    file = io.StringIO()
-    console = ConsoleListener(file)
-    console._printer = RichPrinter(
-        Console(file=file, force_terminal=True, color_system="standard", highlight=False, soft_wrap=True)
-    )
-    console(LogLines(text="a [red]b\x1b[31mc\nd", origin="std_log.txt"))
-    assert file.getvalue() == "\x1b[2m│ job      \x1b[0ma [red]bc\n\x1b[2m│ job      \x1b[0md\n"
-
-
-@given(
-    st.lists(st.tuples(st.text(st.sampled_from("ab \t\n\r\x07\x0c宽é[/]:😀")), st.sampled_from(["", "bold", "red"])))
-)
-def test_without_a_terminal_lines_are_as_rich_prints_them(parts: list[tuple[str, str]]) -> None:
-    plain, rich = io.StringIO(), io.StringIO()
-    PlainPrinter(plain).print(*parts)
-    RichPrinter(Console(file=rich, highlight=False, soft_wrap=True, emoji=False)).print(*parts)
-    assert plain.getvalue() == rich.getvalue()
-    assert PlainPrinter(plain).render(*parts) == RichPrinter(Console(file=rich, soft_wrap=True)).render(*parts)
-
-
 def test_a_reader_that_is_gone_ends_the_command() -> None:
     read, write = os.pipe()
     os.close(read)
@@ -167,15 +125,6 @@ def test_a_reader_that_is_gone_ends_the_command() -> None:
         with pytest.raises(SystemExit, match="1"):
             PlainPrinter(file).print(("text", ""))
         file.write("nothing fails any more")
-
-
-@pytest.mark.parametrize("name", ["FORCE_COLOR", "TTY_COMPATIBLE"])
-def test_variables_may_call_a_file_a_terminal(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    for other in ("FORCE_COLOR", "TTY_COMPATIBLE"):
-        monkeypatch.delenv(other, raising=False)
-    assert isinstance(printer_for(io.StringIO(), color=None), PlainPrinter)
-    monkeypatch.setenv(name, "1")
-    assert printer_for(io.StringIO(), color=None).terminal is not None
 
 
 def test_each_line_of_a_log_is_a_line_of_json() -> None:
@@ -192,19 +141,6 @@ def test_each_line_of_a_log_is_a_line_of_json() -> None:
         {**common, "text": '"\\n\u2028"', "more": False},
         {**common, "text": "last", "more": True},
     ]
-
-
-@given(st.text(st.one_of(st.sampled_from('\n\\n"u000a\t\r'), st.characters(codec="utf-8"))), st.booleans())
-def test_any_text_of_a_log_comes_back_from_json(text: str, more: bool) -> None:
-    lines = [json.loads(line) for line in to_json(LogLines(text=text, origin="std_log.txt", more=more)).split("\n")]
-    assert "\n".join(line["text"] for line in lines) == text
-    assert [line["more"] for line in lines] == [False] * (len(lines) - 1) + [more]
-
-
-def test_the_end_of_several_logs_is_in_the_report() -> None:
-    tails = tuple(LogTail(origin=f"{rank}", rank=f"{rank}", lines=("x",), size=1500) for rank in range(8))
-    text = shown(LogsEnded(job="j", tails=tails), RunFinished(status="passed", exit_code=0, message="done"))
-    assert "logs       8 logs, 12.0 kB" in text
 
 
 @pytest.mark.parametrize(("streamed", "ranks", "count"), [(True, 1, 1), (False, 1, 1), (True, 2, 2)])
@@ -245,19 +181,6 @@ def test_the_hint_stands_below_the_message() -> None:
     assert text.strip().splitlines() == ["gate-failed (exit code 6)", "acc missed", "train longer"]
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.04, "0.0 s"), (59.9, "59.9 s"), (59.96, "1 min 00 s"), (125, "2 min 05 s"), (3720, "1 h 02 min")],
-)
-def test_durations(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
-
-
-@pytest.mark.parametrize(("count", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (2.5e9, "2.50 GB")])
-def test_sizes(count: float, text: str) -> None:
-    assert size(count) == text
-
-
 def test_events_are_recorded_as_json_lines() -> None:
     event = Notice(text="é", at=datetime(2026, 1, 1, tzinfo=UTC))
     assert json.loads(to_json(event)) == {
@@ -267,15 +190,6 @@ def test_events_are_recorded_as_json_lines() -> None:
         "level": "info",
     }
     assert json.loads(to_json(StageStarted(stage="image", title="t")))["event"] == "stage-started"
-
-
-def test_every_listener_hears_every_event_in_order() -> None:
-    heard: list[tuple[int, Event]] = []
-    events = [Notice(text=str(i)) for i in range(3)]
-    broadcast = Broadcast(lambda e: heard.append((1, e)), lambda e: heard.append((2, e)))
-    for event in events:
-        broadcast(event)
-    assert heard == [(n, event) for event in events for n in (1, 2)]
 
 
 class _Terminal(io.StringIO):
@@ -315,49 +229,6 @@ def test_the_output_of_a_build_is_shown_on_a_terminal_if_it_fails(
     assert text.count("│ build    #7 RUN pip install") == is_shown
 
 
-def test_lines_of_the_job_stay_above_those_of_the_running_stages() -> None:
-    lines = LogLines(text="epoch 1\nepoch [red]2", origin="std_log.txt")
-    text = on_a_terminal(StageStarted(stage="watch", title="Follow the job"), lines)
-    assert "│ job      epoch 1\n" in text
-    assert "│ job      epoch [red]2\n" in text
-
-
-def test_a_running_stage_has_one_line_that_fits_the_terminal() -> None:
-    file = io.StringIO()
-    console = Console(file=file, force_terminal=True, width=80, color_system=None)
-    live = LiveStages(console, 9)
-    live.start("push", "push " + "a-long-name/" * 20)
-    live.advance(
-        "push", "push [bold]" + "a-long-name/" * 20, done=25_000_000, total=50_000_000, amount="25.0 MB of 50.0 MB"
-    )
-    live.start("tests", "pytest -q")
-    with console.capture() as capture:
-        console.print(live._progress.get_renderable())
-    live.close()
-    rows = [row for row in printable_lines(capture.get()).split("\n") if "▸" in row][-2:]
-    assert len(rows) == 2
-    assert all(len(row.rstrip()) <= 80 for row in rows)
-    assert re.fullmatch(r"▸ push {6}push \[bold\]a-long-.*… ━+.* 25\.0 MB of 50\.0 MB 0:00", rows[0].rstrip())
-    assert re.fullmatch(r"▸ tests {5}pytest -q +0:00", rows[1].rstrip())
-
-
-def test_each_of_several_images_has_a_row() -> None:
-    tests = TestsFinished(passed=1, failed=0, skipped=0, seconds=1.0, cached=False)
-    text = shown(
-        ImageReady(reference="r/x@sha256:1", digest="sha256:1", address="a", how="built"),
-        tests,
-        ImageReady(reference="r/x-prep@sha256:2", digest="sha256:2", address="b", how="found", image_name="prep"),
-        dataclasses.replace(tests, passed=2, image_name="prep"),
-        RunFinished(status="passed", exit_code=0, message="It passed."),
-    )
-    assert [line for line in text.splitlines() if line.startswith(("image", "tests"))] == [
-        "image      r/x@sha256:1 (built)",
-        "tests      1 passed, 0 failed, 0 skipped",
-        "image prep r/x-prep@sha256:2 (found)",
-        "tests prep 2 passed, 0 failed, 0 skipped",
-    ]
-
-
 def changed(node: str, status: str, *, reused: bool = False) -> NodeChanged:
     return NodeChanged(job="graph-1", node=node, run=f"run-{node}", status=status, reused=reused)
 
@@ -394,31 +265,6 @@ def test_running_nodes_have_a_line_each_below_the_stage() -> None:
     assert not console._live._tasks
 
 
-def test_nodes_that_ended_stay_on_the_terminal() -> None:
-    text = on_a_terminal(*GRAPH, changed("[red]train", "Failed"), changed("score", "Canceled"))
-    assert re.findall("[✓✗·] node     .*", text) == [
-        "✓ node     prep: Completed, reused",
-        "✗ node     [red]train: Failed",
-        "· node     score: Canceled",
-    ]
-
-
-def test_a_sweep_of_many_trials_leaves_room_on_the_terminal() -> None:
-    file = _Terminal()
-    live = LiveStages(Console(file=file, force_terminal=True, width=80, color_system=None), 9)
-    live.start("watch", "Follow the job")
-    nodes = LiveNodes(live, 0)
-    for number in range(50):
-        nodes.change(f"t{number}", f"t{number}: Running", ended=False)
-    assert len(live._tasks) == 11
-    for number in range(25):
-        nodes.change(f"t{number}", f"t{number}: Completed", ended=True)
-    nodes.change("t49", "t49: Finalizing", ended=False)
-    assert list(live._tasks) == ["watch", "node t49"]
-    nodes.close()
-    assert list(live._tasks) == ["watch"]
-
-
 def test_without_a_terminal_each_change_of_a_node_is_a_line() -> None:
     lines = [line for line in shown(*GRAPH).splitlines() if " node  " in line]
     assert lines == [
@@ -443,20 +289,3 @@ def test_quiet_shows_warnings_and_the_result() -> None:
         "passed (exit code 0)",
         "The job completed.",
     ]
-
-
-def test_findings_are_shown_and_what_is_merely_good_to_know_only_once() -> None:
-    findings = (
-        Finding(check="mlx5", level="error", what="does not load", why="sockets", remedy="install anew"),
-        Finding(check="shell", level="error", what="no bash", ignored=True),
-        Finding(check="size", level="warning", what="large"),
-    )
-    first = shown(ImageChecked(findings=findings, cached=False)).splitlines()
-    later = shown(ImageChecked(findings=findings, cached=True)).splitlines()
-
-    assert first == [
-        "✗ check    mlx5: does not load: sockets; install anew",
-        "· check    shell: no bash (ignored)",
-        "! check    size: large",
-    ]
-    assert later == [first[0], first[2]]

@@ -17,8 +17,7 @@ from aml_train.azure.workspace import AzureRest
 from aml_train.cli.jobs import _table
 from aml_train.cli.main import cli
 from aml_train.cli.options import ProjectOptions
-from aml_train.cli.tables import Column, fitted_table
-from aml_train.core.errors import InvalidError, ServiceError
+from aml_train.core.errors import ServiceError
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
 
@@ -99,14 +98,6 @@ def test_the_order(key: str, reverse: bool, names: str) -> None:
     assert "".join(one.name for one in results.sort_rows(rows, key, reverse=reverse)) == names
 
 
-def test_a_metric_that_no_job_logged_is_no_order() -> None:
-    with pytest.raises(
-        InvalidError, match=r"--sort accu: none of the jobs logged it(.|\n)*Metrics of these jobs are acc"
-    ):
-        results.sort_rows(read(Rest()), "accu")
-    assert results.sort_rows([], "accu") == []
-
-
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
 def test_the_table_fits(width: int) -> None:
     rows = [
@@ -123,13 +114,6 @@ def test_the_table_fits(width: int) -> None:
             "digits-4bd01f2c-0  Completed  1 min 02 s  2026-11-21 10:00  val/accuracy=0.9812…",
         ]
     assert list(_table(rows, ("val/loss",), None))[1].endswith("val/loss=0.1  digits      gpu      c")
-
-
-def test_a_narrow_terminal_keeps_two_columns_and_wide_characters_count() -> None:
-    columns = (Column(title="A"), Column(title="B"), Column(title="C", least=4))
-    assert list(fitted_table(columns, [("x" * 30, "y", "zzz")], 10)) == ["A" + " " * 31 + "B", "x" * 30 + "  y"]
-    assert list(fitted_table(columns, [("a", "b", "画像画像")], 12)) == ["A  B  C", "a  b  画像…"]
-    assert list(fitted_table(columns, [], 80)) == ["A  B"]
 
 
 @pytest.fixture
@@ -157,39 +141,3 @@ def test_the_command_sorts_before_it_cuts(listed: Rest) -> None:
     assert listed.asked == ["c"], "results of the others are not read"
     first = json.loads(jobs_list("--json").stdout.splitlines()[0])
     assert (first["seconds"], first["metrics"]) == (30, {"acc": 0.5, "loss": "NaN"})
-
-
-@pytest.mark.parametrize("arguments", [("--metric", "acc", "--sort"), ("--sort", "--metric", "acc", "--reverse")])
-def test_without_a_key_the_shown_metric_is_sorted_by(arguments: tuple[str, ...], listed: Rest) -> None:
-    del listed
-    by_name = names(jobs_list("--json", "--sort", "acc", *(["--reverse"] if "--reverse" in arguments else [])))
-    assert names(jobs_list("--json", *arguments)) == by_name
-
-
-@pytest.mark.parametrize("metrics", [(), ("--metric", "acc", "--metric", "loss")])
-def test_without_a_key_one_metric_must_be_named(metrics: tuple[str, ...], listed: Rest) -> None:
-    del listed
-    refused = jobs_list("--sort", *metrics)
-    assert refused.exit_code == 2
-    assert "--sort without a key needs one --metric" in refused.output
-
-
-def test_without_metrics_nothing_more_is_read(listed: Rest) -> None:
-    assert jobs_list("--no-metrics").stdout.splitlines()[0].split() == [
-        "NAME",
-        "STATUS",
-        "CREATED",
-        "EXPERIMENT",
-        "COMPUTE",
-    ]
-    assert listed.asked == []
-    refused = jobs_list("--no-metrics", "--sort", "duration")
-    assert refused.exit_code == 2
-    assert "--sort duration and --no-metrics exclude each other" in refused.output
-
-
-def test_what_could_not_be_read_is_a_note(listed: Rest) -> None:
-    listed.refused = ("c",)
-    result = jobs_list()
-    assert result.stderr == "note: the results of 1 of the jobs could not be read: 403\n"
-    assert "b     Running" in result.stdout

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 
 import pytest
 
 from aml_train.config.load import load_promotion
-from aml_train.core.errors import InvalidError
 from tests.support.fake_promotion import Place, run_command, use_place
 
 CONFIGURATION = """\
@@ -26,13 +24,6 @@ promote:
 @pytest.fixture
 def place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Place:
     return use_place(monkeypatch, tmp_path, Place(), CONFIGURATION)
-
-
-@pytest.mark.parametrize("require", ["", ", require: [signature]"])
-def test_a_rule_that_is_none_is_a_fault_of_the_file(place: Place, require: str) -> None:
-    Path("aml-train.yml").write_text(f"promote: {{production: {{gate: {{acc: nonsense}}{require}}}}}\n")
-    with pytest.raises(InvalidError, match=r"aml-train.yml:1: .*nonsense"):
-        load_promotion(None, directory=Path(), target=None)
 
 
 def test_the_policy_of_a_stage(place: Place) -> None:
@@ -83,39 +74,6 @@ def test_nothing_is_promoted_without_a_policy_or_an_answer(
     assert run_command(monkeypatch, "promote", "--to", "production", "--yes") == 2
     assert "Which model? aml-train.yml has no `model`." in capsys.readouterr().err
     assert place.stages() == {"1": "candidate"}
-
-
-@pytest.mark.parametrize(
-    ("answer", "code", "stage"), [("y\n", 0, "production"), ("n\n", 7, "candidate"), ("", 7, "candidate")]
-)
-def test_on_a_terminal_the_decision_is_shown_and_then_the_question(
-    place: Place,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    answer: str,
-    code: int,
-    stage: str,
-) -> None:
-    place.add(0.5, "production")
-    place.add(0.6, "candidate")
-    terminal = io.StringIO(answer)
-    monkeypatch.setattr(terminal, "isatty", lambda: True)
-    monkeypatch.setattr("sys.stdin", terminal)
-    assert run_command(monkeypatch, "promote", "--to", "production", "--actor", "ann") == code
-    shown = capsys.readouterr()
-    assert shown.err.startswith(
-        "Promote digits version 2 to production (gate: passed), and archive version 1? [y/N]: "
-    )
-    lines = shown.out.splitlines()
-    assert any("acc" in line and "0.6" in line and "0.5" in line for line in lines), "the comparison"
-    table = lines[lines.index("tags of digits that change") + 1 :]
-    assert [line.split() for line in table if "aml-train.stage" in line] == [
-        ["2", "aml-train.stage", "candidate", "production"],
-        ["1", "aml-train.stage", "production", "archived"],
-    ]
-    assert any(line.split() == ["aml-train.promoted-by", "-", "ann"] for line in table)
-    assert max(map(len, table)) <= 80
-    assert place.stages()["2"] == stage
 
 
 def test_a_rollback_takes_the_configured_model(

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from aml_train.cli.main import cli
-from aml_train.core.errors import InvalidError, ServiceError
+from aml_train.core.errors import ServiceError
 from aml_train.pipeline import report as values
 from tests.support.passport_world import JOB
 from tests.unit.pipeline.report.test_collect import sources, world
@@ -44,25 +44,10 @@ def test_the_suffix_chooses_the_form(file: str, begin: bytes) -> None:
     assert result.stdout.splitlines()[-1] == file
 
 
-def test_the_report_is_html_in_the_folder_if_nothing_else_is_said() -> None:
-    assert run(JOB).exit_code == 0
-    assert Path("report.html").read_text().count("<h1>") == 1
-
-
 def test_the_report_may_go_to_standard_output_alone() -> None:
     result = run(JOB, "-o", "-", "--format", "json")
     assert values.decode(result.stdout_bytes, origin="stdout").job is not None
     assert not list(Path().iterdir())
-
-
-def test_the_form_may_be_named() -> None:
-    assert run(JOB, "-o", "notes.txt", "--format", "markdown").exit_code == 0
-    assert Path("notes.txt").read_text().startswith("## ")
-
-
-def test_what_is_missing_is_said_on_standard_error() -> None:
-    result = run(JOB)
-    assert "note: pictures is incomplete: outputs/fake.png is no PNG, JPEG, GIF or WebP image" in result.stderr
 
 
 def test_a_suffix_without_a_meaning_is_refused_before_anything_is_read() -> None:
@@ -76,12 +61,6 @@ def test_a_job_that_does_not_exist_is_an_error_and_no_file_is_written() -> None:
     result = run("nowhere-1")
     assert isinstance(result.exception, ServiceError)
     assert Path("report.html").read_text() == "before"
-
-
-def test_a_folder_that_does_not_exist_is_an_error() -> None:
-    result = run(JOB, "-o", "nowhere/report.html")
-    assert isinstance(result.exception, InvalidError)
-    assert "nowhere/report.html cannot be written: No such file or directory" in result.exception.message
 
 
 def test_the_json_is_the_report(monkeypatch: pytest.MonkeyPatch) -> None:

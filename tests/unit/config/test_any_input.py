@@ -71,44 +71,6 @@ WORDS = [
     "src",
     "/dev/zero",
 ]
-PIECES = [
-    "\t",
-    "\n",
-    " ",
-    "- ",
-    ": ",
-    "{",
-    "}",
-    "[",
-    "]",
-    "&a ",
-    "*a",
-    "*x",
-    "!!int ",
-    "!x ",
-    "'",
-    '"',
-    "|\n",
-    ">",
-    "%",
-    "@",
-    "#",
-    "---\n",
-    "...\n",
-    "? ",
-    "<<: *x",
-    "\0",
-    "\x85",
-    "\ufeff",
-    "\u2028",
-    "\U0001f600",
-    "\r",
-    "${{inputs.",
-    "}}",
-    "$[[",
-    "]]",
-    *WORDS,
-]
 
 
 @pytest.fixture(scope="module")
@@ -131,36 +93,6 @@ def check(folder: Path, data: bytes, **options: Any) -> None:
         assert fault.what
         assert "\n" not in str(fault)
         assert len(str(fault)) < 1500
-
-
-def test_the_starting_point_is_good(folder: Path) -> None:
-    (folder / "aml-train.yml").write_text(GOOD)
-    load_config(None, directory=folder)
-
-
-@quick
-@given(data=st.binary(max_size=200))
-def test_bytes(folder: Path, data: bytes) -> None:
-    check(folder, data)
-
-
-@quick
-@given(pieces=st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=25))
-def test_text(folder: Path, pieces: list[str]) -> None:
-    check(folder, "".join(pieces).encode("utf-8", "surrogatepass"))
-
-
-@quick
-@given(
-    edits=st.lists(
-        st.tuples(st.integers(0, len(GOOD)), st.integers(0, 6), st.sampled_from(PIECES)), min_size=1, max_size=4
-    )
-)
-def test_mutations_of_a_good_file(folder: Path, edits: list[tuple[int, int, str]]) -> None:
-    text = GOOD
-    for position, deleted, piece in edits:
-        text = text[:position] + piece + text[position + deleted :]
-    check(folder, text.encode())
 
 
 KEYS = sorted(
@@ -203,16 +135,6 @@ VALUES = st.recursive(
 def test_documents(folder: Path, document: dict[str, Any], bare: bool) -> None:
     whole = document if bare else {"job": document, **document}
     check(folder, yaml.safe_dump(whole, allow_unicode=True).encode())
-
-
-@quick
-@given(
-    sets=st.lists(
-        st.lists(st.sampled_from([".", "=", *KEYS, *PIECES]), max_size=8).map("".join) | st.text(), max_size=3
-    )
-)
-def test_sets(folder: Path, sets: list[str]) -> None:
-    check(folder, GOOD.encode(), sets=sets)
 
 
 @quick

@@ -11,12 +11,9 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from aml_train.config.load import load_config
-from aml_train.config.runconfig.grammar import RUNCONFIG
-from aml_train.core.errors import Fault, InvalidError
+from aml_train.core.errors import InvalidError
 
 HERE = Path(__file__).parent
 
@@ -99,34 +96,3 @@ def test_several_must_be_told_apart(project: Path) -> None:
         InvalidError, match=r"there are several run configurations: `\.azureml/a\.runconfig`, `aml_config/b"
     ):
         load_config(None, directory=project)
-
-
-WORDS = st.sampled_from(
-    ["", "train.py", "local", "Python", "PyTorch", "OpenMpi", "Nccl", "2g", "x", "${{a}}", "mount", "../x", "1", "~"]
-)
-KEYS = sorted(
-    {*RUNCONFIG.keys, "Script", "node_count", "ArgumentVector", "docker", "python", "baseImage", "dataset", "a"}
-)
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-2, 9) | st.floats() | WORDS | st.text(max_size=4),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS) | WORDS, inner, max_size=4),
-    max_leaves=10,
-)
-
-
-@settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
-@given(document=st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=8))
-def test_any_run_configuration_is_read_or_refused_with_its_faults(
-    tmp_path_factory: pytest.TempPathFactory, document: dict[str, Any]
-) -> None:
-    folder = tmp_path_factory.getbasetemp() / "any"
-    write(folder, {"train.py": "", "any.runconfig": yaml.safe_dump({"script": "train.py", **document})})
-    faults: tuple[Fault, ...] = ()
-    try:
-        load_config(Path("any.runconfig"), directory=folder)
-    except InvalidError as error:
-        faults = error.faults or (Fault(where="", what="no fault"),)
-    for fault in faults:
-        assert fault.where
-        assert fault.what
-        assert "\n" not in str(fault)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 
@@ -55,40 +54,6 @@ def test_the_table_shows_what_differs_and_by_how_much() -> None:
     ]
     short = list(comparison_table(Comparison(left=LEFT, right=RIGHT), head=head, most=1))
     assert short[-1] == "and 1 more metrics"
-
-
-def test_the_table_fits_a_terminal_by_cutting_texts_and_no_numbers() -> None:
-    long = "digits-4382604b6c89-1"
-    left, right = replace(LEFT, job=long, metrics={"acc": 0.00723092}), replace(RIGHT, metrics={"acc": 0.0789127})
-    head = ("", "this job", "baseline", "difference")
-    wide = list(comparison_table(Comparison(left=left, right=right), head=head))
-    assert any(long in line for line in wide)
-    lines = list(comparison_table(Comparison(left=left, right=right), head=head, width=70))
-    assert max(map(len, lines)) <= 70
-    name, cut, other = lines[1].split()
-    assert (name, other) == ("job", "old")
-    assert cut != long
-    assert cut.startswith("digits-4")
-    assert cut.endswith("89-1")
-    assert lines[-1].split() == ["acc", "0.00723092", "0.0789127", "-0.0716818", "(-90.8", "%)"]
-    narrow = list(comparison_table(Comparison(left=left, right=right), head=head, width=20))
-    assert lines[-1].split() == narrow[-1].split(), "numbers stay, however narrow it is"
-
-
-def test_logged_parameters_and_variables_are_compared_where_both_sides_know_them() -> None:
-    left = replace(LEFT, logged={"epochs": "3", "lr": "0.1"}, variables={"SEED": "1"})
-    right = replace(RIGHT, logged={"epochs": "2", "lr": "0.2"}, variables={"SEED": "1", "TF32": "1"})
-    rows = [(row.kind, row.name) for row in Comparison(left=left, right=right).rows()]
-    assert [row for row in rows if row[0] in ("logged", "variable")] == [
-        ("logged", "logged lr"),
-        ("variable", "env TF32"),
-    ]
-    unknown = Comparison(left=left, right=RIGHT)
-    assert (unknown.different_logged, unknown.different_variables) == (None, None)
-    assert not [row for row in unknown.rows() if row.kind in ("logged", "variable")]
-    # a value that differs from the input of its name is shown
-    scheduled = replace(left, logged={"epochs": "1", "lr": "0.1"})
-    assert Comparison(left=scheduled, right=right).different_logged == ("epochs", "lr")
 
 
 @pytest.mark.parametrize(
@@ -174,14 +139,3 @@ def test_the_same_place_may_have_other_contents(left: str, right: str | None, re
     decision = decide_data(this, other, "", "fail", "f.yml:3")
     assert decision is not None
     assert (decision.verdict, reason in decision.reason) == ("missed" if differs else "met", True), decision.reason
-
-
-def test_without_a_baseline_only_fail_has_something_to_say() -> None:
-    side = Side(title="this job", data={"a": "d:1"})
-    assert decide_data(side, None, "there is none", "warn", "f:1") is None
-    failing = decide_data(side, None, "there is none", "fail", "f:1")
-    assert failing is not None
-    assert (failing.verdict, failing.reason) == ("missed", "there are no data to compare with (there is none)")
-    first = decide_data(side, None, "there is none", "fail", "f:1", bootstrap=True)
-    assert first is not None
-    assert first.verdict == "skipped"

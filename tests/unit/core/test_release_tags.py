@@ -21,13 +21,6 @@ def test_tags(templates: list[str], expected: tuple[str, ...]) -> None:
     assert release_tags(templates, commit=COMMIT, branch="feature/x", address=ADDRESS) == expected
 
 
-def test_what_is_not_known_makes_no_tag() -> None:
-    assert release_tags([*DEFAULT_TAGS, "v1"], commit=None, branch=None, address=ADDRESS) == ("v1",)
-    assert release_tags(DEFAULT_TAGS, commit=None, branch="/", address=ADDRESS) == ()
-    (long,) = release_tags(["{branch}"], commit=None, branch="b" * 300, address=ADDRESS)
-    assert len(long) == 128
-
-
 @pytest.mark.parametrize("branch", [f"git-{COMMIT}", "branch-main", "addr-x", "cache", "lease-x", "sha256-x"])
 def test_the_name_of_a_branch_makes_no_reserved_tag(branch: str) -> None:
     assert release_tags(["{branch}", "v1"], commit=COMMIT, branch=branch, address=ADDRESS) == ("v1",)

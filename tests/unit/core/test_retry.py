@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 
 import pytest
 import stamina
@@ -65,20 +64,6 @@ def test_how_often(errors: list[ServiceError], only: type[ServiceError], sent: i
         except AmlTrainError as error:
             ended = error.message
     assert (count, ended) == (sent, raised)
-
-
-def test_a_repetition_is_not_written_to_the_terminal() -> None:
-    """Python writes warnings for which there is no handler to stderr."""
-    assert logging.getLogger("stamina").handlers
-
-
-def test_requests_leave_no_handler_behind() -> None:
-    before = len(logging.getLogger("stamina").handlers)
-    for _ in range(3):
-        for attempt in retries.repeated():
-            with attempt:
-                pass
-    assert len(logging.getLogger("stamina").handlers) == before
 
 
 def _attempt(error: BaseException) -> int:

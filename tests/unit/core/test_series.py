@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import math
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from aml_train.core.series import by_step, columns_of, odd_values, plot
-
-HISTORIES = st.lists(st.tuples(st.integers(-(2**40), 2**40), st.floats()), max_size=30)
 
 
 def test_every_step_is_shown_and_what_is_between_two_of_them() -> None:
@@ -42,15 +37,3 @@ def test_one_step_or_nothing_finite_is_no_curve() -> None:
     assert plot([(0, math.nan), (1, math.inf)], []) == []
     assert odd_values([(0, math.nan), (1, -math.inf), (2, 1.7e308), (3, 0.0)]) == 3
     assert f"1 ┤{'●' * 24}" in plot([(0, 1.0), (1, 1.0)], [])
-
-
-@settings(max_examples=150, deadline=None)
-@given(HISTORIES, HISTORIES)
-def test_any_two_histories_can_be_drawn(left: list[tuple[int, float]], right: list[tuple[int, float]]) -> None:
-    lines = plot(left, right)
-    assert len(lines) in (0, 10)
-    assert bool(lines) == (max(len(by_step(left)), len(by_step(right))) > 1)
-    assert len({line.index("┤") for line in lines[:8]}) <= 1
-    for side, sign in ((left, "●"), (right, "○")):
-        if lines and len(by_step(side)) > 1:
-            assert any(sign in line or "◉" in line for line in lines)

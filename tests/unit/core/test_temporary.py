@@ -75,30 +75,6 @@ def test_what_a_killed_run_left_is_removed(place: Path) -> None:
     assert _sweep(place) == ([], [])
 
 
-def test_a_folder_of_another_user_stays(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    left = _left(place, f"aml-train-build-{HERE}.11.7.host-abc")
-    monkeypatch.setattr(os, "geteuid", lambda: left.stat().st_uid + 1)
-    assert _sweep(place) == ([], [])
-
-
-def test_what_cannot_be_removed_is_reported(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _left(place, f"aml-train-build-{HERE}.11.7.host-abc")
-
-    def refuse(path: str) -> None:
-        raise PermissionError(errno.EACCES, "Permission denied", path)
-
-    monkeypatch.setattr("shutil.rmtree", refuse)
-    removed, told = _sweep(place)
-    assert removed == []
-    assert [(event.level, "Permission denied" in event.text) for event in told if isinstance(event, Notice)] == [
-        ("warning", True)
-    ]
-
-
-def test_a_place_that_is_gone_holds_nothing(tmp_path: Path) -> None:
-    assert _sweep(tmp_path / "absent") == ([], [])
-
-
 def _full(*_args: object, **_kwargs: object) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -123,12 +99,3 @@ def test_a_full_disk_ends_a_build_as_an_image_error(place: Path, monkeypatch: py
         building.build_image(spec, cli=cli, engine=engine, tag="x", listener=lambda _event: None)
     assert (caught.value.exit_code, "TMPDIR" in str(caught.value.hint)) == (3, True)
     assert list(place.iterdir()) == []
-
-
-def test_a_place_without_any_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nowhere(*_args: object) -> str:
-        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
-
-    monkeypatch.setattr("tempfile.gettempdir", nowhere)
-    with pytest.raises(DiskError, match="there is no room for temporary files"), temporary_folder("build"):
-        pass

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aml_train.core.text import LONGEST_LINE, LineBlocks, LinePieces, LineSplitter, Piece, is_plain, states
+from aml_train.core.text import LONGEST_LINE, LineBlocks, LineSplitter, Piece, is_plain, states
 
 
 @pytest.mark.parametrize(
@@ -55,14 +55,6 @@ def test_a_line_without_end_does_not_fill_the_memory(size: int) -> None:
     assert [line.more for line in lines] == [True] * (len(lines) - 2) + [False, False]
 
 
-@given(st.lists(st.text(st.characters(exclude_characters="\r\n", codec="utf-8"), min_size=1)), st.integers(1, 9))
-def test_every_split_of_the_bytes_gives_the_same_lines(lines: list[str], width: int) -> None:
-    data = "".join(f"{line}\n" for line in lines).encode()
-    reader = LinePieces()
-    found = [line for i in range(0, len(data), width) for line in reader.feed(data[i : i + width])]
-    assert found == [Piece(line) for line in lines]
-
-
 _WORDS = st.sampled_from(["a", "\n", "\r", "é", "10%", "x" * LONGEST_LINE, "y" * (LONGEST_LINE - 1), "\n\n"])
 
 
@@ -76,13 +68,6 @@ def test_blocks_are_the_same_lines_many_at_a_time(parts: list[str]) -> None:
         *whole, last = block.text.split("\n")
         apart += [*map(Piece, whole), Piece(last, block.more)]
     assert apart == one
-
-
-def test_many_lines_are_one_block() -> None:
-    blocks = LineBlocks()
-    assert blocks.feed(b"a\nb\nc") == [Piece("a\nb")]
-    assert blocks.feed(b"d\n\ne\n") == [Piece("cd\n\ne")]
-    assert blocks.feed(b"", final=True) == []
 
 
 @given(st.text(st.characters(max_codepoint=0x300)))

@@ -74,18 +74,6 @@ def test_tests_that_ignore_files_keep_out_are_named(tmp_path: Path) -> None:
     assert "test_4.py (.gitignore:2) and 3 more. " in "".join(plan_of(tmp_path).notices)
 
 
-def test_an_amlignore_keeps_no_tests_out(tmp_path: Path) -> None:
-    """It is about what the job gets; `aml-train init` writes one that leaves tests out."""
-    project(tmp_path, "job: job.yml\nimage: {base: 'python:3.11'}\ntests: {command: pytest}\n")
-    (tmp_path / ".amlignore").write_text("test_*\n")
-    (tmp_path / ".gitignore").write_text("*.log\n")
-    (tmp_path / "a.log").touch()
-    plan = plan_of(tmp_path)
-    assert plan.tests is not None
-    assert {"test_it.py"} == {entry.path for entry in plan.tests.files.entries} & {"test_it.py", "a.log"}
-    assert not [notice for notice in plan.notices if "test_it" in notice]
-
-
 def test_the_commit_is_a_tag_and_never_in_the_image(tmp_path: Path) -> None:
     project(tmp_path, "job: job.yml\nimage: {base: 'python:3.11'}\n")
     one = plan_of(tmp_path, Commit(sha="1" * 40, branch="main", dirty=False))
@@ -178,18 +166,6 @@ def test_a_bare_job_keeps_its_environment(tmp_path: Path) -> None:
     assert "none: the job only has to complete" in text
 
 
-@pytest.mark.parametrize("line", ["", "compute: serverless\n", "compute: azureml:serverless\n"])
-def test_a_serverless_job_has_no_compute(line: str, tmp_path: Path) -> None:
-    (tmp_path / "job.yml").write_text(f"command: python train.py\nenvironment: azureml:sklearn:1\n{line}")
-    assert "compute" not in plan_of(tmp_path, names=replace(NAMES, compute=None)).job.document
-    assert plan_of(tmp_path).job.document["compute"] == "azureml:local-cluster"
-
-
-def test_the_stem_is_the_jobs_own_name(tmp_path: Path) -> None:
-    project(tmp_path, "job: job.yml\n")
-    assert plan_of(tmp_path).job.stem == "mine"
-
-
 def test_the_checks_know_what_the_configuration_allows_and_whether_there_are_several_nodes(tmp_path: Path) -> None:
     config = "job: job.yml\nimage: {base: 'python:3.11', checks: {ignore: [size, mlx5]}}\n"
     project(tmp_path, config)
@@ -235,17 +211,6 @@ def test_the_plan_says_how_many_processes_run_on_how_many_nodes(tmp_path: Path, 
     job.write_text(f"{job.read_text()}{more}\n")
     found = [one for one in render_plan(plan_of(tmp_path)).splitlines() if one.startswith("nodes ")]
     assert found == ([f"nodes     {line}"] if line else [])
-
-
-def test_code_that_logs_by_the_sdk_v1_and_never_flushes_is_told_in_the_plan(tmp_path: Path) -> None:
-    script = "from azureml.core import Run\nrun = Run.get_context()\nrun.log('acc', 0.9)\n"
-    (tmp_path / "src").mkdir()
-    (tmp_path / "src" / "train.py").write_text(script)
-    (tmp_path / "job.yml").write_text("command: python train.py\ncode: src\nenvironment: azureml:sklearn:1\n")
-    text = render_plan(plan_of(tmp_path))
-    assert "note      src/train.py:3 logs by azureml-core's `Run`, and nothing calls `run.flush()`" in text
-    (tmp_path / "src" / "train.py").write_text(script + "run.flush()\n")
-    assert "flush" not in render_plan(plan_of(tmp_path))
 
 
 @pytest.mark.parametrize("path", ["rows.csv", "file:rows.csv", "file:{folder}/rows.csv", "file://{folder}/rows.csv"])

@@ -12,7 +12,7 @@ from aml_train.jobs.composed import ChildView
 from aml_train.jobs.spec import JobTemplate, NodesImage, TargetNames, fingerprint, make_job
 from aml_train.jobs.states import JobStatus
 from aml_train.pipeline.plan import PlannedImage
-from aml_train.pipeline.plan_graph import graph_document, graph_lines, graph_nodes
+from aml_train.pipeline.plan_graph import graph_document
 from aml_train.pipeline.resolve import local_digests
 from tests.support.memory_graphs import GraphService
 from tests.unit.pipeline.test_run import NAMES, SPEC, TESTED, image_named, make_plan, run
@@ -91,21 +91,6 @@ def test_the_compute_of_the_target_replaces_that_of_the_nodes(tmp_path: Path) ->
     assert document["settings"]["default_compute"] == "azureml:cpu-cluster"
     assert not any("compute" in node for node in document["jobs"].values())
     assert notices[0] == "The target local runs the pipeline on cpu-cluster instead of big, gpu, small."
-
-
-def test_each_node_is_drawn_with_its_image_and_needs(tmp_path: Path) -> None:
-    config = configured(tmp_path, "")
-    ours = {node.name: "" for node in config.nodes_in_image}
-    assert graph_lines(config.job.nodes, ours, lambda _: "digits@sha256:1") == [
-        "prep    digits@sha256:1",
-        "train   given: (inline)  after prep",
-        "score   given: azureml:score:3",
-        "report  given: azureml:report:1",
-    ]
-    assert [(node.name, node.needs, node.environment) for node in graph_nodes(config.job.nodes, ours)][:2] == [
-        ("prep", (), "image"),
-        ("train", ("prep",), "given: (inline)"),
-    ]
 
 
 def test_the_image_is_put_where_its_nodes_are(tmp_path: Path) -> None:
@@ -224,13 +209,6 @@ def test_each_node_gets_the_digest_of_its_image(tmp_path: Path) -> None:
     assert fingerprint(whole, TESTED) != fingerprint(again, TESTED)
     with pytest.raises(ValueError, match="the image train is not known yet"):
         make_job(template, TESTED, 1)
-
-
-def test_an_image_of_very_many_nodes_leaves_them_out_of_its_tag() -> None:
-    names = tuple(f"a-rather-long-name-of-a-node-{number}" for number in range(99))
-    one = NodesImage(name="train", nodes=names, places=(), image=TESTED)
-    assert json.loads(one.tag())["nodes"] is None
-    assert len(one.tag()) < 1000
 
 
 def test_each_image_is_built_and_tested_and_the_run_says_so(tmp_path: Path) -> None:

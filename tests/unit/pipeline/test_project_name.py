@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from aml_train.jobs.spec import stem_of
 from aml_train.pipeline.project_name import ProjectName, name_project, repository_of
 
-#: OCI distribution specification 1.1, "Pulling manifests".
-NAME = re.compile(r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*")
 MOUNT = Path("/github/workspace")
 GITHUB = {"GITHUB_WORKSPACE": str(MOUNT), "GITHUB_REPOSITORY": "Octo/Digits"}
 
@@ -55,15 +50,6 @@ def test_a_repository_has_one_name_however_it_is_reached(url: str, name: str) ->
     assert repository_of(url) == name
 
 
-@given(
-    st.text(min_size=1, max_size=30),
-    st.sampled_from(["https://u:{}@github.com/o/r", "ssh://{}@h/o/r", "{}@h:o/r", "u:{}@h:o/r"]),
-)
-def test_no_password_gets_into_a_name(password: str, form: str) -> None:
-    hidden = f"ZZ{password}ZZ"
-    assert "zz" not in repository_of(form.format(hidden)).lower()
-
-
 @pytest.mark.parametrize(
     ("remote", "folder", "environ", "name", "source"),
     [
@@ -98,46 +84,6 @@ def test_the_action_without_a_remote_and_the_command_line_say_the_same() -> None
         == (mount.repository, stem_of(mount.stem))
         == ("octo/digits/a", "octo-digits-a")
     )
-
-
-@pytest.mark.parametrize(
-    ("name", "repository", "stem"),
-    [
-        (of("Octo", "Digits"), "octo/digits", "octo-digits"),
-        (of("octo", "my.repo_1"), "octo/my.repo_1", "octo-my-repo_1"),
-        (of("octo", "-odd-"), "octo/odd-b3a07a5c", "octo--odd"),
-        (of("octo", "a..b"), "octo/a-b-8d4f2a34", "octo-a-b"),
-        (ProjectName(parts=("My Project!",), source="the project folder"), "my-project", "my-project"),
-        (ProjectName(parts=("日本",), source="the project folder"), "aml-train", "job"),
-    ],
-)
-def test_what_image_and_job_are_called(name: ProjectName, repository: str, stem: str) -> None:
-    marked = re.compile(re.sub(r"-[0-9a-f]{8}$", "-[0-9a-f]{8}", repository))
-    assert marked.fullmatch(name.repository)
-    assert stem_of(name.stem).replace("--", "-") == stem.replace("--", "-")
-
-
-def test_each_repository_has_its_own_image() -> None:
-    names = [of("a-b", "c"), of("a", "b-c"), of("a", "b", "c"), of("a", "b_c"), of("a", "b__c"), of("a", "b.c"), of("a", "-b-c"), of("a", "b..c"), of("a", "b c")]  # fmt: skip
-    assert len({name.repository for name in names}) == len(names)
-
-
-WORDS = st.lists(st.text(min_size=1, max_size=60).filter(lambda text: "/" not in text), min_size=2, max_size=6)
-
-
-@given(WORDS)
-def test_every_name_is_one_that_a_registry_takes(parts: list[str]) -> None:
-    found = of(*parts)
-    assert NAME.fullmatch(found.repository)
-    assert len(found.repository) <= 170
-    assert re.fullmatch(r"[a-z0-9][a-z0-9_-]*", stem_of(found.stem))
-    assert len(stem_of(found.stem)) <= 40
-
-
-@given(WORDS, WORDS)
-def test_two_names_are_two_repositories(one: list[str], other: list[str]) -> None:
-    same = "/".join(one).lower() == "/".join(other).lower()
-    assert (of(*one).repository == of(*other).repository) is same
 
 
 def test_long_names_are_cut_and_differ() -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,9 +18,6 @@ from aml_train.core.events import (
     Event,
     ImageReady,
     JobSubmitted,
-    LogLine,
-    LogLines,
-    MetricsSettled,
     Notice,
     RuleDecided,
     RunFinished,
@@ -29,7 +25,6 @@ from aml_train.core.events import (
 )
 from aml_train.core.git import Origin
 from aml_train.core.references import ImageRef
-from aml_train.core.threads import CancelToken
 from aml_train.core.trust import PROTECTED, Trust, proposal
 from aml_train.gate.rules import parse_rule
 from aml_train.image.inputs import BaseImage
@@ -38,7 +33,7 @@ from aml_train.image.spec import ImageSpec, Tested, TestRecord, TestSpec
 from aml_train.jobs.attempts import next_name
 from aml_train.jobs.identity import Identity
 from aml_train.jobs.pace import Pace
-from aml_train.jobs.spec import JobSpec, JobTemplate, TargetNames
+from aml_train.jobs.spec import JobTemplate, TargetNames
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
 from aml_train.models.spec import ModelSpec
@@ -48,7 +43,6 @@ from aml_train.pipeline.plan import Plan
 from aml_train.pipeline.resolve import Commit
 from aml_train.pipeline.result import Group, RunOptions, RunResult
 from aml_train.pipeline.run import run as run_pipeline
-from aml_train.pipeline.sdk import SdkLoader
 from tests.support.fake_workspace import FakeClock, FakeService, lost
 from tests.support.memory_workspace import MemoryService
 
@@ -245,21 +239,6 @@ def test_the_latest_of_many_attempts_is_found() -> None:
     assert attached.job.name == service.submitted[-1].name
 
 
-def test_the_first_two_attempts_are_looked_up_in_parallel() -> None:
-    @dataclass(kw_only=True)
-    class Meeting(FakeService):
-        both: threading.Barrier = field(default_factory=lambda: threading.Barrier(2))
-
-        def find(self, name: str) -> JobView | None:
-            if not self.submitted:
-                self.both.wait(timeout=60)
-            return super().find(name)
-
-    service = Meeting(metrics={"acc": [0.96]}, artifacts=["outputs/model/model.joblib"])
-    outcome, _ = run(make_plan(), service)
-    assert outcome.status == "passed"
-
-
 def test_fresh_trains_again_as_the_next_attempt() -> None:
     service = good_service()
     run(make_plan(), service)
@@ -271,24 +250,6 @@ def test_fresh_trains_again_as_the_next_attempt() -> None:
     attached, _ = run(make_plan(), service)
     assert attached.job is not None
     assert attached.job.name == service.submitted[1].name, "the latest attempt is the one to attach to"
-
-
-class Instant(FakeService):
-    """Its jobs have completed by the time that their submission is answered."""
-
-    def submit(self, job: JobSpec, submission: CancelToken) -> JobView:
-        view = replace(super().submit(job, submission), status=S.COMPLETED)
-        self.jobs[job.name] = view
-        return view
-
-
-def test_a_job_that_completes_at_once_is_seen_as_whole_as_any_other() -> None:
-    service = Instant(metrics={"acc": [0.96]}, artifacts=["outputs/model"], log=b"one\ntwo\n")
-    clock = FakeClock()
-    outcome, events = run(make_plan({"acc": [">= 0.95"]}), service, clock=clock)
-    assert (outcome.status, outcome.attached) == ("passed", False)
-    assert "\n".join(event.text for event in events if isinstance(event, LogLines)) == "one\ntwo"
-    assert clock.sleeps == [pytest.approx(0.3)], "its metrics may still be on their way"
 
 
 @pytest.mark.parametrize("end", [S.FAILED, S.CANCELED, S.NOT_RESPONDING])
@@ -348,12 +309,6 @@ def test_a_missed_gate_ends_with_6_says_by_how_much_and_registers_nothing() -> N
     assert not service.registered
 
 
-def test_a_missing_metric_ends_with_6() -> None:
-    outcome, _ = run(make_plan({"f1": ["> 0"]}), good_service())
-    assert outcome.exit_code == 6
-    assert "f1 is missing (the job logged acc)" in outcome.message
-
-
 @pytest.mark.parametrize(
     ("error", "code"), [(ImageError("the disk is full"), 3), (TestsFailedError("2 tests failed"), 4)]
 )
@@ -398,30 +353,6 @@ def test_an_interrupt_leaves_the_job_where_that_is_wanted() -> None:
     assert (outcome.status, outcome.exit_code, service.cancelled) == ("cancelled", 7, [])
     assert outcome.message.endswith("continues.")
     assert f"aml-train attach {service.submitted[0].name}" in str(outcome.hint)
-
-
-def test_an_interrupt_before_the_job_cancels_nothing() -> None:
-    service = good_service()
-
-    def interrupt(event: Event) -> None:
-        if isinstance(event, StageFinished) and event.stage == "target":
-            raise KeyboardInterrupt
-
-    outcome, _ = run(make_plan(), service, listener=interrupt)
-    assert (outcome.exit_code, service.cancelled) == (7, [])
-    assert outcome.message == "Interrupted before a job was submitted."
-
-
-def test_an_interrupt_after_the_job_leaves_it_completed() -> None:
-    service = good_service()
-
-    def interrupt(event: Event) -> None:
-        if isinstance(event, StageFinished) and event.stage == "watch":
-            raise KeyboardInterrupt
-
-    outcome, _ = run(make_plan(), service, listener=interrupt)
-    assert (outcome.exit_code, service.cancelled) == (7, [])
-    assert "Interrupted after the end of the job" in outcome.message
 
 
 def test_without_waiting_the_job_is_submitted_and_left() -> None:
@@ -476,15 +407,6 @@ def test_who_attaches_meets_the_end_of_the_latest_attempt() -> None:
     run(make_plan(), service)
     outcome, _ = run(make_plan(), service, attach=True)
     assert (outcome.status, outcome.exit_code, len(service.submitted)) == ("job-failed", 5, 1)
-
-
-@pytest.mark.parametrize("image", [TESTED, ImageError("not built")])
-def test_attaching_to_what_was_never_submitted_is_an_error(image: Tested | AmlTrainError) -> None:
-    outcome, _ = run(make_plan(), good_service(), image=image, attach=True)
-    assert (outcome.status, outcome.exit_code) == ("service-error", 8)
-    assert outcome.message == "No job was submitted from this commit and configuration."
-    outcome, _ = run(make_plan(), good_service(), image=image, attach=True, job="digits-1")
-    assert outcome.message == "There is no job digits-1 in a test."
 
 
 def test_who_only_attached_does_not_cancel() -> None:
@@ -547,13 +469,6 @@ def test_a_run_that_submits_says_why_it_could_not_attach() -> None:
     assert why(named) == []
 
 
-def test_nothing_is_superseded_unless_asked() -> None:
-    service = good_service()
-    grouped_job(service, "digits-older-1", "octo/digits#7", "41")
-    run(make_plan(), service, group=Group(name="octo/digits#7", sequence=42))
-    assert service.cancelled == []
-
-
 def test_a_foreign_job_of_the_same_name_is_never_attached_to() -> None:
     service = good_service()
     run(make_plan(), service)
@@ -584,41 +499,6 @@ def test_without_an_image_the_environment_is_given_and_said_to_be_untested() -> 
     (submitted,) = service.submitted
     assert submitted.document["environment"] == "azureml:sklearn:1"
     assert submitted.document["tags"]["aml-train.tested"] == "given, not tested"
-
-
-def test_an_outage_in_the_middle_does_not_change_the_verdict() -> None:
-    service = good_service(script=[S.RUNNING, lost(), lost(), S.COMPLETED])
-    assert run(make_plan({"acc": [">= 0.95"]}), service)[0].exit_code == 0
-
-
-def test_the_sdk_is_loaded_as_soon_as_a_build_begins() -> None:
-    loaded: list[bool] = []
-    loader = SdkLoader()
-    loader(LogLine(source="build", text="before it is armed"))
-    loader.arm(lambda: loaded.append(True))
-    loader(LogLine(source="job", text="no reason"))
-    loader.join()
-    assert not loaded
-    loader(LogLine(source="build", text="#1"))
-    loader(LogLine(source="tests", text="#2"))
-    loader.join()
-    assert loaded == [True]
-
-
-def test_a_job_under_a_name_of_its_own_is_only_followed() -> None:
-    service = good_service()
-    outcome, events = run(make_plan({"acc": [">= 2"]}), service, name="mine", decide=False)
-    assert (outcome.status, outcome.message) == ("passed", "The job mine completed.")
-    assert [job.name for job in service.submitted] == ["mine"]
-    assert service.submitted[0].document["name"] == "mine"
-    assert not [event for event in events if isinstance(event, MetricsSettled)]
-    again, _ = run(make_plan(), service, name="mine", decide=False)
-    assert (again.status, again.message) == ("invalid", "There is a job named mine already.")
-    later, _ = run(make_plan(), service, name="other", decide=False, wait=False)
-    assert (
-        later.message
-        == "The job other is submitted, and continues by itself. `aml-train jobs logs -f other` follows it."
-    )
 
 
 ORIGIN = Origin(repository="github.com/o/r", configuration="aml-train.yml", branch="main", commit="f" * 40)
@@ -722,13 +602,6 @@ def test_a_named_job_is_of_the_branch_that_it_was_submitted_from() -> None:
     tags = service.jobs["theirs"].tags
     assert "aml-train.verdict.main" not in tags, "main has trained nothing here"
     assert '"commit":"' + "e" * 40 in tags["aml-train.verdict.feature"]
-
-
-def test_a_job_that_is_only_run_gets_no_verdict() -> None:
-    service = good_service()
-    run(of_main(), service, decide=False)
-    (view,) = service.jobs.values()
-    assert not [tag for tag in view.tags if tag.startswith(("aml-train.verdict", "aml-train.gate"))]
 
 
 def test_labels_are_looked_up_before_anything_is_built() -> None:

@@ -102,36 +102,6 @@ def test_what_is_sent(tmp_path: Path, files: dict[str, str], sent: list[str]) ->
     assert _sent(load_config(None, directory=_project(tmp_path, files))) == sent
 
 
-def test_a_configuration_below_the_code(tmp_path: Path) -> None:
-    (tmp_path / ".git").mkdir()
-    project = _project(tmp_path / "azure ml", {"job.yml": JOB.replace("code: .", "code: ..")})
-    (tmp_path / ".github").mkdir()
-    (tmp_path / ".github" / "x.yml").touch()
-    assert _sent(load_config(None, directory=project)) == ["azure ml/train.py"]
-
-
-def test_the_configuration_of_a_run_configuration(tmp_path: Path) -> None:
-    folder = tmp_path / ".azureml"
-    folder.mkdir()
-    (folder / "gpu.runconfig").write_text("script: train.py\ntarget: gpu\nenvironment: {docker: {baseImage: x}}\n")
-    (tmp_path / "train.py").touch()
-    (tmp_path / "aml-train.yml").write_text("runconfig: .azureml/gpu.runconfig\n")
-    assert _sent(load_config(None, directory=tmp_path)) == ["train.py"]
-
-
-def test_the_devcontainer_belongs_to_neither_code_nor_tests(tmp_path: Path) -> None:
-    tests = "\nimage: {base: python}\ntests: {command: pytest, files: ['**']}\n"
-    project = _project(tmp_path, {"aml-train.yml": CONFIG + tests, "sub/.devcontainer/devcontainer.json": "{}"})
-    before = _resolved(load_config(None, directory=project))
-    (project / ".devcontainer").mkdir()
-    (project / ".devcontainer/devcontainer.json").write_text("{}")
-    after = _resolved(load_config(None, directory=project))
-    assert before.code_digest == after.code_digest
-    assert before.test_files is not None
-    assert after.test_files is not None
-    assert [one.path for one in before.test_files.entries] == [one.path for one in after.test_files.entries]
-
-
 def test_the_log_of_the_run_belongs_to_neither_code_nor_tests_nor_image(tmp_path: Path) -> None:
     config = "job: job.yml\nimage: {dockerfile: Dockerfile}\ntests: {command: pytest}\n"
     project = _project(tmp_path, {"aml-train.yml": config, "Dockerfile": "FROM x", "run.log": "", "record.json": ""})
@@ -179,10 +149,6 @@ def test_secrets_of_the_configuration_are_sent_nowhere(
         assert "train.py" in paths
         assert not paths & {*files, "link.txt", "hard.txt"}
     assert "Left out as secrets: link.txt, one.txt, three.txt." in plan.notices
-
-
-def test_streams_that_are_no_files() -> None:
-    assert own_output(Path("/dev/null"), None) == own_output()
 
 
 @pytest.mark.parametrize(("line", "number"), [("[z-a]", 2), ("a/[z-a]/b", 2)])

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from aml_train.pipeline import report
-from tests.support.report_browser import check, launched, opened
+from tests.support.report_browser import check, launched
 from tests.unit.pipeline.report.test_html import EVERYTHING, HOSTILE, curves, everywhere
 
 if TYPE_CHECKING:
@@ -95,18 +95,6 @@ def test_a_report_is_whole_and_accessible_in_every_look(
     file = tmp_path / f"{name}.html"
     file.write_bytes(report.render_html(made))
     check(browser, file)
-
-
-def test_fifty_curves_are_read(browser: Browser, tmp_path: Path) -> None:
-    file = tmp_path / "curves.html"
-    file.write_bytes(report.render_html(msgspec.structs.replace(FULL, curves=curves(50))))
-    with opened(browser, file, 1280, "light") as page:
-        assert page.locator(".charts figure").count() == 50
-        assert (
-            page.locator("path.curve.baseline").first.evaluate("e => getComputedStyle(e).strokeDasharray") != "none"
-        )
-        page.emulate_media(media="print")
-        assert page.locator("nav").is_hidden()
 
 
 def test_the_policy_stops_what_a_template_would_let_through(browser: Browser, tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from aml_train.config import BaselineConfig, Config, load_config
+from aml_train.config import Config, load_config
 from aml_train.core.clock import Clock
-from aml_train.core.errors import AmlTrainError, ImageError, InvalidError, ServiceError
+from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
 from aml_train.core.git import Origin
 from aml_train.core.masking import Masker
 from aml_train.gate.history import MetricPoint
@@ -23,8 +23,8 @@ from aml_train.jobs.workspace import JobView, StorageUnreachableError
 from aml_train.pipeline import report as values
 from aml_train.pipeline.compare import Project, parse_reference
 from aml_train.pipeline.report.collect import collect_report
-from aml_train.pipeline.report.convert import ReportSources, reproduction
-from aml_train.pipeline.report.parts import chosen_metrics, nodes_of, picture_type, points_of, read_curves
+from aml_train.pipeline.report.convert import ReportSources
+from aml_train.pipeline.report.parts import picture_type
 from aml_train.testing.memory_models import MemoryCatalogue
 from tests.support.fake_workspace import FakeClock
 from tests.support.memory_graphs import GraphService
@@ -193,18 +193,6 @@ def test_the_configuration_of_another_job_decides_nothing(tmp_path: Path) -> Non
     assert "the job is of other/aml-train.yml, and the configuration here is aml-train.yml" in found.notices[0]
 
 
-def test_a_configuration_of_another_experiment_decides_nothing(tmp_path: Path) -> None:
-    made = world()
-    tags = {name: value for name, value in made.job.tags.items() if name != "aml-train.configuration"}
-    made.job = replace(made.job, tags=tags)
-    config = configuration(tmp_path)
-    assert len(collected(made, config=config).rules) == 2
-    (tmp_path / "job.yml").write_text((tmp_path / "job.yml").read_text() + "experiment_name: cats\n")
-    found = collected(made, config=load_config(tmp_path / "aml-train.yml", directory=tmp_path))
-    assert found.rules == ()
-    assert "the job is of the experiment digits, and the configuration's is cats" in found.notices[0]
-
-
 def test_a_job_that_has_not_completed_is_not_gated(tmp_path: Path) -> None:
     made = world()
     made.job = replace(made.job, status=JobStatus.FAILED, error="ValueError: boom")
@@ -241,13 +229,6 @@ def test_curves_of_the_baseline_and_of_further_jobs_are_overlaid() -> None:
     assert [one.job for one in found.others] == ["try-2"]
     assert ("epochs", "2", "9") in [(row.name, row.left, row.right) for row in found.others[0].rows]
     assert [(one.against, one.changes) for one in found.images] == [(made.image.digest, ())]
-
-
-def test_the_configured_baseline_may_be_missing(tmp_path: Path) -> None:
-    config = replace(configuration(tmp_path), baseline=BaselineConfig(job="gone-1", where="aml-train.yml:9"), gate=())
-    found = collected(world(), config=config)
-    assert found.baseline is None
-    assert gaps(found)["baseline"] == "There is no baseline: there is no job gone-1."
 
 
 def test_packages_that_differ_from_the_baselines_image_are_named() -> None:
@@ -318,31 +299,6 @@ def test_a_part_that_is_refused_is_missing_and_the_others_are_there(method: str,
     assert found.job is not None
 
 
-def test_whatever_fails_the_report_is_made(tmp_path: Path) -> None:
-    made = world()
-    names = ("details", "last_metrics", "logged_parameters", "metric_history", "artifact_paths", "read_log", "logged")
-    broken = Broken(made.service, dict.fromkeys((*names, "models", "node_kind", "read_log_by_service"), REFUSED))
-
-    def unreachable(_host: str) -> Any:
-        raise ImageError("the registry does not answer")
-
-    found = collected(made, config=configuration(tmp_path), service=broken, registry=unreachable)
-    assert {"job", "gate", "metrics", "parameters", "pictures", "packages", "model"} <= set(gaps(found))
-    assert found.job is not None
-    assert "aml-train run --config" in found.reproduce
-
-
-def test_a_registry_that_is_not_reached_leaves_packages_out() -> None:
-    found = collected(world(), registry=lambda _host: None)
-    assert "amllocal.azurecr.io is not reached from here" in gaps(found)["packages"]
-
-
-def test_an_image_without_lists_says_so() -> None:
-    made = PassportWorld(shape=Shape(sbom=None, tags={"aml-train.tested": "no tests configured"}))
-    found = collected(made)
-    assert "neither the image's list of packages (`image.sbom`) nor a record of its tests" in gaps(found)["packages"]
-
-
 def test_logs_in_storage_that_is_not_reached_are_missing() -> None:
     made = world()
     gone = StorageUnreachableError("x.blob.core.windows.net does not answer")
@@ -366,13 +322,6 @@ def test_a_job_that_does_not_exist_ends_the_command(
 ) -> None:
     with pytest.raises(error, match=match):
         collected(world(), *jobs)
-
-
-def test_a_file_of_metrics_has_no_report(tmp_path: Path) -> None:
-    file = tmp_path / "metrics.json"
-    file.write_text('{"a": 1}')
-    with pytest.raises(InvalidError, match="has no job"):
-        collected(world(), f"file:{file}")
 
 
 # Which job
@@ -450,12 +399,6 @@ def test_a_sweep_shows_its_trials_and_the_best_one() -> None:
     ]
 
 
-def test_the_nodes_of_the_plan_that_never_ran_are_shown() -> None:
-    view = JobView(name="g", status=JobStatus.RUNNING)
-    nodes = nodes_of(view, [child("a")], {"a": (), "b": ("a",)})
-    assert [(node.name, node.status, node.needs) for node in nodes] == [("a", "Completed", ()), ("b", "", ("a",))]
-
-
 # Pieces
 
 
@@ -474,31 +417,3 @@ def test_the_nodes_of_the_plan_that_never_ran_are_shown() -> None:
 )
 def test_an_image_is_recognized_by_its_content(content: bytes, kind: str | None) -> None:
     assert picture_type(content) == kind
-
-
-def test_metrics_of_the_gate_come_first_and_those_of_the_machine_last() -> None:
-    known = ["b", "a", "system/cpu", "train/loss", "loss"]
-    assert chosen_metrics(known, ["b", "missing"]) == ["b", "a", "train/loss", "system/cpu"]
-    assert chosen_metrics(known, ["loss"]) == ["loss", "a", "b", "system/cpu"]
-
-
-def test_fifty_curves_are_drawn_and_the_others_are_counted() -> None:
-    points = [MetricPoint(step=step, value=step, timestamp=step) for step in range(1_000)]
-    names = [f"m{number}" for number in range(70)]
-    found, more = read_curves(names, [("j", "job", lambda _name: points)], {})
-    assert (len(found), more) == (50, 20)
-    assert len(found[0].series[0].points) == 300
-
-
-def test_only_finite_values_are_points() -> None:
-    points = [MetricPoint(step=1, value=float("nan"), timestamp=0), MetricPoint(step=0, value=2.0, timestamp=1)]
-    assert points_of(points) == ((0, 2.0),)
-
-
-def test_a_command_that_does_the_same_quotes_foreign_names() -> None:
-    tags = {"aml-train.commit": "abc-dirty", "aml-train.configuration": "a b/$(x).yml"}
-    view = JobView(name="j", status=JobStatus.COMPLETED, tags=tags)
-    assert reproduction(view, None, "") == (
-        "# The files differed from this commit.\ngit checkout abc\naml-train run --config 'a b/$(x).yml' --fresh"
-    )
-    assert reproduction(replace(view, tags={}), None, "") == ""
