@@ -141,15 +141,13 @@ def show(session: Session, inputs: Inputs) -> None:
 
 
 def _post(session: Session, api: Api, reports: Mapping[str, Report], found: Found) -> None:
-    from aml_train_action.pulls import post_check, post_comment
+    from aml_train_action.pulls import post_comment
 
     lines = []
     for report in reports.values():
         for subject in found.subjects:
             outcome = post_comment(api, report, subject)
             lines.append(f"The comment in pull request {subject.pull_request} is {outcome}.")
-        # One check of the commit, in however many pull requests it is.
-        post_check(api, report, found.subjects[0])
     _end(session, "reported", "\n".join(lines))
 
 

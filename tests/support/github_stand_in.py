@@ -1,4 +1,4 @@
-"""A stand-in of GitHub's REST interface: comments, checks, pulls, runs and their artifacts, in the shapes of docs.github.com/rest.
+"""A stand-in of GitHub's REST interface: comments, pulls, runs and their artifacts, in the shapes of docs.github.com/rest.
 
 The same object answers in memory, as an adapter of requests, and over HTTP.
 """
@@ -53,7 +53,6 @@ class GitHub:
 
     address: str = API
     comments: dict[int, dict[str, Any]] = field(default_factory=dict)
-    checks: list[dict[str, Any]] = field(default_factory=list)
     pulls: dict[int, dict[str, Any]] = field(default_factory=dict)
     runs: dict[int, dict[str, Any]] = field(default_factory=dict)
     artifacts: dict[int, tuple[dict[str, Any], bytes]] = field(default_factory=dict)
@@ -179,16 +178,6 @@ class GitHub:
             case "DELETE", ["issues", "comments", number] if int(number) in self.comments:
                 del self.comments[int(number)]
                 return 204, {}, b""
-            case "POST", ["check-runs"]:
-                if len(body["output"].get("annotations", ())) > 50:
-                    return 422, {}, {"message": "Too many annotations"}
-                self.checks.append({**body, "id": 1 + len(self.checks)})
-                return 201, {}, self.checks[-1]
-            case "PATCH", ["check-runs", number]:
-                if len(body["output"]["annotations"]) > 50:
-                    return 422, {}, {"message": "Too many annotations"}
-                self.checks[int(number) - 1]["output"]["annotations"] += body["output"]["annotations"]
-                return 200, {}, self.checks[int(number) - 1]
         return None
 
     def _page(self, found: list[Any], query: Mapping[str, str], key: str = "") -> tuple[int, dict[str, str], Body]:

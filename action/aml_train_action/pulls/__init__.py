@@ -1,4 +1,4 @@
-"""The pull request: a report as comment and check."""
+"""The pull request: a report as its comment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from aml_train_action.pulls.find import find_own as find_own
     from aml_train_action.pulls.find import find_triggering as find_triggering
     from aml_train_action.pulls.marker import key_of as key_of
-    from aml_train_action.pulls.posting import post_check as post_check
     from aml_train_action.pulls.posting import post_comment as post_comment
 
 _MODULES = {
@@ -23,7 +22,6 @@ _MODULES = {
     "find_own": "find",
     "find_triggering": "find",
     "key_of": "marker",
-    "post_check": "posting",
     "post_comment": "posting",
 }
 __all__ = list(_MODULES)

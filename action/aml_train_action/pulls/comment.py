@@ -41,11 +41,10 @@ _NEXT: Final = {
 def render_comment(report: Report, subject: Subject, *, limit: int = LIMIT) -> str:
     """Return the comment, with its marker, in at most *limit* bytes."""
     marker = str(marker_of(report.configuration, report.target, subject)) + "\n"
-    return marker + render_body(report, subject, limit=limit - len(marker))
+    return marker + _body(report, subject, limit - len(marker))
 
 
-def render_body(report: Report, subject: Subject, *, limit: int = LIMIT) -> str:
-    """Return the report without the marker, in at most *limit* bytes of UTF-8."""
+def _body(report: Report, subject: Subject, limit: int) -> str:
     sections = [
         _verdict(report, subject),
         _trust(report, subject),

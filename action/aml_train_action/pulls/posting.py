@@ -1,4 +1,4 @@
-"""Posts a report: one comment for each configuration, and a check of the commit."""
+"""Posts a report: one comment for each configuration."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Literal
 
 from aml_train.pipeline.report import Report
 from aml_train_action.github import Api, NotFoundError
-from aml_train_action.pulls.check import annotations_of, check_of
 from aml_train_action.pulls.comment import render_comment
 from aml_train_action.pulls.marker import key_of, read_marker
 from aml_train_action.pulls.subject import Subject
@@ -46,14 +45,3 @@ def post_comment(api: Api, report: Report, subject: Subject) -> Outcome:
             return "updated"
     api.send("POST", f"issues/{subject.pull_request}/comments", body)
     return "created"
-
-
-def post_check(api: Api, report: Report, subject: Subject) -> None:
-    """Make a check of the commit; GitHub shows the last one of its name."""
-    body = check_of(report, subject)
-    first, *later = annotations_of(report, subject) or [[]]
-    body["output"]["annotations"] = first
-    made = api.send("POST", "check-runs", body)
-    output = {name: value for name, value in body["output"].items() if name != "annotations"}
-    for more in later:
-        api.send("PATCH", f"check-runs/{made.whole('id')}", {"output": {**output, "annotations": more}})

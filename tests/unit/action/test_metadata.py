@@ -136,7 +136,7 @@ def test_the_job_that_writes_to_pull_requests_runs_no_code_of_them() -> None:
     assert document["permissions"] == {}
     assert job["steps"] == [step]
     assert step["with"]["command"] == "report"
-    assert job["permissions"] == {"actions": "read", "checks": "write", "pull-requests": "write"}
+    assert job["permissions"] == {"actions": "read", "pull-requests": "write"}
 
 
 def test_inputs_of_secrets_are_masked() -> None:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from aml_train.pipeline import report
-from aml_train_action.pulls.check import annotations_of, check_name, check_of
 from aml_train_action.pulls.comment import LIMIT, render_comment
 from aml_train_action.pulls.marker import Marker, key_of, marker_of, read_marker
 from tests.support.github_stand_in import FORK, HEAD, OLD
@@ -194,20 +193,3 @@ def test_a_marker_is_read_as_it_was_written_also_with_the_line_ends_of_forms() -
 
 def test_names_cannot_be_composed_to_the_same_key() -> None:
     assert len({key_of("a", "b"), key_of("a b", ""), key_of("", "a b"), key_of('a", "b', "")}) == 4
-
-
-def test_the_check_has_plain_names_and_bounded_texts() -> None:
-    made = everywhere("<b>@everyone</b>" * 60)
-    check = check_of(made, subject())
-    assert re.fullmatch(r"[A-Za-z0-9 _./-]{1,100}", check_name(made))
-    assert len(check["output"]["text"].encode()) <= 65_535
-    assert check["conclusion"] == "failure"
-    assert annotations_of(made, subject()) == []
-
-
-def test_annotations_have_failures_first() -> None:
-    rules = (rule("a"), rule("b", verdict="warned"), rule("c", verdict="missed"), rule("d", verdict="skipped"))
-    (found,) = annotations_of(passing(rules=rules), subject())
-    assert [one["annotation_level"] for one in found] == ["failure", "warning"]
-    (found,) = annotations_of(passing(rules=(rule("a"), rule("b", verdict="warned"))), subject())
-    assert [one["annotation_level"] for one in found] == ["warning", "notice"]

@@ -21,22 +21,13 @@ from tests.unit.action.pull_world import world as world
 JSON = report.encode(passing())
 
 
-def test_the_first_run_makes_a_comment_and_a_check(world: World) -> None:
+def test_the_first_run_makes_a_comment(world: World) -> None:
     uploaded(world)
     assert world.report() == 0
     assert world.outputs["status"] == "reported"
     (body,) = world.github.bodies()
     assert body.startswith(f"{marker_of('aml-train.yml', 'azure', subject())}\n### ✅ ")
     assert f"Commit <code>{HEAD[:12]}</code>" in body
-    (check,) = world.github.checks
-    assert (check["head_sha"], check["conclusion"], check["status"]) == (HEAD, "success", "completed")
-    assert check["name"] == "aml-train aml-train.yml azure"
-    (annotation,) = check["output"]["annotations"]
-    assert (annotation["path"], annotation["start_line"], annotation["annotation_level"]) == (
-        "aml-train.yml",
-        9,
-        "notice",
-    )
     assert TOKEN not in world.log
     assert world.github.tokens_elsewhere == []
 
@@ -98,17 +89,6 @@ def test_a_run_without_a_report_gets_nothing(world: World) -> None:
     world.github.run()
     assert world.report() == 0
     assert world.outputs["status"] == "unchanged"
-
-
-def test_many_annotations_take_several_requests(world: World) -> None:
-    failures = tuple(
-        report.Failure(name=f"t{n}", file="tests/test_a.py", line=n, message="no") for n in range(1, 131)
-    )
-    uploaded(world, failing(tests=(report.Tests(passed=0, failed=130, failures=failures),)), conclusion="failure")
-    assert world.report() == 0
-    (check,) = world.github.checks
-    assert len(check["output"]["annotations"]) == 131
-    assert {one["annotation_level"] for one in check["output"]["annotations"]} == {"failure"}
 
 
 def test_a_fork_is_shown_as_its_own_word(world: World) -> None:
@@ -202,7 +182,7 @@ def test_a_forged_artifact_is_refused(world: World, artifact: bytes, reason: str
     assert world.report() == 2
     assert reason in world.log
     assert "Traceback" not in world.log
-    assert (world.github.comments, world.github.checks) == ({}, [])
+    assert world.github.comments == {}
 
 
 def test_pull_request_commit_and_repository_of_a_forged_report_are_not_believed(world: World) -> None:
@@ -215,10 +195,10 @@ def test_pull_request_commit_and_repository_of_a_forged_report_are_not_believed(
     assert [path for method, path in world.github.log if method == "POST" and "comments" in path] == [
         "/api/v3/repos/octo/digits/issues/7/comments"
     ]
-    (body,), (check,) = world.github.bodies(), world.github.checks
-    assert check["head_sha"] == HEAD
+    (body,) = world.github.bodies()
+    assert f"Commit <code>{HEAD[:12]}</code>" in body
     for forged in ("secret", MALICIOUS[:12], "evil"):
-        assert forged not in body + json.dumps(check)
+        assert forged not in body
 
 
 @pytest.mark.parametrize(
@@ -228,11 +208,9 @@ def test_a_run_that_did_not_succeed_is_never_shown_as_passed(world: World, concl
     forked(world)
     uploaded(world, passing(), repository=FORK, conclusion=conclusion or None)
     assert world.report() == 0
-    (body,), (check,) = world.github.bodies(), world.github.checks
+    (body,) = world.github.bodies()
     assert "✅ <code>digits" not in body
     assert "this commit has not passed" in body
-    assert check["conclusion"] == "failure"
-    assert "notice" not in json.dumps(check["output"]["annotations"])
 
 
 @pytest.mark.parametrize(
@@ -242,7 +220,7 @@ def test_a_run_that_did_not_succeed_is_never_shown_as_passed(world: World, concl
 def test_a_report_that_contradicts_itself_has_not_passed(world: World, lie: dict[str, Any]) -> None:
     uploaded(world, passing(**lie))
     assert world.report() == 0
-    assert world.github.checks[0]["conclusion"] == "failure"
+    assert "### ❌" in world.github.bodies()[0]
 
 
 def _marker(world: World, **changes: Any) -> str:
@@ -289,7 +267,6 @@ def test_the_run_of_an_old_commit_does_not_replace_the_comment_of_the_new_one(wo
     assert world.report(world.github.runs[200]) == 0
     assert world.github.bodies() == [shown]
     assert "is superseded" in world.log
-    assert [check["head_sha"] for check in world.github.checks] == [HEAD, OLD]
 
 
 def test_an_older_run_of_the_same_commit_does_not_replace_the_newer(world: World) -> None:
@@ -319,7 +296,7 @@ def test_the_comment_of_an_old_commit_says_so_and_gives_way(world: World) -> Non
 def test_another_workflow_of_the_same_name_is_not_believed(world: World) -> None:
     uploaded(world, path=".github/workflows/evil.yml", name="train")
     assert world.report() == 0
-    assert (world.outputs["status"], world.github.comments, world.github.checks) == ("unchanged", {}, [])
+    assert (world.outputs["status"], world.github.comments) == ("unchanged", {})
     assert "reports are read of train.yml" in world.log
 
 
@@ -375,18 +352,6 @@ def test_runs_of_other_events_are_not_shown(world: World, event: str) -> None:
     uploaded(world, event=event)
     assert world.report() == 0
     assert world.github.comments == {}
-
-
-@pytest.mark.parametrize("file", ["../secret.py", "/etc/passwd", "a/../../b", "a\nb", "C:\\x", ".", "a//..//b"])
-def test_places_outside_the_repository_are_not_annotated(world: World, file: str) -> None:
-    failure = report.Failure(name="t", file=file, line=3, message="no")
-    made = failing(
-        rules=(rule(verdict="missed", where=f"{file}:3"),),
-        tests=(report.Tests(passed=0, failed=1, failures=(failure,)),),
-    )
-    uploaded(world, made)
-    assert world.report() == 0
-    assert world.github.checks[0]["output"]["annotations"] == []
 
 
 def test_a_report_of_the_greatest_size_has_room_in_a_comment(world: World) -> None:

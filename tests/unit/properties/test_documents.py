@@ -41,7 +41,6 @@ from aml_train_action.github.payload import read_payload
 from aml_train_action.github.proposals import read_event
 from aml_train_action.inputs.inputs import read_inputs
 from aml_train_action.pulls.artifact import unpack
-from aml_train_action.pulls.check import annotations_of, check_of
 from aml_train_action.pulls.comment import render_comment
 from aml_train_action.report.markup import lines, literal, message
 from tests.unit.action.pull_world import failing, passing, rule, subject
@@ -328,7 +327,6 @@ def test_reports(text: str) -> None:
     comment = render_comment(report, subject())
     assert len(comment.encode()) <= 65_536
     assert "<script" not in comment.lower()
-    json.dumps([check_of(report, subject()), annotations_of(report, subject())], allow_nan=False).encode()
     reports.render_markdown(report)
     page = Page()
     page.feed(reports.render_html(report).decode())
