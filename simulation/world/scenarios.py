@@ -52,7 +52,7 @@ def same_commit(world: World, together: Together, source: random.Random) -> None
 
 
 def same_moment(world: World, together: Together, source: random.Random) -> None:
-    """Two to four clients with the same commit, which all release an image at once."""
+    """Clients with the same commit, which all build its image at once."""
     return _same(world, together, source, apart=0.0)
 
 

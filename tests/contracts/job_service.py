@@ -40,7 +40,7 @@ from aml_train.gate.history import aggregate
 from aml_train.gate.logged import TABLE, columns_of
 from aml_train.gate.rules import parse_rule
 from aml_train.image.spec import Tested
-from aml_train.jobs.attempts import why_foreign
+from aml_train.jobs.attempts import Comparison
 from aml_train.jobs.data import DataSource
 from aml_train.jobs.identity import identity_difference, job_identity
 from aml_train.jobs.parts import difference, read_parts
@@ -504,7 +504,10 @@ def a_job_is_known_by_its_definition(subject: Subject, tmp_path: Path) -> None:
     view = subject.service.find(ours.name)
     assert view is not None
     assert view.properties.get(TAG_FINGERPRINT) == ours.fingerprint
-    assert why_foreign(subject.service, ours, view, files=True) == ""
+    others: list[JobView] = []
+    comparison = Comparison(foreign=lambda job, _why: others.append(job), files=True)
+    assert comparison.match(subject.service, ours, view) == ours
+    assert not others
     ended(subject, ours.name)
 
 

@@ -98,20 +98,6 @@ class MemoryStorage:
             self._write(name, data)
         assert md5 == hashlib.md5(data, usedforsecurity=False).digest()
 
-    def content(self, name: str) -> tuple[bytes, str] | None:
-        self._call("content", name)
-        with self._lock:
-            found = self.blobs.get(name)
-            return None if found is None else (found[1], found[0].etag)
-
-    def put_if(self, name: str, data: bytes, *, etag: str | None) -> bool:
-        self._call("put_if", name)
-        with self._lock:
-            there = self.blobs[name][0].etag if name in self.blobs else None
-            if there == etag:
-                self._write(name, data)
-            return there == etag
-
     def blocks(self, name: str) -> frozenset[str]:
         self._call("blocks", name)
         return self.dropped | frozenset(self.staged.get(name, ()))

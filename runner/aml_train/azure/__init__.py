@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from aml_train.azure.blob.address import LocalPath as LocalPath
     from aml_train.azure.blob.address import Remote as Remote
     from aml_train.azure.blob.address import parse_address as parse_address
-    from aml_train.azure.blob.claims import claims_of as claims_of
     from aml_train.azure.blob.datastores import DataWorkspace as DataWorkspace
     from aml_train.azure.blob.datastores import asset_type as asset_type
     from aml_train.azure.blob.datastores import workspace_of as workspace_of
@@ -74,7 +73,6 @@ _MODULES = {
     "LocalPath": "blob.address",
     "Remote": "blob.address",
     "parse_address": "blob.address",
-    "claims_of": "blob.claims",
     "DataWorkspace": "blob.datastores",
     "asset_type": "blob.datastores",
     "workspace_of": "blob.datastores",

@@ -24,7 +24,7 @@ from aml_train.jobs import SERVERLESS, Pace
 
 if TYPE_CHECKING:
     from aml_train.config import BuilderConfig, ClusterConfig, TargetConfig
-    from aml_train.image import BuildPlace, BuildService, Claims, Registry, RegistryLocation
+    from aml_train.image import BuildPlace, BuildService, Registry, RegistryLocation
 
 #: Azure limits how often a principal may ask: https://learn.microsoft.com/azure/azure-resource-manager/management/request-limits-and-throttling
 AZURE_PACE: Final = Pace(shortest=1.0, longest=60.0, share=0.05, calls=1000)
@@ -71,15 +71,9 @@ class AzureTarget:
             listener=self.listener,
             force=force,
             commit=commit,
-            claims=self._claims,
         )
         self._report(doubts)
         return tested
-
-    def _claims(self) -> Claims:
-        from aml_train.azure.blob.claims import claims_of
-
-        return claims_of(self.rest)
 
     def ensure_compute(self, cluster: ClusterConfig, clock: Clock) -> None:
         """Have the cluster that the job is to run on: find it, or make it."""
@@ -92,6 +86,12 @@ class AzureTarget:
         from aml_train.image import find_image
 
         return find_image(spec, location=self.image_registry())
+
+    def find_build(self, spec: ImageSpec, tests: TestSpec | None, known: Tested, digest: str) -> Tested | None:
+        """Return another tested build of the address of *known*, by its digest."""
+        from aml_train.image import find_build
+
+        return find_build(spec, tests, known, digest, location=self.image_registry(), listener=self.listener)
 
     def registry(self, host: str) -> Registry | None:
         """Return the client of the registry *host*, which a job names, signed in to."""

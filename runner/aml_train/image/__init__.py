@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from aml_train.image.collect import collect_inputs as collect_inputs
     from aml_train.image.collect import read_file as read_file
     from aml_train.image.collect import unresolved_base as unresolved_base
-    from aml_train.image.context import Claims as Claims
     from aml_train.image.disk import room_here as room_here
     from aml_train.image.ensure import ensure_image as ensure_image
+    from aml_train.image.ensure import find_build as find_build
     from aml_train.image.ensure import find_image as find_image
     from aml_train.image.ensure import locate_image as locate_image
     from aml_train.image.inputs import BaseImage as BaseImage
@@ -94,8 +94,8 @@ _MODULES = {
     "BuildService": "builders.service",
     "ServiceBuild": "builders.service",
     "build_and_probe": "make",
-    "Claims": "context",
     "ensure_image": "ensure",
+    "find_build": "ensure",
     "find_image": "ensure",
     "any_record": "records",
     "known_record": "records",

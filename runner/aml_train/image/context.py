@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError
@@ -21,24 +21,6 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 
-class Claims(Protocol):
-    """The digests that addresses have, each decided once."""
-
-    def claim(self, name: str, digest: str, *, replaces: Callable[[str], bool]) -> str:
-        """Return the digest that *name* has: *digest*, or the one of an earlier claim.
-
-        All runs that claim a name at once get the same answer.
-
-        Args:
-            name: registry, repository and address tag.
-            digest: of the image that this run has put into the registry, with all that belongs to it.
-            replaces: returns whether *digest* takes the place of an earlier claim's; may be called several times.
-
-        Raises:
-            ServiceError: the service refuses or does not answer.
-        """
-
-
 @dataclass(frozen=True, kw_only=True)
 class ImageContext:
     """The parameters of one run of the image stage.
@@ -50,7 +32,6 @@ class ImageContext:
         release_tags: every tag that the released image gets in addition to those of its address and its digest.
         job_engine: the engine that jobs run on, if it is another one than *engine*.
         damaged: digest of the image at this address of which the registry has lost a part; None for no such image.
-        claims: gives what decides between runs that release at once; None where nothing can.
     """
 
     spec: ImageSpec
@@ -64,7 +45,6 @@ class ImageContext:
     release_tags: tuple[str, ...] = ()
     job_engine: DockerClient | None = None
     damaged: str | None = None
-    claims: Callable[[], Claims] | None = None
 
     @property
     def repository(self) -> str:

@@ -17,12 +17,12 @@ from aml_train.core.events import Event, ImageChecked, ImageReady, Listener, Sta
 from aml_train.core.references import ImageRef
 from aml_train.core.threads import drain, in_background
 from aml_train.image.completeness import lost_part
-from aml_train.image.context import Claims, ImageContext
-from aml_train.image.leases import hold_image
+from aml_train.image.context import ImageContext
+from aml_train.image.records import known_record
 from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.registry.manifest import Manifest
 from aml_train.image.spec import ImageSpec, Tested, TestRecord, TestSpec
-from aml_train.image.tags import digest_tag, lock, put_release_tags
+from aml_train.image.tags import address_of, digest_tag, lock, put_release_tags
 from aml_train.image.verify import read_record, verify_found
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ def ensure_image(
     force: bool = False,
     commit: str | None = None,
     release_tags: Sequence[str] = (),
-    claims: Callable[[], Claims] | None = None,
 ) -> Tested:
     """Return the image of *spec*, released in the registry, with *tests* passed in it.
 
@@ -62,7 +61,6 @@ def ensure_image(
         builder: gives what builds and tests, by default *engine*; called only if an image is built or tests run.
         job_engine: the engine that jobs run on, if it is another one than *engine*.
         force: build without the builder's cache, and test again.
-        claims: gives what decides between runs that release an image of the same address at once; called only if one is built.
 
     Raises:
         ImageError: if it cannot be built, pushed, found or verified, or a readiness check fails; nothing is released then.
@@ -84,7 +82,6 @@ def ensure_image(
             commit=commit,
             release_tags=tuple(dict.fromkeys([*spec.release.tags, *release_tags])),
             job_engine=job_engine,
-            claims=claims,
         )
         try:
             return _find_or_build(ctx, builder or _engine_builder, force=force)
@@ -120,11 +117,54 @@ def find_image(spec: ImageSpec, *, location: RegistryLocation) -> Tested | None:
     return None if found is None else _tested(found[0], location, found[1], "found", None)
 
 
+def find_build(
+    spec: ImageSpec,
+    tests: TestSpec | None,
+    known: Tested,
+    digest: str,
+    *,
+    location: RegistryLocation,
+    listener: Listener,
+) -> Tested | None:
+    """Return the image *digest*, if it is another build of the address of *known* in which *tests* have passed.
+
+    Runs that build an address at the same time have several builds of it, and share the job of one of them. That image gets the tags of
+    this run, too.
+
+    Raises:
+        ImageError: the registry refuses or does not answer.
+    """
+    spec = replace(spec, repository=known.reference.repository, address=known.address)
+    with location.client() as registry:
+        found = registry.get_manifest(spec.repository, spec.build_tag(digest))
+        if found is None or found.digest != digest:
+            return None
+        record = None if tests is None else known_record(registry, spec, tests, digest)
+        if tests is not None and record is None:
+            return None
+        ctx = ImageContext(
+            spec=spec,
+            tests=tests,
+            engine=None,
+            cli=_no_cli,
+            location=location,
+            registry=registry,
+            listener=listener,
+            release_tags=spec.release.tags,
+        )
+        _put_tags(ctx, found)
+        return _tested(spec, location, found, "found", record)
+
+
+def _no_cli() -> BuildCli:
+    raise ValueError("nothing is built")
+
+
 def locate_image(registry: Registry, spec: ImageSpec) -> tuple[ImageSpec, Manifest] | None:
     """Return where the registry has the image of *spec*; None if it lacks it."""
     for one in filter(None, (spec.released, spec)):
         if (found := registry.get_manifest(one.repository, one.address_tag)) is not None:
-            return one, found
+            return replace(one, address=address_of(registry, one, found.digest)), found
     return None
 
 
@@ -138,9 +178,6 @@ def _find_or_build(ctx: ImageContext, builder: Callable[[], Builder], *, force: 
             continue
         where = replace(ctx, spec=spec)
         record = in_background(functools.partial(read_record, where, found.digest), "test-record")
-        # Leased before anything else is checked: a clean-up of the registry may be at work.
-        if not hold_image(where, found):
-            continue
         if _is_complete(where, found):
             ctx.finish("image", f"found {found.digest[:19]}", started, skipped=True)
             return _reuse(where, builder, found, record.result())
@@ -185,6 +222,12 @@ def _reuse(ctx: ImageContext, builder: Callable[[], Builder], found: Manifest, r
         from aml_train.image.papers import check_found
 
         check_found(ctx, found)
+    _put_tags(ctx, found)
+    return _ready(ctx, found, "found", record)
+
+
+def _put_tags(ctx: ImageContext, found: Manifest) -> None:
+    """Give an image that the registry has the tags of this run."""
     if ctx.registry.head_manifest(ctx.own, digest_tag(found.digest)) is None:
         from aml_train.image.push import release
 
@@ -192,13 +235,13 @@ def _reuse(ctx: ImageContext, builder: Callable[[], Builder], found: Manifest, r
         release(ctx.registry, found, source=ctx.repository, repository=ctx.own, tags=[digest_tag(found.digest)])
         lock(ctx, found)
     put_release_tags(ctx, found)
-    return _ready(ctx, found, "found", record)
 
 
 def _ready(
     ctx: ImageContext, manifest: Manifest, how: Literal["built", "found"], record: TestRecord | None
 ) -> Tested:
-    image = _tested(ctx.spec, ctx.location, manifest, how, record)
+    spec = replace(ctx.spec, address=address_of(ctx.registry, ctx.spec, manifest.digest))
+    image = _tested(spec, ctx.location, manifest, how, record)
     ctx.listener(
         ImageReady(
             reference=str(image.reference),

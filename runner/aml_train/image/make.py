@@ -16,10 +16,8 @@ from aml_train.image.build.build import build_image
 from aml_train.image.build.cache import CACHE_TAG
 from aml_train.image.builder import Builder
 from aml_train.image.candidate import CANDIDATE_LEASE, Candidate
-from aml_train.image.claims import claim_address, tagged_otherwise
 from aml_train.image.context import ImageContext
 from aml_train.image.disk import check_disk
-from aml_train.image.leases import hold_image
 from aml_train.image.leftovers import CANDIDATE_SUFFIX, candidate_tag
 from aml_train.image.papers import Papers, keep_papers, prepare_papers
 from aml_train.image.push import release
@@ -28,7 +26,7 @@ from aml_train.image.readiness.facts import Facts
 from aml_train.image.records import store_record
 from aml_train.image.registry.manifest import Manifest
 from aml_train.image.spec import ImageSpec, TestRecord
-from aml_train.image.tags import build_tag, digest_tag, lock, put_release_tags
+from aml_train.image.tags import digest_tag, lock, put_release_tags
 from aml_train.image.verify import make_record
 
 if TYPE_CHECKING:
@@ -76,9 +74,12 @@ def make_image(
         other = None if force else _released_meanwhile(ctx, manifest)
         if other is None:
             papers = prepare_papers(ctx, manifest, started, builder=builder.identity(ctx))
-            _store(ctx, manifest, record, built.facts, papers)
-            image = _release(ctx, manifest, force=force)
-            other = None if image.digest == manifest.digest else _adopted(ctx, image)
+            other = None if force else _released_meanwhile(ctx, manifest)
+        if other is None:
+            # The image that was built in the place of another one has its own address.
+            spec = ctx.spec.rebuilt(manifest.digest) if force or ctx.damaged is not None else ctx.spec
+            _store(ctx, spec, manifest, record, built.facts, papers)
+            _release(ctx, spec, manifest)
     except Exception:
         remove()
         raise
@@ -90,36 +91,20 @@ def make_image(
 
 
 def _released_meanwhile(ctx: ImageContext, ours: Manifest) -> Manifest | None:
-    """Return the same image, if another run has released it since this one began.
-
-    Looked up before anything is stored; :func:`claim_address` decides between those that find nothing here.
-    """
-    found = tagged_otherwise(ctx, ours)
-    return None if found is None else _noted(ctx, found)
-
-
-def _noted(ctx: ImageContext, other: Manifest) -> Manifest:
-    ctx.note(f"Another run has released this image meanwhile: {other.digest[:19]} is used.")
-    return other
+    """Return the image that another run has released at this address since this one began."""
+    found = ctx.registry.get_manifest(ctx.repository, ctx.spec.address_tag)
+    if found is None or found.digest in (ours.digest, ctx.damaged):
+        return None
+    ctx.note(f"Another run has released this image meanwhile: {found.digest[:19]} is used.")
+    return found
 
 
-def _adopted(ctx: ImageContext, other: Manifest) -> Manifest:
-    """Return the image of the run that was quicker, under its address.
-
-    That run puts the tag itself, unless it was ended before.
-    """
-    if ctx.registry.head_manifest(ctx.repository, ctx.spec.address_tag) is None:
-        ctx.registry.put_tag(ctx.repository, ctx.spec.address_tag, other)
-    return _noted(ctx, other)
-
-
-def _store(ctx: ImageContext, manifest: Manifest, record: TestRecord | None, facts: Facts, papers: Papers) -> None:
-    """Put the image and all that belongs to it under the tag of its digest."""
-    tags = (digest_tag(manifest.digest), build_tag(ctx, manifest.digest))
+def _store(
+    ctx: ImageContext, spec: ImageSpec, manifest: Manifest, record: TestRecord | None, facts: Facts, papers: Papers
+) -> None:
+    """Put the image of *spec*, and all that belongs to it, under the tag of its digest."""
+    tags = (digest_tag(manifest.digest), spec.build_tag(manifest.digest))
     release(ctx.registry, manifest, source=ctx.candidates, repository=ctx.repository, tags=tags)
-    if not hold_image(ctx, manifest):  # A clean-up has deleted the same digest, an old release that was built again.
-        release(ctx.registry, manifest, source=ctx.candidates, repository=ctx.repository, tags=tags)
-        hold_image(ctx, manifest)
     lock(ctx, manifest)
     if record is not None:
         store_record(ctx.registry, ctx.repository, record)
@@ -127,27 +112,12 @@ def _store(ctx: ImageContext, manifest: Manifest, record: TestRecord | None, fac
     keep_papers(ctx, manifest, papers)
 
 
-def _release(ctx: ImageContext, manifest: Manifest, *, force: bool) -> Manifest:
-    """Claim the address, and put the image under its tags.
-
-    The address, by which readers find all, is last.
-
-    Returns:
-        the image that the address has: this one, or that of a run which was quicker.
-    """
-    agreed = claim_address(ctx, manifest, force=force)
-    if agreed.problem and agreed.image.digest == manifest.digest:
-        agreed = claim_address(ctx, manifest, force=force)
-    if agreed.image.digest != manifest.digest:
-        return agreed.image
-    if agreed.problem:
-        ctx.note(f"If another run releases this image at this moment, both train: {agreed.problem}")
-    # After the claim: the tag of a commit does not move to the image of a quicker run.
+def _release(ctx: ImageContext, spec: ImageSpec, manifest: Manifest) -> None:
+    """Put the image under its tags; that of the content's address, by which readers find all, is last."""
     put_release_tags(ctx, manifest)
     # The next build's cache is no part of the release.
-    for tag in (ctx.spec.address_tag, CACHE_TAG):
+    for tag in dict.fromkeys((spec.address_tag, ctx.spec.address_tag, CACHE_TAG)):
         ctx.registry.put_tag(ctx.repository, tag, manifest)
     if ctx.location.engine_runs_jobs:
         # All layers are there: this only names the image by its digest, so that the job finds it in the engine.
         ctx.keep_for_jobs(manifest)
-    return manifest

@@ -125,6 +125,18 @@ class ImageSpec:
         """The tag that carries the content address in the registry."""
         return f"addr-{self.address[:40]}"
 
+    def build_tag(self, digest: str) -> str:
+        """Return the tag that says that *digest* is a build of this address."""
+        return f"{self.address_tag}-{digest.removeprefix('sha256:')[:40]}"
+
+    def rebuilt(self, digest: str) -> ImageSpec:
+        """Return the image after *digest* was built in the place of an earlier build.
+
+        It has another address, so that no job of the earlier build is its own.
+        """
+        address = hashlib.sha256(f"{self.address} {digest}".encode()).hexdigest()
+        return dataclasses.replace(self, address=address)
+
     @property
     def own_repository(self) -> str:
         """The repository that the run writes to.

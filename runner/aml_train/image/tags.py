@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from aml_train.core.release_tags import commit_tags
 from aml_train.image.context import ImageContext
+from aml_train.image.registry.client import Registry
 from aml_train.image.registry.manifest import Manifest
+from aml_train.image.spec import ImageSpec
 
 
 def digest_tag(digest: str) -> str:
@@ -12,12 +14,14 @@ def digest_tag(digest: str) -> str:
     return f"dig-{digest.removeprefix('sha256:')}"
 
 
-def build_tag(ctx: ImageContext, digest: str) -> str:
-    """Return the tag that says that *digest* is a build of this run's address.
+def address_of(registry: Registry, spec: ImageSpec, digest: str) -> str:
+    """Return the address of *digest*, which the registry has under the tag of *spec*'s address.
 
-    A claim, which anyone who writes to the workspace's storage can make, counts for such an image alone.
+    It is another one if *digest* was built in the place of an earlier build.
     """
-    return f"{ctx.spec.address_tag}-{digest.removeprefix('sha256:')[:40]}"
+    rebuilt = spec.rebuilt(digest)
+    head = registry.head_manifest(rebuilt.repository, rebuilt.address_tag)
+    return rebuilt.address if head is not None and head.digest == digest else spec.address
 
 
 def put_release_tags(ctx: ImageContext, manifest: Manifest) -> None:

@@ -8,7 +8,7 @@ from aml_train.core.lazy import lazily
 
 if TYPE_CHECKING:
     from aml_train.jobs.attempts import Attempt as Attempt
-    from aml_train.jobs.attempts import Foreign as Foreign
+    from aml_train.jobs.attempts import Comparison as Comparison
     from aml_train.jobs.attempts import attempt_of as attempt_of
     from aml_train.jobs.attempts import earlier_attempts as earlier_attempts
     from aml_train.jobs.attempts import may_follow as may_follow
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from aml_train.jobs.attempts import resubmit as resubmit
     from aml_train.jobs.attempts import retries_of as retries_of
     from aml_train.jobs.attempts import submit_next as submit_next
-    from aml_train.jobs.attempts import why_foreign as why_foreign
     from aml_train.jobs.code import check_code as check_code
     from aml_train.jobs.code import unsent_metrics as unsent_metrics
     from aml_train.jobs.code import unsent_notice as unsent_notice
@@ -96,6 +95,7 @@ if TYPE_CHECKING:
     from aml_train.jobs.spec import NodesImage as NodesImage
     from aml_train.jobs.spec import TargetNames as TargetNames
     from aml_train.jobs.spec import changed_parts as changed_parts
+    from aml_train.jobs.spec import in_images as in_images
     from aml_train.jobs.spec import job_name as job_name
     from aml_train.jobs.spec import make_job as make_job
     from aml_train.jobs.spec import stem_of as stem_of
@@ -137,9 +137,8 @@ _MODULES = {
     "number_of": "attempts",
     "resubmit": "attempts",
     "retries_of": "attempts",
-    "Foreign": "attempts",
+    "Comparison": "attempts",
     "submit_next": "attempts",
-    "why_foreign": "attempts",
     "check_code": "code",
     "unsent_notice": "code",
     "unsent_metrics": "code",
@@ -204,6 +203,7 @@ _MODULES = {
     "TargetNames": "spec",
     "changed_parts": "spec",
     "job_name": "spec",
+    "in_images": "spec",
     "make_job": "spec",
     "stem_of": "spec",
     "JobStatus": "states",

@@ -17,7 +17,7 @@ from aml_train.core.errors import AmlTrainError, PreemptedError, ServiceError
 from aml_train.core.numbers import whole
 from aml_train.core.tags import TAG_FINGERPRINT, TAG_RESUBMITTED, TAG_RETRIES, TAG_SUBMISSION
 from aml_train.core.threads import CancelToken
-from aml_train.jobs.identity import identity_difference, job_identity
+from aml_train.jobs.identity import digests_of, identity_difference, job_identity
 from aml_train.jobs.live import LiveJob
 from aml_train.jobs.parts import in_one_line
 from aml_train.jobs.spec import JobSpec
@@ -97,32 +97,45 @@ def may_follow(
     return preempted and not cancelled and retries_of(tags) < most
 
 
-Foreign = Callable[[JobView, str], None]
-"""Receives a job that has the name of an attempt, and in words what of it is another's."""
+def _as_it_is(job: JobSpec, _digests: frozenset[str]) -> JobSpec:
+    return job
 
 
-def why_foreign(service: Workspace, job: JobSpec, found: JobView, *, files: bool) -> str:
-    """Return the difference of *found* from *job*, whose name it has, or "".
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """How a job that has an attempt's name is compared with what would be submitted.
 
-    Its tags do not count: anybody can write them.
-
-    Args:
-        service: the workspace.
-        job: what is, or would be, submitted.
-        found: the job of that name.
+    Attributes:
+        foreign: receives a job that is another one, and in words what of it is another's.
         files: whether the files of its code are compared as the storage lists them, too.
-
-    Raises:
-        ServiceError: the service does not answer.
+        in_builds: returns the job in those of the images with these digests that are tested builds of its images' addresses.
     """
-    if found.properties.get(TAG_FINGERPRINT, job.fingerprint) != job.fingerprint:
-        return "its fingerprint"
-    identity = service.identity(found.name, sdk="v2" if job.runconfig is None else "v1", files=files)
-    return in_one_line(identity_difference(job_identity(job, files=files), identity))
+
+    foreign: Callable[[JobView, str], None]
+    files: bool
+    in_builds: Callable[[JobSpec, frozenset[str]], JobSpec] = _as_it_is
+
+    def match(self, service: Workspace, job: JobSpec, found: JobView) -> JobSpec | None:
+        """Return *job* in the images of *found*, whose name it has; None if *found* is another job.
+
+        The tags of *found* do not count: anybody can write them.
+
+        Raises:
+            ServiceError: the service does not answer.
+        """
+        why = "its fingerprint"
+        if found.properties.get(TAG_FINGERPRINT, job.fingerprint) == job.fingerprint:
+            identity = service.identity(found.name, sdk="v2" if job.runconfig is None else "v1", files=self.files)
+            job = self.in_builds(job, digests_of(identity))
+            why = in_one_line(identity_difference(job_identity(job, files=self.files), identity))
+        if not why:
+            return job
+        self.foreign(found, why)
+        return None
 
 
 def submit_next(
-    service: Workspace, job: JobSpec, *, answer_for: Callable[[str], LiveJob], foreign: Foreign, files: bool
+    service: Workspace, job: JobSpec, *, answer_for: Callable[[str], LiveJob], comparison: Comparison
 ) -> tuple[JobSpec, JobView]:
     """Submit *job*, or the next attempt if another job took its name meanwhile.
 
@@ -130,8 +143,7 @@ def submit_next(
         service: the workspace.
         job: what to submit.
         answer_for: makes the live job of a name, before anything is sent.
-        foreign: receives a job that took the name.
-        files: as in :func:`why_foreign`.
+        comparison: compares a job that took the name.
 
     Raises:
         ServiceError: the service refuses or does not answer.
@@ -143,12 +155,11 @@ def submit_next(
         # azureml-core writes properties to a run that may be another's.
         if job.runconfig is None and mark.items() <= view.properties.items():
             return job, view
-        why = why_foreign(service, job, view, files=files)
-        if not why:
-            return job, view
+        same = comparison.match(service, job, view)
+        if same is not None:
+            return same, view
         if job.runconfig is not None:
-            raise ServiceError(f"The run {job.name} is another one: what differs is {why}.", hint="Run it again.")
-        foreign(view, why)
+            raise ServiceError(f"The run {job.name} is another one.", hint="Run it again.")
         job = renamed(job, next_name(job.name))
 
 
@@ -163,8 +174,7 @@ def resubmit(
     spec: JobSpec | None,
     *,
     answer_for: Callable[[str], LiveJob],
-    foreign: Foreign,
-    files: bool,
+    comparison: Comparison,
 ) -> tuple[JobView, JobSpec | None, bool]:
     """Submit the attempt after *before*, or find it submitted by another run.
 
@@ -173,8 +183,7 @@ def resubmit(
         before: the job that was preempted, with its tags.
         spec: what it was submitted from; None where only the service knows.
         answer_for: makes the live job of a name, before anything is sent.
-        foreign: receives a job that has the next attempt's name, and is another one.
-        files: as in :func:`why_foreign`.
+        comparison: compares a job that has the next attempt's name.
 
     Returns:
         the new attempt's job, what it was submitted from, and whether another run had submitted it.
@@ -190,16 +199,17 @@ def resubmit(
             spec = renamed(spec, name)
             spec = replace(spec, document={**spec.document, "tags": {**spec.document["tags"], **tags}})
             if found is None:
-                spec, view = submit_next(service, spec, answer_for=answer_for, foreign=foreign, files=files)
+                spec, view = submit_next(service, spec, answer_for=answer_for, comparison=comparison)
                 return view, spec, False
         live = answer_for(name)
         view = live.send(partial(_again, service, before.name, name, tags)) if found is None else found
-        why = (
-            why_foreign(service, spec, view, files=files) if spec is not None else _why_another(service, before, view)
-        )
-        if not why:
-            return view, spec, found is not None
-        foreign(view, why)
+        if spec is not None:
+            if (same := comparison.match(service, spec, view)) is not None:
+                return view, same, found is not None
+        elif why := _why_another(service, before, view):
+            comparison.foreign(view, why)
+        else:
+            return view, None, found is not None
         name = next_name(name)
 
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 from aml_train.config import Place, is_local
 from aml_train.core.file_selection import FileEntry
 from aml_train.core.files import FileSet
+from aml_train.core.references import is_digest
 from aml_train.jobs.runconfig import run_configuration
 from aml_train.jobs.snapshot import read_snapshot, upload_hash
 from aml_train.jobs.spec import SERVERLESS, JobSpec
@@ -53,6 +54,11 @@ class Identity:
     """
 
     parts: Mapping[str, Names]
+
+
+def digests_of(identity: Identity) -> frozenset[str]:
+    """Return the manifest digests of the images that a job runs in."""
+    return frozenset(name for part in identity.parts.values() for name in part if is_digest(name))
 
 
 def identity_difference(expected: Identity, found: Identity) -> tuple[str, ...]:

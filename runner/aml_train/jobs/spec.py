@@ -145,7 +145,7 @@ class JobTemplate:
 class JobSpec:
     """A job to submit, by the SDK v1 if it has a *runconfig*, else by the SDK v2.
 
-    The attributes are those of :class:`JobTemplate`, and the computed ones.
+    The attributes are those of :class:`JobTemplate`, and the computed ones; *images* are those of nodes, by their names.
     """
 
     name: str
@@ -157,6 +157,7 @@ class JobSpec:
     runconfig: Mapping[str, Any] | None = None
     folders: Mapping[Place, FileSet] = field(default_factory=dict)
     data: Mapping[str, DataIdentity] = field(default_factory=dict)
+    images: Mapping[str, Tested] = field(default_factory=dict)
 
 
 def stem_of(text: str) -> str:
@@ -188,7 +189,9 @@ def fingerprint(template: JobTemplate, image: JobImage) -> str:
     if template.places != ((),):
         content["places"] = [".".join(place) for place in template.places]
     if template.images:
-        content["images"] = [[one.known.digest, [".".join(place) for place in one.places]] for one in template.images]
+        content["images"] = [
+            [_identity(one.known), [".".join(place) for place in one.places]] for one in template.images
+        ]
     text = json.dumps(content, sort_keys=True, default=str, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -199,7 +202,8 @@ def _counted(template: JobTemplate) -> dict[str, Any]:
 
 
 def _identity(image: JobImage) -> str:
-    return image.digest if isinstance(image, Tested) else "given"
+    """Return what of an image counts: builds of one address are the same work."""
+    return f"{image.reference.repository}:{image.address}" if isinstance(image, Tested) else "given"
 
 
 def job_parts(template: JobTemplate, image: JobImage) -> dict[str, str]:
@@ -208,7 +212,7 @@ def job_parts(template: JobTemplate, image: JobImage) -> dict[str, str]:
         _counted(template),
         code=template.code_digest,
         local=template.contents,
-        image=" ".join([_identity(image), *(one.known.digest for one in template.images)]),
+        image=" ".join([_identity(image), *(_identity(one.known) for one in template.images)]),
         scope=template.scope,
         runconfig=template.runconfig,
     )
@@ -269,4 +273,13 @@ def make_job(template: JobTemplate, image: JobImage, attempt: int) -> JobSpec:
         runconfig=template.runconfig,
         folders=template.folders,
         data=template.data,
+        images={one.name: one.known for one in template.images} if isinstance(image, Tested) else {},
     )
+
+
+def in_images(job: JobSpec, template: JobTemplate, image: JobImage, images: Mapping[str, Tested]) -> JobSpec:
+    """Return *job*, which was made from *template*, in other builds of its images."""
+    made = make_job(template.with_images(images), image, 1)
+    tags = {**job.document["tags"], **made.document["tags"]}
+    document = {**made.document, "name": job.name, "tags": tags, "properties": job.document["properties"]}
+    return replace(job, document=document, image=image, images=made.images)

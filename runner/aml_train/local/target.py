@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
     from aml_train.config import BuilderConfig, ClusterConfig
-    from aml_train.image import BuildPlace, BuildService, Claims, Registry, RegistryLocation
+    from aml_train.image import BuildPlace, BuildService, Registry, RegistryLocation
 
 #: Seconds for which a run waits for a container that has stopped: enough to start it, and to replace it by a newer one.
 PATIENCE: Final = 120.0
@@ -162,18 +162,12 @@ class LocalTarget:
             listener=self.listener,
             force=force,
             commit=commit,
-            claims=self._claims,
         )
 
     def _build_service(self, config: BuilderConfig) -> BuildService:
         from aml_train.azure import build_service
 
         return build_service(config, self.service, self.image_registry(), self.listener)
-
-    def _claims(self) -> Claims:
-        from aml_train.azure import claims_of
-
-        return claims_of(self.service)
 
     def ensure_compute(self, cluster: ClusterConfig, clock: Clock) -> None:
         """Have the cluster that the job is to run on: find it, or make it."""
@@ -186,6 +180,12 @@ class LocalTarget:
         from aml_train.image import find_image
 
         return find_image(spec, location=self.image_registry())
+
+    def find_build(self, spec: ImageSpec, tests: TestSpec | None, known: Tested, digest: str) -> Tested | None:
+        """Return another tested build of the address of *known*, by its digest."""
+        from aml_train.image import find_build
+
+        return find_build(spec, tests, known, digest, location=self.image_registry(), listener=self.listener)
 
     def registry(self, host: str) -> Registry | None:
         """Return the client of the loopback registry by the name that jobs have for it."""

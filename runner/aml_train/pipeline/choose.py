@@ -13,7 +13,7 @@ from aml_train.core.tags import TAG_FINGERPRINT
 from aml_train.core.threads import AT_ONCE, map_parallel
 from aml_train.image import JobImage
 from aml_train.jobs import (
-    Foreign,
+    Comparison,
     JobSpec,
     JobStatus,
     JobTemplate,
@@ -21,7 +21,6 @@ from aml_train.jobs import (
     Workspace,
     changed_parts,
     make_job,
-    why_foreign,
 )
 
 _MOST_ATTEMPTS: Final = 1000
@@ -65,19 +64,13 @@ def _attempts(template: JobTemplate, service: Workspace, image: JobImage) -> Ite
 
 
 def _latest(
-    template: JobTemplate, service: Workspace, image: JobImage, foreign: Foreign, *, files: bool
+    template: JobTemplate, service: Workspace, image: JobImage, comparison: Comparison
 ) -> tuple[JobSpec, JobSpec, JobView | None]:
-    """Return the next attempt, and the latest one with its job, or None.
-
-    *foreign* receives jobs that have an attempt's name and are others.
-    """
+    """Return the next attempt, and the latest one with its job, or None."""
     *known, (following, _) = _attempts(template, service, image)
     for job, view in reversed(known):
-        why = why_foreign(service, job, view, files=files) if view is not None else ""
-        if not why:
-            return following, job, view
-        if view is not None:
-            foreign(view, why)
+        if view is not None and (same := comparison.match(service, job, view)) is not None:
+            return following, same, view
     return following, following, None
 
 
@@ -88,8 +81,7 @@ def choose_attempt(
     *,
     fresh: bool,
     retrain: bool = False,
-    foreign: Foreign,
-    files: bool,
+    comparison: Comparison,
     lost: Callable[[JobView], None] = lambda _view: None,
 ) -> Choice:
     """Return the attempt to attach to, or the next one. The latest attempt decides.
@@ -98,14 +90,13 @@ def choose_attempt(
     the next, and with *retrain* one that completed.
 
     Args:
-        foreign: receives jobs that have the name of an attempt, and are none.
-        files: whether the files of their code are compared as the storage lists them, too.
+        comparison: compares jobs that have the name of an attempt.
         lost: receives a latest attempt that does not respond and may come back.
 
     Raises:
         ServiceError: the service does not answer, or there are too many attempts.
     """
-    following, latest, view = _latest(template, service, image, foreign, files=files)
+    following, latest, view = _latest(template, service, image, comparison)
     if view is not None and not fresh:
         if _attachable(view.status) and not (retrain and view.status is JobStatus.COMPLETED):
             return Choice(job=latest, found=view)
@@ -170,10 +161,10 @@ def named_job(template: JobTemplate, service: Workspace, image: JobImage, name: 
 
 
 def latest_attempt(
-    template: JobTemplate, service: Workspace, image: JobImage, *, foreign: Foreign, files: bool
+    template: JobTemplate, service: Workspace, image: JobImage, comparison: Comparison
 ) -> JobView | None:
     """Return the latest attempt's job, however it ended; None where there is none."""
-    return _latest(template, service, image, foreign, files=files)[2]
+    return _latest(template, service, image, comparison)[2]
 
 
 def _attachable(status: JobStatus) -> bool:

@@ -9,6 +9,7 @@ from aml_train.core.errors import AmlTrainError
 from aml_train.core.events import AttemptEnded, Event, JobStatusChanged, LogsEnded
 from aml_train.jobs import (
     COMPOSED,
+    Comparison,
     JobStatus,
     JobView,
     Spending,
@@ -178,8 +179,7 @@ def _resubmit(ctx: RunContext, target: Target, job: SubmittedJob) -> SubmittedJo
         job.view,
         job.spec,
         answer_for=lambda name: ctx.track(name, service),
-        foreign=ctx.foreign,
-        files=ctx.options.register,
+        comparison=Comparison(foreign=ctx.foreign, files=ctx.options.register),
     )
     job = SubmittedJob(view=view, spec=spec, attached=attached, ours=job.ours or not attached)
     report_job(ctx, job)

@@ -12,13 +12,15 @@ from aml_train.core.numbers import whole
 from aml_train.core.tags import TAG_ADDRESS, TAG_DIGEST, TAG_GROUP, TAG_IMAGE, TAG_SEQUENCE, TAG_TESTED
 from aml_train.core.text import size
 from aml_train.gate import FoundBaseline
-from aml_train.image import Given, JobImage
+from aml_train.image import Given, JobImage, Tested
 from aml_train.jobs import (
+    Comparison,
     JobSpec,
     JobStatus,
     JobTemplate,
     JobView,
     LiveJob,
+    in_images,
     number_of,
     request_cancel,
     submit_next,
@@ -58,16 +60,58 @@ def submit_job(
         tags = _group_tags(ctx.options.group) | baseline_tags(ctx.plan.baseline, baseline)
         spec = _with_tags(spec, tags)
         if found is None:
-            spec, view = _submit(ctx, target, spec)
+            spec, view = _submit(ctx, target, spec, _comparison(ctx, target, template, image))
             summary.append(f"submitted {spec.name}")
         else:
             ctx.track(found.name, target.service)
             view = _record_tests(ctx, target, spec, found)
             word = "which has completed" if view.status is JobStatus.COMPLETED else f"which is {view.status.value}"
             summary.append(f"attached to {spec.name}, {word}")
+        _use_builds(ctx, spec)
         job = SubmittedJob(view=view, spec=spec, attached=found is not None)
         report_job(ctx, job)
     return job
+
+
+def _comparison(ctx: RunContext, target: Target, template: JobTemplate, image: JobImage) -> Comparison:
+    """Return what compares found jobs with this run's: one may run in another tested build of an image's address."""
+    plan = ctx.plan
+    specs = {"": (plan.image, plan.tests), **{one.spec.name: (one.spec, one.tests) for one in plan.images}}
+
+    def build(name: str, known: Tested, digests: frozenset[str]) -> Tested:
+        spec, tests = specs[name]
+        if spec is None or known.digest in digests:
+            return known
+        found = (target.find_build(spec, tests, known, digest) for digest in sorted(digests))
+        return next(filter(None, found), known)
+
+    def in_builds(job: JobSpec, digests: frozenset[str]) -> JobSpec:
+        if not isinstance(job.image, Tested):
+            return job
+        images = {name: build(name, known, digests) for name, known in job.images.items()}
+        return in_images(job, template, build("", job.image, digests), images)
+
+    return Comparison(foreign=ctx.foreign, files=ctx.options.register, in_builds=in_builds)
+
+
+def _use_builds(ctx: RunContext, spec: JobSpec) -> None:
+    """Report the images that the job runs in, if they are other builds than those of this run."""
+    result = ctx.progress.result
+    before = {"": result.image, **result.images}
+    for name, image in {"": spec.image, **spec.images}.items():
+        if isinstance(image, Tested) and image != before.get(name):
+            ctx.notice(f"The job runs in another build of the image, which is used: {image.reference}.")
+            ctx.emit(
+                ImageReady(
+                    reference=str(image.reference),
+                    digest=image.digest,
+                    address=image.address,
+                    how="found",
+                    compressed_bytes=image.compressed_bytes,
+                    image_name=name,
+                )
+            )
+    ctx.progress.add(image=spec.image, images=dict(spec.images))
 
 
 def _record_tests(ctx: RunContext, target: Target, spec: JobSpec, view: JobView) -> JobView:
@@ -161,15 +205,14 @@ def _choose(
         fresh=options.fresh,
         retrain=must_retrain(ctx, template),
         lost=cancel,
-        foreign=ctx.foreign,
-        files=options.register,
+        comparison=_comparison(ctx, target, template, image),
     )
     if choice.found is None:
         ctx.notice(why_submitted(template, service, image, choice.before, fresh=options.fresh))
     return choice.job, choice.found
 
 
-def _submit(ctx: RunContext, target: Target, spec: JobSpec) -> tuple[JobSpec, JobView]:
+def _submit(ctx: RunContext, target: Target, spec: JobSpec, comparison: Comparison) -> tuple[JobSpec, JobView]:
     """Submit the job; under the next attempt's name if its own was taken meanwhile."""
     options, service = ctx.options, target.service
     if ctx.plan.cluster is not None:
@@ -182,7 +225,7 @@ def _submit(ctx: RunContext, target: Target, spec: JobSpec) -> tuple[JobSpec, Jo
         ctx.sdk.start()
         return live
 
-    return submit_next(service, spec, answer_for=answer_for, foreign=ctx.foreign, files=options.register)
+    return submit_next(service, spec, answer_for=answer_for, comparison=comparison)
 
 
 def _supersede(ctx: RunContext, target: Target, group: Group) -> None:
@@ -215,9 +258,8 @@ def _latest(ctx: RunContext, target: Target, template: JobTemplate) -> JobView |
     found = {name: other for name, other in others.items() if other is not None}
     if image is None or len(found) < len(others):
         return None
-    return latest_attempt(
-        template.with_images(found), target.service, image, foreign=ctx.foreign, files=ctx.options.register
-    )
+    template = template.with_images(found)
+    return latest_attempt(template, target.service, image, _comparison(ctx, target, template, image))
 
 
 def _report_image(ctx: RunContext, view: JobView) -> None:

@@ -89,6 +89,9 @@ class Target(Protocol):
     def find_image(self, spec: ImageSpec) -> Tested | None:
         """Return the image if it exists in the target's registry; build and run nothing."""
 
+    def find_build(self, spec: ImageSpec, tests: TestSpec | None, known: Tested, digest: str) -> Tested | None:
+        """Return the image *digest*, if it is another build of the address of *known* in which *tests* have passed."""
+
     def image_registry(self) -> RegistryLocation:
         """Return how the registry of the target's images is reached."""
 

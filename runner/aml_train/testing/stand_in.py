@@ -93,6 +93,10 @@ class MemoryTarget:
         """See :class:`aml_train.pipeline.Target`."""
         return _tested(spec)
 
+    def find_build(self, spec: ImageSpec, tests: TestSpec | None, known: Tested, digest: str) -> Tested | None:
+        """See :class:`aml_train.pipeline.Target`; an address has one digest."""
+        return None
+
     def image_registry(self) -> RegistryLocation:
         """See :class:`aml_train.pipeline.Target`.
 

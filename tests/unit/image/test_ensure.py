@@ -11,18 +11,18 @@ from typing import Any, cast
 import pytest
 
 from aml_train.core.checks import CHECKS
-from aml_train.core.errors import DamagedError, ImageError, ServiceError
+from aml_train.core.errors import DamagedError, ImageError
 from aml_train.core.events import Event, ImageChecked, ImageReady, Notice, StageFinished, StageStarted, TestsFinished
 from aml_train.core.files import FileSet
 from aml_train.image.builder import Builder, Verified
 from aml_train.image.context import ImageContext
-from aml_train.image.ensure import ensure_image
+from aml_train.image.ensure import ensure_image, find_build
 from aml_train.image.readiness.check import store_facts
 from aml_train.image.readiness.judge import probe_key
 from aml_train.image.records import record_tag, store_record
 from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.registry.manifest import OCI_MANIFEST, Manifest, sha256_digest
-from aml_train.image.spec import ImageSpec, Tested, TestRecord, TestSpec
+from aml_train.image.spec import ImageSpec, Release, Tested, TestRecord, TestSpec
 from tests.support.image_configs import plan
 from tests.unit.image.registry.fake_registry import FakeRegistry
 
@@ -187,17 +187,10 @@ def test_an_image_with_its_record_is_found(world: World) -> None:
     assert world.registry.manifests[repository, "git-1"][0] == world.image.content
 
 
-def test_it_is_leased_and_every_part_is_looked_up(world: World) -> None:
+def test_every_part_is_looked_up(world: World) -> None:
     world.ensure()
     repository, log = world.spec.repository, world.registry.log
     assert {f"HEAD /v2/{repository}/blobs/{sha256_digest(one)}" for one in LAYERS} <= set(log)
-    leased = next(
-        number for number, line in enumerate(log) if line.startswith(f"PUT /v2/{repository}/manifests/lease-")
-    )
-    parts = [number for number, line in enumerate(log) if line.startswith("HEAD") and "/blobs/" in line]
-    assert leased < min(parts)
-    marks = [number for number, line in enumerate(log) if "/manifests/prune-" in line]
-    assert leased < min(marks) <= max(marks) < min(parts)
 
 
 def test_a_lost_part_is_built_again(world: World) -> None:
@@ -268,32 +261,12 @@ def test_a_registry_that_does_not_answer_ends_it(world: World) -> None:
         world.ensure(never)
 
 
-class Meanwhile:
-    """Claims of which another run makes one after this run has looked for its image.
-
-    Attributes:
-        made: name → digest of every claim.
-    """
-
-    def __init__(self, world: World, claimed: str | None = None, *, fails: bool = False) -> None:
-        self.made: dict[str, str] = {}
-        self._world, self._claimed, self._fails = world, claimed, fails
-
-    def claim(self, name: str, digest: str, *, replaces: Callable[[str], bool]) -> str:
-        if self._fails:
-            raise ServiceError("The storage does not answer.")
-        there = self.made.get(name, self._claimed)
-        if there is None or replaces(there):
-            self.made[name] = there = digest
-        return there
-
-
 def another(world: World) -> Manifest:
-    """Put another build of the image into the registry, as a run does before its claim."""
+    """Put another build of the image into the registry, with all that belongs to it."""
     content = world.image.content + b" "
     manifest = Manifest(digest=sha256_digest(content), media_type=OCI_MANIFEST, content=content)
     client, repository = world.location.client(), world.spec.repository
-    for tag in (f"dig-{manifest.digest[7:]}", f"{world.spec.address_tag}-{manifest.digest[7:47]}"):
+    for tag in (f"dig-{manifest.digest[7:]}", world.spec.build_tag(manifest.digest)):
         client.put_tag(repository, tag, manifest)
     record = read_test_record(world)
     store_record(
@@ -312,125 +285,42 @@ def read_test_record(world: World) -> TestRecord:
     return record
 
 
-def claimed(world: World, claims: Meanwhile, **options: Any) -> Tested:
-    return world.ensure(lambda: cast("Builder", Builds(world)), claims=lambda: claims, **options)
-
-
 def tag_of(world: World, tag: str) -> str:
     return sha256_digest(world.registry.manifests[world.spec.repository, tag][0])
 
 
-@pytest.mark.parametrize("tagged", [False, True])
-def test_of_two_releases_at_the_same_moment_one_is_used(world: World, tagged: bool) -> None:
-    """Both found no image under the address; the other run's claim came first, its tag perhaps not yet."""
-    theirs = another(world)
-    del world.registry.manifests[world.spec.repository, world.spec.address_tag]
-    claims = Meanwhile(world, theirs.digest)
-    if tagged:
-        client = world.location.client()
-
-        def claim(name: str, digest: str, *, replaces: Callable[[str], bool]) -> str:
-            client.put_tag(world.spec.repository, world.spec.address_tag, theirs)
-            return Meanwhile.claim(claims, name, digest, replaces=replaces)
-
-        claims.claim = claim  # type: ignore[method-assign]
-    found = claimed(world, claims, release_tags=["git-1"])
-    assert (found.how, found.digest) == ("found", theirs.digest)
-    assert found.record is not None
-    assert tag_of(world, world.spec.address_tag) == tag_of(world, "git-1") == theirs.digest
-    assert any("Another run has released this image meanwhile" in notice.text for notice in world.of(Notice))
-
-
-def test_the_first_claim_is_kept(world: World) -> None:
-    del world.registry.manifests[world.spec.repository, world.spec.address_tag]
-    claims = Meanwhile(world)
-    built = claimed(world, claims)
-    assert (built.how, built.digest) == ("built", world.image.digest)
-    assert claims.made == {f"r.test/{world.spec.repository}/{world.spec.address_tag}": world.image.digest}
-
-
-@pytest.mark.parametrize("lost", ["the image", "a layer", "damaged", "forced"])
-def test_an_earlier_claim_of_what_is_lost_is_replaced(world: World, lost: str) -> None:
+@pytest.mark.parametrize("why", ["forced", "damaged"])
+def test_an_image_in_the_place_of_another_one_has_a_new_address(world: World, why: str) -> None:
     theirs = another(world)
     repository = world.spec.repository
-    if lost == "damaged":
-        world.location.client().put_tag(repository, world.spec.address_tag, theirs)
+    world.location.client().put_tag(repository, world.spec.address_tag, theirs)
+    if why == "damaged":
         del world.registry.blobs[repository, sha256_digest(LAYERS[1])]
-    else:
-        del world.registry.manifests[repository, world.spec.address_tag]
-    if lost == "the image":
-        del world.registry.manifests[repository, f"{world.spec.address_tag}-{theirs.digest[7:47]}"]
-    claims = Meanwhile(world, theirs.digest)
-    if lost == "a layer":
-        content = json.loads(theirs.content)
-        content["layers"].append({"digest": sha256_digest(b"lost"), "size": 4})
-        whole = json.dumps(content).encode()
-        damaged = Manifest(digest=sha256_digest(whole), media_type=OCI_MANIFEST, content=whole)
-        tag = f"{world.spec.address_tag}-{damaged.digest[7:47]}"
-        world.registry.manifests[repository, tag] = (whole, OCI_MANIFEST)
-        claims = Meanwhile(world, damaged.digest)
-    built = claimed(world, claims, force=lost == "forced")
+    built = world.ensure(lambda: cast("Builder", Builds(world)), force=why == "forced")
     assert (built.how, built.digest) == ("built", world.image.digest)
-    assert list(claims.made.values()) == [world.image.digest]
-    assert tag_of(world, world.spec.address_tag) == world.image.digest
+    assert built.address == world.spec.rebuilt(built.digest).address != world.spec.address
+    assert tag_of(world, world.spec.address_tag) == built.digest
+    found = world.ensure()
+    assert (found.how, found.digest, found.address) == ("found", built.digest, built.address)
+    assert find_build(world.spec, world.tests, built, theirs.digest, location=world.location, listener=print) is None
 
 
-def test_a_claim_that_comes_after_an_unclaimed_release_is_handed_over(world: World) -> None:
-    """The other run could make no claim; its tag was put after this run had looked for one."""
-    theirs = another(world)
-    del world.registry.manifests[world.spec.repository, world.spec.address_tag]
-    claims, client = Meanwhile(world), world.location.client()
+def test_another_tested_build_of_the_address_is_found_by_its_digest(world: World) -> None:
+    theirs, known = another(world), world.ensure()
+    spec = dataclasses.replace(world.spec, release=Release(tags=("git-1",)))
 
-    def claim(name: str, digest: str, *, replaces: Callable[[str], bool]) -> str:
-        if not claims.made:
-            client.put_tag(world.spec.repository, world.spec.address_tag, theirs)
-        return Meanwhile.claim(claims, name, digest, replaces=replaces)
+    def build(digest: str, tests: TestSpec | None = world.tests, known: Tested = known) -> Tested | None:
+        return find_build(spec, tests, known, digest, location=world.location, listener=world.events.append)
 
-    claims.claim = claim  # type: ignore[method-assign]
-    found = claimed(world, claims, release_tags=["git-1"])
-    assert (found.how, found.digest) == ("found", theirs.digest)
-    assert tag_of(world, world.spec.address_tag) == tag_of(world, "git-1") == theirs.digest
-    assert list(claims.made.values()) == [theirs.digest]
-
-
-def test_a_claim_without_an_answer_is_repeated_before_the_address(world: World) -> None:
-    """Another run has claimed the address while this one put its other tags."""
-    theirs = another(world)
-    del world.registry.manifests[world.spec.repository, world.spec.address_tag]
-    claims, silent = Meanwhile(world, theirs.digest), iter([True])
-
-    def claim(name: str, digest: str, *, replaces: Callable[[str], bool]) -> str:
-        if next(silent, False):
-            raise ServiceError("The storage does not answer.")
-        return Meanwhile.claim(claims, name, digest, replaces=replaces)
-
-    claims.claim = claim  # type: ignore[method-assign]
-    found = claimed(world, claims, release_tags=["git-1"])
-    assert (found.how, found.digest) == ("found", theirs.digest)
-    assert tag_of(world, world.spec.address_tag) == tag_of(world, "git-1") == theirs.digest
-    assert not any("both train" in notice.text for notice in world.of(Notice))
-
-
-def test_without_an_answer_to_the_claim_the_image_is_released_with_a_notice(world: World) -> None:
-    del world.registry.manifests[world.spec.repository, world.spec.address_tag]
-    built = claimed(world, Meanwhile(world, fails=True))
-    assert built.how == "built"
-    assert any("both train: The storage does not answer." in notice.text for notice in world.of(Notice))
-
-
-@pytest.mark.parametrize("force", [False, True])
-def test_without_an_answer_to_the_claim_the_tag_of_another_run_decides(world: World, force: bool) -> None:
-    """The other run has released its image by then, after this one had looked."""
-    theirs = another(world)
-    del world.registry.manifests[world.spec.repository, world.spec.address_tag]
-    claims, client = Meanwhile(world, fails=True), world.location.client()
-
-    def claim(name: str, digest: str, *, replaces: Callable[[str], bool]) -> str:
-        client.put_tag(world.spec.repository, world.spec.address_tag, theirs)
-        return Meanwhile.claim(claims, name, digest, replaces=replaces)
-
-    claims.claim = claim  # type: ignore[method-assign]
-    found = claimed(world, claims, force=force)
-    assert (found.how, found.digest) == (("built", world.image.digest) if force else ("found", theirs.digest))
-    assert tag_of(world, world.spec.address_tag) == found.digest
-    assert any("both train" in notice.text for notice in world.of(Notice)) is force
+    found = build(theirs.digest)
+    assert found is not None
+    assert (found.digest, found.address) == (theirs.digest, known.address)
+    assert found.record is not None
+    assert found.record.digest == theirs.digest
+    assert tag_of(world, "git-1") == theirs.digest
+    assert build(theirs.digest, dataclasses.replace(world.tests, command="pytest -x")) is None, "no such record"
+    assert build(theirs.digest, known=dataclasses.replace(known, address="b" * 64)) is None, "of another address"
+    assert build(f"sha256:{'0' * 64}") is None
+    other = world.spec.build_tag(theirs.digest)
+    world.registry.manifests[world.spec.repository, other] = (world.image.content, OCI_MANIFEST)
+    assert build(theirs.digest) is None, "the tag names another image"

@@ -10,13 +10,14 @@ import pytest
 
 from aml_train.core.errors import InvalidError
 from aml_train.core.events import Notice, TestsFinished
+from aml_train.core.references import ImageRef
 from aml_train.core.trust import PROTECTED, Trust, proposal
 from aml_train.image.builder import Builder
-from aml_train.image.ensure import find_image
+from aml_train.image.ensure import find_build, find_image
 from aml_train.image.records import record_tag
 from aml_train.image.spec import ImageSpec
 from tests.support.image_configs import plan
-from tests.unit.image.test_ensure import BuildingError, Builds, Meanwhile, World, another, claimed, never
+from tests.unit.image.test_ensure import BuildingError, Builds, World, another, never
 
 PULL, OTHER = proposal(pull="7"), proposal(pull="8")
 
@@ -37,9 +38,9 @@ def as_run(world: World, trust: Trust, *tags: str) -> None:
 
 
 def places_written(world: World) -> set[str]:
-    """Return the repositories and tags that were written, without leases."""
+    """Return the repositories and tags that were written."""
     puts = [line.removeprefix("PUT /v2/") for line in world.registry.log if line.startswith("PUT ")]
-    return {line for line in puts if "/manifests/" in line and "/manifests/lease-" not in line}
+    return {line for line in puts if "/manifests/" in line}
 
 
 def test_a_proposal_writes_into_its_own_repository_alone(world: World) -> None:
@@ -131,18 +132,20 @@ def test_the_tag_of_a_commit_does_not_move(world: World) -> None:
     assert notice.endswith(f"as the tag of a commit does not move: this image is {second}.")
 
 
-def test_a_claim_names_no_image_of_another_address(world: World) -> None:
-    """A training job writes to the workspace's storage, and could name an old image of the protected branch."""
-    theirs, client = another(world), world.location.client()
-    own = f"{world.spec.address_tag}-{theirs.digest[7:47]}"
-    for tag in (own, world.spec.address_tag):
-        del world.registry.manifests[world.spec.repository, tag]
-    claims = Meanwhile(world, theirs.digest)
-    assert claimed(world, claims).how == "built"
-    # What another run has built for this address is used.
-    del world.registry.manifests[world.spec.repository, world.spec.address_tag]
-    client.put_tag(world.spec.repository, own, theirs)
-    assert claimed(world, Meanwhile(world, theirs.digest)).digest == theirs.digest
+def test_a_build_of_a_proposal_is_none_of_the_protected_branch(world: World) -> None:
+    known = world.ensure()
+    base = world.spec
+    as_run(world, PULL)
+    del world.registry.manifests[base.repository, base.address_tag]
+    built = world.ensure(lambda: cast("Builder", Builds(world)))
+    assert built.reference.repository == f"{base.repository}-proposals"
+    digest, tests = built.digest, world.tests
+    for repository, found in ((built.reference.repository, True), (base.repository, False)):
+        world.registry.manifests.pop((base.repository, base.build_tag(digest)), None)
+        reference = ImageRef.parse(f"r.test/{repository}@{known.digest}")
+        place = dataclasses.replace(known, reference=reference)
+        build = find_build(world.spec, tests, place, digest, location=world.location, listener=print)
+        assert (build is not None) is found
 
 
 @pytest.mark.parametrize("first", [PROTECTED, PULL, OTHER])

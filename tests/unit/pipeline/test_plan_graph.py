@@ -205,7 +205,7 @@ def test_each_node_gets_the_digest_of_its_image(tmp_path: Path) -> None:
     tag = json.loads(job.document["tags"]["aml-train.image.train"])
     assert (tag["image"], tag["nodes"]) == (str(other.reference), ["train"])
     assert job.document["tags"]["aml-train.image-digest"] == TESTED.digest
-    again = template.with_images({"train": replace(other, digest="sha256:" + "f" * 64)})
+    again = template.with_images({"train": replace(other, address="f" * 64)})
     assert fingerprint(whole, TESTED) != fingerprint(again, TESTED)
     with pytest.raises(ValueError, match="the image train is not known yet"):
         make_job(template, TESTED, 1)

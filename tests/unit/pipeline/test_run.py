@@ -107,6 +107,9 @@ class FakeTarget:
     def find_image(self, spec: ImageSpec) -> Tested | None:
         return None if isinstance(self.image, AmlTrainError) else image_named(spec.name, self.image)
 
+    def find_build(self, spec: ImageSpec, tests: TestSpec | None, known: Tested, digest: str) -> Tested | None:
+        return None
+
     def image_registry(self) -> RegistryLocation:
         raise AssertionError("a run goes through ensure_image")
 

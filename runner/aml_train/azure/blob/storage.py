@@ -68,16 +68,6 @@ class Storage(Protocol):
     def put(self, name: str, data: bytes, *, md5: bytes) -> None:
         """Write a small blob at once; the storage checks *md5* before, and keeps it."""
 
-    def content(self, name: str) -> tuple[bytes, str] | None:
-        """Return a small blob whole, with its etag; None if it is missing."""
-
-    def put_if(self, name: str, data: bytes, *, etag: str | None) -> bool:
-        """Write a small blob if it still has *etag*, or None, if it is still missing.
-
-        Returns:
-            whether it was written; False also if it was, and the answer was lost.
-        """
-
     def blocks(self, name: str) -> frozenset[str]:
         """Return the ids of the blocks that are there for *name*, committed or not."""
 
@@ -99,7 +89,6 @@ MOST_PAUSE_SECONDS: Final = 42.0
 
 _TRANSIENT: Final = frozenset({408, 429, 500, 502, 503, 504})
 _REFUSED: Final = frozenset({400, 401, 403})
-_CHANGED: Final = frozenset({"BlobAlreadyExists", "ConditionNotMet"})
 _FOLDER_MARK: Final = "hdi_isfolder"
 """Metadata of the blobs that stand for folders where the account has a hierarchical namespace."""
 
@@ -251,36 +240,6 @@ class AzureBlobs:
                 content_settings=_settings(name, md5),
                 headers=_check(md5),
             )
-
-    def content(self, name: str) -> tuple[bytes, str] | None:
-        from azure.core.exceptions import ResourceNotFoundError
-
-        with self._translated(f"Reading {name!r}"):
-            try:
-                found = self._container.get_blob_client(name).download_blob(max_concurrency=1)
-                return found.readall(), str(found.properties.etag).strip('"')
-            except ResourceNotFoundError as error:
-                if error_code(error) == "ContainerNotFound":
-                    raise
-                return None
-
-    def put_if(self, name: str, data: bytes, *, etag: str | None) -> bool:
-        from azure.core import MatchConditions
-        from azure.core.exceptions import HttpResponseError
-
-        # Without an etag the SDK sends `If-None-Match: *`:
-        # https://learn.microsoft.com/rest/api/storageservices/specifying-conditional-headers-for-blob-service-operations
-        condition = {} if etag is None else {"etag": f'"{etag}"', "match_condition": MatchConditions.IfNotModified}
-        with self._translated(f"Writing {name!r}"):
-            try:
-                self._container.get_blob_client(name).upload_blob(
-                    data, length=len(data), overwrite=etag is not None, max_concurrency=1, **condition
-                )
-            except HttpResponseError as error:
-                if error_code(error) in _CHANGED:
-                    return False
-                raise
-        return True
 
     def blocks(self, name: str) -> frozenset[str]:
         from azure.core.exceptions import ResourceNotFoundError
