@@ -40,7 +40,7 @@ class Compared(Comparison):
 
     histories: Mapping[str, tuple[History, History]] = field(default_factory=dict)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         rows = [(row.name, row.left, row.right, row.difference) for row in self.rows()]
         lines = [f"{self.left.title} compared with {self.right.title}", *aligned([("", "A", "B", "A - B"), *rows])]
         for name, (left, right) in itertools.islice(self.histories.items(), _MOST_CURVES):
