@@ -10,123 +10,73 @@
 
 const fs = require("fs");
 const path = require("path");
-
-const { changeLoki } = require("./azurite_loki.js");
+const Module = require("module");
 
 class Journal {
   constructor(base) {
     this.base = base;
-    this.number = 0;
     this.descriptor = null;
     this.pending = [];
-    this.blocks = new Map();
   }
 
   numbers() {
     const prefix = path.basename(this.base) + ".journal.";
     const folder = path.dirname(this.base);
     if (!fs.existsSync(folder)) return [];
-    return fs
-      .readdirSync(folder)
-      .filter((name) => name.startsWith(prefix))
-      .map((name) => Number(name.slice(prefix.length)))
-      .sort((a, b) => a - b);
-  }
-
-  file(number) {
-    return `${this.base}.journal.${number}`;
+    const names = fs.readdirSync(folder).filter((name) => name.startsWith(prefix));
+    return names.map((name) => Number(name.slice(prefix.length))).sort((a, b) => a - b);
   }
 
   // One change: the document of this id is now as given, or gone (null).
   add(collection, id, document) {
-    if (this.pending.length === 0) {
-      // Before whoever made the change goes on, and with all else that it changed at once: a blob that replaces another
-      // is a removal and an insertion.
-      queueMicrotask(() => this.write());
-    }
+    // Written before whoever made the change goes on, and with all else that it changed at once: a blob that replaces
+    // another is a removal and an insertion.
+    if (this.pending.length === 0) queueMicrotask(() => this.write());
     // As text, for the document may change in place before it is written.
-    this.pending.push(JSON.stringify(this.change(collection, id, document)));
-  }
-
-  // The change as it is written. A log is a blob to which thousands of blocks are appended, one at a time: only the blocks that
-  // this file does not have yet are written, with the number of those before. All of them each time would be more and more.
-  change(collection, id, document) {
-    const key = `${collection}/${id}`;
-    const all = document && document.properties && document.properties.blobType === "AppendBlob"
-      ? document.committedBlocksInOrder : null;
-    if (!Array.isArray(all)) {
-      this.blocks.delete(key);
-      return [collection, id, document];
-    }
-    const known = this.blocks.get(key);
-    const last = all.length ? JSON.stringify(all[all.length - 1]) : null;
-    this.blocks.set(key, { count: all.length, last });
-    if (known === undefined || known.count === 0 || known.count > all.length
-      || JSON.stringify(all[known.count - 1]) !== known.last) {
-      return [collection, id, document];
-    }
-    return [collection, id, { ...document, committedBlocksInOrder: all.slice(known.count) }, known.count];
+    this.pending.push(JSON.stringify([collection, id, document]));
   }
 
   write() {
-    const changes = this.pending;
+    if (this.pending.length === 0) return;
+    if (this.descriptor === null) this.open();
+    fs.appendFileSync(this.descriptor, `[${this.pending.join(",")}]\n`);
     this.pending = [];
-    if (changes.length === 0) return;
-    if (this.descriptor === null) this.begin();
-    fs.appendFileSync(this.descriptor, `[${changes.join(",")}]\n`);
   }
 
+  open() {
+    this.descriptor = fs.openSync(`${this.base}.journal.${(this.numbers().at(-1) ?? 0) + 1}`, "a", 0o600);
+  }
+
+  // Begin a new file, and return the numbers of those before.
   begin() {
-    const known = this.numbers();
-    this.number = Math.max(this.number, known.length ? known[known.length - 1] : 0) + 1;
-    this.descriptor = fs.openSync(this.file(this.number), "a", 0o600);
-    // Files before this one may be removed before it: it says all that it needs.
-    this.blocks.clear();
-  }
-
-  // Begin a new file, and return the number of the last one that is complete.
-  rotate() {
     this.write();
+    const before = this.numbers();
     if (this.descriptor !== null) fs.closeSync(this.descriptor);
-    this.begin();
-    return this.number - 1;
+    this.open();
+    return before;
   }
 
-  forget(last) {
-    for (const number of this.numbers()) if (number <= last) fs.unlinkSync(this.file(number));
+  forget(numbers) {
+    for (const number of numbers) fs.unlinkSync(`${this.base}.journal.${number}`);
   }
 
-  // Yield the last known state of each document, by collection and ascending id.
-  *states() {
+  // Return the last known state of each document, by ascending id.
+  states() {
     const found = new Map();
     for (const number of this.numbers()) {
-      for (const line of fs.readFileSync(this.file(number), "utf8").split("\n")) {
-        let changes;
+      for (const line of fs.readFileSync(`${this.base}.journal.${number}`, "utf8").split("\n")) {
         try {
-          changes = JSON.parse(line);
+          for (const change of JSON.parse(line)) found.set(`${change[0]}/${change[1]}`, change);
         } catch (error) {
           // Empty, or cut off by the end of the process: it was not acknowledged.
-          continue;
-        }
-        for (const [collection, id, document, before] of changes) {
-          if (!found.has(collection)) found.set(collection, new Map());
-          const documents = found.get(collection);
-          if (before !== undefined) {
-            const blocks = documents.get(id).committedBlocksInOrder.slice(0, before);
-            document.committedBlocksInOrder = blocks.concat(document.committedBlocksInOrder);
-          }
-          documents.set(id, document);
         }
       }
     }
-    for (const [collection, documents] of found) {
-      for (const id of [...documents.keys()].sort((a, b) => a - b)) yield [collection, id, documents.get(id)];
-    }
+    return [...found.values()].sort((a, b) => a[1] - b[1]);
   }
 }
 
 function restore(database, journal) {
-  let count = 0;
   for (const [name, id, document] of journal.states()) {
     const collection = database.getCollection(name) || database.addCollection(name);
     const known = collection.get(id);
@@ -142,9 +92,7 @@ function restore(database, journal) {
       collection.insert(document);
       collection.maxId = Math.max(highest, id);
     }
-    count += 1;
   }
-  if (count) console.error(`journal of ${path.basename(journal.base)}: ${count} changes done again`);
 }
 
 function keepJournals(Loki) {
@@ -152,15 +100,8 @@ function keepJournals(Loki) {
   const journals = new WeakMap();
   const database = Loki.prototype;
   const collection = Loki.Collection.prototype;
-  const original = {
-    addCollection: database.addCollection,
-    loadDatabase: database.loadDatabase,
-    saveDatabase: database.saveDatabase,
-    insertOne: collection.insertOne,
-    update: collection.update,
-    remove: collection.remove,
-    removeBatchByPositions: collection.removeBatchByPositions,
-  };
+  const { addCollection, loadDatabase, saveDatabase } = database;
+  const { insertOne, update, remove, removeBatchByPositions } = collection;
 
   function journalOf(one) {
     if (one.persistenceMethod !== "fs") return null;
@@ -174,17 +115,16 @@ function keepJournals(Loki) {
   }
 
   function note(one, id, document) {
-    const journal = owners.get(one);
-    if (journal) journal.add(one.name, id, document);
+    owners.get(one)?.add(one.name, id, document);
   }
 
   database.addCollection = function (...given) {
-    const made = original.addCollection.apply(this, given);
+    const made = addCollection.apply(this, given);
     own(this);
     return made;
   };
   database.loadDatabase = function (options, callback) {
-    return original.loadDatabase.call(this, options, (error) => {
+    return loadDatabase.call(this, options, (error) => {
       const journal = error ? null : journalOf(this);
       if (journal !== null) {
         restore(this, journal);
@@ -195,39 +135,74 @@ function keepJournals(Loki) {
   };
   database.saveDatabase = function (callback) {
     const journal = journalOf(this);
-    const last = journal === null ? 0 : journal.rotate();
-    return original.saveDatabase.call(this, (error) => {
+    const before = journal === null ? [] : journal.begin();
+    return saveDatabase.call(this, (error) => {
       if (error) console.error(`${this.filename} cannot be saved: ${error}`);
-      else if (journal !== null) journal.forget(last);
+      else if (journal !== null) journal.forget(before);
       if (callback) callback(error);
     });
   };
   database.save = database.saveDatabase;
 
   collection.insertOne = function (...given) {
-    const made = original.insertOne.apply(this, given);
+    const made = insertOne.apply(this, given);
     if (made) note(this, made.$loki, made);
     return made;
   };
   collection.update = function (document) {
-    const result = original.update.call(this, document);
+    const result = update.call(this, document);
     if (!Array.isArray(document)) note(this, document.$loki, document);
     return result;
   };
   collection.remove = function (document) {
     // Many are removed below; a number is an id.
-    const id = typeof document === "number" ? document : document && document.$loki;
     const many = Array.isArray(document);
-    const result = original.remove.call(this, document);
+    const id = typeof document === "number" ? document : document && document.$loki;
+    const result = remove.call(this, document);
     if (!many) note(this, id, null);
     return result;
   };
   collection.removeBatchByPositions = function (positions) {
     const ids = positions.map((position) => this.data[position].$loki);
-    const result = original.removeBatchByPositions.call(this, positions);
+    const result = removeBatchByPositions.call(this, positions);
     for (const id of ids) note(this, id, null);
     return result;
   };
 }
 
-changeLoki(keepJournals);
+// To find the files that blobs are in, Azurite lists all blobs by name, in pages of 5,000, and a page begins after the last name
+// of the page before. Blobs of different containers may have the same name, as each run's code has its train.py: those for which a
+// page had no room would be left out, and their files removed. So a page goes on until the name changes.
+function keepNamesTogether(Loki) {
+  const resultset = Loki.Resultset.prototype;
+  const { simplesort, limit } = resultset;
+  resultset.simplesort = function (property, ...rest) {
+    const sorted = simplesort.call(this, property, ...rest);
+    sorted.sortedBy = property;
+    return sorted;
+  };
+  resultset.limit = function (count) {
+    const page = limit.call(this, count);
+    const rows = this.filteredrows;
+    if (this.sortedBy !== "name" || count < 2 || rows.length < count) return page;
+    const name = (row) => this.collection.data[rows[row]].name;
+    // Azurite asks for one more than a page has, which says that there is another page, and takes it away.
+    let more = count - 1;
+    while (more < rows.length && name(more) === name(more - 1)) more++;
+    page.filteredrows = [...rows.slice(0, more), rows[Math.min(more, rows.length - 1)]];
+    return page;
+  };
+}
+
+// Loki is changed when Azurite loads it. In the image, too, where all else is bundled into one file, it is a module of its own.
+const load = Module._load;
+let changed = false;
+Module._load = function (request, ...rest) {
+  const found = load.call(this, request, ...rest);
+  if (request === "lokijs" && !changed) {
+    changed = true;
+    keepJournals(found);
+    keepNamesTogether(found);
+  }
+  return found;
+};

@@ -18,15 +18,8 @@ from aml_emulator.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-AZURITE_SCRIPTS = tuple(
-    Path(__file__).with_name(f"azurite_{name}.js") for name in ("journal", "lookups", "extents", "memory")
-)
-"""Loaded into Azurite.
-
-Without the journal, what was stored in the last seconds before a kill would be lost. Without the look-ups, each request would take longer
-the more blobs there are. Without small extents, a blob that stays would keep the disk space of many that are deleted. Without the limit
-of its heap, that would be about twice as large.
-"""
+AZURITE_SCRIPT = Path(__file__).with_name("azurite_journal.js")
+"""Loaded into Azurite: without the journal, what was stored in the last seconds before a kill would be lost."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,9 +68,7 @@ async def start_children(
         port=storage_port,
         environment={
             "AZURITE_ACCOUNTS": f"{identity.storage_account}:{identity.storage_key}",
-            "NODE_OPTIONS": " ".join(
-                filter(None, (os.environ.get("NODE_OPTIONS"), *(f"--require={script}" for script in AZURITE_SCRIPTS)))
-            ),
+            "NODE_OPTIONS": " ".join(filter(None, (os.environ.get("NODE_OPTIONS"), f"--require={AZURITE_SCRIPT}"))),
         },
         keep_open=(lock,),
     )

@@ -63,51 +63,25 @@ def status(url):
 
 print(json.dumps([status(url) for url in sys.argv[1:]]))
 """
-# Five blobs of 1.5 MiB, and the sizes of the files that Azurite, with all scripts, puts them into.
+# A blob, and how many journals Azurite keeps.
 AZURITE = """
-import io, json, os, subprocess
+import io, os, subprocess
 from pathlib import Path
-from aml_emulator.processes.backing import AZURITE_SCRIPTS
+from aml_emulator.processes.backing import AZURITE_SCRIPT
 from aml_emulator.store.blobs import Blobs
 
 account, key, folder = "account", "a2V5", Path("/tmp/blobs")
 argv = ["azurite-blob", "--blobPort", "10000", "--location", str(folder), "--skipApiVersionCheck", "--disableTelemetry", "--silent"]
-variables = {"NODE_OPTIONS": " ".join(f"--require={script}" for script in AZURITE_SCRIPTS), "AZURITE_ACCOUNTS": f"{account}:{key}"}
+variables = {"NODE_OPTIONS": f"--require={AZURITE_SCRIPT}", "AZURITE_ACCOUNTS": f"{account}:{key}"}
 with subprocess.Popen(argv, env={**os.environ, **variables}, stdout=subprocess.PIPE, text=True) as azurite:
     next(line for line in azurite.stdout if "listens on" in line)
     endpoint = f"http://127.0.0.1:10000/{account}"
     blobs = Blobs(account=account, key=key, endpoint=endpoint, public_endpoint=endpoint, ca_file="unused")
     blobs.create_container("some")
-    for number in range(5):
-        blobs.write("some", str(number), io.BytesIO(bytes(3 * 2**19)))
-    azurite.terminate()
+    blobs.write("some", "one", io.BytesIO(b"content"))
+    azurite.kill()
     azurite.communicate()
-print(json.dumps(sorted(file.stat().st_size / 2**20 for file in (folder / "__blobstorage__").iterdir())))
-"""
-# How much memory the system has back, in percent, when all but every thousandth of many small blocks are freed.
-MEMORY = """
-import ctypes, json, time
-
-library = ctypes.CDLL(None)
-library.malloc.restype, library.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
-
-def resident():
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1])
-
-blocks = [0] * 100_000
-before = resident()
-for number in range(len(blocks)):
-    blocks[number] = library.malloc(600)
-    ctypes.memset(blocks[number], 1, 600)
-full = resident()
-for number in range(len(blocks)):
-    if number % 1000:
-        library.free(blocks[number])
-deadline = time.monotonic() + 120
-while (free := (full - resident()) / (full - before) * 100) < 80 and time.monotonic() < deadline:
-    time.sleep(0.1)
-print(json.dumps(free))
+print(len(list(folder.glob("*.journal.*"))))
 """
 
 
@@ -274,21 +248,10 @@ def test_a_job_goes_with_a_reset(settings: EmulatorSettings, engine: docker.Dock
     assert engine.networks.list(filters=dict(own)) == []
 
 
-def test_the_scripts_take_effect_in_the_images_azurite(engine: docker.DockerClient, image: str) -> None:
+def test_the_journal_takes_effect_in_the_images_azurite(engine: docker.DockerClient, image: str) -> None:
     """Its modules are bundled into one file, which loads none of them by name."""
     printed = engine.containers.run(image, ["-c", AZURITE], entrypoint="python", network_mode="none", remove=True)
-    assert json.loads(printed) == [3.0, 4.5]
-
-
-def test_freed_memory_returns_to_the_system(engine: docker.DockerClient, image: str) -> None:
-    printed = engine.containers.run(image, ["-c", MEMORY], entrypoint="python", network_mode="none", remove=True)
-    assert json.loads(printed) > 80
-
-
-def test_azurite_has_the_allocator_of_the_image(engine: docker.DockerClient, image: str) -> None:
-    maps = 'process.stdout.write(fs.readFileSync("/proc/self/maps"))'
-    printed = engine.containers.run(image, ["-e", maps], entrypoint="node", network_mode="none", remove=True)
-    assert b"libjemalloc" in printed
+    assert int(printed) >= 1
 
 
 def test_a_port_that_is_taken_is_named(settings: EmulatorSettings) -> None:
