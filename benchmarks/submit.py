@@ -5,7 +5,7 @@ Usage: ``python -m benchmarks.submit [--rounds N] [--files N] [--latency MS]``.
 The baseline is the shortest script that does the same: sign in, make a command job of a folder, ``create_or_update``. Both run in
 separate processes and in turns, on an emulator of the benchmark's own, which runs as a process; each gets a folder that
 the emulator has not seen, and then the same one again. Goals: 1.05 times the script's time with 10 files, 0.2 times with 5,000;
-unchanged code uploads nothing and costs one request. With a latency, every round trip to the emulator takes that much longer, as
+unchanged code uploads nothing and costs one request. With a latency, every round trip to the emulator takes that much longer (`late_relay`), as
 over a network: 20 ms is a region nearby. Files are uploaded 32 at a time, azcopy's own number on machines of fewer than five
 processors (https://github.com/Azure/azure-storage-azcopy/blob/main/ste/concurrency.go).
 """
@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from benchmarks.late_relay import late_port
 from benchmarks.measuring import AML_TRAIN, Row, make_row, print_table
 from tests.support.emulator_process import Emulator
 
@@ -57,12 +58,14 @@ def make_folder(parent: Path, files: int) -> Path:
 class Bench:
     """Submits to one emulator, and waits until it is quiet before the next."""
 
-    def __init__(self, emulator: Emulator) -> None:
+    def __init__(self, emulator: Emulator, port: int) -> None:
         info = emulator.info
         self._emulator = emulator
         self._environment = {
             **os.environ,
             **emulator.environment(),
+            "HTTPS_PROXY": f"http://127.0.0.1:{port}",
+            "https_proxy": f"http://127.0.0.1:{port}",
             "HOME": os.environ.get("HOME", "/"),
             "AZURE_SUBSCRIPTION_ID": info["subscription_id"],
             "AML_RESOURCE_GROUP": info["resource_group"],
@@ -159,15 +162,15 @@ def main() -> None:
         emulator = Emulator(Path(place))
         emulator.start()
         try:
-            bench = Bench(emulator)
-            print("Warming up …", flush=True)
-            emulator.admin("POST", f"latency?seconds={given.latency / 1000}").raise_for_status()
-            few = make_folder(Path(place), 10)
-            bench.bare(few)
-            bench.ours(few)
-            print(f"A round trip takes {given.latency:g} ms longer.", flush=True)
-            measure(bench, Path(place), 10, given.rounds, 1.05)
-            measure(bench, Path(place), given.files, max(1, given.rounds // 3), 0.2)
+            with late_port(emulator.port, given.latency / 1000) as port:
+                bench = Bench(emulator, port if given.latency else emulator.port)
+                print("Warming up …", flush=True)
+                few = make_folder(Path(place), 10)
+                bench.bare(few)
+                bench.ours(few)
+                print(f"A round trip takes {given.latency:g} ms longer.", flush=True)
+                measure(bench, Path(place), 10, given.rounds, 1.05)
+                measure(bench, Path(place), given.files, max(1, given.rounds // 3), 0.2)
         finally:
             emulator.admin("POST", "reset?force=1")
             emulator.stop()

@@ -26,7 +26,6 @@ from aml_emulator.network import (
     Connections,
     Destination,
     FaultFront,
-    Latency,
     Streams,
     acknowledge,
     address_of,
@@ -205,9 +204,8 @@ async def start_registry_fronts(
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if plain.is_host(address_of(writer, "peername")):
-            await plain.latency.connect()
             names = (plain.engine_host, address_of(writer, "sockname"))
-            await _relay((reader, writer), registry_port, names, late=plain.latency.seconds)
+            await _relay((reader, writer), registry_port, names)
         else:
             await front.accept(reader, writer)
 
@@ -234,17 +232,16 @@ async def _serve(
 class PlainRegistry:
     """The registry's port without TLS, for engines.
 
-    `is_host` returns whether an address is the host's; engines, which call its host *engine_host*, wait for *latency* as all clients do.
+    `is_host` returns whether an address is the host's, which engines call *engine_host*.
     """
 
     listener: socket.socket
     engine_host: str
     is_host: Callable[[str], bool]
-    latency: Latency
 
 
-async def _relay(client: Streams, port: int, names: Collection[str], *, late: float) -> None:
-    """Hand one request on to the registry, a round trip *late* seconds later.
+async def _relay(client: Streams, port: int, names: Collection[str]) -> None:
+    """Hand one request on to the registry.
 
     A second one on the connection would pass unchecked.
     """
@@ -257,7 +254,7 @@ async def _relay(client: Streams, port: int, names: Collection[str], *, late: fl
             return
         server = await connect("127.0.0.1", port)
         server[1].write(head.encoded(head.target, without=("connection", "keep-alive")))
-        await join_streams(client, server, late=late)
+        await join_streams(client, server)
     except NO_HEAD as error:
         logger.debug("a connection to the registry without a request: %r", error)
     except OSError as error:

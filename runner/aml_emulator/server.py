@@ -52,7 +52,6 @@ from aml_emulator.network import (
     TLS_PORT,
     Destination,
     Faults,
-    Latency,
     Neighbours,
     Outward,
     Proxy,
@@ -187,8 +186,7 @@ async def run(
     )
     directory = Directory(names, first, opener.open, opener.is_empty, opener.remove)
     stack.callback(directory.close)
-    latency = Latency()
-    gateway = Gateway(directory, latency)
+    gateway = Gateway(directory)
     service_socket, jobs_socket = listen("127.0.0.1", 0), listen("127.0.0.1", 0)
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(certificates.server_cert, certificates.server_key)
@@ -209,7 +207,6 @@ async def run(
             listener=registry_listener,
             engine_host=engine_name.rpartition(":")[0].lower(),
             is_host=neighbours.is_host,
-            latency=latency,
         ),
         stack,
     )
@@ -229,17 +226,14 @@ async def run(
         down=context.faults.outage,
         page=Sites(directory).serve,
         is_host=neighbours.is_host,
-        latency=latency,
         take_of=lambda destination: (
             one.take if (one := applications.get(destination)) and one.ready and not context.faults else None
         ),
     )
     loop = asyncio.get_running_loop()
     # Connections that are open already would pass the faults by, or keep to them.
-    for changing in (context.faults, latency):
-        changing.on_change(partial(loop.call_soon_threadsafe, proxy.break_off))
-        for application in applications.values():
-            changing.on_change(partial(loop.call_soon_threadsafe, application.break_off))
+    for serving_one in (proxy, *applications.values()):
+        context.faults.on_change(partial(loop.call_soon_threadsafe, serving_one.break_off))
     stack.push_async_callback(proxy.close)
     stack.callback((await proxy.serve_on(listener)).close)
     if tls_listener is not None:

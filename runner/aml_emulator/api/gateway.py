@@ -14,9 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from aml_emulator.api.directory import Directory, OpenWorkspace
 from aml_emulator.api.errors import ServiceError, admin_answer
-from aml_emulator.domain import InvalidError
 from aml_emulator.identity import Identity
-from aml_emulator.network import Latency
 
 _WORKSPACE: Final = re.compile(
     rb"/providers/Microsoft\.MachineLearningServices/workspaces/([^/]+)", flags=re.IGNORECASE
@@ -25,22 +23,16 @@ _OPERATION: Final = re.compile(
     rb"/locations/[^/]+/(?:mfeOperationResults|computeOperationsStatus)/([^/]+)$", flags=re.IGNORECASE
 )
 _WORKSPACES: Final = "/_emulator/workspaces"
-_LATENCY: Final = "/_emulator/latency"
 _RESET: Final = "/_emulator/reset"
 
 Answer = tuple[int, dict[str, Any]]
 
 
 class Gateway:
-    """The ASGI application of all workspaces, and the admin interface of all.
+    """The ASGI application of all workspaces, and the admin interface of all."""
 
-    Args:
-        latency: how long all requests take longer.
-    """
-
-    def __init__(self, directory: Directory, latency: Latency) -> None:
+    def __init__(self, directory: Directory) -> None:
         self._directory = directory
-        self._latency = latency
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -116,9 +108,6 @@ class Gateway:
             ("GET", _WORKSPACES): self._listed,
             ("POST", _WORKSPACES): lambda: (200, _view(self._directory.create(query.get("name", "")))),
             ("DELETE", _WORKSPACES): lambda: self._deleted(query),
-            ("GET", _LATENCY): lambda: (200, {"seconds": self._latency.seconds}),
-            ("POST", _LATENCY): lambda: self._delay(query.get("seconds", "")),
-            ("DELETE", _LATENCY): lambda: self._delay("0"),
         }
         return handlers.get((method, path))
 
@@ -136,13 +125,6 @@ class Gateway:
         for identity in others:
             self._directory.delete(identity.workspace, force=force)
         return self._directory.first.admin.reset(force=force)
-
-    def _delay(self, text: str) -> Answer:
-        try:
-            self._latency.set(float(text))
-        except ValueError as error:
-            raise InvalidError(f"seconds: a number from 0 to {self._latency.MOST:g}, not '{text}'") from error
-        return 200, {"seconds": self._latency.seconds}
 
 
 def _as_json(status: int, value: dict[str, Any]) -> tuple[int, bytes]:

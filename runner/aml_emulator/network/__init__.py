@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from aml_emulator.network.hosts import decide as decide
     from aml_emulator.network.hosts import is_public_storage as is_public_storage
     from aml_emulator.network.hosts import names_for_jobs as names_for_jobs
-    from aml_emulator.network.latency import Latency as Latency
     from aml_emulator.network.neighbours import Clients as Clients
     from aml_emulator.network.neighbours import Neighbours as Neighbours
     from aml_emulator.network.outward import InwardError as InwardError
@@ -68,7 +67,6 @@ _MODULES = {
     "decide": "hosts",
     "is_public_storage": "hosts",
     "names_for_jobs": "hosts",
-    "Latency": "latency",
     "InwardError": "outward",
     "Outward": "outward",
     "NO_HEAD": "heads",

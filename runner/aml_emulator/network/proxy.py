@@ -21,7 +21,6 @@ from typing import Any
 from aml_emulator.network.connections import Connections, address_of
 from aml_emulator.network.heads import NO_HEAD, Head, is_foreign, parse_head, read_target
 from aml_emulator.network.hosts import Decision, Destination
-from aml_emulator.network.latency import Latency, copy_late
 from aml_emulator.network.outward import InwardError
 from aml_emulator.network.server_name import UNRECOGNIZED_NAME, NoHelloError, server_name
 from aml_emulator.network.upstream import MAX_HEAD_BYTES, Streams, Upstream, connect, send
@@ -65,7 +64,6 @@ class Proxy:
         down: whether a host cannot be connected to, on purpose.
         page: answers browsers, whose requests are for the page; it refuses by itself what it is not for.
         is_host: whether connections from an address are the host's; all others count as a job's.
-        latency: how long every host takes longer to answer; the admin interface and the page do not.
         take_of: gives what takes over the connections to a destination, or None where they are copied to its port.
     """
 
@@ -79,7 +77,6 @@ class Proxy:
         down: Callable[[str], bool] = lambda _host: False,
         page: Page,
         is_host: Callable[[str], bool] = lambda _address: True,
-        latency: Latency | None = None,
         take_of: Callable[[Destination], Take | None] = lambda _destination: None,
     ) -> None:
         self._decide = decide
@@ -89,7 +86,6 @@ class Proxy:
         self._admin = admin
         self._page = page
         self._is_host = is_host
-        self._latency = latency or Latency()
         self._take_of = take_of
         self._connections = Connections()
         self._tunnels: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
@@ -194,7 +190,7 @@ class Proxy:
             connecting = self._upstream.tunnel(host, port)
         elif port == TLS_PORT:
             door = _door(decision.destination, from_job=from_job)
-            take = None if self._latency.seconds else self._take_of(door)
+            take = self._take_of(door)
             early = None if take is None else await _received(reader)
             if take is not None and early is None:
                 self._hold(writer)
@@ -220,10 +216,9 @@ class Proxy:
 
     async def _join(self, client: Streams, server: Streams, greeting: bytes = b"") -> None:
         """Send *greeting* to the client, and copy both ways until the rules change."""
-        await self._latency.connect()
         await send(client[1], greeting)
         self._hold(client[1])
-        await join_streams(client, server, late=self._latency.seconds)
+        await join_streams(client, server)
 
     async def _forward(self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         target = read_target(head.target)
@@ -245,9 +240,8 @@ class Proxy:
         streams = await _connected(self._upstream.plain(host, target.port or HTTP_PORT), writer, host)
         if streams is None:
             return
-        await self._latency.connect()
         streams[1].write(head.encoded(path, *more, without=HOP_HEADERS))
-        await join_streams((reader, writer), streams, late=self._latency.seconds)
+        await join_streams((reader, writer), streams)
 
 
 async def _connected(
@@ -277,18 +271,17 @@ def is_for_people(target: str) -> bool:
     return path in ("/", PAGE_PATH.rstrip("/"), "/favicon.ico") or path.startswith(PAGE_PATH)
 
 
-async def join_streams(left: Streams, right: Streams, *, late: float = 0.0) -> None:
+async def join_streams(left: Streams, right: Streams) -> None:
     """Copy both ways until both sides have ended or one breaks; closes *right*.
 
     Args:
         left: the client's connection.
         right: the server's.
-        late: seconds that a round trip takes longer.
     """
     try:
         async with asyncio.TaskGroup() as group:
-            group.create_task(_copy(left, right[1], late / 2, of_client=True))
-            group.create_task(_copy(right, left[1], late / 2, of_client=False))
+            group.create_task(_copy(left, right[1], of_client=True))
+            group.create_task(_copy(right, left[1], of_client=False))
     except* OSError as error:
         logger.debug("a tunnel was interrupted: %r", error.exceptions)
     finally:
@@ -319,12 +312,8 @@ async def _received(reader: asyncio.StreamReader) -> bytes | None:
     return None
 
 
-async def _copy(source_streams: Streams, writer: asyncio.StreamWriter, late: float, *, of_client: bool) -> None:
+async def _copy(source_streams: Streams, writer: asyncio.StreamWriter, *, of_client: bool) -> None:
     reader = source_streams[0]
-    if late:
-        await copy_late(reader, writer, late)
-        _end(writer)
-        return
     source = source_streams[1].get_extra_info("socket") if of_client else None
     acknowledge(source)
     while data := await reader.read(CHUNK_BYTES):

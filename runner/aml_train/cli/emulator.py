@@ -16,7 +16,7 @@ import click
 
 from aml_train.cli.emulator_registry import registry
 from aml_train.cli.emulator_request import ask_emulator, emulator_settings, running_emulator
-from aml_train.cli.emulator_workspaces import latency, workspace
+from aml_train.cli.emulator_workspaces import workspace
 from aml_train.cli.masking import print_exactly
 from aml_train.cli.options import this_host
 from aml_train.cli.result import json_option, print_result_line
@@ -42,7 +42,6 @@ def emulator() -> None:
 
 
 emulator.add_command(workspace)
-emulator.add_command(latency)
 
 
 @emulator.command("start")

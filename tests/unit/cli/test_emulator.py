@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-import click
 import pytest
 from click.testing import CliRunner
 
@@ -199,20 +198,6 @@ def test_requests_name_the_workspace_of_the_environment(admin: Admin, monkeypatc
     admin.answer = (200, {"status": "NotResponding"})
     run("job", "show", "x", "NotResponding")
     assert admin.asked == [("POST", "jobs/x/show", {"status": "NotResponding", "workspace": "team a"})]
-
-
-@pytest.mark.parametrize(("text", "seconds"), [("20ms", "0.02"), ("0.5s", "0.5"), ("0", "0.0")])
-def test_a_latency_is_a_time(admin: Admin, text: str, seconds: str) -> None:
-    admin.answer = (200, {"seconds": float(seconds)})
-    assert run("latency", text) == f"{float(seconds) * 1000} ms\n"
-    assert admin.asked == [("POST", "latency", {"seconds": seconds})]
-    assert run("latency").endswith(" ms\n")
-
-
-@pytest.mark.parametrize("text", ["20", "ms", "20 ms", "1m"])
-def test_a_latency_that_is_none(admin: Admin, text: str) -> None:
-    with pytest.raises(click.BadParameter, match="not a time such as 20ms"):
-        run("latency", text)
 
 
 def test_the_variables_of_a_workspace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -23,7 +23,6 @@ from aml_emulator.domain.workspace import ShownStates
 from aml_emulator.identity.identity import Identity
 from aml_emulator.identity.names import WorkspaceNames
 from aml_emulator.identity.tokens import Tokens
-from aml_emulator.network.latency import Latency
 from aml_emulator.store.store import Store
 from tests.unit.emulator.parts import IDENTITY, WS, Answer, IdleRunner, Service
 
@@ -57,8 +56,7 @@ class World:
             self._is_empty,
             lambda identity: self.removed.append(identity.workspace),
         )
-        self.latency = Latency()
-        self.gateway = Gateway(self.directory, self.latency)
+        self.gateway = Gateway(self.directory)
         self.service.app = self.gateway  # type: ignore[assignment]
 
     def _is_empty(self, identity: Identity) -> bool:
@@ -249,13 +247,6 @@ def test_a_reset_deletes_the_workspaces_too(world: World, monkeypatch: pytest.Mo
     assert world.ask("POST", "reset")[0] == 200
     assert deleted == [made[2], *made]
     assert len(world.directory.all()) == 1
-
-
-def test_the_latency_is_everyone_s(world: World) -> None:
-    assert world.ask("GET", "latency") == (200, {"seconds": 0.0})
-    assert world.ask("POST", "latency?seconds=0.02") == (200, {"seconds": 0.02})
-    assert world.ask("POST", "latency?seconds=x") == (400, {"error": "seconds: a number from 0 to 10, not 'x'"})
-    assert world.ask("DELETE", "latency") == (200, {"seconds": 0.0})
 
 
 FULL = "The local AzureML cannot store anything: the disk is full."
