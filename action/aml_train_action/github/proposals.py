@@ -20,52 +20,12 @@ from typing import Any, Final
 
 from aml_train.core.trust import PROTECTED, Trust, proposal
 
-_PULL: Final = "is about a pull request, whose commits are not on a branch of this repository yet"
-_QUEUE: Final = "is about commits that wait in the merge queue"
-_ANY_REF: Final = "can be about any branch, tag or commit"
-_ELSEWHERE: Final = "runs in the name of the default branch, whatever it is about: its workflow may check out a commit that is only proposed"
+OWN_CODE: Final = ("push", "schedule", "workflow_dispatch")
+"""The events whose runs can only have the code of the ref that they name."""
 
-#: Each event of GitHub → why a run of it only proposes; None for events that run the code of the ref that they name.
-EVENTS: Final[Mapping[str, str | None]] = {
-    "push": None,
-    "schedule": None,
-    "workflow_dispatch": None,
-    "merge_group": _QUEUE,
-    "pull_request": _PULL,
-    "pull_request_review": _PULL,
-    "pull_request_review_comment": _PULL,
-    "pull_request_target": _PULL,
-    "create": _ANY_REF,
-    "deployment": _ANY_REF,
-    "deployment_status": _ANY_REF,
-    "registry_package": _ANY_REF,
-    "release": _ANY_REF,
-    "branch_protection_rule": _ELSEWHERE,
-    "check_run": _ELSEWHERE,
-    "check_suite": _ELSEWHERE,
-    "delete": _ELSEWHERE,
-    "discussion": _ELSEWHERE,
-    "discussion_comment": _ELSEWHERE,
-    "fork": _ELSEWHERE,
-    "gollum": _ELSEWHERE,
-    "image_version": _ELSEWHERE,
-    "issue_comment": _ELSEWHERE,
-    "issues": _ELSEWHERE,
-    "label": _ELSEWHERE,
-    "milestone": _ELSEWHERE,
-    "page_build": _ELSEWHERE,
-    # The three of classic projects are on GitHub Enterprise Server only.
-    "project": _ELSEWHERE,
-    "project_card": _ELSEWHERE,
-    "project_column": _ELSEWHERE,
-    "public": _ELSEWHERE,
-    "repository_dispatch": _ELSEWHERE,
-    "status": _ELSEWHERE,
-    "watch": _ELSEWHERE,
-    "workflow_run": _ELSEWHERE,
-    # A called workflow sees the event of its caller. A runner that says otherwise leaves open which one that was.
-    "workflow_call": "does not say which event the calling workflow ran for",
-}
+_WAITING: Final = ("pull_request", "merge_group")
+"""How the names of events begin whose commits are on no branch yet."""
+
 #: A payload is at most 25 MB: https://docs.github.com/webhooks/webhook-events-and-payloads#payload-cap
 _LARGEST_PAYLOAD: Final = 25 * 1024 * 1024
 
@@ -156,10 +116,10 @@ def why_proposed(event: Event, checkout: Checkout) -> str | None:
     """Return why the run only proposes; None for a commit of the default branch."""
     if not event.name:
         return "it runs for no event of GitHub"
-    if event.name not in EVENTS:
-        return f"the event `{event.name}` is not known to this version"
-    if (reason := EVENTS[event.name]) is not None:
-        return f"the event `{event.name}` {reason}"
+    if event.name.startswith(_WAITING):
+        return f"the event `{event.name}` is about commits that are not on a branch of this repository yet"
+    if event.name not in OWN_CODE:
+        return f"the event `{event.name}` can be about a commit that is only proposed, whatever branch it runs for"
     if event.default_branch is None:
         return "the event does not name the repository's default branch"
     if event.branch != event.default_branch:
@@ -190,7 +150,7 @@ def trust_of(event: Event, checkout: Checkout, *, register: bool | None) -> Trus
     The run of a pull request, or of the merge queue, is never one of the protected branch.
     """
     pull = re.fullmatch(r"refs/pull/(\d+)/\w+", event.ref)
-    waits = pull is not None or EVENTS.get(event.name) in (_PULL, _QUEUE)
+    waits = pull is not None or event.name.startswith(_WAITING)
     if not waits and (register or (register is None and why_proposed(event, checkout) is None)):
         return PROTECTED
     return proposal(pull=pull and pull[1], branch=branch_of(event, checkout), commit=checkout.commit)
@@ -205,7 +165,7 @@ def branch_of(event: Event, checkout: Checkout) -> str | None:
     pull = re.fullmatch(r"refs/(pull/\d+)/\w+", event.ref)
     if pull:
         return pull[1]
-    if event.name not in EVENTS or EVENTS[event.name] is not None or event.branch is None:
+    if event.name not in OWN_CODE or event.branch is None:
         return None
     return event.branch if _on_branch(event, checkout) else None
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from aml_train.core.numbers import whole
 from aml_train.pipeline import Group
-from aml_train_action.github.proposals import EVENTS, Event, read_event
+from aml_train_action.github.proposals import OWN_CODE, Event, read_event
 
 #: Of a tag's value in Azure: https://learn.microsoft.com/azure/azure-resource-manager/management/tag-resources#limitations
 _LONGEST_TAG: Final = 256
@@ -84,7 +84,7 @@ def _group(environ: Mapping[str, str]) -> Group | None:
     place = f"#{pull[1]}" if pull else "@" + re.sub(r"^refs/(heads|tags)/", "", ref)
     words = [environ.get("GITHUB_REPOSITORY", "") + place]
     event = environ.get("GITHUB_EVENT_NAME", "")
-    if not pull and EVENTS.get(event) is not None:
+    if not pull and event and event not in OWN_CODE:
         # It has the default branch's ref, and is no run of that branch.
         words.append(event)
     words += [environ[name] for name in ("GITHUB_WORKFLOW", "GITHUB_JOB") if environ.get(name)]

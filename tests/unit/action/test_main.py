@@ -449,7 +449,7 @@ def test_a_secret_beside_oidc_is_remarked(act: Callable[..., Ran], monkeypatch: 
 @pytest.mark.parametrize(
     ("given", "more", "remark"),
     [
-        ({}, {"GITHUB_EVENT_NAME": "issue_comment"}, "· This run only proposes, and registers no model: the event `issue_comment` runs"),
+        ({}, {"GITHUB_EVENT_NAME": "issue_comment"}, "· This run only proposes, and registers no model: the event `issue_comment` can be about a commit"),
         ({"register": "true"}, {"GITHUB_EVENT_NAME": "issue_comment"}, "· The input `register` has the model registered, although this"),
         ({"register": "false"}, {"GITHUB_EVENT_NAME": "issue_comment"}, None),
         ({}, {"GITHUB_EVENT_NAME": "schedule", "GITHUB_REF": "refs/heads/main", "GITHUB_SHA": COMMIT}, None),
