@@ -75,7 +75,7 @@ def compare_images(invocation: Invocation) -> None:
 
 
 def _origin(session: Session) -> Origin:
-    from aml_train.pipeline.report import Source, as_name
+    from aml_train.pipeline.report import Source
     from aml_train_action.report import Origin
 
     mask, step = session.files.mask, session.step
@@ -86,11 +86,11 @@ def _origin(session: Session) -> Origin:
         configuration=mask(configuration),
         target=mask(target),
         source=Source(
-            repository=as_name(mask(step.event.repository)),
-            commit=as_name(step.event.sha),
-            branch=as_name(mask(step.event.branch or "")),
+            repository=mask(step.event.repository),
+            commit=step.event.sha,
+            branch=mask(step.event.branch or ""),
             pull_request=int(pull[1]) if pull else None,
-            run_url=as_name(mask(step.run_url or "")),
+            run_url=mask(step.run_url or ""),
         ),
         reproduce=mask(session.reproduce),
         created=datetime.datetime.now(datetime.UTC).replace(microsecond=0),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from aml_train.core.comparison import Comparison
 from aml_train.core.events import (
@@ -93,7 +93,7 @@ class Record:
     changed_image: Image | None = None
 
     @property
-    def gate(self) -> str:
+    def gate(self) -> Literal["passed", "failed", "skipped", ""]:
         """Return ``passed``, ``failed`` or ``skipped``; empty if no rule was decided."""
         verdicts = {rule.verdict for rule in self.rules}
         if not verdicts:
