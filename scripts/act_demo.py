@@ -82,11 +82,14 @@ def export_action(folder: Path, root: Path = ROOT) -> Path:
 
 
 def make_repository(project: Path, folder: Path, mark: str) -> Path:
-    """Copy *project* into *folder*, as a repository with one commit.
+    """Copy *project* into *folder*, as a repository with one commit, or as the repository that it is.
 
-    *mark* is added to the names of its workflows.
+    *mark* is added to the names of the workflows of what was none.
     """
     repository = folder / project.name
+    if (project / ".git").is_dir():
+        shutil.copytree(project, repository)
+        return repository
     ignored = shutil.ignore_patterns("__pycache__", "mlruns*", "outputs", ".pytest_cache")
     shutil.copytree(project, repository, ignore=ignored)
     rename_workflows(repository, mark)

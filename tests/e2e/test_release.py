@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.act_demo import run_act
+from scripts.act_demo import rename_workflows, run_act
 from tests.e2e.azure import Azure
 from tests.e2e.conftest import ROOT, edit
 from tests.e2e.oidc import ISSUER, REPOSITORY, Provider
@@ -64,9 +64,18 @@ class Repository:
     def happens(self, event: str, payload: Mapping[str, object] | None = None) -> subprocess.CompletedProcess[str]:
         """Let *event* happen; return how act ended."""
         self.github.subject = SUBJECTS[event]
+        # What was proposed is what main gets next: it stays in the working tree.
+        self.git("reset", "-q", "--soft", "main")
+        self.git("checkout", "-q", *(["--detach"] if event == "pull_request" else []), "main")
+        self.git("commit", "-qam", f"What the {event} is about", "--allow-empty")
         return run_act(
             self.folder, self.environment, variables=self.variables, capture=True, event=event, payload=payload
         )
+
+    def git(self, *args: str) -> None:
+        """Call git in the repository."""
+        who = ["-c", "user.name=someone", "-c", "user.email=someone@example.com"]
+        subprocess.run(["git", "-C", str(self.folder), *who, *args], check=True)
 
     def versions(self) -> dict[str, dict[str, str]]:
         """Return the tags of each version of the model, as azure-ai-ml tells them."""
@@ -115,7 +124,11 @@ def repository(azure: Azure, github: Provider, tmp_path: Path) -> Repository:
     way = azure.variables(folder / "ca-bundle.pem", "./ca-bundle.pem")
     info = azure.admin("GET", "info")
     variables = {"AZURE_CLIENT_ID": info["client_id"], "AZURE_TENANT_ID": info["tenant_id"]}
-    return Repository(folder, model, azure, github, {**way, **github.environment()}, variables)
+    made = Repository(folder, model, azure, github, {**way, **github.environment()}, variables)
+    rename_workflows(folder, model)
+    for args in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-q", "-m", "The example"]):
+        made.git(*args)
+    return made
 
 
 def failed(done: subprocess.CompletedProcess[str]) -> list[int]:

@@ -20,7 +20,7 @@ from aml_train.pipeline.plan import origin_of
 from aml_train.pipeline.prepare import target_names
 from aml_train.pipeline.proof import GitProver
 from aml_train.pipeline.resolve import read_commit, read_project
-from aml_train.pipeline.target import Connection, Host
+from aml_train.pipeline.target import Connection, Host, registry_of
 
 if TYPE_CHECKING:
     from aml_train.azure import AzureV2, Remote
@@ -57,7 +57,14 @@ def proved(host: Host, connection: Connection, directory: Path, project: Callabl
         checkout = Checkout(config.directory)
         origin = origin_of(config, read_commit(config.directory, checkout=checkout))
         name = read_project(config.directory, host.environ, checkout=checkout)
-        return GitProver(config, target_names(config, host), origin, name, registry=connection.registry)
+        return GitProver(
+            config,
+            target_names(config, host),
+            origin,
+            name,
+            registry_host=lambda: registry_of(connection, config.target),
+            registry=connection.registry,
+        )
 
     def prove(model: ModelView, policy: StagePolicy) -> str:
         branch = policy.branch or host.environ.get(DEFAULT_BRANCH_VARIABLE) or default_branch(directory)

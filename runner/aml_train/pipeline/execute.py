@@ -91,11 +91,17 @@ def run_prepared(
 
     def make_prover(target: Target) -> Prover:
         plan = prepared.plan
-        if plan.baseline is not None and plan.baseline.proof == "recorded":
-            return Recorded(origin=plan.origin)
-        git = GitProver(config, plan.names, plan.origin, plan.project, registry=target.registry)
+        git = GitProver(
+            config,
+            plan.names,
+            plan.origin,
+            plan.project,
+            registry_host=lambda: target.image_registry().job_name,
+            registry=target.registry,
+        )
         if config.passport.policy is None:
-            return git
+            recorded = plan.baseline is not None and plan.baseline.proof == "recorded"
+            return Recorded(origin=plan.origin) if recorded else git
         from aml_train.models import load_trust
         from aml_train.pipeline.passport import open_desk, policy_of
         from aml_train.pipeline.seal import SealedProver

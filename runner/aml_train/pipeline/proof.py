@@ -66,6 +66,7 @@ class GitProver:
         names: the target's names.
         origin: where this run comes from; None outside a git repository.
         project: what the project is called, for the names of its images.
+        registry_host: returns the registry of the target's images, as jobs name it; Azure is asked where no configuration names one.
         registry: returns the client of a registry by its host; None for one that is not reached.
     """
 
@@ -76,11 +77,13 @@ class GitProver:
         origin: Origin | None,
         project: ProjectName | None,
         *,
+        registry_host: Callable[[], str],
         registry: Callable[[str], Registry | None],
     ) -> None:
         self.origin = origin
         self.sdk = with_sdk(config).sdk or "v2"
-        self._config, self._names, self._project, self._registry = config, names, project, registry
+        self._config, self._names, self._project = config, names, project
+        self._registry_host, self._registry = registry_host, registry
         self._rules: dict[str, tuple[GateRule, ...]] = {}
         self._faults: dict[tuple[str, str, str], str] = {}
 
@@ -160,7 +163,8 @@ class GitProver:
 
     def _released(self, repository: str, commit: str, found: Identity) -> Tested | None:
         """Return the image of *found* that the registry's tags of *commit* lead to; None for none."""
-        registry = self._registry(self._names.registry_for_jobs)
+        host = self._registry_host()
+        registry = self._registry(host)
         if registry is None:
             return None
         names = {name for part in found.parts.values() for name in part if _DIGEST.fullmatch(name)}
@@ -170,7 +174,7 @@ class GitProver:
                     (head := registry.head_manifest(repository, tag)) is not None and head.digest == digest
                     for tag in commit_tags(commit, digest)
                 ):
-                    reference = ImageRef.parse(f"{self._names.registry_for_jobs}/{repository}@{digest}")
+                    reference = ImageRef.parse(f"{host}/{repository}@{digest}")
                     return Tested(
                         reference=reference,
                         digest=digest,

@@ -24,7 +24,7 @@ from aml_train.image import (
     read_entries,
 )
 from aml_train.pipeline.resolve import read_project
-from aml_train.pipeline.target import Connection, Host, open_workspace
+from aml_train.pipeline.target import Connection, Host, open_workspace, registry_of
 
 if TYPE_CHECKING:
     from aml_train.config import Config, TargetConfig
@@ -122,17 +122,6 @@ def prepare_prune(
     inventory = Inventory(host=name, entries=entries, untagged_listed=registry.can_lock, uses=read_uses(), now=now)
     policy = PrunePolicy(keep_days=options.keep_days, keep_tags=options.keep_tags, templates=image.tags)
     return Prune(plan=plan_prune(inventory, policy), registry=registry, read_uses=read_uses, lock=image.lock)
-
-
-def registry_of(connection: Connection, target: TargetConfig) -> str:
-    """Return the host of the registry that a target's images are in."""
-    if target.kind == "local":
-        from aml_train.local import EmulatorSettings, local_names
-
-        return local_names(EmulatorSettings()).registry_for_jobs
-    from aml_train.azure import login_server
-
-    return target.registry or login_server(connection.service)
 
 
 def _others(

@@ -216,6 +216,17 @@ def find_open_workspace(host: Host, target: TargetConfig, directory: Path) -> Co
     return None if info is None else _connect_local(host, target, info, settings, lambda _event: None)
 
 
+def registry_of(connection: Connection, target: TargetConfig) -> str:
+    """Return the host of the registry that a target's images are in."""
+    if target.kind == "local":
+        from aml_train.local import EmulatorSettings, local_names
+
+        return local_names(EmulatorSettings()).registry_for_jobs
+    from aml_train.azure import login_server
+
+    return target.registry or login_server(connection.service)
+
+
 def _connect_azure(host: Host, target: TargetConfig, directory: Path, emit: Listener) -> Connection:
     from aml_train.azure import AZURE_PACE, connect_azure, find_workspace
 

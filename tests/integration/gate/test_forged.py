@@ -218,4 +218,8 @@ def test_only_sealed_verdicts_count_where_a_policy_says_whose(project: Project, 
     weaker = {**verdict, "rules": [[0.1, 0.05, "met"]], "at": verdict["at"].replace("+00:00", "9+00:00")}
     member(project, ("tag", third["job"], {"aml-train.verdict.main": json.dumps(weaker)}))
     shallow.commit(0.97)
+    # That verdicts need no proof does not make them count without a seal.
+    config = copy / "aml-train.yml"
+    config.write_text(config.read_text().replace("bootstrap: true", "bootstrap: true, proof: recorded"))
+    shallow.git("commit", "-qam", "recorded")
     assert "its tags are not what was sealed: at" in shallow.run(code=6)["message"]
