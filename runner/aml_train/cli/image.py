@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 import sys
 from pathlib import Path
@@ -24,7 +23,7 @@ from aml_train.cli.options import (
     with_secret_paths,
 )
 from aml_train.cli.prune import prune
-from aml_train.cli.result import json_option_or_file, print_result
+from aml_train.cli.result import json_option, print_result
 from aml_train.cli.shell import shell
 from aml_train.core.checks import CHECKS, Level
 
@@ -84,7 +83,7 @@ def build(
         )
     with sigterm_as_interrupt():
         host = this_host(with_secret_paths(os.environ, secret_paths))
-        prepared = prepare_run(loaded, host, own=own_output(output.events_file))
+        prepared = prepare_run(loaded, host, own=own_output(output.events))
         options = RunOptions(submit=False, force_build=force_build, keep_tests=keep_tests)
         code = output.execute(prepared, options)
     sys.exit(code)
@@ -110,7 +109,7 @@ def build(
 )
 @click.option("--infiniband", is_flag=True, help="Require InfiniBand drivers.")
 @secret_path
-@json_option_or_file("--json > FILE")
+@json_option()
 def check(
     reference: str | None,
     project: ProjectOptions,
@@ -119,7 +118,7 @@ def check(
     packages: tuple[str, ...],
     infiniband: bool,
     secret_paths: tuple[Path, ...],
-    as_json: bool | Path,
+    as_json: bool,
 ) -> None:
     """Check whether an image is ready for AzureML and InfiniBand.
 
@@ -152,19 +151,16 @@ def check(
     )
     findings = judge_facts(facts, policy)
     document: dict[str, object] = {"image": name, "findings": [vars(finding) for finding in findings], "facts": facts}
-    if isinstance(as_json, Path):
-        _write(as_json, document)
-    said = as_json is True
-    if said:
+    if as_json:
         print_result(document)
     for finding in findings:
         mark, colour = _MARKS[finding.counts_as]
-        click.echo(f"{click.style(mark, fg=colour)} {printable(str(finding))}", err=said)
+        click.echo(f"{click.style(mark, fg=colour)} {printable(str(finding))}", err=as_json)
     if (failed := readiness_error(findings)) is not None:
         count = sum(finding.counts_as == "error" for finding in findings)
         click.echo(f"{name} is not ready: {count} {'error' if count == 1 else 'errors'}", err=True)
         sys.exit(failed.exit_code)
-    click.echo(f"{name} is ready", err=said)
+    click.echo(f"{name} is ready", err=as_json)
 
 
 def _note(text: str) -> None:
@@ -238,9 +234,3 @@ def render(
             ) from error
         write_context(folder / "context", spec.files, spec.trees)
         (folder / "Dockerfile").write_text(spec.dockerfile, encoding="utf-8")
-
-
-def _write(path: Path, document: dict[str, object]) -> None:
-    from aml_train.core.replacing import replace_file
-
-    replace_file(path, (json.dumps(document, indent=2, sort_keys=True) + "\n").encode(), option="--json")

@@ -17,7 +17,7 @@ import click
 
 from aml_train.cli.completion import complete_keys
 from aml_train.cli.masking import masker
-from aml_train.cli.result import json_option_or_file
+from aml_train.cli.result import json_option
 from aml_train.core.signals import interrupt_on
 
 if TYPE_CHECKING:
@@ -184,20 +184,15 @@ class OutputOptions:
     """How a run is shown: on the console, as a result, and as events in a file.
 
     Attributes:
-        as_json: print the result on standard output, and the run on standard error; a path is the former way to name *events*.
+        as_json: print the result on standard output, and the run on standard error.
         events: the file that gets every event.
     """
 
-    as_json: bool | Path
+    as_json: bool
     events: Path | None
     no_color: bool
     verbose: int
     quiet: bool
-
-    @property
-    def events_file(self) -> Path | None:
-        """The file that gets every event as a line of JSON."""
-        return self.as_json if isinstance(self.as_json, Path) and self.events is None else self.events
 
     @contextlib.contextmanager
     def listener(self, gate_junit: Path | None = None) -> Iterator[Listener]:
@@ -210,14 +205,14 @@ class OutputOptions:
         if self.verbose and self.quiet:
             raise click.UsageError("--verbose and --quiet exclude each other.")
         console = ConsoleListener(
-            lasting_output(sys.stderr if self.as_json is True else sys.stdout, sys.stderr),
+            lasting_output(sys.stderr if self.as_json else sys.stdout, sys.stderr),
             color=False if self.no_color else None,
             verbosity="quiet" if self.quiet else "verbose" if self.verbose else "normal",
         )
-        results = [result_listener(lasting_output(unmasked(sys.stdout), sys.stderr))] if self.as_json is True else []
+        results = [result_listener(lasting_output(unmasked(sys.stdout), sys.stderr))] if self.as_json else []
         with (
             gate_junit_listener(gate_junit) as reports,
-            json_listener(self.events_file) as recorders,
+            json_listener(self.events) as recorders,
             contextlib.closing(console),
         ):
             yield masked_listener(masker(), console, *recorders, *results, *reports)
@@ -266,7 +261,7 @@ def _log_requests(context: click.Context, _option: click.Parameter, level: int) 
 def output_options(command: _Command) -> _Command:
     """Add the options of how a run is shown."""
     options = {
-        "as_json": json_option_or_file("--events FILE"),
+        "as_json": json_option(),
         "events": click.option(
             "--events",
             metavar="FILE",

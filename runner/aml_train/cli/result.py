@@ -1,14 +1,9 @@
-"""The option ``--json``: a command's result, alone on standard output.
-
-Its meaning is the same for all commands. Commands that emit events write these with ``--events``; there ``--json FILE`` was the name of
-that option, and a file still is accepted as its value.
-"""
+"""The option ``--json``: a command's result, alone on standard output. Events are written with ``--events``."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -19,8 +14,6 @@ from aml_train.core.masked_events import masked
 
 _HELP: Final = "Print the result as JSON, and nothing else on standard output."
 _LINES_HELP: Final = "Print each result as a line of JSON, and nothing else on standard output."
-#: Ends of the former value; any other word after the option may be an argument of the command.
-_FILES: Final = (".json", ".jsonl", ".ndjson", ".log")
 
 _Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -32,42 +25,6 @@ def json_option(*, lines: bool = False) -> _Option:
         lines: the result is a list, printed as one line for each.
     """
     return click.option("--json", "as_json", is_flag=True, help=_LINES_HELP if lines else _HELP)
-
-
-def json_option_or_file(instead: str) -> _Option:
-    """Return the option ``--json`` of commands where its value was a file.
-
-    The parameter ``as_json`` is a bool, or the path.
-
-    Args:
-        instead: what replaces the value.
-    """
-
-    def check(context: click.Context, _parameter: click.Parameter, value: bool | str) -> bool | Path:
-        if isinstance(value, bool):
-            return value
-        takes_arguments = any(isinstance(one, click.Argument) for one in context.command.params)
-        if takes_arguments and not value.endswith(_FILES):
-            raise click.UsageError(
-                f"--json {value}: --json takes no value. Write it after the arguments, or `--json -- {value}`;"
-                f" for a file, {instead}."
-            )
-        click.echo(
-            f"note: --json prints the result; for a file, write {instead} in place of --json {value}.", err=True
-        )
-        return Path(value)
-
-    return click.option(
-        "--json",
-        "as_json",
-        is_flag=False,
-        flag_value=True,
-        default=False,
-        type=click.UNPROCESSED,
-        metavar="",
-        callback=check,
-        help=_HELP,
-    )
 
 
 def print_result(document: object) -> None:

@@ -214,11 +214,11 @@ def run(
         prepared = prepare_run(
             loaded,
             this_host(with_secret_paths(os.environ, secret_paths)),
-            own=own_output(output.events_file, gate_junit),
+            own=own_output(output.events, gate_junit),
             proposed=no_register,
         )
         if dry_run:
-            print_plan(prepared, as_json=output.as_json is True)
+            print_plan(prepared, as_json=output.as_json)
             return
         options = RunOptions(
             fresh=fresh,
@@ -265,7 +265,7 @@ def attach(
             loaded,
             this_host(),
             image=job_name is None,
-            own=own_output(output.events_file, gate_junit),
+            own=own_output(output.events, gate_junit),
             proposed=no_register,
         )
         options = RunOptions(attach=True, job=job_name, register=not no_register)

@@ -92,14 +92,14 @@ def submit(
     )
     with sigterm_as_interrupt():
         prepared = prepare_run(
-            loaded, this_host(with_secret_paths(os.environ, secret_paths)), own=own_output(output.events_file)
+            loaded, this_host(with_secret_paths(os.environ, secret_paths)), own=own_output(output.events)
         )
         if len(arguments) == 1 and len(arguments[0].split()) > 1:
             click.echo("note: a single argument is the name of a program; for a shell write: -- sh -c '…'", err=True)
         if dry_run:
             from aml_train.cli.run import print_plan
 
-            print_plan(prepared, as_json=output.as_json is True)
+            print_plan(prepared, as_json=output.as_json)
             return
         options = RunOptions(
             fresh=True,

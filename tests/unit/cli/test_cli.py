@@ -43,20 +43,6 @@ def test_a_good_configuration_is_valid(
     )
 
 
-def test_imports_that_cannot_be_found_are_warnings(
-    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    job = "{command: python train.py, code: ., compute: local}"
-    (project / "aml-train.yml").write_text(f"job: {job}\nimage: {{base: 'python:3.11-slim', pip: [numpy]}}\n")
-    (project / "train.py").write_text("import yaml\n")
-    assert run(monkeypatch, "validate", "-C", str(project)) == 0
-    said = capsys.readouterr()
-    assert said.err == (
-        "warning: train.py:1: imports `yaml`, which no package of the image has: add pyyaml to `image.pip`\n"
-    )
-    assert said.out.startswith("valid: ")
-
-
 def test_every_fault_is_told_with_its_line_and_ends_with_2(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -100,34 +100,13 @@ def test_without_a_result_nothing_is_printed(
     assert "There is no aml-train.yml" in said.err
 
 
-@pytest.mark.parametrize("given", [("--json", "events.jsonl"), ("--json=events.jsonl",)])
-def test_a_file_is_the_former_spelling_of_events(
-    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], given: tuple[str, ...]
-) -> None:
-    assert run_command(monkeypatch, *PROMOTE, *given) == 0
-    said = capsys.readouterr()
-    assert json.loads(Path("events.jsonl").read_text().splitlines()[-1])["event"] == "run-finished"
-    assert "write --events FILE in place of --json events.jsonl" in said.err
-    assert "promoted (exit code 0)" in said.out, "the report stays where it was"
-
-
-def test_an_argument_is_never_taken_for_a_file(
-    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run_command(monkeypatch, "promote", "--to", "production", "--yes", "--json", "digits:2") == 2
-    assert "--json takes no value. Write it after the arguments, or `--json -- digits:2`" in capsys.readouterr().err
-    assert place.stages() == {"1": "candidate", "2": "candidate"}
-    assert run_command(monkeypatch, "promote", "--to", "production", "--yes", "--json", "--", "digits:1") == 0
-    assert json.loads(capsys.readouterr().out)["promoted_version"] == "1"
-
-
 def test_validate_prints_what_is_valid_and_every_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "job.yml").write_text("command: python train.py\nenvironment: azureml:sklearn:1\n")
     assert run_command(monkeypatch, "validate", "-C", str(tmp_path), "--json") == 0
     document = json.loads(capsys.readouterr().out)
-    assert (document["valid"], document["warnings"]) == (True, [])
+    assert (document["valid"], document["notes"]) == (True, [])
     assert document["description"].startswith("target local")
     (tmp_path / "aml-train.yml").write_text("job: job.yml\ngates: 1\nimagee: 2\n")
     assert run_command(monkeypatch, "validate", "-C", str(tmp_path), "--json") == 2
