@@ -5,12 +5,11 @@ from __future__ import annotations
 import html
 import json
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Local, edit, line_of
+from tests.e2e.conftest import edit, line_of
 from tests.e2e.hosted_runner import RUNNER_UID, HostedRunner
 from tests.e2e.test_endings import quick
 
@@ -100,41 +99,3 @@ def test_a_missed_gate_fails_the_step_and_names_the_metric(any_runner: HostedRun
     assert (step.outputs["status"], step.outputs["gate"]) == ("gate-failed", "failed")
     assert any("missed by" in error.text for error in step.errors())
     assert step.outputs["digest"].startswith("sha256:"), "outputs are set also on failure"
-
-
-@pytest.mark.full
-def test_hostile_job_output_commands_nothing(runner: HostedRunner, digits: Path) -> None:
-    (digits / "src" / "hostile.py").write_text(
-        "import sys\n"
-        "for line in ('::set-output name=digest::evil', '::add-mask::e', '::error file=x::evil', '::stop-commands::x',\n"
-        "             '##[error]evil', 'a\\r::error::evil', '::endgroup::', '%0A::error::evil'):\n"
-        "    print(line)\n"
-        "sys.stdout.buffer.write(b'\\xff\\xfe\\x00 \\x1b[2J ::error::evil\\n')\n"
-    )
-    quick(digits, "hostile", "python hostile.py")
-    runner.checkout(digits)
-    step = runner.run()
-    assert step.code == 0, step.log
-    assert not step.errors()
-    assert step.outputs["digest"].startswith("sha256:")
-    assert "::set-output name=digest::evil" in step.log.replace("\u200b", "")
-
-
-@pytest.mark.full
-@pytest.mark.alone  # the runner waits for ten seconds, and no more
-def test_a_cancelled_workflow_cancels_the_job(runner: HostedRunner, local: Local, digits: Path) -> None:
-    quick(digits, "endless-action", "echo started; exec sleep 600")
-    runner.checkout(digits)
-    process = runner.start({})
-    deadline = time.monotonic() + 600
-    status = json.loads(local.command("emulator", "status"))
-    while not status["jobs"].get("Running"):
-        assert time.monotonic() < deadline, "the job has not started"
-        assert process.poll() is None, process.communicate()[0]
-        time.sleep(0.2)
-        status = json.loads(local.command("emulator", "status"))
-    runner.cancel(process)
-    step = runner.finish(process)
-    assert step.code == 7, step.log
-    assert step.outputs["status"] == "cancelled"
-    assert not json.loads(local.command("emulator", "status"))["jobs"].get("Running")

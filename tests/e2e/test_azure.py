@@ -68,25 +68,6 @@ def test_oidc_without_any_secret_and_inputs_over_the_configuration(
         assert secret not in shown(step)
 
 
-@pytest.mark.full
-def test_an_image_of_ours_is_pushed_with_tokens_that_are_masked(
-    azure_runner: HostedRunner, github: Provider, project: Path
-) -> None:
-    azure_runner.checkout(project)
-    with (azure_runner.workspace / "aml-train.yml").open("a") as file:
-        file.write("image: {base: 'python:3.11-slim-bookworm', repository: azure-e2e, azureml-mlflow: false}\n")
-    step = azure_runner.run()
-    assert step.code == 0, step.log
-    assert step.outputs["image"].startswith("amllocal.azurecr.io/azure-e2e@sha256:")
-    fetched = [value for value in told(step) if value.startswith("eyJ")]
-    # Of GitHub, of Azure for its two audiences, and two kinds of the registry.
-    assert len(fetched) >= len(github.issued) + 4
-    for secret in fetched:
-        assert secret not in shown(step)
-    kept = [path.read_text() for path in azure_runner.home.rglob("*") if path.is_file() and path.suffix != ".pem"]
-    assert not [text for text in kept if "auths" in text or any(secret in text for secret in fetched)]
-
-
 def creds(info: Mapping[str, str]) -> str:
     """Return the JSON of azure/login."""
     names = {
@@ -103,24 +84,6 @@ def principal(way: str, info: Mapping[str, str]) -> dict[str, str]:
     if way == "client-secret":
         return {way: info["client_secret"]}
     return {way: creds(info), "client-id": "", "tenant-id": "", "subscription-id": ""}
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("way", ["client-secret", "creds", "azure_credentials"])
-def test_a_service_principal_by_inputs(
-    azure_runner: HostedRunner, azure: Azure, github: Provider, project: Path, way: str
-) -> None:
-    azure_runner.checkout(project)
-    info = azure.admin("GET", "info")
-    step = azure_runner.run(principal(way, info))
-    assert step.code == 0, step.log
-    assert not github.asked
-    notices = [annotation.text for annotation in step.annotations if annotation.kind == "notice"]
-    assert any("OIDC tokens of GitHub, which need no secret" in notice for notice in notices)
-    assert any("former name: write `creds`" in notice for notice in notices) == (way == "azure_credentials")
-    assert info["client_secret"] in told(step)
-    assert info["client_secret"] not in shown(step)
-    assert info["subscription_id"] in step.outputs["run-url"]
 
 
 def refused(step: Step, *texts: str) -> None:
@@ -162,15 +125,6 @@ def test_a_failing_oidc_endpoint_is_told_with_the_remedy(
 
 
 @pytest.mark.full
-def test_a_request_token_that_is_wrong(azure_runner: HostedRunner, github: Provider, project: Path) -> None:
-    azure_runner.environment["ACTIONS_ID_TOKEN_REQUEST_TOKEN"] = "of-another-job"
-    azure_runner.checkout(project)
-    step = azure_runner.run()
-    refused(step, "GitHub's OIDC service answered 401", *PERMISSION)
-    assert "of-another-job" not in shown(step)
-
-
-@pytest.mark.full
 def test_a_subject_that_azure_does_not_trust_is_shown(
     azure_runner: HostedRunner, github: Provider, project: Path
 ) -> None:
@@ -184,24 +138,6 @@ def test_a_subject_that_azure_does_not_trust_is_shown(
         "subject:  repo:octo/digits:pull_request",
         f"audience: {AUDIENCE}",
     )
-
-
-@pytest.mark.full
-def test_an_issuer_that_azure_does_not_trust(
-    azure_runner: HostedRunner, azure: Azure, github: Provider, project: Path
-) -> None:
-    azure.trust(github, issuer="https://token.actions.githubusercontent.com/octo-enterprise")
-    azure_runner.checkout(project)
-    refused(azure_runner.run(), "AADSTS700211", f"issuer:   {ISSUER}")
-
-
-@pytest.mark.full
-def test_a_token_that_github_has_not_signed(
-    azure_runner: HostedRunner, azure: Azure, github: Provider, project: Path
-) -> None:
-    azure.trust(Provider())
-    azure_runner.checkout(project)
-    refused(azure_runner.run(), "AADSTS50013")
 
 
 @pytest.mark.full

@@ -94,22 +94,6 @@ def test_a_job(runner: HostedRunner, digits: Path) -> None:
     assert "mark" not in step.summary
 
 
-def test_tests_in_the_image(runner: HostedRunner, digits: Path) -> None:
-    (digits / "tests" / "hostile.py").write_text(script(LONG))
-    (digits / "tests" / "conftest.py").write_text("")
-    edit(
-        digits / "aml-train.yml",
-        "command: pytest -q tests",
-        "command: python tests/hostile.py\n  evidence: exit-code",
-    )
-    quick(digits, "hostile-tests", "echo done")
-    runner.checkout(digits)
-    step = runner.run(options=MEMORY)
-    assert step.code == 0, step.log[-2000:]
-    assert not step.errors()
-    check(step.log, LONG)
-
-
 def test_a_build(runner: HostedRunner, digits: Path, tmp_path: Path) -> None:
     """The base has an instruction for whoever builds on it."""
     folder = tmp_path / "base"

@@ -7,7 +7,6 @@ local AzureML, that is paused, or answers late.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import re
 import secrets
 import subprocess
@@ -24,13 +23,12 @@ from aml_train.local.admin import emulator_info
 from aml_train.local.settings import EmulatorSettings
 from tests.e2e.conftest import Local, started
 from tests.e2e.hosted_runner import HostedRunner, Step
-from tests.integration.conftest import BASE, engine
+from tests.integration.conftest import BASE
 from tests.support.emulator_client import signed_in
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
-__all__ = ["engine"]  # a fixture
 
 pytestmark = pytest.mark.kills
 
@@ -302,27 +300,6 @@ def done(log: str) -> list[str]:
 
 
 @pytest.mark.full
-def test_while_the_local_azureml_is_started(make: Callable[..., Case], local: Local) -> None:
-    case = make()
-    for _ in range(5):  # nothing holds it, so that it may be there before the kill is
-        local.command("emulator", "reset", "--yes")
-        killed, log = case.kill(says("Starting the local AzureML"))
-        if not done(log):
-            break
-    else:
-        pytest.fail(f"the kill always came too late:\n{log}")
-    case.run_again(killed)
-
-
-@pytest.mark.full
-def test_while_the_image_is_built(make: Callable[..., Case]) -> None:
-    case = make(requirements=f"# {secrets.token_hex(8)}: no cache has this\n")
-    killed, log = case.kill(says(r"│ .*\bRUN\b.*requirement"))
-    assert done(log) == ["target"]
-    case.run_again(killed)
-
-
-@pytest.mark.full
 def test_while_the_image_is_pushed(make: Callable[..., Case]) -> None:
     case = make(requirements=f"# {secrets.token_hex(8)}: no cache has this, so that the build takes a while\n")
     with case.paused() as pause:
@@ -340,38 +317,6 @@ def test_while_the_image_is_pushed(make: Callable[..., Case]) -> None:
     assert "push" not in done(log)
     assert done(log)[:2] == ["target", "image"]
     case.run_again(killed)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("both", [False, True])
-def test_in_the_middle_of_a_pipeline(make: Callable[..., Case], both: bool) -> None:
-    """Only the client is killed, or the local AzureML with it: one pipeline, and each node once."""
-    case = make(job=6, graph=True)
-    emulator = case.engine.containers.get(case.emulator)
-    killed, log = case.kill(says("node train: Running"), then=lambda: emulator.kill("SIGKILL") if both else None)
-    assert done(log)[-1] == "submit"
-    step = case.run_again(killed)
-    assert "(attached)" in step.log
-    nodes = Workspace(case.local).children(step.outputs["job-name"])
-    assert sorted((node["displayName"], node["status"]) for node in nodes) == [
-        ("prep", "Completed"),
-        ("report", "Completed"),
-        ("train", "Completed"),
-    ]
-
-
-@pytest.mark.full
-@pytest.mark.alone  # another run would sweep what the killed one left
-def test_while_the_tests_run(make: Callable[..., Case]) -> None:
-    case = make(tests=8)
-    killed, log = case.kill(says("│ .*the tests hold"))
-    assert "tests" not in done(log)
-    owned = case.engine.api.containers(filters={"label": LABEL_OWNER})
-    assert [item for item in owned if item["Labels"][LABEL_OWNER].endswith(killed[:12])], "nothing was left to sweep"
-    step = case.run_again(killed)
-    assert re.search(
-        r"Removed what a killed run had left on the engine: .*\btests\b.* and 1 candidate image", step.log
-    )
 
 
 @pytest.mark.full
@@ -439,19 +384,6 @@ def test_with_the_local_azureml_at_once(make: Callable[..., Case]) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.alone  # another run would sweep what the killed one left
-def test_the_post_step_ends_what_a_killed_step_left(make: Callable[..., Case], action_image: str) -> None:
-    case = make(tests=600)
-    killed, _ = case.kill(says("│ .*the tests hold"))
-    socket = "/var/run/docker.sock:/var/run/docker.sock"
-    post = ["docker", "run", "--rm", "-v", socket, "--entrypoint", "/opt/aml-train/bin/aml-train-post", action_image]
-    ended = subprocess.run(post, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stdout
-    assert re.search(r"Removed what a killed run had left on the engine: .*\btests\b", ended.stdout), ended.stdout
-    case.assert_nothing_left(killed)
-
-
-@pytest.mark.full
 def test_while_the_gate_is_decided(make: Callable[..., Case]) -> None:
     case = make()
     with case.late("GET", "*/metrics/get-history*"):
@@ -478,21 +410,3 @@ def test_while_the_model_is_registered(make: Callable[..., Case], moment: str) -
     assert done(log)[-1] == "gate"
     assert len(workspace.list(versions)) == (moment == "after")
     case.run_again(killed)
-
-
-@pytest.mark.full
-def test_runs_at_once_do_not_hurt_each_other(make: Callable[..., Case]) -> None:
-    """The same commit by two runners: one image is built twice, tested twice, and pushed twice, side by side."""
-    first = make(tests=3)
-    second = make(place="other", name=first.name, tests=3)
-    process = first.runner.start({})
-    assert process.stdout is not None
-    begun = "".join(itertools.takewhile(lambda line: not says("│ .*the tests hold")(line), process.stdout))
-    step = second.runner.run()
-    ended = begun + process.stdout.read()
-    process.stdout.close()
-    assert process.wait(timeout=SOON) == 0, ended
-    assert step.code == 0, step.log
-    assert "Removed what a killed run" not in step.log + ended
-    first.assert_one_of_each(step.outputs["job-name"])
-    first.assert_nothing_left("no container")

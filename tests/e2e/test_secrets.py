@@ -343,39 +343,6 @@ def stored(local: Local, planted: list[Planted]) -> list[str]:
     return done.stdout.split()
 
 
-@pytest.mark.full
-def test_failing_tests(step_runner: HostedRunner, digits: Path, garden: Garden) -> None:
-    file, junit = garden["FILE_SECRET"], garden["JUNIT_SECRET"]
-    (digits / "tests" / f"test_{file}.py").write_text(
-        f"{TELL}def test_{garden['KEYNAME_SECRET']}():\n"
-        "    print(base64.b64decode(os.environ['SAID']).decode())\n"
-        f"    assert '{junit}' == base64.b64decode(os.environ['SAID']).decode()\n"
-    )
-    quick(digits, "secrets-tests", "echo no")
-    plant(digits, garden)
-    edit(digits / "aml-train.yml", "command: pytest -q tests", f"command: pytest -q tests # {garden['TEST_SECRET']}")
-    step_runner.checkout(digits)
-    step = step_runner.run(inputs(garden))
-    assert step.code == 4, step.log[-3000:]
-    assert any("test_***" in error.text + error.properties.get("title", "") for error in step.errors())
-    check(step_runner, step, garden)
-
-
-@pytest.mark.full
-def test_a_failing_job(step_runner: HostedRunner, digits: Path, garden: Garden) -> None:
-    name = garden["FILE_SECRET"]
-    (digits / "src" / f"{name}.py").write_text(
-        f"{TELL}def load():\n    raise ValueError(os.environ['SAID'], {garden['EXCEPTION_SECRET']!r})\n\n\nload()\n"
-    )
-    quick(digits, f"secrets-{word()}", f"python {name}.py")
-    plant(digits, garden)
-    step_runner.checkout(digits)
-    step = step_runner.run(inputs(garden))
-    assert step.code == 5, step.log[-3000:]
-    assert any("ValueError" in error.text for error in step.errors())
-    check(step_runner, step, garden)
-
-
 def unknown_key(digits: Path, garden: Garden) -> Mapping[str, str]:
     with (digits / "aml-train.yml").open("a") as file:
         file.write(f"{garden['KEYNAME_SECRET']}: {{{garden['API_TOKEN']}: 1}}\n")
@@ -454,17 +421,6 @@ def test_error_texts(
     step = step_runner.run(given)
     assert step.code == code, step.log[-3000:]
     assert step.errors()
-    check(step_runner, step, garden)
-
-
-@pytest.mark.full
-def test_a_plan(step_runner: HostedRunner, digits: Path, garden: Garden) -> None:
-    quick(digits, "secrets-plan", "echo no")
-    plant(digits, garden)
-    step_runner.checkout(digits)
-    step = step_runner.run(inputs(garden, command="plan"))
-    assert step.code == 0, step.log[-3000:]
-    assert "experiment_name" in step.log
     check(step_runner, step, garden)
 
 

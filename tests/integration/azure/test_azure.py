@@ -203,52 +203,6 @@ def test_a_plan_signs_in_nowhere(workflow: Workflow, project: Path, emulator: Em
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(
-    ("status", "texts"),
-    [
-        (403, ["GitHub's OIDC service answered 403", "permissions:", "id-token: write"]),
-        (500, ["GitHub's OIDC service answered 500, 3 times", "https://www.githubstatus.com", "id-token: write"]),
-    ],
-)
-def test_an_oidc_endpoint_that_refuses(
-    workflow: Workflow, project: Path, github: GitHub, status: int, texts: list[str]
-) -> None:
-    github.status = status
-    ended = workflow.action(project, command="run")
-    assert ended.code == 8, ended.output
-    assert "service-error" in ended.outputs
-    for text in texts:
-        assert text in ended.output
-
-
-@pytest.mark.full
-def test_a_job_without_the_permission(workflow: Workflow, project: Path) -> None:
-    without = {"ACTIONS_ID_TOKEN_REQUEST_URL": "", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": ""}
-    ended = workflow.action(project, command="run", changes=without)
-    assert ended.code == 8, ended.output
-    assert "GitHub does not let this job have one" in ended.output
-    assert "id-token: write" in ended.output
-
-
-@pytest.mark.full
-def test_an_assertion_that_is_too_old(workflow: Workflow, project: Path, github: GitHub) -> None:
-    github.lifetime = -10
-    ended = workflow.action(project, command="run")
-    assert ended.code == 8, ended.output
-    assert "AADSTS700024" in ended.output
-
-
-def test_a_wrong_secret(workflow: Workflow, project: Path) -> None:
-    ended = workflow.command(project, "run", AZURE_CLIENT_SECRET="not-the-secret")
-    assert ended.code == 8, ended.output
-    words = " ".join(ended.output.split())
-    assert "with the service principal's secret: AADSTS7000215" in words
-    assert words.count("AADSTS7000215") == 1
-    assert "The client secret is wrong" in words
-    assert "not-the-secret" not in ended.output
-
-
-@pytest.mark.full
 def test_a_wrong_workspace_and_a_wrong_compute(workflow: Workflow, project: Path, emulator: Emulator) -> None:
     configure(project, emulator, workspace="locla")
     ended = workflow.action(project, command="run")

@@ -74,12 +74,6 @@ def logs_ended(rank: str = "") -> LogsEnded:
     return LogsEnded(job="j", tails=(), tracebacks=finder.found())
 
 
-def test_the_annotation_does_not_repeat_the_log(workspace: Path) -> None:
-    message = "The job failed.\nThe first traceback:\nT\nThe last lines of its log:\nup\nbroken"
-    (done,) = annotated(workspace, RunFinished(status="job-failed", exit_code=5, message=message, hint="Look."))
-    assert done.data == "The job failed.%0ALook."
-
-
 def test_faults_stand_at_their_lines(workspace: Path) -> None:
     error = InvalidError(
         [
@@ -132,14 +126,6 @@ def test_failed_tests_and_missed_rules_stand_at_their_lines(workspace: Path) -> 
     ]
 
 
-def test_a_file_whose_name_holds_a_secret_is_no_place(workspace: Path) -> None:
-    (workspace / "p/tests/test_hunter2x.py").write_text("x")
-    failure = TestFailure(name="test_x", file="tests/test_hunter2x.py", line=4, message="no")
-    tests = TestsFinished(passed=0, failed=1, skipped=0, seconds=1, cached=False, failures=(failure,))
-    (found,) = annotated(workspace, tests, secrets=("hunter2x",))
-    assert found.properties == "title=Test failed%3A test_x"
-
-
 def test_the_verdict_is_among_the_ten_that_github_shows(workspace: Path) -> None:
     failures = tuple(TestFailure(name=f"t{i}", file=None, line=None, message="m") for i in range(50))
     tests = TestsFinished(passed=0, failed=50, skipped=0, seconds=1, cached=False, failures=failures)
@@ -154,20 +140,6 @@ def test_the_jobs_exception_stands_at_the_innermost_line_of_the_repository(works
         "error", "file=p/src/digits/data.py,line=7,title=The job's exception", "ValueError: no data: 100%25"
     )
     assert len(done) == 2
-
-
-def test_the_exception_of_the_first_rank_that_leads_into_the_repository_is_annotated(workspace: Path) -> None:
-    launcher = Traceback(
-        frames=(("/opt/torch/site-packages/run.py", 1),), message="ChildFailedError: train.py", rank="0"
-    )
-    found = dataclasses.replace(logs_ended(), tracebacks=(launcher, *logs_ended("3").tracebacks))
-    done = annotated(workspace, found, finished())
-    assert done[0].properties == "file=p/src/digits/data.py,line=7,title=The job's exception%2C rank 3"
-    assert len(done) == 2
-
-
-def test_a_traceback_in_a_job_that_passed_is_no_error(workspace: Path) -> None:
-    assert annotated(workspace, logs_ended(), finished("passed", 0)) == []
 
 
 def test_secrets_are_masked_and_long_messages_cut(workspace: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.core.errors import Fault, InvalidError
+from aml_train.core.errors import Fault
 from aml_train_action.inputs.azure import AzureInputs, read_azure
 from aml_train_action.inputs.inputs import Inputs, load_configuration, read_inputs
 
@@ -85,41 +85,6 @@ def test_contradictions(given: Mapping[str, str], environment: Mapping[str, str]
     assert SECRET not in "".join(map(str, faults))
 
 
-@pytest.mark.parametrize(
-    ("given", "environment"),
-    [
-        ({"client-secret": SECRET}, {"AZURE_CLIENT_ID": "c", "AZURE_TENANT_ID": "t"}),
-        ({"creds": CREDS, "client-id": "C"}, {}),
-        ({"client-id": "c"}, {"AML_TRAIN_SIGN_IN": "managed-identity"}),
-        ({"client-id": "  ", "creds": "\n"}, {}),
-        ({"environment": "azureusgovernment"}, {}),
-    ],
-)
-def test_what_is_enough(given: Mapping[str, str], environment: Mapping[str, str]) -> None:
-    faults: list[Fault] = []
-    read_azure(given, environment, faults)
-    assert not faults
-
-
-@pytest.mark.parametrize(
-    ("inputs", "environment", "told"),
-    [
-        (AzureInputs(client_id="c", tenant_id="t"), OIDC, []),
-        (AzureInputs(client_secret=SECRET), {}, []),
-        (AzureInputs(client_secret=SECRET), OIDC, ["signed in to with the input client-secret. This job may have OIDC tokens"]),
-        (AzureInputs(creds=CREDS), OIDC, ["signed in to with the input creds."]),
-        (AzureInputs(), OIDC | {"AZURE_CLIENT_SECRET": SECRET}, ["signed in to with AZURE_CLIENT_SECRET."]),
-        (AzureInputs(creds=CREDS), OIDC | {"AML_TRAIN_SIGN_IN": "oidc"}, ["The input creds is not used: AML_TRAIN_SIGN_IN says oidc."]),
-    ],
-)  # fmt: skip
-def test_a_secret_where_none_is_needed_is_remarked(
-    inputs: AzureInputs, environment: Mapping[str, str], told: list[str]
-) -> None:
-    notices = inputs.notices(environment)
-    assert len(notices) == len(told)
-    assert all(part in notice for part, notice in zip(told, notices, strict=True))
-
-
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     (tmp_path / "job.yml").write_text(JOB)
@@ -157,35 +122,3 @@ def test_inputs_win_over_the_configuration(project: Path) -> None:
     line = inputs.command_line(project, changes)
     assert 'targets.prod.workspace="new"' in line
     assert load_configuration(read(project))[0].target.workspace == "old"
-
-
-def test_a_target_needs_no_entry(project: Path) -> None:
-    config, changes = load_configuration(read(project, target="azure", workspace="new"))
-    assert (config.target.kind, config.target.workspace) == ("azure", "new")
-    assert changes == ('targets.azure.workspace="new"',)
-
-
-@pytest.mark.parametrize(
-    ("given", "complaint"),
-    [
-        ({"target": "azure", "workspace": "a b"}, "with.workspace: "),
-        ({"target": "azure", "subscription_id": "x"}, "with.subscription-id: "),
-        (
-            {"workspace": "w"},
-            "with.workspace: the target is `local`, which has none to choose: write `target: azure`",
-        ),
-    ],
-)
-def test_faults_in_values_are_told_under_the_inputs_name(
-    given: dict[str, str], complaint: str, project: Path
-) -> None:
-    with pytest.raises(InvalidError) as caught:
-        load_configuration(read(project, **given))
-    (fault,) = caught.value.faults
-    assert str(fault).startswith(complaint)
-
-
-def test_a_workflow_may_choose_the_local_target_beside_a_workspace(project: Path) -> None:
-    config, changes = load_configuration(read(project, target="local", workspace="w", subscription_id=GUID))
-    assert (config.target.kind, changes) == ("local", ())
-    assert load_configuration(read(project, subscription_id=GUID))[1] == ()

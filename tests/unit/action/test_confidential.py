@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from collections.abc import Mapping
@@ -74,20 +73,3 @@ def test_the_process_starts_again_without_what_is_hidden(monkeypatch: pytest.Mon
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(number)
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
-
-
-def test_with_nothing_to_hide_the_process_stays() -> None:
-    assert read_environment({"PATH": "/bin"}, []) == {"PATH": "/bin"}
-
-
-def test_a_workflow_cannot_hand_over_another_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only what this process has started has nothing hidden in its environment, and a number."""
-
-    def execute(_path: str, _argv: list[str], environ: Mapping[str, str]) -> None:
-        with os.fdopen(os.dup(int(environ[HANDED_OVER])), "rb") as file:
-            assert json.load(file) == {"INPUT_COMMAND": "run"}
-        raise StartedError
-
-    monkeypatch.setattr("os.execve", execute)
-    with pytest.raises(StartedError):
-        read_environment({"INPUT_COMMAND": "run", HANDED_OVER: "0"}, [])

@@ -59,13 +59,6 @@ def test_secret_paths_are_lines_relative_to_the_workspace(tmp_path: Path) -> Non
     assert words[-4:] == ("--secret-path", "/github/runner_temp/feed", "--secret-path", str(tmp_path.parent / "keys"))
 
 
-def test_raw_names_beside_the_runners_own_are_left_alone(tmp_path: Path) -> None:
-    assert (
-        read_inputs({"command": "explode", "force-build": "maybe", "INPUT_COMMAND": "validate"}, tmp_path).command
-        == "validate"
-    )
-
-
 @pytest.mark.parametrize(
     ("variable", "value", "complaint"),
     [
@@ -111,31 +104,6 @@ def test_a_link_out_of_the_workspace_is_refused(tmp_path: Path) -> None:
     workspace.mkdir()
     (workspace / "link").symlink_to(tmp_path)
     assert "leads out" in complaints(workspace, {"INPUT_WORKING-DIRECTORY": "link"})[0]
-
-
-def test_a_rerun_with_debug_logging_is_heeded(tmp_path: Path) -> None:
-    assert read_inputs({"RUNNER_DEBUG": "1"}, tmp_path).log_level == "debug"
-    assert read_inputs({"RUNNER_DEBUG": "1", "INPUT_LOG-LEVEL": "warning"}, tmp_path).log_level == "warning"
-
-
-@pytest.mark.parametrize(
-    ("given", "line"),
-    [
-        ({}, ["aml-train", "run"]),
-        ({"command": "plan", "working__directory": "p", "fresh": "true"}, ["aml-train", "plan", "-C", "p"]),
-        (
-            {"config": "c.yml", "set": "a=1", "wait": "false", "force__build": "true", "fresh": "true"},
-            ["aml-train", "run", "--config", "c.yml", "--set", "a=1", "--fresh", "--force-build", "--no-wait"],
-        ),
-        ({"command": "attach", "job__name": "j-1"}, ["aml-train", "attach", "j-1"]),
-        ({"register": "false"}, ["aml-train", "run", "--no-register"]),
-        ({"command": "plan", "register": "false"}, ["aml-train", "plan"]),
-        ({"client__id": "c", "tenant__id": "t", "client__secret": "the-secret"}, ["aml-train", "run"]),
-    ],
-)
-def test_the_same_elsewhere(given: dict[str, str], line: list[str], tmp_path: Path) -> None:
-    (tmp_path / "p").mkdir()
-    assert list(read(tmp_path, **given).command_line(tmp_path)) == line
 
 
 @pytest.mark.parametrize(("given", "register"), [("", None), ("Auto", None), ("TRUE", True), ("false", False)])

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from aml_train.core.comparison import Comparison, Side
 from aml_train.core.errors import InvalidError
@@ -38,7 +35,7 @@ from aml_train_action.inputs.pulls import configuration_name
 from aml_train_action.report.files import report_path, write_report
 from aml_train_action.report.made import Origin, encode_within, report_of
 from aml_train_action.report.record import Record
-from tests.unit.action.pull_world import NOW, failing, rule
+from tests.unit.action.pull_world import NOW
 
 ORIGIN = Origin(
     title="digits",
@@ -126,31 +123,6 @@ def test_an_early_end_has_a_report() -> None:
     )
 
 
-@settings(max_examples=50, deadline=None)
-@given(st.text(st.characters(codec=None, categories=None), max_size=300), st.floats(), st.floats())
-def test_any_text_and_number_has_a_report(text: str, value: float, limit: float) -> None:
-    record = Record()
-    record(MetricsSettled(job=text, metrics={text: value}, histories={text: [(1, value), (2, limit), (3, 1.0)]}))
-    record(
-        RuleDecided(
-            metric=text, rule=text, value=value, limit=limit, met=True, verdict="met", reason=text, where=text
-        )
-    )
-    record(RunFinished(status=text, exit_code=0, message=text, hint=text))
-    made = report_of(record, ORIGIN)
-    assert report.decode(encode_within(made, most=report.MOST_BYTES), origin="x") == made
-
-
-def test_rules_that_have_no_room_are_named_and_the_missed_stay_longest() -> None:
-    made = failing(
-        rules=(rule("the-missed-one", verdict="missed"), *(rule(f"m{n}", reason="x" * 500) for n in range(400)))
-    )
-    cut = report.decode(encode_within(made, most=20_000), origin="x")
-    assert cut.rules[0].metric == "the-missed-one"
-    assert 0 < len(cut.rules) < 100
-    assert "rules of the gate and rows of the comparison" in cut.left_out
-
-
 # The file
 
 
@@ -164,14 +136,6 @@ def test_the_file_is_written_below_a_folder_that_git_ignores(tmp_path: Path) -> 
     assert sorted(one.name for one in (tmp_path / path).parent.iterdir()) == ["pr-report.json"]
 
 
-@pytest.mark.parametrize(
-    ("step", "folder"),
-    [("", "step"), ("../../x", "______x"), ("__org_aml-train_2", "__org_aml-train_2"), ("a" * 300, "a" * 100)],
-)
-def test_steps_have_separate_folders(step: str, folder: str) -> None:
-    assert report_path({"GITHUB_ACTION": step}) == f"aml-train-report/{folder}/pr-report.json"
-
-
 @pytest.mark.parametrize("path", ["../x.json", "/etc/x.json", "", "a/../../x", ".git/hooks/post-checkout", "a\x00b"])
 def test_a_path_outside_the_workspace_is_refused(tmp_path: Path, path: str) -> None:
     workspace = tmp_path / "workspace"
@@ -179,28 +143,6 @@ def test_a_path_outside_the_workspace_is_refused(tmp_path: Path, path: str) -> N
     with pytest.raises(InvalidError, match=r"with\.report-file: .* is no path of a file in the workspace"):
         write_report(workspace, path, b"{}")
     assert [one.name for one in tmp_path.rglob("*")] == ["workspace"]
-
-
-def test_links_of_a_commit_are_not_followed(tmp_path: Path) -> None:
-    workspace, outside = tmp_path / "workspace", tmp_path / "outside"
-    workspace.mkdir()
-    outside.mkdir()
-    (outside / "target").write_text("kept")
-    (workspace / "aml-train-report").symlink_to(outside, target_is_directory=True)
-    with pytest.raises(InvalidError, match="cannot be written"):
-        write_report(workspace, "aml-train-report/train/pr-report.json", b"{}")
-    (workspace / "pr-report.json").symlink_to(outside / "target")
-    write_report(workspace, "pr-report.json", b"{}")
-    assert (outside / "target").read_text() == "kept"
-    assert (workspace / "pr-report.json").read_text() == "{}"
-    assert [one.name for one in outside.iterdir()] == ["target"]
-
-
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InvalidError, match=r"'file/pr-report.json' cannot be written: Not a directory"):
-        write_report(tmp_path, "file/pr-report.json", b"{}")
-    assert os.listdir(tmp_path) == ["file"]  # noqa: PTH208 - the names alone
 
 
 @pytest.mark.parametrize(

@@ -1,51 +1,34 @@
 from __future__ import annotations
 
-import base64
-import html
 import io
 import json
-import logging
-import random
 import signal
-import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 
-from aml_train.core.comparison import Comparison, Side
 from aml_train.core.errors import GateFailedError, ImageError
 from aml_train.core.events import (
-    BaselineCompared,
-    ImageReady,
     JobNamed,
     JobSubmitted,
     Listener,
     LogLine,
-    LogLines,
-    LogsEnded,
-    LogTail,
     MetricsSettled,
-    ModelRegistered,
     Notice,
     RunFinished,
     StageStarted,
-    Traceback,
 )
 from aml_train.core.masking import Masker
 from aml_train.core.trust import Trust
-from aml_train.pipeline.report import Image, PackageChange, decode
+from aml_train.pipeline.report import decode
 from aml_train.pipeline.result import Group, RunOptions, RunResult
 from aml_train.pipeline.target import Host
 from aml_train_action.github.proposals import Checkout
-from aml_train_action.github.step import read_step
 from aml_train_action.main import main
-from aml_train_action.report.outputs import outputs_of
-from aml_train_action.report.record import Record
-from tests.unit.action.runner_model import Runner, unescape
+from tests.unit.action.runner_model import Runner
 from tests.unit.action.test_commands import _read_outputs
 
 JOB = "command: python train.py\nenvironment: azureml:sklearn:1\n"
@@ -296,37 +279,6 @@ def test_a_signal_after_the_end_changes_nothing(act: Callable[..., Ran], monkeyp
     assert (ran.code, ran.outputs["status"]) == (0, "passed")
 
 
-def test_each_line_is_handed_on_at_once(act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:
-    class Pipe(io.BytesIO):
-        arrived = b""
-
-        def flush(self) -> None:
-            self.arrived = self.getvalue()
-
-    stdout = Pipe()
-    seen: list[bytes] = []
-
-    def run(listeners: Sequence[Listener], _options: RunOptions) -> None:
-        for listener in listeners:
-            listener(LogLine(source="job", text="epoch 1"))
-        seen.append(stdout.arrived)
-
-    pipeline(monkeypatch, run)
-    ran = act(stdout=stdout)
-    assert ran.code == 1
-    assert b"epoch 1\n" in seen[0]
-
-
-def test_signals_do_not_cut_the_outputs_off(act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(record: Record) -> dict[str, str]:
-        signal.raise_signal(signal.SIGTERM)
-        return outputs_of(record)
-
-    monkeypatch.setattr("aml_train_action.main.outputs_of", interrupted)
-    ran = act(command="validate")
-    assert (ran.code, ran.outputs["status"]) == (0, "valid")
-
-
 def test_outputs_that_cannot_be_written_fail_the_step(act: Callable[..., Ran], tmp_path: Path) -> None:
     (tmp_path / "sum").mkdir()
     stdout = io.BytesIO()
@@ -337,78 +289,6 @@ def test_outputs_that_cannot_be_written_fail_the_step(act: Callable[..., Ran], t
     }
     assert main(environment, stdout) == 2
     assert "cannot be written" in stdout.getvalue().decode()
-
-
-def test_what_libraries_print_cannot_command(act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline(monkeypatch, lambda _listeners, _options: print("::set-output name=x::1"))
-    ran = act()
-    assert done(ran, "set-output") == []
-    assert "  ::set-output name=x::1" in ran.runner.shown
-
-
-def test_debug_shows_what_libraries_log_and_leaves_logging_as_it_was(
-    act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = (logging.root.level, list(logging.root.handlers))
-    pipeline(monkeypatch, lambda _listeners, _options: logging.getLogger("azure").debug("GET ?sig=abc::x"))
-    assert "· azure DEBUG GET ?sig=***" in act(log__level="debug").runner.shown
-    assert (logging.root.level, list(logging.root.handlers)) == before
-
-
-def test_thirty_secrets_in_every_place_and_disguise_show_nowhere(
-    act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rng = random.Random(7)  # noqa: S311 - test data
-
-    def secret() -> str:
-        return "".join(rng.choices(string.ascii_letters + string.digits + "+/=~%&\"'<", k=24)) + "x1"
-
-    planted = [secret() for _ in range(30)]
-    environment = {f"MY_TOKEN_{i}": one for i, one in enumerate(planted[:20])}
-    environment["AZURE_CREDENTIALS"] = json.dumps({"clientSecret": planted[20], "deep": [planted[21]]}, indent=1)
-    environment["DEPLOY_KEY"] = "\n".join(planted[22:27])
-    environment["STORAGE_CONNECTION_STRING"] = f"AccountName=a;AccountKey={planted[27]}".replace("&", "x")
-    environment["INPUT_CLIENT-SECRET"] = ""
-    environment["AZURE_CLIENT_SECRET"] = planted[28]
-    environment["X_PASSWORD"] = planted[29]
-    planted[27] = planted[27].replace("&", "x")
-    texts = [
-        form
-        for one in planted
-        for form in (one, quote(one, safe=""), base64.b64encode(one.encode()).decode(), json.dumps(one), repr(one))
-    ]
-
-    def run(listeners: Sequence[Listener], _options: RunOptions) -> None:
-        for text in texts:
-            for event in (
-                LogLine(source="build", text=f"build {text} end"),
-                LogLine(source="job", text=text, origin=f"user_logs/{text}.txt"),
-                LogLines(text=f"a\n{text}\nb", origin=f"user_logs/{text}.txt", rank=text, several=True),
-                LogsEnded(
-                    job="j",
-                    tails=(LogTail(origin=text, rank=text, lines=(text,), size=1),),
-                    tracebacks=(Traceback(frames=((text, 1),), message=text, text=text, origin=text, rank=text),),
-                ),
-                StageStarted(stage="watch", title=text),
-                Notice(text=text, level="warning"),
-                JobSubmitted(job=text, attached=False, studio_url=f"https://x/{text}"),
-                MetricsSettled(job="j", metrics={text: 1.0}),
-            ):
-                for listener in listeners:
-                    listener(event)
-        for listener in listeners:
-            listener(RunFinished(status="job-failed", exit_code=5, message="\n".join(texts), hint=texts[0]))
-        print(texts)
-        raise RuntimeError(" ".join(texts))
-
-    pipeline(monkeypatch, run)
-    ran = act(more=environment)
-    assert ran.code == 1
-    log = "\n".join(line for line in ran.log.splitlines() if not line.startswith("::add-mask::"))
-    shown = (log, unescape(log), "\n".join(ran.outputs.values()), html.unescape("\n".join(ran.outputs.values())), ran.summary, html.unescape(ran.summary))  # fmt: skip
-    for place in shown:
-        for text in texts:
-            assert text not in place
 
 
 def test_sign_in_inputs_reach_the_pipeline_as_variables_and_nothing_else(
@@ -434,40 +314,6 @@ def test_sign_in_inputs_reach_the_pipeline_as_variables_and_nothing_else(
     assert "the-tenant-id" in ran.outputs["run-url"]
     shown = [line for line in ran.log.splitlines() if not line.startswith("::add-mask::")]
     assert not [line for line in shown if "the-tenant-id" in line]
-
-
-def test_a_secret_beside_oidc_is_remarked(act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline(monkeypatch, lambda _listeners, _options: None)
-    monkeypatch.setattr("aml_train_action.github.oidc.github_assertion", lambda *_args, **_options: None)
-    oidc = {"ACTIONS_ID_TOKEN_REQUEST_URL": "https://x", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "request-secret"}
-    ran = act(target="azure", creds=CREDS, workspace="w-1", more=oidc)
-    assert any("OIDC tokens of GitHub, which need no secret" in notice for notice in done(ran, "notice"))
-    ran = act(command="validate", target="local", creds=CREDS, more=oidc)
-    assert not done(ran, "notice")
-
-
-@pytest.mark.parametrize(
-    ("given", "more", "remark"),
-    [
-        ({}, {"GITHUB_EVENT_NAME": "issue_comment"}, "· This run only proposes, and registers no model: the event `issue_comment` can be about a commit"),
-        ({"register": "true"}, {"GITHUB_EVENT_NAME": "issue_comment"}, "· The input `register` has the model registered, although this"),
-        ({"register": "false"}, {"GITHUB_EVENT_NAME": "issue_comment"}, None),
-        ({}, {"GITHUB_EVENT_NAME": "schedule", "GITHUB_REF": "refs/heads/main", "GITHUB_SHA": COMMIT}, None),
-    ],
-)  # fmt: skip
-def test_the_log_says_why_a_run_only_proposes(
-    given: dict[str, str], more: dict[str, str], remark: str | None, act: Callable[..., Ran],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    pipeline(monkeypatch, lambda _listeners, _options: None)
-    ran = act(set="model.name=digits\nmodel.path=outputs/m", more=more, **given)
-    shown = [line for line in ran.runner.shown if "only proposes" in line]
-    assert [line[: len(remark or "")] for line in shown] == ([remark] if remark else [])
-
-
-@pytest.mark.parametrize("run", ["", "x", "\u00b2", "9" * 5000])
-def test_a_run_without_a_number_belongs_to_no_group(run: str) -> None:
-    assert read_step({"GITHUB_REF": "refs/heads/main", "GITHUB_RUN_ID": run}).group is None
 
 
 def test_the_pipeline_gets_what_the_inputs_say(
@@ -515,57 +361,6 @@ def test_the_step_leaves_its_job_and_its_end_to_the_post_action(
     assert "job" not in _read_outputs(state.read_text()), "who attaches does not answer for the job"
 
 
-def everything(listeners: Sequence[Listener], _options: RunOptions) -> None:
-    """Report a run whose names are made of words that secrets may be, too."""
-    image = f"amllocal.azurecr.io/octo/wine@sha256:{'0' * 60}wine"
-    for event in (
-        JobNamed(job="wine-771f00aa-1"),
-        ImageReady(reference=image, digest=f"sha256:{'0' * 60}wine", how="built", address="a"),
-        JobSubmitted(job="wine-771f00aa-1", attached=False, studio_url="https://ml.azure.com/runs/wine-771f00aa-1?wsid=wine-ws"),
-        LogLine(source="job", text="run wine-771f00aa-1 says wine and eastus"),
-        MetricsSettled(job="wine-771f00aa-1", metrics={"wine/accuracy": 0.5}),
-        ModelRegistered(model="wine", version="3", found=False),
-        RunFinished(status="passed", exit_code=0, message="wine-771f00aa-1 in wine", facts={"experiment": "wine"}),
-    ):  # fmt: skip
-        for listener in listeners:
-            listener(event)
-
-
-def test_variables_that_are_no_secrets_leave_outputs_alone(
-    act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pipeline(monkeypatch, everything)
-    plain = act()
-    named = act(more={"AZURE_LOCATION": "eastus", "AZURE_RESOURCE_GROUP": "wine-ws", "SSH_KEY_NAME": "wine"})
-    assert named.outputs == plain.outputs
-    assert named.outputs["job-name"] == "wine-771f00aa-1"
-    assert named.log.count("::add-mask::") == plain.log.count("::add-mask::") == 1, "MY_TOKEN alone"
-    assert "│ run wine-771f00aa-1 says wine and eastus" in named.runner.shown
-    assert not done(named, "warning")
-
-
-def test_names_that_were_computed_are_never_masked_and_what_is_altered_is_reported(
-    act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pipeline(monkeypatch, everything)
-    plain = act()
-    ran = act(more={"DB_PASSWORD": "wine"})
-    changed = {name: value for name, value in ran.outputs.items() if value != plain.outputs[name]}
-    assert changed == {
-        "run-url": "https://ml.azure.com/runs/wine-771f00aa-1?wsid=***-ws",
-        "run-metrics": '{"***/accuracy": 0.5}',
-        "run-metrics-markdown": "| metric | value |\n|---|---:|\n| &#42;&#42;&#42;&#47;accuracy | 0.5 |",
-    }
-    assert (ran.outputs["model-id"], ran.outputs["experiment-name"]) == ("wine:3", "wine")
-    assert "│ run wine-771f00aa-1 says *** and eastus" in ran.runner.shown
-    altered, dropped = done(ran, "warning")
-    assert altered.startswith(
-        "Altered outputs, in which a secret is `***`: run-url, run-metrics, run-metrics-markdown (DB_"
-    )
-    assert ": job-name, run-id, experiment-name, image, digest, model-name, model-id (DB_PASSWORD)." in dropped
-    assert "wine-771f00aa-1 in ***" in html.unescape(ran.summary), "the model's name is a secret as a whole"
-
-
 def test_the_gate_is_reported_as_junit(
     act: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -576,21 +371,6 @@ def test_the_gate_is_reported_as_junit(
     pipeline(monkeypatch, run)
     act(gate__junit="reports/gate.xml")
     assert "it failed" in (tmp_path / "reports/gate.xml").read_text()
-
-
-def test_a_report_of_the_gate_that_cannot_be_written_leaves_the_outputs_and_fails_the_step(
-    act: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def run(listeners: Sequence[Listener], _options: RunOptions) -> None:
-        for listener in listeners:
-            listener(RunFinished(status="passed", exit_code=0, message="fine"))
-        (tmp_path / "gate.xml").unlink()
-        (tmp_path / "gate.xml").mkdir()
-
-    pipeline(monkeypatch, run)
-    ran = act(gate__junit="gate.xml")
-    assert (ran.code, ran.outputs["status"]) == (1, "passed")
-    assert "gate.xml: cannot be written" in done(ran, "error")[0]
 
 
 def test_a_run_writes_its_report_also_after_a_failure(
@@ -613,79 +393,3 @@ def test_a_run_writes_its_report_also_after_a_failure(
     assert made.job is not None
     assert made.job.name == "digits-1"
     assert made.notices == ("a token: ***",)
-
-
-def test_inputs_that_are_refused_have_a_report_too(act: Callable[..., Ran], tmp_path: Path) -> None:
-    ran = act(wait="perhaps", report__file="made/pr-report.json")
-    assert ran.code == 2
-    made = decode((tmp_path / "made/pr-report.json").read_bytes(), origin="pr-report.json")
-    assert "with.wait" in made.message
-    assert ran.outputs["report-file"] == "made/pr-report.json"
-
-
-def test_other_commands_write_no_report(act: Callable[..., Ran], tmp_path: Path) -> None:
-    ran = act(command="validate")
-    assert ran.outputs["report-file"] == ""
-    assert not (tmp_path / "aml-train-report").exists()
-
-
-def test_a_report_that_cannot_be_written_is_an_error(
-    act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def run(listeners: Sequence[Listener], _options: RunOptions) -> None:
-        for listener in listeners:
-            listener(RunFinished(status="passed", exit_code=0, message=""))
-
-    pipeline(monkeypatch, run)
-    ran = act(report__file="../pr-report.json")
-    assert ran.code == 2
-    assert ran.outputs["report-file"] == ""
-    assert "with.report-file" in "\n".join(done(ran, "error"))
-
-
-def test_the_report_has_the_packages_that_differ_from_the_baselines_image(
-    act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def run(listeners: Sequence[Listener], _options: RunOptions) -> None:
-        left = Side(title="this job", job="ours", digest="sha256:1")
-        right = Side(title="main", job="theirs", digest="sha256:2")
-        for listener in listeners:
-            listener(ImageReady(reference="r@sha256:1", digest="sha256:1", address="a", how="built"))
-            listener(BaselineCompared(comparison=Comparison(left=left, right=right)))
-            listener(RunFinished(status="gate-failed", exit_code=6, message="missed"))
-        raise GateFailedError("missed")
-
-    asked = []
-
-    def changes(_sources: object, job: str, baseline: str) -> Image:
-        asked.append((job, baseline))
-        change = PackageChange(name="torch", kind="pip", before="2.5", after="2.6")
-        return Image(reference="r", digest="sha256:1", against="sha256:2", changes=(change,), more_changes=3)
-
-    pipeline(monkeypatch, run)
-    monkeypatch.setattr("aml_train.pipeline.report.collect.open_report", lambda *_args, **_options: object())
-    monkeypatch.setattr("aml_train.pipeline.report.changes.image_changes", changes)
-    ran = act()
-    assert (ran.code, asked) == (6, [("ours", "theirs")])
-    (image,) = decode((tmp_path / ran.outputs["report-file"]).read_bytes(), origin="x").images
-    assert (image.against, image.changes[0].name, image.more_changes) == ("sha256:2", "torch", 3)
-
-
-def test_packages_that_are_not_known_change_no_verdict(
-    act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def run(listeners: Sequence[Listener], _options: RunOptions) -> None:
-        sides = [Side(title=name, job=name, digest=f"sha256:{name}") for name in ("ours", "theirs")]
-        for listener in listeners:
-            listener(BaselineCompared(comparison=Comparison(left=sides[0], right=sides[1])))
-            listener(RunFinished(status="passed", exit_code=0, message=""))
-
-    def refuse(*_args: object, **_options: object) -> None:
-        raise ImageError("The packages are not known.")
-
-    pipeline(monkeypatch, run)
-    monkeypatch.setattr("aml_train.pipeline.report.collect.open_report", refuse)
-    ran = act()
-    assert (ran.code, ran.outputs["status"]) == (0, "passed")
-    made = decode((tmp_path / ran.outputs["report-file"]).read_bytes(), origin="x")
-    assert made.notices == ("The packages are not known.",)

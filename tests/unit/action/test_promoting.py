@@ -11,15 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.config.load import load_config, load_promotion
 from aml_train.core.errors import InvalidError
 from aml_train.core.events import Listener
 from aml_train.models.promotion.promote import Promoter
 from aml_train_action.github.step import read_step
 from aml_train_action.inputs.inputs import read_inputs
-from aml_train_action.inputs.promotion import PROMOTION_INPUTS, PromotionInputs
+from aml_train_action.inputs.promotion import PROMOTION_INPUTS
 from aml_train_action.main import main
-from aml_train_action.promoting import policy_of
 from tests.support.fake_promotion import Place
 from tests.unit.action.runner_model import Runner
 from tests.unit.action.test_commands import _read_outputs
@@ -113,47 +111,6 @@ def test_a_worse_candidate_is_refused_at_the_rules_line(act: Callable[..., Ran])
     assert "in it now" not in ran.summary
 
 
-def test_a_dry_run_says_what_would_be(act: Callable[..., Ran]) -> None:
-    place = Place()
-    place.add(0.6, "candidate")
-    ran = act(place, command="promote", to="production", dry__run="true")
-    assert (ran.code, ran.outputs["status"], ran.outputs["promoted-version"]) == (0, "dry-run", "1")
-    assert place.stages() == {"1": "candidate"}
-    assert "| would be in it |" in ran.summary
-    assert not told(ran, "notice")
-
-
-def test_a_rollback_puts_back_what_was_there(act: Callable[..., Ran]) -> None:
-    place = Place()
-    place.add(0.5, "candidate")
-    act(place, command="promote", to="production")
-    place.add(0.6, "candidate")
-    act(place, command="promote", to="production")
-    ran = act(place, command="rollback", to="production", reason="wrong on Sundays")
-    assert (ran.code, ran.outputs["status"], ran.outputs["gate"]) == (0, "rolled-back", "")
-    assert (ran.outputs["promoted-version"], ran.outputs["previous-version"]) == ("1", "2")
-    assert place.stages() == {"1": "production", "2": "archived"}
-    again = act(place, command="rollback", to="production", expect="2")
-    assert (again.code, again.outputs["status"]) == (6, "gate-failed")
-
-
-def test_a_stage_without_a_policy_takes_the_runs_gate(act: Callable[..., Ran]) -> None:
-    place = Place()
-    place.add(0.05, "candidate")
-    ran = act(place, command="promote", to="staging")
-    assert (ran.code, ran.outputs["gate"]) == (6, "failed")
-
-
-@pytest.mark.parametrize("stage", ["production", "PRODUCTION", "staging"])
-@pytest.mark.parametrize(
-    "baseline", ["", "baseline: {model: digits, stage: production, bootstrap: true, data: fail}\n"]
-)
-def test_the_policy_is_that_of_the_command_line(stage: str, baseline: str, tmp_path: Path) -> None:
-    (tmp_path / "aml-train.yml").write_text(CONFIG + baseline)
-    expected = load_promotion(None, directory=tmp_path, target=None).policy(stage)
-    assert policy_of(load_config(None, directory=tmp_path), stage) == expected
-
-
 def test_a_model_must_be_named_where_the_configuration_has_none(act: Callable[..., Ran], tmp_path: Path) -> None:
     (tmp_path / "aml-train.yml").write_text(CONFIG.partition("gate:")[0])
     ran = act(Place(), command="promote", to="production")
@@ -187,24 +144,6 @@ def test_inputs_that_do_not_go_together(given: dict[str, str], complaint: str, t
     with pytest.raises(InvalidError) as caught:
         read_inputs({f"INPUT_{name}": value for name, value in given.items()}, tmp_path)
     assert [str(fault) for fault in caught.value.faults] == [complaint]
-
-
-def test_the_inputs_and_the_same_elsewhere(tmp_path: Path) -> None:
-    given = {
-        "COMMAND": "promote",
-        "MODEL": "m:3",
-        "TO": "p",
-        "EXPECT": "none",
-        "REASON": "so it is",
-        "TARGET": "azure",
-    }
-    inputs = read_inputs({f"INPUT_{name}": value for name, value in given.items()}, tmp_path)
-    assert inputs.promotion == PromotionInputs(
-        model="m", version="3", to="p", expect="none", reason="so it is", dry_run=False
-    )
-    assert inputs.command_line(tmp_path) == (
-        "aml-train", "promote", "--target", "azure", "m:3", "--to", "p", "--expect", "none", "--reason", "so it is", "--yes",
-    )  # fmt: skip
 
 
 def test_who_asks_and_where() -> None:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import html
 import re
-from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from aml_train.pipeline import report
-from aml_train_action.pulls.comment import LIMIT, render_comment
-from aml_train_action.pulls.marker import Marker, key_of, marker_of, read_marker
-from tests.support.github_stand_in import FORK, HEAD, OLD
+from aml_train_action.pulls.comment import render_comment
+from aml_train_action.pulls.marker import Marker, key_of, read_marker
+from tests.support.github_stand_in import HEAD
 from tests.unit.action.pull_world import failing, passing, rule, subject
 
 MARKDOWN = MarkdownIt("commonmark", {"html": True, "linkify": False}).enable(["table", "strikethrough"])
@@ -92,50 +89,11 @@ def test_foreign_text_has_no_effect(text: str) -> None:
     assert body.count("<!--") == 1
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.text(st.characters(codec=None, categories=None), max_size=80))
-def test_no_text_changes_the_form_of_a_comment(text: str) -> None:
-    body = render_comment(everywhere("x" + text), subject())
-    plain = render_comment(everywhere("x"), subject())
-    assert tags(body) <= TAGS
-    assert links(body) == links(plain)
-    assert read_marker(body) == marker_of(report.as_name("x" + text), report.as_name("x" + text), subject())
-    assert body.count("<!--") == 1
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.integers(1, 400), st.sampled_from(["a", "é", "✂", "🌈", "<", "@"]), st.integers(1, 900))
-def test_a_comment_has_room_for_any_report(count: int, sign: str, length: int) -> None:
-    text = sign * length
-    many = failing(
-        rules=tuple(rule(f"m{n}", verdict="missed" if n % 2 else "met", reason=text) for n in range(count)),
-        message=text * 20,
-        metrics={f"x{n}": 1.0 for n in range(count)},
-        notices=(text,) * 50,
-    )
-    body = render_comment(many, subject())
-    assert len(body.encode()) <= LIMIT
-    assert "### ❌ <code>digits</code>: <code>gate&#45;failed</code> (exit code 6)" in body
-    assert "#### Gate" in body
-
-
 def test_the_gate_is_shown_with_baseline_and_difference() -> None:
     body = render_comment(passing(), subject())
     wanted = "| ✅ | <code>val&#47;accuracy</code> | <code>&#62;&#61; 0&#46;95</code> | 0.97 | 0.96 | +0.01 (+1.04 %) | <code>0&#46;97&#44; wanted 0&#46;95</code> |"
     assert wanted in body
     assert MARKDOWN.render(body).count("<td") >= 7
-
-
-def test_a_chart_is_a_diagram_of_its_own() -> None:
-    series = (
-        report.Series(title="this job", points=((1, 0.5), (2, 0.25))),
-        report.Series(title="baseline", points=((1, 0.6), (2, 0.3))),
-    )
-    body = render_comment(passing(curves=(report.Curve(metric="loss", series=series, limits=(0.3,)),)), subject())
-    rendered = MARKDOWN.render(body)
-    assert '<pre><code class="language-mermaid">xychart-beta' in rendered
-    assert "The second line is the baseline's." in body
-    assert rendered.count("<details>") == rendered.count("</details>")
 
 
 @pytest.mark.parametrize(
@@ -157,26 +115,6 @@ def test_only_the_studio_is_linked(url: str, linked: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "changes", "expected"),
-    [
-        (passing(), {}, "Next: The gate is met."),
-        (failing(), {}, "Compare the missed rules with the baseline"),
-        (passing(), {"head_repository": FORK}, "is from the fork"),
-        (passing(), {"head": OLD}, "has a newer commit"),
-        (passing(), {"conclusion": "failure"}, "not confirmed"),
-        (failing(status="cancelled", exit_code=7), {"conclusion": "cancelled"}, "### ⚪"),
-        (passing(status="new-word", exit_code=0), {}, "### ❌"),
-        (passing(cost=report.Cost(text="0.02 node hours")), {}, "0&#46;02 node hours"),
-        (passing(data={"train": "digits:3"}), {}, "data <code>train</code> | <code>digits&#58;3</code>"),
-        (passing(left_out=("pictures",)), {}, "Not in the report: <code>pictures</code>"),
-        (passing(images=(report.Image(reference="r", digest="d", changes=(report.PackageChange(name="torch", before="1", after="2"),), more_changes=4),)), {}, "Changes in the image: 5 packages"),
-    ],
-)  # fmt: skip
-def test_parts_of_a_comment(made: report.Report, changes: dict[str, Any], expected: str) -> None:
-    assert expected in render_comment(made, subject(**changes))
-
-
-@pytest.mark.parametrize(
     "body",
     ["", "x", " <!-- aml-train:report:1 " + "0" * 32 + f" 1 1 {HEAD} -->", f"<!-- aml-train:report:1 {'0' * 32} 0 1 {HEAD} -->",
      f"<!-- aml-train:report:1 {'0' * 32} 1 1 {HEAD} --> and more", f"<!-- aml-train:report:2 {'0' * 32} 1 1 {HEAD} -->",
@@ -189,7 +127,3 @@ def test_what_is_no_marker(body: str) -> None:
 def test_a_marker_is_read_as_it_was_written_also_with_the_line_ends_of_forms() -> None:
     made = Marker(key=key_of("a", "b"), run=5, attempt=2, commit=HEAD)
     assert read_marker(f"{made}\r\nmore") == read_marker(f"{made}\nmore") == read_marker(str(made)) == made
-
-
-def test_names_cannot_be_composed_to_the_same_key() -> None:
-    assert len({key_of("a", "b"), key_of("a b", ""), key_of("", "a b"), key_of('a", "b', "")}) == 4

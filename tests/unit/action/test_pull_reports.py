@@ -6,10 +6,8 @@ import io
 import json
 import stat
 import zipfile
-from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import pytest
 
 from aml_train.pipeline import report
@@ -48,43 +46,6 @@ def test_a_newer_run_updates_the_comment_in_place(world: World) -> None:
     assert "is updated" in world.log
 
 
-def test_each_configuration_has_a_comment(world: World) -> None:
-    uploaded(world)
-    world.github.artifact(zipped(report.encode(passing(configuration="b/aml-train.yml"))), name="pr-report-b")
-    world.github.artifact(b"something else", name="coverage")
-    assert world.report() == 0
-    assert len(world.github.bodies()) == 2
-    assert world.report() == 0
-    assert len(world.github.bodies()) == 2
-
-
-def test_a_second_comment_of_ours_is_removed(world: World) -> None:
-    uploaded(world)
-    body = f"{marker_of('aml-train.yml', 'azure', subject(run=90))}\nold"
-    for _ in range(2):
-        world.github.comment(body, author=BOT, kind="Bot")
-    assert world.report() == 0
-    assert list(world.github.comments) == [1]
-
-
-def test_the_comment_is_found_behind_others(world: World) -> None:
-    uploaded(world)
-    for number in range(250):
-        world.github.comment(f"comment {number}")
-    world.report()
-    world.report()
-    assert len(world.github.bodies()) == 1
-    assert len(world.github.comments) == 251
-
-
-def test_a_closed_pull_request_gets_nothing(world: World) -> None:
-    world.github.pull(state="closed")
-    uploaded(world)
-    assert world.report() == 0
-    assert (world.outputs["status"], world.github.comments) == ("unchanged", {})
-    assert "no open pull request has this branch" in world.log
-
-
 def test_a_run_without_a_report_gets_nothing(world: World) -> None:
     world.github.run()
     assert world.report() == 0
@@ -121,14 +82,6 @@ def test_missing_inputs_are_named(world: World, inputs: dict[str, str], complain
     payload = {"pull_request": {"number": 7, "head": {"sha": HEAD}}}
     assert world.act("pull_request", payload, **{"command": "report", **inputs}) == 2
     assert complaint in world.log
-
-
-@pytest.mark.parametrize(
-    "payload", [{"ref": "refs/heads/main"}, {"pull_request": {"number": 7, "head": {"sha": "main"}}}]
-)
-def test_an_event_that_is_about_no_pull_request(world: World, payload: dict[str, Any]) -> None:
-    assert world.act("push", payload, command="report", result="success") == 2
-    assert "the event of this run is about none" in world.log
 
 
 # Attacks
@@ -347,27 +300,6 @@ def test_a_fork_that_has_the_branch_of_another_pull_request_does_not_reach_it(wo
     assert (world.outputs["status"], world.github.comments) == ("unchanged", {})
 
 
-@pytest.mark.parametrize("event", ["issue_comment", "pull_request_target", "workflow_run", "schedule"])
-def test_runs_of_other_events_are_not_shown(world: World, event: str) -> None:
-    uploaded(world, event=event)
-    assert world.report() == 0
-    assert world.github.comments == {}
-
-
-def test_a_report_of_the_greatest_size_has_room_in_a_comment(world: World) -> None:
-    rules = tuple(rule(f"m{n}" + "🌈" * 90, verdict="missed", reason="✂" * 290) for n in range(300))
-    made = failing(rules=rules, message="é" * 19_000, notices=("ü" * 2_000,) * 20)
-    uploaded(world, zipped(msgspec.json.encode(made)), conclusion="failure")
-    assert world.report() == 0, world.log
-    (body,) = world.github.bodies()
-    assert len(body.encode()) <= 65_536
-    assert "and " in body
-    assert "Left out for lack of room: notices" in body
-
-
-Change = Callable[[World], None]
-
-
 @pytest.mark.parametrize(
     ("failure", "code", "text"),
     [
@@ -399,18 +331,3 @@ def test_limits_are_waited_for_and_outages_of_reads_retried(world: World) -> Non
     assert world.report() == 0
     assert world.slept == [2.0, 4.0, 7.0, 120.0, 180.0]
     assert len(world.github.bodies()) == 1
-
-
-def test_a_limit_of_hours_ends_the_step(world: World) -> None:
-    uploaded(world)
-    world.github.failures["POST", "/api/v3/repos/octo/digits/issues"] = [(429, {"Retry-After": "7200"})]
-    assert world.report() == 8
-    assert world.slept == []
-
-
-def test_a_comment_that_was_deleted_meanwhile_is_made_again(world: World) -> None:
-    uploaded(world)
-    world.report()
-    world.github.failures["PATCH", "/api/v3/repos/octo/digits/issues/comments/1"] = [(404, {})]
-    assert world.report() == 0
-    assert len(world.github.comments) == 2

@@ -10,15 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aml_train.core.checks import Finding
 from aml_train.core.comparison import Comparison, Side
 from aml_train.core.events import (
-    AttemptEnded,
     BaselineCompared,
-    CostCounted,
     GraphNode,
     GraphPlanned,
-    ImageChecked,
     ImageReady,
     JobSubmitted,
     LogsEnded,
@@ -37,9 +33,9 @@ from aml_train.core.events import (
 )
 from aml_train.core.tables import Table
 from aml_train.pipeline.report import Source
-from aml_train.pipeline.report.pieces import block, chart, escape, flowchart, label, link
+from aml_train.pipeline.report.pieces import link
 from aml_train_action.report.made import Origin, report_of
-from aml_train_action.report.outputs import OUTPUTS, metrics_table, outputs_of
+from aml_train_action.report.outputs import OUTPUTS, outputs_of
 from aml_train_action.report.record import Record
 from aml_train_action.report.summary import LIMIT, render_summary
 
@@ -143,63 +139,6 @@ def test_a_pipeline_is_drawn_with_the_results_of_its_nodes() -> None:
     ]
 
 
-def test_each_of_several_images_is_told_with_its_tests() -> None:
-    record = Record()
-    finding = Finding(check="memlock", level="warning", what="little")
-    failure = TestFailure(name="test_prep", file=None, line=None, message="no", output="wrong rows")
-    for event in (
-        ImageReady(reference="r/x@sha256:1", digest="sha256:1", address="a", how="built"),
-        ImageChecked(findings=(finding,), cached=False),
-        TestsFinished(passed=7, failed=0, skipped=0, seconds=2.0, cached=False),
-        ImageReady(reference="r/x-prep@sha256:2", digest="sha256:2", address="b", how="found", image_name="prep"),
-        ImageChecked(findings=(finding,), cached=False, image_name="prep"),
-        TestsFinished(
-            passed=1, failed=1, skipped=0, seconds=1.0, cached=False, failures=(failure,), image_name="prep"
-        ),
-        GraphPlanned(job="j", nodes=(GraphNode(name="a"), GraphNode(name="b", environment="image prep"))),
-    ):
-        record(event)
-    assert record.image is not None
-    assert record.image.digest == "sha256:1"
-    text = html.unescape(rendered(record))
-    for part in (
-        "| image | <code>r/x@sha256:1</code> (built) |",
-        "| image <code>prep</code> | <code>r/x-prep@sha256:2</code> (found) |",
-        "| tests | 7 passed, 0 failed, 0 skipped in 2.0 s |",
-        "| tests in <code>prep</code> | 1 passed, 1 failed, 0 skipped in 1.0 s |",
-        "wrong rows",
-        "| <code>b</code> | <code>not run</code> | the tested image <code>prep</code> |",
-    ):
-        assert part in text, part
-    assert text.count("| memlock |") + text.count("<code>memlock</code>") == 2
-
-
-@given(st.text(max_size=60))
-def test_a_nodes_name_adds_nothing_to_the_drawing(name: str) -> None:
-    drawn = flowchart((GraphNode(name=name),), {})
-    assert len(drawn.splitlines()) == 4 + 5
-    assert drawn.splitlines()[2].count('"') == 2
-
-
-def test_the_baseline_stands_beside_the_job() -> None:
-    record = whole()
-    left = Side(title="the job a", job="a", metrics={"acc": 0.97, "f1": 1.0}, data={"train": "d:2"}, commit="a" * 40)
-    right = Side(title="digits version 2 (stage production)", job="b", metrics={"acc": 0.95}, data={"train": "d:1"})
-    before = {"acc": [(0, 0.1), (5, 0.95)]}
-    record(BaselineCompared(comparison=Comparison(left=left, right=right), where="f.yml:2", histories=before))
-    plain = html.unescape(rendered(record))
-    for part in (
-        "The baseline is <code>digits version 2 (stage production)</code>.",
-        "| <code>job</code> | <code>a</code> | <code>b</code> |",
-        "| <code>data train</code> | <code>d:2</code> | <code>d:1</code> |",
-        "| 0.97 | 0.95 | +0.02 (+2.11 %) |",
-        "| <code>f1</code> | <code>1</code> |  |  |",
-        "The second line is the baseline's.",
-        "    line [0.1, 0.342857, 0.585714, 0.828571, 0.95, 0.95, 0.95, 0.95]\n",
-    ):
-        assert part in plain, part
-
-
 def test_failures_come_with_what_failed() -> None:
     record = Record()
     record(TestsFinished(passed=1, failed=1, skipped=0, seconds=1, cached=False, failures=(TestFailure(name="t|x", file="a.py", line=3, message="<img>"),)))  # fmt: skip
@@ -241,43 +180,6 @@ HOSTILE = st.one_of(
          "https://evil.example", "![](http://x)", "\n\n# heading", "&lt;", "$\\alpha$", ":+1:", "</code></td>", "- [x] a", "~~x~~", '"'],
     ),
 )  # fmt: skip
-
-
-@given(HOSTILE)
-def test_escaped_text_has_no_sign_that_means_something(text: str) -> None:
-    escaped = escape(text)
-    assert re.fullmatch(r"(?:&#\d+;|[^!-/:-@\[-`{-~\x00-\x08\x0a-\x1f])*", escaped)
-    assert "\n" not in escaped
-
-
-def test_what_azureml_core_logged_stands_in_tables() -> None:
-    record = whole()
-    lists = Table(name="lr", kind="list", head=("values", "min", "max", "last"), rows=(("3", "0.1", "0.4", "0.2"),), note="1 of them NaN", course=((0, 0.4), (1, 0.2)))  # fmt: skip
-    tables = (
-        Table(name="note", kind="text", rows=(("a | b",),)),
-        lists,
-        Table(name="m", kind="matrix", head=("actual ╲ predicted", "cat", "dog"), rows=(("cat", "3", "1"), ("dog", "0", "2")), total=2, columns=3),
-        Table(name="rows", kind="table", head=("x",), rows=(("1",),), total=41, columns=2),
-    )  # fmt: skip
-    record(MetricsSettled(job="digits-1", metrics={"acc": 0.97}, tables=tables, more_tables=2))
-    text = rendered(record)
-    for part in (
-        "### Other logged values",
-        "| <code>note</code> | a &#124; b |  |",
-        "| list | values | min | max | last |  |\n|---|---:|---:|---:|---:|---:|\n| <code>lr</code> | 3 | 0&#46;1 | 0&#46;4 | 0&#46;2 | 1 of them NaN |",
-        "Confusion matrix <code>m</code>\n\n| actual ╲ predicted | cat | dog |\n|---|---:|---:|\n| <b>cat</b> | 3 | 1 |\n| <b>dog</b> | 0 | 2 |\n",
-        "Table <code>rows</code>\n\n| x |\n|---|\n| 1 |\n\nand 40 more rows and 1 more columns\n",
-        "… and 2 more.",
-    ):
-        assert part in text, part
-
-
-@given(HOSTILE)
-def test_a_block_is_one_line_of_html(text: str) -> None:
-    shown = block(text, most=1000)
-    assert "\n" not in shown
-    inner = shown.removeprefix("<pre>").removesuffix("</pre>")
-    assert not {"<", ">", '"'} & set(inner)
 
 
 @settings(max_examples=60)
@@ -351,50 +253,6 @@ def test_only_https_is_linked(url: str, linked: bool) -> None:
     assert link("open", url).startswith("<a ") is linked
 
 
-@pytest.mark.parametrize(
-    ("history", "expected"),
-    [
-        ([], ""),
-        ([(1, 0.5)], ""),
-        ([(1, 0.5), (1, 0.6)], ""),
-        ([(0, math.nan), (1, math.inf), (2, 1.0)], ""),
-        ([(0, 1e301), (1, 1.0)], ""),
-    ],
-)
-def test_nothing_is_drawn_without_two_points(history: list[tuple[int, float]], expected: str) -> None:
-    assert chart("m", history) == expected
-
-
-def test_a_chart_is_drawn_in_the_grammar_of_mermaid() -> None:
-    assert chart('val/"loss"\n', [(2, 0.5), (0, 1.0), (1, 9.0), (1, 0.75)], [0.6]).splitlines() == [
-        "```mermaid",
-        "xychart-beta",
-        '    title "val/_loss__"',
-        '    x-axis "step" 0 --> 2',
-        '    y-axis "val/_loss__" 0.475 --> 1.025',
-        "    line [1, 0.75, 0.5]",
-        "    line [0.6, 0.6, 0.6]",
-        "```",
-    ]
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 10**9), st.floats()), max_size=300),
-    st.lists(st.floats(), max_size=3),
-)
-def test_charts_hold_plain_numbers_and_few_points(history: list[tuple[int, float]], limits: list[float]) -> None:
-    text = chart("m", history, limits)
-    for line in re.findall(r"line \[(.*)\]", text):
-        numbers = line.split(", ")
-        assert 2 <= len(numbers) <= 60
-        assert all(re.fullmatch(r"-?\d+(\.\d+)?", number) for number in numbers)
-
-
-def test_labels_hold_nothing_of_mermaids_grammar() -> None:
-    assert label('a"]\n%%{init}') == "a______init_"
-    assert label("") == "_"
-
-
 def test_outputs_of_a_whole_run() -> None:
     outputs = outputs_of(whole())
     assert tuple(outputs) == OUTPUTS
@@ -418,23 +276,6 @@ def test_outputs_of_a_whole_run() -> None:
     }  # fmt: skip
 
 
-def test_outputs_of_nothing_are_empty_but_for_the_status() -> None:
-    outputs = outputs_of(Record())
-    assert outputs.pop("status") == "error"
-    assert set(outputs.values()) == {""}
-    assert metrics_table({}) == ""
-
-
-def test_metrics_that_have_no_room_are_left_out_and_those_with_rules_stay() -> None:
-    record = Record()
-    record(MetricsSettled(job="j", metrics={f"m{i:06d}": math.inf for i in range(20_000)} | {"zz": -math.inf}))
-    record(rule("zz", met=False))
-    values = json.loads(outputs_of(record)["run-metrics"])
-    assert values["zz"] == "-Infinity"
-    assert 100 < len(values) < 3000
-    assert outputs_of(record)["gate"] == "failed"
-
-
 def test_the_report_of_the_gate_holds_missed_rules_first_and_says_what_has_no_room() -> None:
     record = Record()
     for number in range(3000):
@@ -446,49 +287,6 @@ def test_the_report_of_the_gate_holds_missed_rules_first_and_says_what_has_no_ro
         "missed",
     )
     assert 100 < len(report["rules"]) == 3000 - report["left_out"]
-
-
-def test_the_checks_of_the_image_are_told() -> None:
-    record = whole()
-    findings = (
-        Finding(check="mlx5", level="error", what="does not load | at all", why="sockets", remedy="install anew"),
-        Finding(check="python", level="info", what="Python 3.11"),
-    )
-    record(ImageChecked(findings=findings, cached=True))
-    text = html.unescape(rendered(record))
-
-    assert "### Checks of the image" in text
-    assert (
-        "| ❌ | <code>mlx5</code> | <code>does not load | at all</code> | <code>sockets; install anew</code> |"
-        in text
-    )
-
-
-def test_attempts_and_cost_are_told() -> None:
-    record = whole()
-    record(AttemptEnded(job="digits-1", attempt=1, status="Failed", ending="preempted", again="digits-2"))
-    record(AttemptEnded(job="digits-2", attempt=2, status="Completed", ending="completed"))
-    record(
-        CostCounted(
-            node_hours=1.5,
-            gpu_hours=12.0,
-            cost=None,
-            currency="USD",
-            text="1.5 node hours, 12 GPU hours",
-            unknown="x",
-        )
-    )
-    outputs = outputs_of(record)
-    assert {name: outputs[name] for name in ("attempts", "node-hours", "gpu-hours", "cost")} == {
-        "attempts": "2",
-        "node-hours": "1.500000",
-        "gpu-hours": "12.000000",
-        "cost": "",
-    }
-    summary = html.unescape(rendered(record))
-    assert "| attempt 1 | <code>digits-1</code> <code>preempted</code> |" in summary
-    assert "| attempt 2 | <code>digits-2</code> <code>completed</code> |" in summary
-    assert "| cost | <code>1.5 node hours, 12 GPU hours</code> |" in summary
 
 
 def ended_logs(count: int, *, width: int = 10) -> LogsEnded:
@@ -523,31 +321,3 @@ def test_a_failed_job_shows_its_tracebacks_and_the_last_lines_of_every_rank() ->
     assert "2.0 MB" in text
     for part in ("Traceback 2", "Traceback 0", "line 0", "line 1", "line 2"):
         assert part in text
-
-
-def test_the_summary_shows_the_end_of_a_log_once() -> None:
-    record = Record()
-    record(ended_logs(3))
-    message = "The job failed\nThe last lines of its log:\nline 0 <b>"
-    record(RunFinished(status="job-failed", exit_code=5, message=message))
-    assert rendered(record).count("line 0") == 1
-    without = Record()
-    without(RunFinished(status="job-failed", exit_code=5, message=message))
-    assert rendered(without).count("line 0") == 1
-
-
-def test_a_job_that_passed_shows_no_logs() -> None:
-    record = Record()
-    record(ended_logs(3))
-    record(RunFinished(status="passed", exit_code=0, message="done"))
-    assert "Last lines" not in rendered(record)
-
-
-def test_the_logs_of_a_thousand_ranks_have_room() -> None:
-    record = Record()
-    record(ended_logs(1000, width=5000))
-    record(RunFinished(status="job-failed", exit_code=5, message="The job failed"))
-    text = rendered(record)
-    assert len(text.encode()) < LIMIT
-    assert "Traceback 2" in text
-    assert "more." in text

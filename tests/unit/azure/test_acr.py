@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from aml_train.azure import acr
-from aml_train.azure.acr import grants_pull, location_of, password_of, pull_doubt
+from aml_train.azure.acr import location_of, password_of, pull_doubt
 from aml_train.azure.clouds import AZURE_PUBLIC
 from aml_train.azure.workspace import AzureRest
 from aml_train.config.sections.targets import TargetConfig
-from aml_train.core.errors import InvalidError, ServiceError
+from aml_train.core.errors import ServiceError
 from aml_train.core.events import Event, Notice
 from aml_train.image.registry.auth import RegistryAuth
 from aml_train.image.registry.client import RegistryLocation
@@ -66,16 +66,6 @@ def test_a_user_with_a_password_wins(host: str) -> None:
     assert (auth.username, auth.password, location.push_name) == ("me", "secret-word", "localhost:5000")
     assert fetched == ["secret-word"]
     assert not location.renew()
-
-
-def test_a_user_without_a_password() -> None:
-    assert password_of(TargetConfig(name="azure", kind="azure"), {}) is None
-    settings = TargetConfig(name="prod", kind="azure", registry_user="me", registry_password_variable="WORD")
-    with pytest.raises(
-        InvalidError, match="The target 'prod' signs in to its registry as me, and WORD is not set"
-    ) as e:
-        password_of(settings, {"AML_TRAIN_REGISTRY_PASSWORD": "x", "WORD": ""})
-    assert "env: {WORD: ${{ secrets.REGISTRY_PASSWORD }}}" in str(e.value.hint)
 
 
 def test_docker_login_stands_in_for_an_identity_that_is_refused(
@@ -181,30 +171,3 @@ def test_a_registry_that_is_not_the_workspaces_own(monkeypatch: pytest.MonkeyPat
     notice = asked(monkeypatch, world(), host="other.azurecr.io")
     assert notice is not None
     assert (notice.level, "no such registry is to be seen" in notice.text) == ("info", True)
-
-
-@pytest.mark.parametrize(
-    "what", [SPACE, f"{SPACE}/computes/cpu", f"{ARM}{REGISTRY}", assigned("compute-id"), f"{ARM}{ROLE}"]
-)
-def test_what_may_not_be_asked_is_not_known(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
-    notice = asked(monkeypatch, world(**{what: ServiceError("AzureML answered 403.")}))
-    assert notice is not None
-    assert notice.level == "info"
-    assert notice.text == f"Whether azureml:cpu may pull from {HOST} is not known: AzureML answered 403."
-
-
-@pytest.mark.parametrize(
-    ("permission", "expected"),
-    [
-        (ACR_PULL, True),
-        ({"actions": ["*"]}, True),
-        ({"actions": ["*/read"]}, True),
-        ({"actions": ["microsoft.containerregistry/registries/*"]}, True),
-        ({"actions": ["*"], "notActions": ["Microsoft.ContainerRegistry/*/read"]}, False),
-        ({"actions": ["Microsoft.ContainerRegistry/registries/push/write"]}, False),
-        ({"dataActions": ["Microsoft.ContainerRegistry/registries/repositories/content/read"]}, True),
-        ({}, False),
-    ],
-)
-def test_what_lets_pull(permission: Mapping[str, Any], expected: bool) -> None:
-    assert grants_pull(permission) is expected

@@ -11,7 +11,6 @@ import pytest
 from aml_train.azure.browse import JobFilter, describe_job, list_jobs
 from aml_train.azure.http import AzureHttp, WorkspaceId
 from aml_train.azure.workspace import AzureRest
-from aml_train.cli.jobs import _filter, _table
 from aml_train.config.sections.code import SetupCommand
 from aml_train.core.errors import ServiceError
 from aml_train.core.tables import Table
@@ -89,22 +88,6 @@ def test_every_filter_must_hold(wanted: JobFilter, names: list[str]) -> None:
     assert rest.params.get("tag") == (next(iter(wanted.tags)) if wanted.tags else None)
 
 
-def test_a_list_is_a_table() -> None:
-    rows = list(list_jobs(cast(AzureRest, FakeRest(*JOBS)), JobFilter()))
-    assert list(_table(rows)) == [
-        "NAME  STATUS     CREATED           EXPERIMENT  COMPUTE  TITLE",
-        "a-1   Running    2026-11-21 10:00  e                    Train big",
-        "a-2   Failed     2026-11-21 10:00  other",
-        "b-1   Completed  2026-11-21 10:00  e           gpu",
-    ]
-    assert rows[0].facts()["status"] == "Running"
-
-
-def test_escape_sequences_do_not_reach_the_terminal() -> None:
-    rows = list_jobs(cast(AzureRest, FakeRest(item("a", displayName="\x1b[31mred\nline"))), JobFilter())
-    assert list(_table(list(rows)))[1].endswith("  red line")
-
-
 def test_a_job_is_told_without_what_is_empty_and_without_the_prologue() -> None:
     before = script([SetupCommand(command="pip list", where="aml-train.yml:2")], [], {})
     job = item(
@@ -138,16 +121,6 @@ def test_a_job_is_told_without_what_is_empty_and_without_the_prologue() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("address", "name"),
-    [("https://ml.azure.com/runs/j?wsid=w", "studio"), ("http://127.0.0.1:7380/ui/runs/j", "page")],
-)
-def test_a_job_is_told_with_its_page(address: str, name: str) -> None:
-    job = item("j", services={"Studio": {"endpoint": address}})
-    told = describe_job(cast(AzureRest, FakeRest(job)), "j")
-    assert {key: value for key, value in told.items() if key in ("studio", "page")} == {name: address}
-
-
 def test_tables_are_told_as_json_and_a_service_that_refuses_them_is_told() -> None:
     text = Table(name="note", kind="text", rows=(("fine",),))
     summary = Table(
@@ -178,16 +151,6 @@ def test_tables_are_told_as_json_and_a_service_that_refuses_them_is_told() -> No
 def test_a_job_that_is_not_there_is_told() -> None:
     with pytest.raises(ServiceError, match=r"There is no job x in the workspace w.\nSee: aml-train jobs list"):
         describe_job(cast(AzureRest, FakeRest()), "x")
-
-
-def test_an_unknown_status_is_no_filter() -> None:
-    import click
-
-    with pytest.raises(click.UsageError, match=r"--status runing: AzureML has no such status\. Did you mean Running"):
-        _filter(["runing"], None, None, [], archived=False)
-    assert _filter(["running"], None, None, ["a=b=c", "d"], archived=True) == JobFilter(
-        statuses=frozenset({JobStatus.RUNNING}), tags={"a": "b=c", "d": None}, archived=True
-    )
 
 
 def test_the_secrets_of_jobs_that_are_read_are_hidden() -> None:

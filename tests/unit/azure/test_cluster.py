@@ -13,7 +13,7 @@ from aml_train.azure import compute as azure_compute
 from aml_train.azure.compute import differences, ensure_cluster, public_key
 from aml_train.azure.http import AzureHttp
 from aml_train.config.sections.targets import ClusterConfig, SshConfig
-from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
+from aml_train.core.errors import InvalidError
 from aml_train.core.events import Event, Notice
 from tests.support.fake_workspace import FakeClock
 from tests.support.plain_answers import answered
@@ -84,27 +84,10 @@ def ensure(service: Service, cluster: ClusterConfig = CLUSTER) -> list[str]:
     return [event.text for event in heard if isinstance(event, Notice)]
 
 
-class RefusedError(Exception):
-    """What stands for azure-core's HttpResponseError here."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status_code = status
-        self.message = message
-
-
 @pytest.fixture(autouse=True)
 def _without_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is sent is looked at with the SDK itself: tests/integration/emulator/test_ensure_compute.py."""
     monkeypatch.setattr(azure_compute, "_entity", lambda cluster: cluster)
-
-
-@pytest.fixture
-def translated(monkeypatch: pytest.MonkeyPatch) -> None:
-    def translate(error: Exception, what: str) -> AmlTrainError:
-        return ServiceError(f"{what}: {error}")
-
-    monkeypatch.setattr(azure_compute, "translate", translate)
 
 
 def test_a_cluster_that_is_there_is_left_alone() -> None:
@@ -140,12 +123,6 @@ def test_what_is_no_public_key_is_never_sent(text: str | None, message: str, tmp
     assert "b3Blbn" not in str(raised.value)
 
 
-def test_a_public_key_is_read(tmp_path: Path) -> None:
-    (tmp_path / "id.pub").write_text("ssh-ed25519 AAAA me\n")
-    cluster = dataclasses.replace(CLUSTER, ssh=SshConfig(user="me", public_key_file=tmp_path / "id.pub"))
-    assert (public_key(cluster), public_key(CLUSTER)) == ("ssh-ed25519 AAAA me", None)
-
-
 def test_a_cluster_that_differs_is_told_and_used_as_it_is() -> None:
     service = Service([shown(scaleSettings={"maxNodeCount": 2, "nodeIdleTimeBeforeScaleDown": "PT2M"})])
     [told] = ensure(service)
@@ -178,16 +155,6 @@ def test_a_compute_that_is_no_cluster_is_refused() -> None:
         ensure(Service([other]))
 
 
-def test_one_that_is_deleted_at_this_moment_is_made_anew() -> None:
-    service = Service([shown("Deleting"), None, shown()])
-    assert ensure(service)[0].startswith("Making the compute gpu")
-
-
-def test_one_that_somebody_else_makes_is_waited_for(translated: None) -> None:
-    service = Service([None, shown("Creating"), shown()], refuse=RefusedError(409, "in progress"))
-    assert ensure(service)[-1] == "The compute gpu is there."
-
-
 def test_an_unknown_size_is_told_with_the_nearest() -> None:
     service = Service([None])
     with pytest.raises(
@@ -195,44 +162,6 @@ def test_an_unknown_size_is_told_with_the_nearest() -> None:
     ):
         ensure(service, dataclasses.replace(CLUSTER, size="Standard_NC6s_v33"))
     assert service.compute.put == []
-
-
-def test_who_may_not_list_sizes_finds_out_by_asking(translated: None) -> None:
-    service = Service([None, shown()], refuse=RefusedError(400, "The VM size is not supported."))
-    service.sizes = ServiceError("403")
-    with pytest.raises(InvalidError, match=r"AzureML refuses the compute gpu .* The VM size is not supported"):
-        ensure(service)
-
-
-def test_a_quota_that_is_too_small_is_told(translated: None) -> None:
-    service = Service([None], refuse=RefusedError(400, "has a vCPU quota of 0 and cannot"))
-    with pytest.raises(ServiceError, match=r"the quota does not hold the compute gpu .*vCPU quota of 0") as raised:
-        ensure(service)
-    assert raised.value.exit_code == 8
-    assert "Ask for more quota" in str(raised.value.hint)
-
-
-@pytest.mark.parametrize(
-    ("states", "message"),
-    [
-        (
-            [
-                None,
-                {
-                    "properties": {
-                        "provisioningState": "Failed",
-                        "provisioningErrors": [{"error": {"code": "X", "message": "no capacity"}}],
-                    }
-                },
-            ],
-            "could not be made: no capacity",
-        ),
-        ([None, shown("Creating")], "still Creating after 30 minutes"),
-    ],
-)
-def test_a_cluster_that_does_not_get_ready_is_told(states: list[Any], message: str) -> None:
-    with pytest.raises(ServiceError, match=message):
-        ensure(Service(states))
 
 
 @pytest.mark.parametrize(
@@ -253,9 +182,3 @@ def test_a_cluster_that_does_not_get_ready_is_told(states: list[Any], message: s
 def test_differences(changes: dict[str, Any], found: dict[str, Any], keys: list[str]) -> None:
     cluster = dataclasses.replace(CLUSTER, **changes)
     assert [one.key for one in differences(cluster, answered(shown(**found)))] == keys
-
-
-def test_identities_are_compared_without_their_order() -> None:
-    identity = {"type": "SystemAssigned,UserAssigned", "userAssignedIdentities": {USER: {}}}
-    cluster = dataclasses.replace(CLUSTER, identity=(USER.upper(), "system"))
-    assert differences(cluster, answered(shown(identity=identity))) == ()

@@ -1,5 +1,4 @@
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -108,15 +107,6 @@ def test_metrics_of_nodes_have_their_names_and_bare_ones_where_one_node_logs_the
     assert found.metric_history("job", "loss") == ()
 
 
-def test_the_metrics_of_all_nodes_are_read_once_for_many_rules() -> None:
-    logged = {f"run-n{number}": {"loss": [0.5]} for number in range(5)}
-    found = service([node(f"n{number}") for number in range(5)], logged)
-    found.last_metrics("job")
-    read = len(found.read)
-    assert [len(found.metric_history("job", f"n{number}/loss")) for number in range(5)] == [1] * 5
-    assert len(found.read) == read + 5
-
-
 def test_a_metric_that_arrives_late_is_found() -> None:
     found = service([node("a")], {})
     assert found.last_metrics("job") == {}
@@ -154,36 +144,3 @@ def test_a_disagreement_about_the_best_trial_is_refused() -> None:
     agreed = service(trials, logged, kind="sweep", objective=objective, reported_best="run-t0")
     assert agreed.last_metrics("job") == {"acc": 0.9, "trials": 2.0, "failed-trials": 0.0}
     assert agreed.results_run("job") == "run-t0"
-
-
-def test_the_values_of_trials_are_read_once_for_each_reading() -> None:
-    objective = Objective(metric="acc", maximize=True)
-    logged: dict[str, dict[str, list[float]]] = {"run-t0": {"acc": [0.9]}, "run-t1": {"acc": [0.8]}}
-    found = service([node("t0"), node("t1")], logged, kind="sweep", objective=objective)
-    found.last_metrics("job")
-    assert sorted(found.read) == ["run-t0", "run-t0", "run-t1"]
-    # Another reading sees what arrived meanwhile.
-    found.logged_to = {**logged, "run-t1": {"acc": [0.8, 0.95]}}
-    assert found.last_metrics("job")["acc"] == 0.95
-    assert found.results_run("job") == "run-t1"
-
-
-def test_a_sweep_without_an_objective_is_an_error() -> None:
-    with pytest.raises(ServiceError, match="shows no primary metric"):
-        service([node("t0")], {}, kind="sweep").last_metrics("job")
-
-
-def test_the_names_of_nodes_stay_known_when_the_job_has_ended() -> None:
-    found = service([node("prep-data")], {"run-prep-data": {"size": [1.0]}})
-    view = found.find("job")
-    assert view is not None
-    found.composed.seen(replace(view, status=S.RUNNING), {"prep-data": "prep_data"})
-    found.composed.has_ended("job")
-    assert [child.node for child in found.children("job")] == ["prep_data"]
-
-
-def test_properties_that_are_nested_too_deeply_say_nothing() -> None:
-    deep = "[" * 100_000
-    assert objective_of(answer({"properties": {"primary_metric_config": deep}})) is None
-    view = child_view(answer({"runId": "r", "status": "Completed", "properties": {"hyperparameters": deep}}))
-    assert view.parameters == {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -139,13 +138,6 @@ def test_other_files_are_other_data(changed: tuple[str, ...]) -> None:
     assert before.mark != identity(Rest(*changed), f"{STORE}/images").mark
 
 
-def test_a_file_is_found_by_its_name_alone() -> None:
-    rest = Rest(blob("d/labels.csv"), blob("d/labels.csv.bak"))
-    for type_ in ("uri_file", "uri_folder"):
-        assert [one.name for one in identity(rest, f"{STORE}/d/labels.csv", type_).listed] == ["labels.csv"]
-    assert identity(rest, f"{STORE}/d/labels").problem == "there is nothing at d/labels of the datastore blobs"
-
-
 def test_an_address_is_known_by_its_etag_or_else_by_its_time_and_length() -> None:
     url = "https://example.org/data/labels.csv"
 
@@ -162,13 +154,6 @@ def test_an_address_is_known_by_its_etag_or_else_by_its_time_and_length() -> Non
     assert of(Content_Length="3").problem == "example.org says neither ETag nor Last-Modified and length"
     gone = identity(Rest(), url)
     assert gone.problem == "example.org answers 404"
-
-
-def test_a_version_of_a_registry_is_its_data() -> None:
-    rest = Rest()
-    first, second = (identity(rest, f"azureml://registries/r/data/d/versions/{version}") for version in "12")
-    assert first.mark != second.mark
-    assert not rest.storage.sent
 
 
 @pytest.mark.parametrize(
@@ -195,12 +180,3 @@ def test_a_listing_that_is_refused_or_too_large_is_not_identified(monkeypatch: p
     assert identity(Rest(*many, page=1), f"{STORE}/images").problem == "there are more than 2 files"
     monkeypatch.setattr(data_identity, "SECONDS", 0)
     assert identity(Rest(*many), f"{STORE}/images").problem == "listing takes longer than 0 s"
-
-
-def test_ten_inputs_ask_for_their_datastore_once() -> None:
-    rest = Rest(*IMAGES)
-    found = identify_data(rest, [DataSource(path=f"{STORE}/images")] * 10)
-    assert rest.secrets_asked == 1
-    assert {replace(one, listed=()).mark for one in found} == {found[0].mark}
-    authorized = rest.storage.sent[0]["headers"]["Authorization"]
-    assert authorized.startswith("SharedKey acc:")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aml_train.azure.names import azure_names, find_workspace, nearest_of
+from aml_train.azure.names import azure_names, find_workspace
 from aml_train.config.load import load_config
 from aml_train.config.sections.targets import TargetConfig
 from aml_train.core.errors import InvalidError
@@ -46,13 +46,6 @@ def test_the_target_comes_first_then_config_json_then_variables(tmp_path: Path) 
         found(tmp_path, workspace="mine")
 
 
-def test_a_config_json_of_something_else_is_passed_over(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text('{"port": 80}')
-    assert found(tmp_path, VARIABLES) == ("var-sub", "var-group", "var-space")
-    with pytest.raises(InvalidError, match="does not say its subscription-id, resource-group, workspace"):
-        found(tmp_path)
-
-
 def test_a_broken_config_json_is_told(tmp_path: Path) -> None:
     (tmp_path / ".azureml").mkdir()
     (tmp_path / ".azureml" / "config.json").write_text('{"workspace_name": 5}')
@@ -65,18 +58,6 @@ def names(folder: Path, target: str, job: str = "{command: x, environment: 'azur
     (folder / "aml-train.yml").write_text(text)
     made = azure_names(load_config(None, directory=folder), VARIABLES)
     return made.scope, made.registry_for_jobs, made.registry_for_engine
-
-
-@pytest.mark.parametrize(
-    ("target", "expected"),
-    [
-        ("compute: c", ("(the workspace's registry)", "(the workspace's registry)")),
-        ("compute: c, registry: a.azurecr.io", ("a.azurecr.io", "a.azurecr.io")),
-        ("compute: c, registry: a.azurecr.io, push-registry: 'localhost:5000'", ("a.azurecr.io", "localhost:5000")),
-    ],
-)
-def test_names(target: str, expected: tuple[str, str], tmp_path: Path) -> None:
-    assert names(tmp_path, f"{target}, workspace: Mine") == ("var-sub/var-group/mine", *expected)
 
 
 @pytest.mark.parametrize(
@@ -105,15 +86,3 @@ def test_a_job_may_bring_its_compute_or_be_serverless(more: str, tmp_path: Path)
     assert (
         names(tmp_path, "", f"{{command: x, environment: 'azureml:e:1', {more}}}")[0] == "var-sub/var-group/var-space"
     )
-
-
-@pytest.mark.parametrize(
-    ("known", "expected"),
-    [
-        ([], "There are none."),
-        (["b", "a"], "There are: a, b."),
-        (["cpus", "x"], "Did you mean cpus? There are: cpus, x."),
-    ],
-)
-def test_nearest_of(known: list[str], expected: str) -> None:
-    assert nearest_of("cpu", known) == expected

@@ -86,11 +86,6 @@ def test_the_kind_of_nodes(answers: dict[str, Any], placement: Placement, kind: 
     assert node_kind(Rest(**answers), placement) == kind
 
 
-def test_a_service_that_stays_away_is_no_answer() -> None:
-    with pytest.raises(ServiceError, match="no answer"):
-        node_kind(Rest(gpu=ServiceError("no answer", transient=True)), Placement(compute="gpu"))
-
-
 @pytest.mark.parametrize(
     ("inner", "reason"),
     [
@@ -116,10 +111,3 @@ def test_a_service_that_stays_away_is_no_answer() -> None:
 )
 def test_why_a_job_waits(inner: dict[str, Any], reason: str) -> None:
     assert waiting_reason(Rest(gpu=cluster(**inner)), Placement(compute="gpu")) == reason
-
-
-def test_why_a_job_waits_that_has_no_compute() -> None:
-    assert waiting_reason(Rest(), Placement()) == ""
-    assert waiting_reason(Rest(), Placement(compute="serverless")) == ""
-    assert waiting_reason(Rest(), Placement(compute="gpu")) == "There is no compute gpu any more."
-    assert waiting_reason(Rest(gpu=ServiceError("403")), Placement(compute="gpu")) == ""

@@ -8,7 +8,6 @@ from typing import Any, cast
 import pytest
 
 from aml_train.azure.blob.address import DatastorePath
-from aml_train.azure.blob.storage import _is_folder
 from aml_train.azure.papers import AzurePapers
 from aml_train.core.answers import MOST_BYTES, Answer
 from aml_train.core.errors import ServiceError
@@ -59,23 +58,9 @@ def test_the_files_of_a_folder_and_no_others(path: str) -> None:
     assert files(papers, path) == ["a", "b/c"]
 
 
-def test_a_pattern_is_a_name_like_any_other() -> None:
-    papers = opened("run/m[1]*/a", "run/m1x/b")
-    assert files(papers, "run/m[1]*") == ["a"]
-
-
 def test_files_below_a_single_file_count_as_clients_download_them() -> None:
     papers = opened("run/model.pkl", "run/model.pkl/evil", "run/model.pkl2")
     assert files(papers, "run/model.pkl") == ["model.pkl", "model.pkl/evil"]
-
-
-def test_a_folder_that_is_gone_has_no_files() -> None:
-    assert files(opened(), "run/model") == []
-
-
-def test_a_model_on_another_machine_has_no_files_to_read() -> None:
-    with pytest.raises(ServiceError, match="at /tmp/model, no datastore"):
-        opened().model_files(ModelView(name="m", version="1", path="/tmp/model"))
 
 
 def test_the_code_of_a_job() -> None:
@@ -97,13 +82,3 @@ def test_documents_are_kept_and_read_as_far_as_they_can_be_one(monkeypatch: pyte
     monkeypatch.setattr("aml_train.azure.papers.MOST_BYTES", 3)
     assert papers.read("digits", "7", "model.sig") == b"sign"
     assert MOST_BYTES > 3
-
-
-@pytest.mark.parametrize(
-    ("metadata", "size", "folder"),
-    [({"hdi_isfolder": "true"}, 0, True), ({"hdi_isfolder": "true"}, 9, False), (None, 0, False), ({}, 9, False)],
-)
-def test_a_file_that_is_marked_as_a_folder_is_a_file(
-    metadata: dict[str, str] | None, size: int, folder: bool
-) -> None:
-    assert _is_folder(SimpleNamespace(metadata=metadata, size=size)) is folder

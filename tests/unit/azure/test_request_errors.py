@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import socket
 from typing import Any
 
 import azure.identity  # noqa: F401 - its import looks for processes, which a test may not
@@ -14,10 +13,9 @@ import requests
 from aml_train.azure.http import WorkspaceId
 from aml_train.azure.sign_in import SignIn
 from aml_train.azure.workspace import AzureRest
-from aml_train.core.answers import REACH, Answer, Pages, is_within, trace_of
+from aml_train.core.answers import REACH, Answer, is_within, trace_of
 from aml_train.core.errors import ServiceError
-from aml_train.core.http_client import USER_AGENT, Session, exchange
-from aml_train.core.version import PRODUCT
+from aml_train.core.http_client import exchange
 from tests.support.wrong_answers import Answering, Reply, as_json, no_pauses
 
 IDS = {"x-ms-request-id": "r-1", "x-ms-correlation-request-id": "c-2", "Date": "Thu, 01 Jan 2026 00:00:00 GMT"}
@@ -108,13 +106,6 @@ def test_the_same_next_page_for_ever_is_an_error() -> None:
         list(service.items(service.arm("/jobs"), "Listing", params={}))
 
 
-def test_always_another_next_page_is_an_error() -> None:
-    pages = Pages(ServiceError, most=3)
-    assert [pages.follow(str(number)) for number in range(2)] == ["0", "1"]
-    with pytest.raises(ServiceError, match="has more than 3 pages"):
-        pages.follow("2")
-
-
 @pytest.mark.parametrize(
     ("url", "expected"),
     [
@@ -150,36 +141,6 @@ def test_a_redirection_that_cannot_be_followed(method: str, headers: dict[str, s
     session = Answering(lambda _request: Reply(status=301, headers=headers, body=body)).session()
     with pytest.raises(requests.RequestException):
         exchange(session, method, "https://x.invalid/")
-
-
-@pytest.mark.parametrize("stream", [True, False])
-def test_a_status_above_599_is_no_success(stream: bool) -> None:
-    reply = Reply(status=999, headers={"Content-Encoding": "gzip"}, body=b"no gzip")
-    session = Answering(lambda _request: reply).session()
-    assert exchange(session, "GET", "https://x.invalid/", stream=stream).content == b""
-
-
-def test_requests_are_sent_under_our_name() -> None:
-    assert Session().headers["User-Agent"] == USER_AGENT
-    assert USER_AGENT.startswith(f"{PRODUCT} ")
-    assert len(PRODUCT) <= 24  # azure-core's bound
-
-
-def test_bodies_are_sent_without_a_pause_through_a_proxy_too() -> None:
-    manager = Session().get_adapter("https://a.test").proxy_manager_for("http://proxy.test:8080")  # type: ignore[attr-defined]
-    options = manager.connection_from_url("https://a.test").conn_kw["socket_options"]
-    assert (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1) in options
-
-
-@pytest.mark.parametrize("value", [10**400, "5", True, None, [], "NaN5"])
-def test_what_is_no_number(value: object) -> None:
-    with pytest.raises(ServiceError, match="where a number"):
-        Answer({"a": value}, ServiceError).number("a")
-
-
-@pytest.mark.parametrize(("value", "expected"), [("17", 17), (17.0, 17), (None, None), (-(2**63), -(2**63))])
-def test_whole_numbers(value: object, expected: int | None) -> None:
-    assert Answer({"a": value}, ServiceError).whole("a") == expected
 
 
 @pytest.mark.parametrize("value", [2**63, 0.5, "9" * 20, float("nan"), float("inf"), False, {}])

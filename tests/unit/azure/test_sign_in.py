@@ -20,8 +20,8 @@ from azure.core.exceptions import (
     ServiceRequestError,
 )
 
-from aml_train.azure.clouds import AZURE_PUBLIC, cloud_named
-from aml_train.azure.credentials import WAYS, KeptTokens, login_here, remedy_of
+from aml_train.azure.clouds import cloud_named
+from aml_train.azure.credentials import KeptTokens
 from aml_train.azure.sign_in import SignIn, sign_in_to_azure, without_secrets
 from aml_train.config.sections.targets import SIGN_INS
 from aml_train.core.errors import InvalidError, ServiceError
@@ -100,12 +100,6 @@ def test_a_cloud_has_its_own_authority_and_audience(made: Made) -> None:
     assert asked == ["api://AzureADTokenExchangeUSGov"] * 2
 
 
-@pytest.mark.parametrize(("client", "expected"), [("", None), ("the-client", "the-client")])
-def test_a_managed_identity_may_be_named(client: str, expected: str | None, made: Made) -> None:
-    sign_in_to_azure({"AML_TRAIN_SIGN_IN": "managed-identity", "AZURE_CLIENT_ID": client})
-    assert made[0][2] == {"client_id": expected, "user_agent": PRODUCT}
-
-
 @pytest.mark.parametrize(
     ("environment", "kind", "message"),
     [
@@ -125,12 +119,6 @@ def test_what_cannot_work_is_told(environment: Mapping[str, str], kind: type[Exc
     with pytest.raises(kind, match=message) as caught:
         sign_in_to_azure(environment)
     assert "the-secret" not in str(caught.value)
-
-
-def test_a_workflow_that_names_nobody_is_told_the_inputs() -> None:
-    with pytest.raises(ServiceError, match="AZURE_TENANT_ID, AZURE_CLIENT_ID not set") as caught:
-        sign_in_to_azure({}, assertion=assertion)
-    assert "give the action the inputs client-id and tenant-id" in str(caught.value.hint)
 
 
 class Giving:
@@ -217,32 +205,12 @@ def test_an_outage_is_transient_and_asked_through_another_credential(error: Exce
         assert SignIn(Down(), way="secret", again=lambda: Giving("one")).token("s") == "one"
 
 
-@pytest.mark.parametrize("cause", [ValueError("no"), HttpResponseError(message="no", response=answered(400))])
-def test_what_stays_is_asked_once(cause: Exception) -> None:
-    with pytest.raises(ServiceError, match="Sign-in to Azure failed, with the managed identity: no") as caught:
-        SignIn(Refusing(wrapped(cause)), way="managed-identity").token("s")
-    assert not caught.value.transient
-
-
 def test_an_error_of_the_assertion_comes_through() -> None:
     ours = ServiceError("GitHub said no", hint="the hint", transient=True)
     for error in (ours, wrapped(ours)):
         with pytest.raises(ServiceError) as caught:
             SignIn(Refusing(error), way="oidc").token("s")
         assert caught.value is ours
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"), [("", "AzureCloud"), ("azurecloud", "AzureCloud"), ("AZURECHINACLOUD", "AzureChinaCloud")]
-)
-def test_clouds(name: str, expected: str) -> None:
-    assert cloud_named(name).name == expected
-
-
-def test_an_unknown_cloud() -> None:
-    assert AZURE_PUBLIC.scope == "https://management.azure.com/.default"
-    with pytest.raises(InvalidError, match="there is no cloud 'mars'"):
-        cloud_named("mars")
 
 
 def programs(folder: Path, *names: str) -> str:
@@ -264,33 +232,6 @@ def machine(folder: Path, *names: str, az: str = "", azd: str = "") -> dict[str,
 
 
 SIGNED_IN = '{"subscriptions": [{"id": "s"}]}'
-SIGNED_OUT = '{"subscriptions": []}'
-
-
-@pytest.mark.parametrize(
-    ("names", "az", "azd", "expected"),
-    [
-        (("az",), SIGNED_IN, "", "cli"),
-        (("az",), "", "", "cli"),
-        (("azd",), "", "", "azd"),
-        (("az", "azd"), SIGNED_IN, '{"a": 1}', "cli"),
-        (("az", "azd"), SIGNED_OUT, '{"a": 1}', "azd"),
-        (("az", "azd"), "[[[", "[1]", "cli"),
-        ((), SIGNED_IN, '{"a": 1}', None),
-    ],
-)
-def test_the_login_of_a_machine(
-    names: tuple[str, ...], az: str, azd: str, expected: str | None, tmp_path: Path
-) -> None:
-    assert login_here(machine(tmp_path, *names, az=az, azd=azd)) == expected
-
-
-def test_a_login_elsewhere_is_found_by_the_programs_own_variable(tmp_path: Path) -> None:
-    environment = machine(tmp_path, "az", "azd", azd='{"a": 1}')
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "elsewhere" / "azureProfile.json").write_text(SIGNED_IN)
-    assert login_here(environment) == "azd"
-    assert login_here({**environment, "AZURE_CONFIG_DIR": str(tmp_path / "elsewhere")}) == "cli"
 
 
 CI = [{"CI": "true"}, {"CI": "1"}, {"GITHUB_ACTIONS": "true"}, {"TF_BUILD": "True"}, {"JENKINS_URL": "https://x"}]
@@ -305,26 +246,6 @@ def test_a_login_is_never_used_in_ci_unless_it_is_named(ci: Mapping[str, str], t
     assert "In CI, a login of az or azd is used only by its name." in str(caught.value.hint)
     assert sign_in_to_azure({**environment, **ci, "AML_TRAIN_SIGN_IN": "cli"}).way == "cli"
     assert sign_in_to_azure({**environment, **ci}, named="cli").way == "cli"
-
-
-@pytest.mark.parametrize(
-    ("environment", "named", "expected"),
-    [
-        ({}, None, "cli"),
-        ({"CI": "false"}, None, "cli"),
-        (SECRET, None, "secret"),
-        (FEDERATED, None, "workload-identity"),
-        (SECRET, "cli", "cli"),
-        (SECRET | {"AML_TRAIN_SIGN_IN": "environment"}, "cli", "secret"),
-        ({"AML_TRAIN_SIGN_IN": "azd"}, "cli", "azd"),
-        ({}, "managed-identity", "managed-identity"),
-    ],
-)
-def test_a_login_comes_last_and_a_name_first(
-    environment: Mapping[str, str], named: str | None, expected: str, tmp_path: Path, made: Made
-) -> None:
-    here = machine(tmp_path, "az", az=SIGNED_IN)
-    assert sign_in_to_azure({**here, **environment}, named=named).way == expected
 
 
 def test_the_environment_alone_leaves_the_login_of_the_machine(tmp_path: Path) -> None:
@@ -347,34 +268,6 @@ def test_the_subscription_selects_the_account_unless_a_tenant_does(
 ) -> None:
     sign_in_to_azure(environment, named="cli", subscription="the-subscription")
     assert made == [("AzureCli", (), {**expected, "process_timeout": 60})]
-
-
-def test_a_tenant_that_cannot_be_one() -> None:
-    for way in ("cli", "azd"):
-        with pytest.raises(InvalidError, match=r"Cannot sign in to Azure: .*tenant"):
-            sign_in_to_azure({"AML_TRAIN_SIGN_IN": way, "AZURE_TENANT_ID": "no tenant!"})
-
-
-def test_the_words_of_the_configuration_are_those_of_the_sign_in() -> None:
-    assert {*SIGN_INS} == {*WAYS, "environment"}
-
-
-@pytest.mark.parametrize(
-    ("way", "said", "expected"),
-    [
-        ("cli", "Please run 'az login' to set up an account", "Sign in: az login --tenant the-tenant."),
-        ("cli", "Azure CLI not found on path", "If az is not installed"),
-        ("azd", "not logged in", "Sign in: azd auth login --tenant-id the-tenant."),
-        ("managed-identity", "no managed identity endpoint found", "az vm identity assign"),
-        ("cli", "AADSTS53003: no", "A conditional access policy"),
-    ],
-)
-def test_a_refusal_names_the_command_that_signs_in(way: str, said: str, expected: str) -> None:
-    remedy = remedy_of(way, {"AZURE_TENANT_ID": "the-tenant"})
-    refusing = Refusing(ClientAuthenticationError(message=said))
-    with pytest.raises(ServiceError) as caught:
-        SignIn(refusing, way=way, otherwise=remedy).token("s")
-    assert expected in str(caught.value.hint)
 
 
 def test_the_token_of_a_program_is_kept_until_shortly_before_its_end() -> None:

@@ -79,12 +79,6 @@ def test_a_target_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
-@pytest.mark.parametrize("compute", [None, "serverless", "/subscriptions/x/computes/cpu"])
-def test_computes_that_are_not_looked_up(compute: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert answering(monkeypatch, {f"{PROVIDER}/space": THERE}) == []
-    opened(compute)
-
-
 def test_a_sovereign_cloud_has_its_own_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
     address = PROVIDER.replace("management.azure.com", "management.chinacloudapi.cn")
     answering(monkeypatch, {f"{address}/space": THERE})
@@ -102,13 +96,6 @@ def test_a_missing_workspace(monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(caught.value.hint).endswith("Did you mean spice? There are: other, spice.")
 
 
-def test_a_missing_workspace_where_none_may_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    answering(monkeypatch, {PROVIDER: ServiceError("AzureML answered 403")})
-    with pytest.raises(ServiceError, match="There is no workspace 'space'") as caught:
-        opened()
-    assert str(caught.value.hint).endswith("The workspaces cannot be listed: AzureML answered 403")
-
-
 def test_a_missing_compute_on_the_second_page(monkeypatch: pytest.MonkeyPatch) -> None:
     pages = {
         f"{PROVIDER}/space": THERE,
@@ -120,12 +107,6 @@ def test_a_missing_compute_on_the_second_page(monkeypatch: pytest.MonkeyPatch) -
         InvalidError, match=r"no compute 'gpu' in the workspace space\. Did you mean gpus\? There are"
     ):
         opened("gpu")
-
-
-def test_another_failure_stays_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    answering(monkeypatch, {f"{PROVIDER}/space": ServiceError("AzureML answered 403", hint="the role")})
-    with pytest.raises(ServiceError, match="answered 403"):
-        opened()
 
 
 @pytest.mark.parametrize(
@@ -146,12 +127,6 @@ def test_a_workspace_without_a_registry(
     with pytest.raises(ServiceError, match=message) as caught:
         target.login_server(AzureRest(WORKSPACE, identity()))
     assert "registry in aml-train.yml" in str(caught.value.hint)
-
-
-def test_the_workspace_names_its_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = {"properties": {"loginServer": "mine.azurecr.io"}}
-    answering(monkeypatch, {f"{PROVIDER}/space": THERE, f"https://management.azure.com{REGISTRY}": found})
-    assert target.login_server(AzureRest(WORKSPACE, identity())) == "mine.azurecr.io"
 
 
 @pytest.mark.parametrize(
@@ -183,11 +158,6 @@ def test_a_registry_of_somebody_else_uses_docker_login(monkeypatch: pytest.Monke
     assert (login.username, login.password) == ("me", "word")
     assert (location.url, location.push_name) == ("https://registry.example", "registry.example")
     assert location.proxies == {"https": "http://proxy:1"}
-
-
-def test_an_error_of_the_sign_in_comes_through_the_sdk() -> None:
-    ours = ServiceError("Sign-in to Azure failed")
-    assert translate(ours, "Submitting") is ours
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the libraries that azure-ai-ml imports

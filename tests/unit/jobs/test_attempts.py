@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -105,12 +104,6 @@ def test_nothing_else_is_submitted_again(script: list[Any], error: str | None, c
     assert service.again == []
 
 
-def test_a_time_out_is_not_followed_by_another_attempt() -> None:
-    service = good_service(script=[S.RUNNING], error=PREEMPTED, codes=("UserError",))
-    outcome, _ = run(make_plan(retry=RetryConfig(preempted=5), watch=WatchConfig(run_timeout=50.0)), service)
-    assert (outcome.status, len(service.submitted)) == ("timed-out", 1)
-
-
 def test_the_time_out_of_the_whole_spans_the_attempts() -> None:
     service = preempted(40)
     clock = FakeClock()
@@ -134,20 +127,6 @@ def test_who_attaches_submits_again_from_what_the_service_has(named: bool) -> No
     assert service.jobs[service.again[0]].tags[TAG_RETRIES] == "1"
     assert [event.attached for event in events if isinstance(event, JobSubmitted)] == [True, False]
     assert len(service.registered) == 1
-
-
-def test_the_bound_holds_over_several_runs() -> None:
-    service = preempted(1)
-    plan = make_plan(retry=RetryConfig(preempted=1))
-    first, _ = run(plan, service, wait=False)
-    assert first.job is not None
-    second = next_name(first.job.name)
-    service.jobs[first.job.name] = replace(first.job.view, status=S.FAILED)
-    tags = {**first.job.view.tags, TAG_RETRIES: "1", TAG_RESUBMITTED: first.job.name}
-    service.jobs[second] = JobView(name=second, status=S.RUNNING, tags=tags)
-    service.identities[second] = service.identity(first.job.name)
-    outcome, _ = run(plan, service)
-    assert (outcome.status, len(service.submitted)) == ("preempted", 1)
 
 
 def test_the_attempt_that_somebody_else_submitted_is_attached_to() -> None:
@@ -203,14 +182,3 @@ def test_an_interruption_cancels_the_attempt_that_this_run_submitted(attach: boo
     outcome, _ = run(make_plan(retry=RetryConfig(preempted=1)), service, attach=attach, clock=clock)
     assert outcome.status == "cancelled"
     assert service.cancelled == [second]
-
-
-def test_a_lost_job_is_cancelled_before_the_next_attempt() -> None:
-    service = good_service(script=[S.RUNNING, S.NOT_RESPONDING])
-    first, _ = run(make_plan(), service)
-    assert first.status == "not-responding"
-    service.script, service.looks = [S.COMPLETED], 0
-    second, _ = run(make_plan(), service)
-    assert second.exit_code == 0
-    assert service.cancelled == [service.submitted[0].name]
-    assert len(service.submitted) == 2

@@ -40,23 +40,6 @@ def test_the_largest_folder_and_file_are_named_by_their_own_paths() -> None:
     assert hint.endswith("raise the limit in aml-train.yml, under `code`.")
 
 
-def test_too_many_files_are_named_by_their_number() -> None:
-    many = [(f"cache/{number % 7}/{number}", 1) for number in range(30)]
-    message, hint = refusal(files(*many, ("big.bin", 1000)), CodeConfig(max_files=20), ".gitignore")
-    assert "31 files, more than 20 (code.max-files)" in message
-    assert "  cache/  30 B in 30 files" in message
-    assert "big.bin" not in message
-    assert "copy .gitignore to .amlignore, which takes its place" in hint
-
-
-def test_both_limits_are_told_and_nothing_is_named_twice() -> None:
-    many = [(f"a/b/{number}", 10) for number in range(20)]
-    message, hint = refusal(files(*many, ("a/c", 1000)), CodeConfig(max_size=500, max_files=5), ".amlignore")
-    assert "1.2 kB, more than 500 B (code.max-size) and 21 files, more than 5 (code.max-files)" in message
-    assert hint.count("/a/") == 2
-    assert "  /a/c\n  /a/b/\n" in hint
-
-
 def test_odd_names_become_patterns_that_mean_them_alone(tmp_path: Path) -> None:
     code = tmp_path / "code"
     code.mkdir()

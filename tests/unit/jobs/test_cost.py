@@ -5,15 +5,13 @@ from typing import Any
 
 import pytest
 
-from aml_train.config.sections.targets import ClusterConfig
 from aml_train.config.sections.watch import CostConfig, Price, RetryConfig
-from aml_train.core.errors import InvalidError, ServiceError
+from aml_train.core.errors import InvalidError
 from aml_train.core.events import CostCounted
-from aml_train.core.tags import TAG_RESUBMITTED, TAG_RETRIES
-from aml_train.jobs.cost import Spending, Usage, cap_of, placement_of, price_of, total
+from aml_train.jobs.cost import Usage, cap_of, placement_of, price_of, total
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.workspace import JobView, NodeKind, Placement
-from tests.support.fake_workspace import FakeClock, FakeService
+from aml_train.jobs.workspace import NodeKind, Placement
+from tests.support.fake_workspace import FakeClock
 from tests.unit.jobs.test_attempts import preempted
 from tests.unit.pipeline.test_run import good_service, make_plan, run
 
@@ -45,12 +43,6 @@ def test_node_hours_gpu_hours_and_money_add_up_over_the_attempts() -> None:
 )
 def test_the_price_is_that_of_size_and_tier(kind: NodeKind, price: float | None) -> None:
     assert price_of(CostConfig(prices=PRICES), kind) == price
-
-
-def test_a_price_of_dedicated_nodes_is_none_of_spot_nodes() -> None:
-    config = CostConfig(prices={"a": Price(dedicated=1.0)})
-    cost = total(config, NodeKind(size="A", gpus=0, spot=True), used(1))
-    assert (cost.amount, cost.unknown) == (None, "`cost.prices` has no low-priority price of A.")
 
 
 def test_what_is_not_known_is_said_and_not_guessed() -> None:
@@ -158,43 +150,3 @@ def test_a_bound_that_cannot_be_kept_ends_the_run_before_anything_is_made() -> N
     assert (outcome.status, outcome.exit_code) == ("invalid", 2)
     assert "aml-train.yml:3: `cost.max-cost` cannot be kept" in outcome.message
     assert service.submitted == []
-
-
-def test_the_compute_that_will_be_made_counts_as_it_is_described() -> None:
-    cluster = ClusterConfig(name="gpu", size="Standard_ND96asr_v4", tier="spot")
-    service = FakeService(nodes=NodeKind(problem="There is no compute gpu."))
-    Spending(CostConfig(prices=PRICES, max_cost=5.0), service, cluster).check(Placement(compute="gpu"))
-    service.nodes = NodeKind(problem="There is no compute other.")
-    with pytest.raises(InvalidError, match="There is no compute other"):
-        Spending(CostConfig(prices=PRICES, max_cost=5.0), service, cluster).check(Placement(compute="other"))
-
-
-def test_without_bounds_and_prices_nothing_is_asked_before_the_end() -> None:
-    service = FakeService()
-    Spending(CostConfig(), service).check(Placement(compute="gpu"))
-    assert service.placements == []
-
-
-def test_an_unknown_kind_of_nodes_does_not_fail_a_run_that_completed() -> None:
-    class Away(FakeService):
-        def node_kind(self, placement: Placement) -> NodeKind:
-            raise ServiceError("no answer", transient=True)
-
-    service = Away(metrics={"acc": [1.0]}, artifacts=["outputs/model/m"])
-    outcome, events = run(make_plan(), service)
-    assert outcome.exit_code == 0
-    (counted,) = [event for event in events if isinstance(event, CostCounted)]
-    assert counted.gpu_hours is None
-    assert "is not known: no answer" in counted.unknown
-
-
-def test_the_attempts_that_an_earlier_run_followed_count() -> None:
-    began = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
-    service = FakeService()
-    times: dict[str, Any] = {"started": began, "ended": began + datetime.timedelta(hours=2)}
-    service.jobs["j-1"] = JobView(name="j-1", status=S.FAILED, **times)
-    tags = {TAG_RETRIES: "1", TAG_RESUBMITTED: "j-1"}
-    spending = Spending(CostConfig(max_node_hours=3.0), service)
-    cap = spending.begin(JobView(name="j-2", status=S.RUNNING, tags=tags))
-    assert cap is not None
-    assert cap.seconds == 3600

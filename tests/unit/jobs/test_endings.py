@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.jobs.states import CONSEQUENCES, Ending, JobStatus, ending_of, exit_code_of, failure_of, headline
+from aml_train.jobs.states import CONSEQUENCES, Ending, JobStatus, ending_of, failure_of, headline
 
 S = JobStatus
 E = Ending
@@ -133,23 +133,6 @@ def test_what_the_log_shows_is_not_repeated_from_the_explanation() -> None:
     alone = failure_of(S.FAILED, job="j", reason=reason, tail="", codes=("UserError",))
     assert alone is not None
     assert alone.message.endswith("output:\nup\nbroken")
-
-
-def test_a_headline_keeps_what_is_no_log() -> None:
-    assert headline("a\nb") == "a\nb"
-    assert headline("a\nThe first traceback, rank 1:\nx\nThe last lines of its log:\ny") == "a"
-    assert headline("") == ""
-
-
-@pytest.mark.parametrize("status", [status for status in JobStatus if not status.terminal])
-def test_a_job_that_goes_on_has_no_verdict(status: JobStatus) -> None:
-    with pytest.raises(ValueError, match="is not terminal"):
-        failure_of(status, job="j", reason=None, tail="")
-
-
-@pytest.mark.parametrize(("reason", "code"), [(SCRIPT, 1), ("exited with code -9", -9), ("exit", None), (None, None)])
-def test_the_exit_code_is_found(reason: str | None, code: int | None) -> None:
-    assert exit_code_of(reason) == code
 
 
 def test_the_document_has_every_state_and_every_ending() -> None:

@@ -8,9 +8,8 @@ import pytest
 
 from aml_train.config.sections.watch import CostConfig, Price
 from aml_train.core.errors import InvalidError, ServiceError
-from aml_train.core.tags import TAG_RESUBMITTED, TAG_RETRIES
 from aml_train.jobs.composed import ChildView
-from aml_train.jobs.graph_cost import GraphSpending, placements_of
+from aml_train.jobs.graph_cost import GraphSpending
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, NodeKind, Placement
 from tests.support.memory_graphs import GraphService
@@ -98,32 +97,6 @@ def test_a_compute_without_a_price_cannot_be_kept_within_a_bound() -> None:
     )
 
 
-def test_parts_that_have_ended_are_listed_once() -> None:
-    children = [node("done", 0, 1, kind="sweep"), node("live", 0, kind="sweep")]
-    found = service(children, run_done=[node("t0", 0, 1)], run_live=[node("t1", 0)])
-    spending = GraphSpending(CostConfig(max_node_hours=99.0), found)
-    for number in range(5):
-        assert spending.exceeded("job", children, hours(number)) is None
-    assert found.listed == 1 + 5
-
-
-def test_without_a_bound_nothing_more_is_listed_while_the_job_runs() -> None:
-    children = [node("live", 0, kind="sweep")]
-    found = service(children, run_live=[node("t1", 0)])
-    assert GraphSpending(CostConfig(), found).exceeded("job", children, hours(1)) is None
-    assert found.listed == 0
-
-
-def test_attempts_that_an_earlier_run_followed_count() -> None:
-    found = service([], job_1=[node("a", 0, 2)])
-    found.jobs["job-1"] = JobView(name="job-1", status=S.FAILED)
-    spending = GraphSpending(CostConfig(max_node_hours=1.0), found)
-    again = JobView(name="job-2", status=S.RUNNING, tags={TAG_RETRIES: "1", TAG_RESUBMITTED: "job-1"})
-    assert spending.begin(again) is None
-    assert not spending.allows_another()
-    assert GraphSpending(CostConfig(max_node_hours=3.0), found).allows_another()
-
-
 def test_nodes_that_are_not_listed_are_told() -> None:
     class Away(Service):
         def children(self, name: str) -> Sequence[ChildView]:
@@ -136,26 +109,6 @@ def test_nodes_that_are_not_listed_are_told() -> None:
     cost = spending.cost()
     assert cost is not None
     assert (cost.node_hours, cost.unknown) == (1.0, "Not all nodes are counted: no answer")
-
-
-def test_the_computes_of_a_graph_are_those_of_its_nodes() -> None:
-    document = {
-        "settings": {"default_compute": "azureml:cpu"},
-        "jobs": {
-            "a": {"command": "x"},
-            "b": {"component": {"command": "x"}, "compute": "azureml:gpu", "resources": {"instance_count": 4}},
-            "c": {"type": "pipeline", "component": {"jobs": {"d": {"command": "y", "compute": "azureml:fpga"}}}},
-            "e": {"type": "sweep", "trial": {"command": "x"}},
-        },
-    }
-    assert list(placements_of(document)) == [
-        Placement(compute="cpu"),
-        Placement(compute="gpu", nodes=4),
-        Placement(compute="fpga"),
-        Placement(compute="cpu"),
-    ]
-    sweep = {"type": "sweep", "compute": "azureml:gpu", "trial": {"command": "x"}}
-    assert list(placements_of(sweep)) == [Placement(compute="gpu")]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import pytest
 
 from aml_train.core.errors import InvalidError
 from aml_train.image.spec import Given
-from aml_train.jobs.identity import version_of
 from aml_train.jobs.inputs import data_of, data_to_be, pin_data
 from aml_train.jobs.spec import JobTemplate, job_name
 from tests.support.fake_workspace import FakeService
@@ -47,11 +46,6 @@ def test_a_model_as_an_input_is_looked_up_among_the_models() -> None:
     assert pin_data(given, service).tags["aml-train.data.base"] == "bert:12"
 
 
-def test_local_data_are_named_by_their_contents() -> None:
-    tags = pin_data(template({"train": {"path": "./data"}}, train="ab" * 32), FakeService()).tags
-    assert tags["aml-train.data.train"] == "sha256:" + "ab" * 32
-
-
 @pytest.mark.parametrize(
     ("path", "message"),
     [
@@ -75,31 +69,6 @@ def test_tags_stay_within_what_a_run_may_have() -> None:
     )
     assert data_to_be(job) is None
     assert data_to_be(pin_data(template({"y": {"path": "azureml:d:2"}, "n": 3}), FakeService())) == {"y": "d:2"}
-
-
-def test_a_job_without_data_stays_as_it_is() -> None:
-    given = template({"epochs": 3})
-    assert pin_data(given, FakeService()) is given
-
-
-@pytest.mark.parametrize(
-    ("path", "short"),
-    [
-        ("azureml:digits:7", "digits:7"),
-        (f"azureml:/{_SCOPE}/data/digits/versions/7", "digits:7"),
-        (f"/{_SCOPE}/data/digits/versions/7", "digits:7"),
-        (f"azureml:/{_SCOPE}/models/bert/versions/2", "bert:2"),
-        ("azureml://locations/westeurope/workspaces/1-2/data/digits/versions/7", "digits:7"),
-        ("azureml://registries/acme/data/digits/versions/7", "acme/digits:7"),
-        (f"azureml://{_SCOPE.lower()}/datastores/store/paths/a/b", "azureml://datastores/store/paths/a/b"),
-        ("azureml://datastores/store/paths/a b/", "azureml://datastores/store/paths/a b/"),
-        ("https://x.blob.core.windows.net/c/p.csv?sig=secret", "https://x.blob.core.windows.net/c/p.csv"),
-        ("https://user:secret@example.com/p.csv", "https://example.com/p.csv"),
-        ("abfss://container@account.dfs.core.windows.net/p", "abfss://container@account.dfs.core.windows.net/p"),
-    ],
-)
-def test_data_in_short(path: str, short: str) -> None:
-    assert version_of(path) == short
 
 
 def test_tags_say_more_than_the_places_that_the_service_shows() -> None:

@@ -14,7 +14,7 @@ from aml_train.core.errors import CancelledError, ServiceError
 from aml_train.core.events import Event, JobNamed, Notice
 from aml_train.core.threads import CancelToken
 from aml_train.image.spec import Given
-from aml_train.jobs.live import LiveJob, request_cancel
+from aml_train.jobs.live import LiveJob
 from aml_train.jobs.spec import JobSpec
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
@@ -137,21 +137,6 @@ def test_the_service_is_told_again_until_it_takes_note(clock: FakeClock) -> None
     assert any("taken note" in event.text for event in events if isinstance(event, Notice))
 
 
-def test_a_second_signal_does_not_end_the_telling(clock: FakeClock) -> None:
-    service = FakeService(cancel_answers=[lost(), KeyboardInterrupt(), lost(), None])
-    job = live(service, clock)
-    job.submit(JOB)
-    assert "is Canceled" in job.interrupt(cancel=True).message
-
-
-def test_a_third_signal_does(clock: FakeClock) -> None:
-    service = FakeService(cancel_answers=[KeyboardInterrupt(), KeyboardInterrupt()])
-    job = live(service, clock)
-    job.submit(JOB)
-    ended = job.interrupt(cancel=True)
-    assert ended.message == "Interrupted again: the end of the job j-1 was not awaited."
-
-
 def test_what_cannot_be_cancelled_is_said(clock: FakeClock) -> None:
     service = FakeService(cancel_answers=[ServiceError("AzureML answered 403")])
     job = live(service, clock)
@@ -159,10 +144,3 @@ def test_what_cannot_be_cancelled_is_said(clock: FakeClock) -> None:
     ended = job.interrupt(cancel=True)
     assert "could not be cancelled: AzureML answered 403" in ended.message
     assert ended.hint == "It may still be running: cancel it in the studio."
-
-
-def test_an_outage_beyond_patience_is_said(clock: FakeClock) -> None:
-    service = FakeService(cancel_answers=[lost("no answer") for _ in range(1000)])
-    with pytest.raises(ServiceError, match="no answer"):
-        request_cancel(service, "j-1", clock=Clock(now=clock.now, sleep=clock.sleep), timeout=10)
-    assert 10 <= clock.time < 11

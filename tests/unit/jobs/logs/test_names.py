@@ -55,8 +55,3 @@ def test_azuremls_own_logs_come_on_demand_and_binary_files_never() -> None:
         "logs/own.txt",
         "system_logs/lifecycler/execution.log",
     ]
-
-
-def test_a_rank_of_thousands_of_digits_has_an_order() -> None:
-    paths = [f"user_logs/{'9' * 5000}/std_log_0.txt", "user_logs/std_log.txt"]
-    assert len(chosen(paths, every=True)) == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aml_train.core.events import Event, LogLines
-from aml_train.jobs.logs.pages import JobPages, pages_of
+from aml_train.jobs.logs.pages import JobPages
 from aml_train.jobs.logs.report import JobLogs
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
@@ -56,18 +56,6 @@ def test_an_address_that_mlflow_makes_becomes_that_of_a_page(pages: JobPages, te
 )
 def test_other_addresses_stay_as_they_are(text: str) -> None:
     assert LOCAL.link(text) == text
-
-
-def test_a_page_without_the_job_in_its_address_is_named_for_runs_only() -> None:
-    pages = JobPages(job="digits-1", url="https://studio.example.com/x")
-    assert pages.link(f"at: {MLFLOW}/runs/digits-1") == "at: https://studio.example.com/x"
-    assert pages.link(f"at: {MLFLOW}") == f"at: {MLFLOW}"
-
-
-def test_a_job_without_a_page_has_no_links() -> None:
-    assert pages_of(JobView(name="j", status=JobStatus.RUNNING)) is None
-    view = JobView(name="digits-1", status=JobStatus.RUNNING, studio_url=STUDIO)
-    assert pages_of(view) == AZURE
 
 
 def test_the_logs_and_their_last_lines_name_the_page() -> None:

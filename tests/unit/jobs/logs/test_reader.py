@@ -88,15 +88,6 @@ def test_a_job_whose_storage_cannot_be_reached_is_gated_and_registered() -> None
     )
 
 
-def test_the_artefact_service_is_read_where_storage_cannot_be_reached() -> None:
-    service = FakeService(script=[S.RUNNING] * 5 + [S.COMPLETED], log=LOG, unreachable=True)
-    _, _, events = followed(service)
-    assert lines(events) == "one\ntwo\nlast"
-    (warning,) = warnings(events)
-    assert "AzureML's artifact service passes them on instead" in warning
-    assert service.storage_reads == 1, "a try may take a time-out"
-
-
 def test_storage_is_tried_again_after_minutes_and_goes_on_where_the_service_stopped() -> None:
     service = FakeService(script=[S.RUNNING], log=b"one\n", unreachable=True)
     clock = FakeClock()
@@ -112,20 +103,6 @@ def test_storage_is_tried_again_after_minutes_and_goes_on_where_the_service_stop
     assert lines(events) == "one\ntwo\nlast"
     assert len(warnings(events)) == 1
     assert service.storage_reads > 2
-
-
-def test_one_log_that_fails_does_not_keep_the_others() -> None:
-    class Half(FakeService):
-        def read_log(self, url: str, offset: int) -> Iterator[bytes]:
-            if "process_0" in url:
-                raise ServiceError("storage answered 500", transient=True)
-            return super().read_log(url, offset)
-
-    logs = {f"user_logs/std_log_process_{rank}.txt": b"text\n" for rank in range(2)}
-    _, failure, events = followed(Half(script=[S.RUNNING, S.COMPLETED], logs=logs))
-    assert failure is None
-    assert [event.rank for event in events if isinstance(event, LogLines)] == ["1"]
-    assert "storage answered 500 The job's status, gate and model do not depend on its logs." in warnings(events)[0]
 
 
 @pytest.mark.parametrize("on_cancel", ["cancel", "detach"])
@@ -144,19 +121,6 @@ def test_an_interruption_after_the_end_cancels_nothing(on_cancel: Any) -> None:
     assert outcome.exit_code == 7
     assert outcome.message == f"Interrupted after the end of the job {job}, which is Completed: it was not gated."
     assert outcome.hint == f"Gate it: aml-train attach {job}"
-
-
-def test_an_interruption_after_another_end_says_which() -> None:
-    service = FakeService(log=LOG, script=[S.RUNNING, S.FAILED])
-
-    def interrupt(event: Event) -> None:
-        if isinstance(event, LogLines) and event.text == "last":
-            raise KeyboardInterrupt
-
-    outcome, _ = run(make_plan(), service, listener=interrupt)
-    assert service.cancelled == []
-    assert outcome.message == f"Interrupted after the end of the job {outcome.facts()['job']}, which is Failed."
-    assert outcome.hint is None
 
 
 class Answer:
@@ -253,49 +217,6 @@ def test_what_means_that_storage_cannot_be_reached(answer: Answer | Exception) -
     assert "SECRET" not in str(caught.value)
 
 
-def test_a_connection_that_was_kept_and_closed_meanwhile_is_no_unreachable_storage() -> None:
-    service, _ = rest(requests.ConnectionError("RemoteDisconnected"), Answer(206, b"text"))
-    assert b"".join(service.read_log("https://a.blob.core.windows.net/c/log", 3)) == b"text"
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        Answer(403, x_ms_error_code="AuthenticationFailed"),
-        Answer(503),
-        requests.exceptions.ChunkedEncodingError("broke off"),
-        Cut(requests.ConnectionError("reset by peer")),
-        Cut(requests.exceptions.ChunkedEncodingError("broke off")),
-    ],
-)
-def test_what_may_be_well_a_moment_later(answer: Answer | Exception) -> None:
-    with pytest.raises(ServiceError) as caught:
-        list(rest(answer)[0].read_log("https://a.blob.core.windows.net/c/log", 0))
-    assert not isinstance(caught.value, StorageUnreachableError)
-    assert caught.value.transient
-
-
-@pytest.mark.parametrize(
-    ("answers", "read"),
-    [
-        ((Answer(200, b"0123456789"),), b"456789"),
-        (
-            (Answer(206, b"456", Content_Range="bytes 4-6/10"), Answer(206, b"789", Content_Range="bytes 7-9/10")),
-            b"456789",
-        ),
-        ((Answer(206, b"4567", Content_Range="bytes 4-7/*"),), b"4567"),
-        ((Answer(416),), b""),
-        ((Answer(404),), b""),
-        ((Answer(200, b"01"),), b""),
-    ],
-)
-def test_a_log_by_way_of_azureml_begins_where_reading_stopped(answers: tuple[Answer, ...], read: bytes) -> None:
-    service, session = rest(*answers)
-    assert b"".join(service.read_log_by_service("job 1", "user_logs/a b.txt", 4)) == read
-    assert session.ranges == ["bytes=4-", "bytes=7-"][: len(answers)]
-    assert session.urls[0].endswith("/workspaces/w/artifacts/content/ExperimentRun/dcid.job%201/user_logs/a%20b.txt")
-
-
 def test_a_file_that_the_gate_reads_comes_by_way_of_azureml_where_storage_cannot_be_reached() -> None:
     found = Json({"contentUri": "https://a.blob.core.windows.net/c/f?sig=x"}, ServiceError)
     for unreachable in (
@@ -308,9 +229,3 @@ def test_a_file_that_the_gate_reads_comes_by_way_of_azureml_where_storage_cannot
         service.find = lambda name: None  # type: ignore[method-assign]
         assert service.read_artifact("j", "outputs/report.json", most=100) == b'{"f1": 0.9}'
         assert session.urls[1].endswith("/artifacts/content/ExperimentRun/dcid.j/outputs/report.json")
-
-
-@pytest.mark.parametrize("answer", [Answer(403), Answer(500), requests.ConnectionError("gone")])
-def test_a_refusal_of_the_artefact_service_is_a_service_error(answer: Answer | Exception) -> None:
-    with pytest.raises(ServiceError, match="reading log by way of AzureML"):
-        list(rest(answer)[0].read_log_by_service("j", "log", 0))

@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-import pytest
-
-from aml_train.core.errors import ServiceError
 from aml_train.core.events import Event, LogLines, LogsEnded, LogTail, Notice, Traceback
 from aml_train.jobs.logs.report import JobLogs, best, quote_logs
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, NodeKind, Placement
-from tests.support.fake_workspace import FakeService, lost
+from tests.support.fake_workspace import FakeService
 
 SOCKETS = b"n:1:1 [0] NCCL INFO NET/IB : No device found.\nn:1:1 [0] NCCL INFO Using network Socket\n"
 RAISED = 'Traceback (most recent call last):\n  File "train.py", line 3, in f\n{}: {}\n'
@@ -42,12 +39,6 @@ def test_lines_carry_path_and_rank_and_azuremls_own_come_on_demand() -> None:
     assert [event.label for event in events if isinstance(event, LogLines)][-1] == "system_logs/x.log"
 
 
-@pytest.mark.parametrize("path", ["user_logs/std_log.txt", "user_logs/std_log_process_0.txt"])
-def test_one_log_needs_no_label(path: str) -> None:
-    events, _ = heard(FakeService(logs={path: b"a\n"}))
-    assert [event.label for event in events if isinstance(event, LogLines)] == [""]
-
-
 def test_the_report_has_the_last_lines_of_every_rank_and_the_first_traceback_first() -> None:
     service = FakeService(
         logs=ranks(
@@ -77,14 +68,6 @@ def test_the_rank_that_azureml_names_comes_first() -> None:
     assert [one.rank for one in ended.tracebacks] == ["4", "1"]
 
 
-def test_one_log_is_told_without_its_traceback_twice() -> None:
-    _, ended = heard(FakeService(log=b"a\n" + RAISED.format("E", "x").encode()))
-    assert quote_logs(ended) == "The last lines of its log:\na\n" + RAISED.format("E", "x").rstrip()
-    _, ended = heard(FakeService(log=RAISED.format("E", "x").encode() + b"later\n" * 50))
-    assert quote_logs(ended).startswith("The first traceback:\nTraceback")
-    assert quote_logs(ended).count("Traceback") == 1
-
-
 def test_many_ranks_are_told_in_bounded_space() -> None:
     tails = tuple(
         LogTail(origin=f"user_logs/std_log_{n}.txt", rank=f"{n}", lines=("x",) * 30, size=60) for n in range(100)
@@ -99,12 +82,6 @@ def test_many_ranks_are_told_in_bounded_space() -> None:
     assert len(text.splitlines()) < 120
 
 
-def test_no_logs_are_no_report() -> None:
-    events, ended = heard(FakeService())
-    assert events == []
-    assert quote_logs(ended) == ""
-
-
 def warnings(events: list[Event]) -> list[str]:
     return [event.text for event in events if isinstance(event, Notice) and event.level == "warning"]
 
@@ -115,20 +92,6 @@ def test_nccl_on_sockets_is_warned_of_once_where_the_nodes_have_infiniband() -> 
     )
     (text,) = warnings(heard(service, looks=3)[0])
     assert "NCCL uses sockets, although nodes of Standard_ND96asr_v4 have InfiniBand" in text
-
-
-def test_nccl_on_sockets_is_well_where_there_is_nothing_better() -> None:
-    nodes = NodeKind(size="Standard_NC24ads_A100_v4")
-    assert [event for event in heard(FakeService(log=SOCKETS, nodes=nodes))[0] if isinstance(event, Notice)] == []
-
-
-def test_a_size_that_cannot_be_asked_for_is_asked_for_again_or_told() -> None:
-    service = FakeService(log=SOCKETS, nodes=lost())
-    assert [event for event in heard(service, looks=2)[0] if isinstance(event, Notice)] == []
-    for nodes in (ServiceError("403 to GET computes"), NodeKind(problem="403 to GET computes")):
-        service = FakeService(log=SOCKETS, nodes=nodes)
-        (notice,) = [event for event in heard(service, looks=2)[0] if isinstance(event, Notice)]
-        assert notice.text == "NCCL uses sockets; whether the nodes have InfiniBand is not known: 403 to GET computes"
 
 
 def test_between_two_looks_the_log_that_grew_last_is_read_and_the_others_in_turn() -> None:
@@ -154,17 +117,3 @@ def test_a_job_that_failed_before_it_wrote_a_log_is_told_from_azuremls_own() -> 
     ]
     assert quote_logs(ended) == "The last lines of system_logs/lifecycler.log:\npulling\nno such image"
     assert [event for event in events if isinstance(event, LogLines)] == []
-
-
-def test_azuremls_own_logs_do_not_decide_the_verdict() -> None:
-    service = FakeService(logs={"system_logs/lifecycler.log": b"x"})
-    service.jobs["j"] = JobView(name="j", status=JobStatus.FAILED)
-    service.script = [JobStatus.FAILED]
-    events: list[Event] = []
-    logs = JobLogs(service, "j", events.append)
-    logs.read(service.details("j"), final=True)
-    service.log_fails = True
-    assert logs.end().tails == ()
-    (notice,) = events
-    assert isinstance(notice, Notice)
-    assert notice.text == "AzureML's own logs could not be read: The log could not be read: storage answered 503"

@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from aml_train.core.events import Traceback
-from aml_train.jobs.logs.tracebacks import TracebackFinder, innermost
+from aml_train.jobs.logs.tracebacks import TracebackFinder
 
 ONE = """\
 Traceback (most recent call last):
@@ -51,15 +48,6 @@ def test_a_traceback_is_read_whole_behind_the_prefixes_of_launchers(prefix: str,
     assert (found.origin, found.rank) == ("user_logs/std_log_process_1.txt", "1")
 
 
-@pytest.mark.parametrize("text", [ONE, CHAIN, GROUP])
-def test_the_cuts_between_two_readings_make_no_difference(text: str) -> None:
-    whole, cut = TracebackFinder(), TracebackFinder()
-    whole.feed("a", f"before\n{text}\nafter")
-    for line in f"before\n{text}\nafter".splitlines():
-        cut.feed("a", line)
-    assert cut.found() == whole.found() != ()
-
-
 def test_exceptions_that_led_to_one_another_are_one_traceback() -> None:
     finder = TracebackFinder()
     finder.feed("a", f"{CHAIN}\nafter")
@@ -77,12 +65,6 @@ def test_an_exception_group_is_one_traceback() -> None:
     assert found.message == "ExceptionGroup: two (2 sub-exceptions)"
 
 
-def test_a_traceback_in_the_handling_of_none_is_another_one() -> None:
-    finder = TracebackFinder()
-    finder.feed("a", f"{ONE}\n\n{ONE.replace('no data', 'still none')}\n\nagain\n{ONE.replace('no data', 'the end')}")
-    assert [one.message for one in finder.found()] == ["ValueError: no data: 100%", "ValueError: the end: 100%"]
-
-
 def test_ranks_do_not_mix_and_come_in_the_order_of_arrival() -> None:
     finder = TracebackFinder()
     lines = ["Traceback (most recent call last):", '  File "{0}.py", line 1, in x', "KeyError: '{0}'", "after"]
@@ -92,14 +74,6 @@ def test_ranks_do_not_mix_and_come_in_the_order_of_arrival() -> None:
     assert [(one.origin, one.frames, one.message) for one in finder.found()] == [
         (log, ((f"{log}.py", 1),), f"KeyError: '{log}'") for log in ("b", "a", "c")
     ]
-
-
-def test_processes_that_share_a_log_do_not_mix() -> None:
-    finder = TracebackFinder()
-    finder.feed("std", "[rank1]: Traceback (most recent call last):\n[rank0]: Traceback (most recent call last):")
-    finder.feed("std", '[rank0]:   File "b.py", line 2, in x\n[rank1]:   File "a.py", line 1, in x')
-    finder.feed("std", "[rank0]: KeyError: 'b'\n[rank1]: KeyError: 'a'")
-    assert [one.message for one in finder.found()] == ["KeyError: 'a'", "KeyError: 'b'"]
 
 
 @pytest.mark.parametrize(
@@ -137,10 +111,3 @@ def test_memory_is_bounded_by_the_first_and_last_of_each_log() -> None:
             )
     assert {one.message for one in finder.found()} == {"E: 0", "E: 999"}
     assert len(finder.found()) == 128
-
-
-def test_a_frame_whose_name_no_file_system_takes(tmp_path: Path) -> None:
-    (tmp_path / "train.py").touch()
-    names = ("x" * 300, "/" + "y" * 5000, "a\0b", "train.py")
-    traceback = Traceback(frames=tuple((name, 3) for name in reversed(names)), message="ValueError: x")
-    assert innermost(traceback, tmp_path) == (tmp_path / "train.py", 3)
