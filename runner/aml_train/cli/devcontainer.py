@@ -1,8 +1,14 @@
-"""The command ``aml-train devcontainer``: the tested image in editors."""
+"""The command ``aml-train devcontainer``: the tested image in editors.
+
+Two values of devcontainer.json are ours: ``image``, and ``customizations.aml-train``, which says what the image was found by. All else
+belongs to the user, as do comments and order.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,10 +16,25 @@ import click
 
 from aml_train.cli.options import ProjectOptions, project_options, this_host
 from aml_train.cli.result import json_option, print_result
+from aml_train.core.errors import Fault, ImageError, InvalidError, OutdatedError
+from aml_train.core.jsonc import JsoncError, change_jsonc, parse_jsonc
 
 if TYPE_CHECKING:
     from aml_train.config import Config
     from aml_train.pipeline import DeskImage
+
+DEVCONTAINER: Final = Path(".devcontainer/devcontainer.json")
+EXTENSIONS: Final = ("ms-python.python", "ms-toolsai.vscode-ai")
+"""Python, and Azure Machine Learning."""
+
+_OURS: Final = "aml-train"
+_INTRODUCTION: Final = """\
+// The image in which the tests of this repository passed, by its digest.
+// `aml-train devcontainer` keeps `image` and `customizations.aml-train` up to date; everything else is yours.
+"""
+_OTHER_WAYS: Final = ("build", "dockerFile", "dockerComposeFile")
+"""Members by which a devcontainer.json names something else than an image (https://containers.dev/implementors/json_reference)."""
+
 
 #: The option that both commands of the desk have.
 environment_option: Final = click.option(
@@ -39,32 +60,12 @@ def find_image(project: ProjectOptions, environment: str | None) -> tuple[Config
     "--check", "only_check", is_flag=True, help="Change nothing; exit code 10 if the file names another image."
 )
 @environment_option
-@click.option("--user", metavar="NAME", help="The user in a new file.  [default: the image's]")
-@click.option(
-    "--feature",
-    "features",
-    multiple=True,
-    metavar="REFERENCE",
-    help="A feature in a new file, such as ghcr.io/devcontainers/features/git:1; may be repeated.",
-)
-@click.option("--mount", "mounts", multiple=True, metavar="MOUNT", help="A mount in a new file; may be repeated.")
-@click.option(
-    "--extension",
-    "extensions",
-    multiple=True,
-    metavar="ID",
-    help="Another VS Code extension in a new file; may be repeated.",
-)
 @json_option()
 def devcontainer(
     project: ProjectOptions,
     *,
     only_check: bool,
     environment: str | None,
-    user: str | None,
-    features: tuple[str, ...],
-    mounts: tuple[str, ...],
-    extensions: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Write or update .devcontainer/devcontainer.json with the tested image.
@@ -77,9 +78,6 @@ def devcontainer(
     aml-train devcontainer --check                in CI: exit code 10 if the file is outdated
     aml-train devcontainer --environment sklearn:3
     """
-    from aml_train.cli.scaffold.devcontainer import DEVCONTAINER, first_devcontainer, updated_devcontainer
-    from aml_train.core.errors import ImageError, InvalidError, OutdatedError
-
     config, image = find_image(project, environment)
     if image.digest is None:
         raise ImageError(
@@ -88,14 +86,8 @@ def devcontainer(
         )
     path = config.directory / DEVCONTAINER
     before = _read(path)
-    if before is not None and (user or features or mounts or extensions):
-        raise InvalidError(
-            f"{DEVCONTAINER} exists: --user, --feature, --mount and --extension are for a new file",
-            hint="Write them into the file: only `image` and `customizations.aml-train` are kept up to date.",
-        )
     if before is None:
-        first = _first(config, image, user=user, features=features, mounts=mounts, extensions=extensions)
-        after = first_devcontainer(image.reference, image.origin(), first)
+        after = first_devcontainer(config, image)
     else:
         after = updated_devcontainer(before, image.reference, image.origin(), str(DEVCONTAINER))
     status = "unchanged" if before == after else "created" if before is None else "updated"
@@ -113,28 +105,66 @@ def devcontainer(
         click.echo(f"{DEVCONTAINER}: {status}, {image.reference}{_tests(image)}")
 
 
-def _first(
-    config: Config,
-    image: DeskImage,
-    *,
-    user: str | None,
-    features: tuple[str, ...],
-    mounts: tuple[str, ...],
-    extensions: tuple[str, ...],
-) -> Any:
-    from aml_train.cli.scaffold.devcontainer import EXTENSIONS, FirstContainer
-
+def first_devcontainer(config: Config, image: DeskImage) -> str:
+    """Return the text of a new devcontainer.json."""
     resources = config.job.document.get("resources") or {}
     shm_size = resources.get("shm_size")
-    return FirstContainer(
-        name=config.directory.resolve().name,
-        user=user or image.settings.user,
-        features=features,
-        mounts=mounts,
-        extensions=tuple(dict.fromkeys((*EXTENSIONS, *extensions))),
-        gpu="CUDA_VERSION" in image.settings.variables,
-        shm_size=str(shm_size) if shm_size else None,
-    )
+    document: dict[str, Any] = {
+        "name": config.directory.resolve().name,
+        "image": image.reference,
+        "remoteUser": image.settings.user,
+        **({"runArgs": [f"--shm-size={shm_size}"]} if shm_size else {}),
+        **({"hostRequirements": {"gpu": "optional"}} if "CUDA_VERSION" in image.settings.variables else {}),
+        "customizations": {"vscode": {"extensions": list(EXTENSIONS)}, _OURS: dict(image.origin())},
+    }
+    return f"{_INTRODUCTION}{json.dumps(document, indent=2, ensure_ascii=False)}\n"
+
+
+def _check(text: str, where: str) -> None:
+    """Check that a devcontainer.json names its container's image, if anything.
+
+    Raises:
+        InvalidError: it is no JSON with comments, or names something else than an image.
+    """
+    document = _parsed(text, where)
+    for other in _OTHER_WAYS:
+        if other in document:
+            what = f"`{other}` builds the container"
+            remedy = f"replace `{other}` by `image`, and run aml-train devcontainer again"
+            raise InvalidError(
+                [Fault(where=where, what=what, why="the tested image is used as it is", remedy=remedy)]
+            )
+    image = document.get("image")
+    if image is not None and not isinstance(image, str):
+        raise InvalidError([Fault(where=where, what="`image` is no text", remedy="delete it")])
+
+
+def updated_devcontainer(text: str, image: str, origin: Mapping[str, str], where: str) -> str:
+    """Return a devcontainer.json with our two values as they are now.
+
+    Raises:
+        InvalidError: it is no JSON with comments, or names something else than an image.
+    """
+    _check(text, where)
+    try:
+        return change_jsonc(text, {("image",): image, ("customizations", _OURS): dict(origin)})
+    except JsoncError as error:
+        raise _no_json(error, where) from error
+
+
+def _parsed(text: str, where: str) -> dict[str, Any]:
+    try:
+        document = parse_jsonc(text)
+    except JsoncError as error:
+        raise _no_json(error, where) from error
+    if not isinstance(document, dict):
+        raise InvalidError([Fault(where=where, what="it is no object", remedy="delete the file, or write one")])
+    return document
+
+
+def _no_json(error: JsoncError, where: str) -> InvalidError:
+    what = f"it cannot be changed: {error}"
+    return InvalidError([Fault(where=where, what=what, remedy="correct it, or delete the file for a new one")])
 
 
 def _tests(image: DeskImage) -> str:
@@ -145,8 +175,6 @@ def _tests(image: DeskImage) -> str:
 
 
 def _read(path: Path) -> str | None:
-    from aml_train.core.errors import InvalidError
-
     try:
         return path.read_bytes().decode("utf-8")
     except FileNotFoundError:
@@ -156,8 +184,6 @@ def _read(path: Path) -> str | None:
 
 
 def _write(path: Path, text: str) -> None:
-    from aml_train.core.errors import InvalidError
-
     try:
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(text.encode("utf-8"))

@@ -13,7 +13,7 @@ import aml_train.cli.devcontainer
 from aml_train.cli import cli
 from aml_train.cli.shell import run_arguments
 from aml_train.config.load import load_config
-from aml_train.core.errors import ImageError, InvalidError, OutdatedError
+from aml_train.core.errors import ImageError, OutdatedError
 from aml_train.core.jsonc import parse_jsonc
 from aml_train.image import ImageSettings
 from aml_train.pipeline import DeskImage
@@ -53,16 +53,17 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
 
 
 def test_the_file_is_written_kept_and_updated(desk: Desk) -> None:
-    created = desk.run(
-        "--feature", "ghcr.io/x/y:1", "--mount", "type=volume,source=a,target=/a", "--extension", "me.it"
-    )
+    created = desk.run()
+    assert desk.text.startswith("// The image in which the tests of this repository passed, by its digest.\n")
     assert created.stdout == f"{FILE}: created, localhost:7381/digits@{FIRST}\n"
     document = parse_jsonc(desk.text)
     assert document["remoteUser"] == "azureml"
     assert document["runArgs"] == ["--shm-size=4g"]
     assert document["hostRequirements"] == {"gpu": "optional"}
-    assert document["features"] == {"ghcr.io/x/y:1": {}}
-    assert document["customizations"]["vscode"]["extensions"][-1] == "me.it"
+    assert document["customizations"] == {
+        "vscode": {"extensions": ["ms-python.python", "ms-toolsai.vscode-ai"]},
+        "aml-train": {"address": "addr-1"},
+    }
 
     assert "unchanged" in desk.run().stdout
     assert "unchanged" in desk.run("--check").stdout
@@ -87,13 +88,6 @@ def test_a_missing_file_is_outdated(desk: Desk) -> None:
     with pytest.raises(OutdatedError, match=f"{FILE} does not exist"):
         desk.run("--check")
     assert not (desk.folder / FILE).exists()
-
-
-def test_options_of_a_new_file_do_not_change_an_existing_one(desk: Desk) -> None:
-    desk.run("--user", "me")
-    assert parse_jsonc(desk.text)["remoteUser"] == "me"
-    with pytest.raises(InvalidError, match=f"{FILE} exists: --user, --feature, --mount and --extension"):
-        desk.run("--user", "you")
 
 
 def test_an_image_without_a_digest_is_refused(desk: Desk) -> None:
