@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import platform
-import ssl
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import requests
 import urllib3
 from requests.adapters import HTTPAdapter
-from requests.utils import DEFAULT_CA_BUNDLE_PATH
 from urllib3.connection import HTTPConnection
 
 from aml_train.core.answers import MOST_BYTES, Answer, Fail, UndecodableError, date_of, decode
@@ -26,39 +22,12 @@ class TooLargeError(requests.RequestException):
     """A body is larger than the bound of its request."""
 
 
-@functools.lru_cache(maxsize=8)
-def _trust(bundle: str, _changed: tuple[int, int, int]) -> ssl.SSLContext:
-    """Return a context that trusts the CAs in a file or folder."""
-    context = urllib3.util.create_urllib3_context()
-    folder = Path(bundle).is_dir()
-    context.load_verify_locations(None if folder else bundle, bundle if folder else None)
-    return context
-
-
 class ProxyAdapter(HTTPAdapter):
-    """Sends the bodies of requests without a pause, and reads each bundle of CAs once.
+    """Sends the bodies of requests without a pause, also through a proxy.
 
-    Through a proxy, urllib3 leaves Nagle's algorithm on (``HTTPConnectionPool.__init__`` of urllib3 2): a body is sent only
-    when the head is acknowledged, which the other side's kernel puts off by 40 ms. For each connection, requests has urllib3
-    read the CAs again, which takes 25 ms.
+    There, urllib3 leaves Nagle's algorithm on (``HTTPConnectionPool.__init__`` of urllib3 2): a body is sent only when the head
+    is acknowledged, which the other side's kernel puts off by 40 ms.
     """
-
-    def build_connection_pool_key_attributes(
-        self, request: requests.PreparedRequest, verify: Any, cert: Any = None
-    ) -> Any:
-        pool: Any
-        host, pool = super().build_connection_pool_key_attributes(request, verify, cert)
-        bundle = Path(DEFAULT_CA_BUNDLE_PATH if verify is True else verify or "")
-        if host["scheme"] == "https" and verify and bundle.exists():
-            found = bundle.stat()
-            pool = {name: value for name, value in pool.items() if name not in ("ca_certs", "ca_cert_dir")}
-            pool["ssl_context"] = _trust(str(bundle), (found.st_mtime_ns, found.st_size, found.st_ino))
-        return host, pool
-
-    def cert_verify(self, conn: Any, url: str, verify: Any, cert: Any) -> None:
-        super().cert_verify(conn, url, verify, cert)  # type: ignore[no-untyped-call]
-        if "ssl_context" in conn.conn_kw:
-            conn.ca_certs = conn.ca_cert_dir = None
 
     def proxy_manager_for(self, proxy: str, **options: Any) -> urllib3.ProxyManager:
         options.setdefault("socket_options", HTTPConnection.default_socket_options)

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
+from concurrent.futures import Future
+from typing import Final, NoReturn, TypeVar
 
 from aml_train.core.errors import AmlTrainError, CancelledError
 
-if TYPE_CHECKING:
-    import logging
-    from concurrent.futures import Future
-
+_LOG = logging.getLogger(__name__)
 A = TypeVar("A")
 B = TypeVar("B")
 
@@ -134,17 +133,7 @@ def _free(action: Callable[[], object]) -> None:
     try:
         action()
     except Exception:  # noqa: BLE001 - an action that fails must not keep the others
-        _log().debug("An action that frees cancelled work failed", exc_info=True)
-
-
-def _log() -> logging.Logger:
-    """Return this module's logger.
-
-    Every command imports the module, and few need ``logging``.
-    """
-    import logging
-
-    return logging.getLogger(__name__)
+        _LOG.debug("An action that frees cancelled work failed", exc_info=True)
 
 
 def cleanup_on_interrupt(work: Callable[[], object], *, last: bool = False) -> None:
@@ -164,7 +153,7 @@ def cleanup_on_interrupt(work: Callable[[], object], *, last: bool = False) -> N
         try:
             work()
         except Exception:  # noqa: BLE001 - no caller waits for it
-            _log().warning("Something is left over from the interruption", exc_info=True)
+            _LOG.warning("Something is left over from the interruption", exc_info=True)
 
     thread = threading.Thread(target=run, name="cleanup", daemon=True)
     _cleanups.append(thread)
@@ -337,8 +326,6 @@ def in_background(work: Callable[[], A], name: str, future: Future[A] | None = N
         name: the thread's name.
         future: the future to complete, if the caller must know it before the work begins; by default a new one.
     """
-    from concurrent.futures import Future
-
     result: Future[A] = future or Future()
 
     def run() -> None:

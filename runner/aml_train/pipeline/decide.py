@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 from collections.abc import Callable
 from typing import Final
 
@@ -10,7 +11,6 @@ from aml_train.core.errors import GateFailedError, ServiceError
 from aml_train.core.events import BaselineCompared, MetricsSettled
 from aml_train.core.git import Origin, origin_of_tags
 from aml_train.core.tables import masked
-from aml_train.core.threads import in_background
 from aml_train.gate import FoundBaseline, GateResult, late_text, series_of, written_after
 from aml_train.pipeline.baselines import earlier_baseline
 from aml_train.pipeline.branch_verdicts import branch_of, record_verdict
@@ -109,15 +109,11 @@ def _is_baseline_of_others(ctx: RunContext, origin: Origin | None) -> bool:
 
 
 def _end_of(target: Target, job: CompletedJob) -> Callable[[], datetime.datetime | None]:
-    """Return a function that returns when the job ended.
-
-    An unknown time is looked up while the metrics settle.
-    """
+    """Return a function that returns when the job ended, and looks up an unknown time once."""
     known = job.view.ended
     if known is not None:
         return lambda: known
-    found = in_background(lambda: target.service.details(job.view.name), "job-details")
-    return lambda: found.result().ended
+    return functools.cache(lambda: target.service.details(job.view.name).ended)
 
 
 def _is_long_ago(end: Callable[[], datetime.datetime | None]) -> bool:

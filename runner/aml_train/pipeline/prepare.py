@@ -14,7 +14,6 @@ from aml_train.config import Config
 from aml_train.core.errors import InvalidError
 from aml_train.core.file_selection import FileId
 from aml_train.core.git import Checkout
-from aml_train.core.threads import in_background
 from aml_train.core.trust import Trust
 from aml_train.image import secret_access
 from aml_train.jobs import TargetNames
@@ -87,11 +86,8 @@ def prepare_run(
     environ = host.environ
     names = target_names(config, host)
     remarks: list[str] = []
-    # git runs while the engine and the base's registry answer.
     checkout = Checkout(config.directory)
     read = commit or functools.partial(read_commit, branch=environ.get(BRANCH_VARIABLE) or None, checkout=checkout)
-    read_before = in_background(lambda: read(config.directory), "git-commit")
-    project = in_background(lambda: read_project(config.directory, environ, checkout=checkout), "git-project")
     lookup = _lookup(config, host, remarks.append)
     platform = host.place(config.builder).platform() if config.image is not None else ""
     resolved = resolve(
@@ -100,13 +96,15 @@ def prepare_run(
         resolve_base=lookup.resolve,
         read_os=lookup.distribution,
         read_drivers=lookup.drivers,
-        commit=lambda _directory: read_before.result(),
+        commit=read,
         own=own,
         lookup_for=lambda image: dataclasses.replace(lookup, where=image.where, pull=image.pull),
     )
     named, commit_read = environ.get(BRANCH_VARIABLE) or None, resolved.commit
     trust = trust or read_trust(config.directory, commit_read, named=named, proposed=proposed)
-    resolved = dataclasses.replace(resolved, project=project.result(), trust=trust)
+    resolved = dataclasses.replace(
+        resolved, project=read_project(config.directory, environ, checkout=checkout), trust=trust
+    )
     plan = make_plan(config, resolved, names, run_url=environ.get(RUN_URL_VARIABLE) or None)
     if plan.image is not None:
         access = secret_access(environ, config.directory)

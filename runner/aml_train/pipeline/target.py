@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from aml_train.core.threads import in_background
 from aml_train.pipeline.standing import stand_in
 
 if TYPE_CHECKING:
@@ -121,7 +120,7 @@ def open_target(host: Host, config: Config, plan: Plan, emit: Listener) -> Targe
 
     Start the local AzureML, or sign in to Azure and check workspace and compute.
 
-    Meanwhile, remains of killed runs on this machine are removed.
+    Before that, remains of killed runs on this machine are removed.
 
     Raises:
         InvalidError: there is no such compute, or the target's workspace or the registry's password is missing.
@@ -129,24 +128,15 @@ def open_target(host: Host, config: Config, plan: Plan, emit: Listener) -> Targe
         ImageError: the engine does not answer.
     """
     from aml_train.core.temporary import sweep_folders
+    from aml_train.image import sweep_leftovers
 
     if (instead := stand_in()) is not None:
         found: Target = instead.target()
         return found
     sweep_folders(emit)
     place = host.place(config.builder)
-    engine = place.engine() if plan.image is not None else None
-    if engine is None:
-        return _open_target(host, config, plan, place, emit)
-    from aml_train.image import sweep_leftovers
-
-    swept = in_background(lambda: sweep_leftovers(engine, emit), "sweep")
-    target = _open_target(host, config, plan, place, emit)
-    swept.result()
-    return target
-
-
-def _open_target(host: Host, config: Config, plan: Plan, place: BuildPlace, emit: Listener) -> Target:
+    if plan.image is not None:
+        sweep_leftovers(place.engine(), emit)
     if config.target.kind == "azure":
         from aml_train.azure import find_workspace, open_azure
 
