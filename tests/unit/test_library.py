@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -58,10 +57,7 @@ def test_a_plan_is_run_with_its_options(
 
 
 def test_every_public_name_is_available() -> None:
-    written = json.loads(Path(__file__).with_name("public_surface.json").read_text())["python names"]
-    for name, names in written.items():
-        module = aml_train if name == "aml_train" else getattr(aml_train, name.removeprefix("aml_train."))
-        assert sorted(module.__all__) == names
+    for module in (aml_train, aml_train.errors, aml_train.events, aml_train.testing):
         assert all(hasattr(module, name) for name in module.__all__)
     with pytest.raises(AttributeError, match="module 'aml_train' has no attribute 'nothing'"):
         _ = aml_train.nothing

@@ -1,4 +1,4 @@
-"""Bad input → the exact faults.
+"""Bad input → the faults: their places, and what they name.
 
 Most cases are in bad_input.txt; those that are no plain text are here.
 """
@@ -59,6 +59,12 @@ def complaints(folder: Path) -> str:
     return str(caught.value).replace(str(folder.parent), "")
 
 
+def meaning(complaint: str) -> str:
+    """Return the place of a complaint, and what it names; its words may change."""
+    place, text = re.fullmatch(r"([^:]+(?::\d+)?): (.*)", complaint).groups()  # type: ignore[union-attr]
+    return " ".join([f"{place}:", *re.findall(r"`[^`]+`", text)])
+
+
 CASES = read_cases()
 
 
@@ -67,7 +73,7 @@ def test_bad_input(case: Case, project: Path) -> None:
     for name, text in case.files.items():
         (project / name).parent.mkdir(exist_ok=True)
         (project / name).write_text(text, encoding="utf-8")
-    assert complaints(project) == case.complaints
+    assert [meaning(line) for line in complaints(project).splitlines()] == case.complaints.splitlines()
 
 
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
