@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal, TextIO
 
-from aml_train.cli.printer import printer_for
 from aml_train.cli.text import printable, printable_line, printable_lines
 from aml_train.core.events import (
     AttemptEnded,
@@ -59,6 +58,9 @@ _RULES: Final = {
 _NODES: Final = {JobStatus.COMPLETED: ("✓", "green"), JobStatus.FAILED: ("✗", "red")}
 _VERDICTS: Final = {0: "green", 6: "yellow", 7: "yellow"}
 
+Part = tuple[str, str]
+"""A text with its style in rich's words; empty for none."""
+
 Verbosity = Literal["quiet", "normal", "verbose"]
 """``quiet`` shows warnings and the result only, ``verbose`` all output of a build on terminals, too."""
 
@@ -73,7 +75,11 @@ class ConsoleListener:
     """
 
     def __init__(self, file: TextIO, *, color: bool | None = None, verbosity: Verbosity = "normal") -> None:
-        self._printer = printer_for(file, color=color)
+        from rich.console import Console
+
+        self._console = Console(
+            file=file, no_color=color is False or None, highlight=False, soft_wrap=True, emoji=False
+        )
         self._verbosity = verbosity
         self._live: LiveStages | None = None
         self._nodes: LiveNodes | None = None
@@ -132,15 +138,20 @@ class ConsoleListener:
         if self._live is not None:
             self._live.close()
 
+    def _print(self, *parts: Part, end: str = "\n") -> None:
+        from rich.text import Text
+
+        # Text objects are never read as markup: foreign output cannot style itself.
+        self._console.print(Text.assemble(*parts), end=end)
+
     def _start(self, event: StageStarted) -> None:
-        terminal = self._printer.terminal
-        if terminal is None:
+        if not self._console.is_terminal:
             self._say("▸", event.stage, event.title, "bold")
             return
         if self._live is None:
             from aml_train.cli.live import LiveStages
 
-            self._live = LiveStages(terminal, _NAME_WIDTH)
+            self._live = LiveStages(self._console, _NAME_WIDTH)
         self._live.start(event.stage, printable_line(event.title))
 
     def _node(self, event: NodeChanged) -> None:
@@ -174,21 +185,20 @@ class ConsoleListener:
         label = f"{printable(event.label)}: " if event.label else ""
         # An escape sequence without an end must not swallow the next lines.
         text = printable_lines(event.text) if "\x1b" in event.text else printable(event.text)
-        bar = (f"│ {event.source:<{_NAME_WIDTH}}", "dim")
-        if self._live is not None:
-            # The console keeps the lines of running stages below; as one text, many lines take one rendering.
-            parts = [part for line in text.split("\n") for part in (bar, (f"{label}{line}\n", ""))]
-            self._printer.print(*parts, end="")
+        bar = f"│ {event.source:<{_NAME_WIDTH}}"
+        if not self._console.is_terminal:
+            head = bar + label
+            self._console.file.write(head + text.replace("\n", "\n" + head) + "\n")
+            self._console.file.flush()
             return
-        head = self._printer.render(bar) + label
-        file = self._printer.file
-        file.write(head + text.replace("\n", "\n" + head) + "\n")
-        file.flush()
+        # As one text, many lines take one rendering.
+        parts = [part for line in text.split("\n") for part in ((bar, "dim"), (f"{label}{line}\n", ""))]
+        self._print(*parts, end="")
 
     def _say(self, mark: str, name: str, text: str, style: str) -> None:
         if mark == "·" and self._verbosity == "quiet":
             return
-        self._printer.print(
+        self._print(
             (f"{mark} ", style),
             (f"{name:<{_NAME_WIDTH}}", style if mark != "│" else "dim"),
             (printable(text), style if mark in "✗!" else ""),
@@ -253,7 +263,7 @@ class ConsoleListener:
                 self._say(mark, "check", str(finding), style)
 
     def _progress(self, event: Progress) -> None:
-        if self._printer.terminal is None:
+        if not self._console.is_terminal:
             last = self._shown.setdefault(event.stage, event.at)
             if event.at - last >= _PROGRESS_EVERY:
                 self._shown[event.stage] = event.at
@@ -278,7 +288,7 @@ class ConsoleListener:
         self.close()
         for text in self._folded:
             self._say("│", "build", text, "dim")
-        self._printer.print()
+        self._print()
         if self._rows:
             self._row("time", ", ".join(f"{name} {duration(seconds)}" for name, seconds in self._rows))
         for name, value in self._facts.items():
@@ -291,15 +301,15 @@ class ConsoleListener:
             from aml_train.cli.tables import logged_tables
 
             for line in logged_tables(self._tables, self._more_tables):
-                self._printer.print((f"  {line}", ""))
+                self._print((f"  {line}", ""))
         if self._comparison is not None:
             self._compare(self._comparison)
         style = _VERDICTS.get(event.exit_code, "red")
-        self._printer.print((event.status, f"bold {style}"), (f" (exit code {event.exit_code})", style))
+        self._print((event.status, f"bold {style}"), (f" (exit code {event.exit_code})", style))
         message = headline(event.message) if self._log_is_above else event.message
-        self._printer.print((printable_lines(message), ""))
+        self._print((printable_lines(message), ""))
         if event.hint:
-            self._printer.print((printable_lines(event.hint), "cyan"))
+            self._print((printable_lines(event.hint), "cyan"))
 
     def _propose(self, event: PromotionDecided) -> None:
         """Show what a promotion compares and would change: a question may follow."""
@@ -309,24 +319,23 @@ class ConsoleListener:
         if self._comparison is not None:
             self._compare(self._comparison)
             self._comparison = None
-        self._printer.print((f"tags of {printable_line(event.model)}", "bold"), (" that change", ""))
+        self._print((f"tags of {printable_line(event.model)}", "bold"), (" that change", ""))
         for line in tag_table(event.changes, self._table_width):
-            self._printer.print((f"  {line}", ""))
+            self._print((f"  {line}", ""))
 
     @property
     def _table_width(self) -> int | None:
         """The width of an indented table on the terminal; None if there is none."""
-        terminal = self._printer.terminal
-        return None if terminal is None else terminal.width - len("  ")
+        return self._console.width - len("  ") if self._console.is_terminal else None
 
     def _compare(self, comparison: Comparison) -> None:
         from aml_train.cli.tables import comparison_table
 
         title = printable_line(comparison.right.title)
-        self._printer.print(("compared with the baseline", "bold"), (f", {title}", ""))
+        self._print(("compared with the baseline", "bold"), (f", {title}", ""))
         head = ("", "this job", "baseline", "difference")
         for line in comparison_table(comparison, head=head, most=_MOST_METRICS, width=self._table_width):
-            self._printer.print((f"  {line}", ""))
+            self._print((f"  {line}", ""))
 
     def _row(self, name: str, text: str) -> None:
-        self._printer.print((f"{name:<{_NAME_WIDTH + 1}} ", "bold"), (printable(text), ""))
+        self._print((f"{name:<{_NAME_WIDTH + 1}} ", "bold"), (printable(text), ""))

@@ -4,13 +4,13 @@ import io
 import json
 import os
 import re
+import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from rich.console import Console
 
 from aml_train.cli.console import ConsoleListener, Verbosity
-from aml_train.cli.printer import PlainPrinter, RichPrinter
 from aml_train.cli.text import printable, printable_lines
 from aml_train.core.comparison import Comparison, Side
 from aml_train.core.events import (
@@ -118,12 +118,13 @@ def test_foreign_lines_cannot_take_the_terminal_over() -> None:
     assert "\x1b" not in shown(LogLine(source="job", text=evil))
 
 
-def test_a_reader_that_is_gone_ends_the_command() -> None:
+def test_a_reader_that_is_gone_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     read, write = os.pipe()
     os.close(read)
     with open(write, "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
+        monkeypatch.setattr(sys, "stdout", file)
         with pytest.raises(SystemExit, match="1"):
-            PlainPrinter(file).print(("text", ""))
+            ConsoleListener(file)(Notice(text="text"))
         file.write("nothing fails any more")
 
 
@@ -201,9 +202,7 @@ def on_a_terminal(*events: Event, verbosity: Verbosity = "normal") -> str:
     """Return what is left on a terminal of 80 columns, its escape sequences removed."""
     file = _Terminal()
     console = ConsoleListener(file, verbosity=verbosity)
-    console._printer = RichPrinter(
-        Console(file=file, force_terminal=True, width=80, color_system=None, soft_wrap=True)
-    )
+    console._console = Console(file=file, force_terminal=True, width=80, color_system=None, soft_wrap=True)
     for event in events:
         console(event)
     console.close()
@@ -246,7 +245,7 @@ GRAPH = (
 def test_running_nodes_have_a_line_each_below_the_stage() -> None:
     file, paper = _Terminal(), io.StringIO()
     console = ConsoleListener(file)
-    console._printer = RichPrinter(Console(file=file, force_terminal=True, width=80, color_system=None))
+    console._console = Console(file=file, force_terminal=True, width=80, color_system=None)
 
     def rows() -> list[str]:
         assert console._live is not None

@@ -82,7 +82,6 @@ def test_the_search_follows_imports_and_doors() -> None:
         "docker",
         "junitparser",
         "markupsafe",
-        "rich",
         "stamina",
         "aml_train.pipeline.api",
         "aml_train.azure.acr_tasks",
