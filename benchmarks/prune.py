@@ -68,7 +68,7 @@ def _measure(count: int) -> dict[str, float]:
     uses = tuple(Use(digest=_digest("index", number), by=f"job {number}") for number in range(0, count // 10, 7))
     found = Inventory(host="r.azurecr.io", entries=entries, untagged_listed=True, uses=uses, now=_NOW)
     began, used = time.perf_counter(), time.process_time()
-    plan = plan_prune(found, PrunePolicy(keep_days=30))
+    plan = plan_prune(found, PrunePolicy(older_than=30 * 86_400.0))
     seconds, cpu = time.perf_counter() - began, time.process_time() - used
     if len(plan.delete) + len(plan.keep) != len(entries):
         raise RuntimeError("the plan forgets manifests")

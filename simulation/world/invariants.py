@@ -214,7 +214,7 @@ def _names(end: Ended, job: str) -> bool:
 def swept(truth: Truth) -> Iterator[str]:
     """After a clean-up no candidate is left, and each model has its image.
 
-    It is carried out when all leases have ended.
+    It is carried out after a hundred days.
     """
     for repository, tags in truth.tags.items():
         if repository.endswith("-candidate") and (tags or truth.manifests.get(repository)):

@@ -193,8 +193,8 @@ OWN = ("addr-", "cache", "dig-", "facts-", "test-")
 
 
 def digests_of(local: Local, repository: str) -> dict[str, str]:
-    """Return what each tag points to, apart from leases and lists of referrers."""
-    tags = [tag for tag in tags_of(local, repository) if not tag.startswith(("lease-", "sha256-"))]
+    """Return what each tag points to, apart from lists of referrers."""
+    tags = [tag for tag in tags_of(local, repository) if not tag.startswith("sha256-")]
     return {tag: digest_of(local, repository, tag) for tag in sorted(tags)}
 
 

@@ -26,11 +26,11 @@ _UNLISTED: Final = (
 @click.command("prune")
 @project_options
 @click.option(
-    "--keep-days",
-    type=click.FloatRange(min=0),
+    "--older-than",
+    type=click.FloatRange(min=2),
     default=30.0,
-    help="Keep releases and the images of jobs of the last N days.  [default: 30]",
-    metavar="N",
+    help="Keep what was pushed or tagged in the last DAYS days, and the images of the jobs of these days.  [default: 30]",
+    metavar="DAYS",
 )
 @click.option(
     "--keep-tag",
@@ -42,26 +42,26 @@ _UNLISTED: Final = (
 @click.option("--dry-run", is_flag=True, help="Show what would be deleted; delete nothing.")
 @json_option()
 def prune(
-    project: ProjectOptions, *, keep_days: float, keep_tags: tuple[str, ...], dry_run: bool, as_json: bool
+    project: ProjectOptions, *, older_than: float, keep_tags: tuple[str, ...], dry_run: bool, as_json: bool
 ) -> None:
     """Delete the project's images that nothing uses from the registry.
 
-    Images stay that a model, a live or recent job, an environment, a deployment, a schedule, a branch's or any other tag, the build
-    cache or the lease of a run leads to, with their parts and papers. Candidates of ended runs, manifests without tags, and releases
-    that nothing uses go. If any of this cannot be read, nothing is deleted.
+    Images stay that a model, a live or recent job, an environment, a deployment, a schedule, a branch's or any other tag or the build
+    cache leads to, with their parts and papers. Candidates of ended runs, manifests without tags, and releases that nothing uses go once
+    they are old enough. If any of this cannot be read, nothing is deleted.
 
     Exit codes: 0, 3 the registry, 8 a workspace.
 
     \b
     aml-train image prune --dry-run
-    aml-train image prune --target azure --keep-days 90 --keep-tag 'v*'
+    aml-train image prune --target azure --older-than 90 --keep-tag 'v*'
     """
     from aml_train.cli.console import ConsoleListener
     from aml_train.pipeline import PruneOptions, prepare_prune, prune_facts
 
     config, targets = project.load(), project.targets()
     named = [targets.named(name) for name in targets.names("targets")]
-    options = PruneOptions(keep_days=keep_days, keep_tags=keep_tags)
+    options = PruneOptions(older_than=older_than, keep_tags=keep_tags)
     with sigterm_as_interrupt():
         prepared = prepare_prune(config, named, this_host(), options, ConsoleListener(sys.stderr))
         with prepared.registry:
@@ -115,8 +115,6 @@ def _summary(plan: PrunePlan, result: PruneResult | None) -> Iterator[str]:
         parts.append(f"{gone} already gone")
     if left := result.count("left"):
         parts.append(f"{left} left")
-    if result.untagged:
-        parts.append(f"{result.untagged} ended leases and marks removed")
     yield ", ".join(parts)
 
 

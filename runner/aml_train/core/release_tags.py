@@ -17,7 +17,7 @@ FIELDS: Final = ("commit", "short-commit", "branch", "address")
 """The fields of a template."""
 
 RESERVED: Final = (
-    "addr-", "branch-", "cache", "candidate-", "dig-", "facts-", "git-", "lease-", "prune-", "sha256-", "test-",
+    "addr-", "branch-", "cache", "candidate-", "dig-", "facts-", "git-", "sha256-", "test-",
 )  # fmt: skip
 """Prefixes of the tags that aml-train itself writes."""
 

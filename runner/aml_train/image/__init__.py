@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from aml_train.image.packages import read_packages as read_packages
     from aml_train.image.papers import PAPER_TYPES as PAPER_TYPES
     from aml_train.image.papers import SLSA_PROVENANCE as SLSA_PROVENANCE
-    from aml_train.image.prune.execute import PruneExecutor as PruneExecutor
     from aml_train.image.prune.execute import PruneOutcome as PruneOutcome
     from aml_train.image.prune.execute import PruneResult as PruneResult
+    from aml_train.image.prune.execute import execute_prune as execute_prune
     from aml_train.image.prune.inventory import Inventory as Inventory
     from aml_train.image.prune.inventory import PrunePolicy as PrunePolicy
     from aml_train.image.prune.inventory import Use as Use
@@ -146,7 +146,7 @@ _MODULES = {
     "read_entries": "prune.listing",
     "PrunePlan": "prune.plan",
     "plan_prune": "prune.plan",
-    "PruneExecutor": "prune.execute",
+    "execute_prune": "prune.execute",
     "PruneOutcome": "prune.execute",
     "PruneResult": "prune.execute",
 }

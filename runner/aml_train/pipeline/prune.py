@@ -13,13 +13,13 @@ from aml_train.core.events import Listener
 from aml_train.core.trust import PROPOSALS_SUFFIX
 from aml_train.image import (
     Inventory,
-    PruneExecutor,
     PruneOutcome,
     PrunePlan,
     PrunePolicy,
     PruneResult,
     Registry,
     Use,
+    execute_prune,
     plan_prune,
     read_entries,
 )
@@ -37,39 +37,28 @@ class PruneOptions:
     """The images that a clean-up keeps in addition to those in use.
 
     Attributes:
-        keep_days: releases and jobs of the last so many days are kept.
+        older_than: what was pushed or tagged in the last so many days is kept, and the images of the jobs of these days.
         keep_tags: patterns of tags that keep their image.
     """
 
-    keep_days: float = 30.0
+    older_than: float = 30.0
     keep_tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prune:
-    """A clean-up that is planned.
-
-    Attributes:
-        plan: what goes and what stays.
-        registry: where.
-        read_uses: reads again who uses which image.
-        lock: ``image.lock``.
-    """
+    """A clean-up that is planned: what goes and what stays, and where."""
 
     plan: PrunePlan
     registry: Registry
-    read_uses: Callable[[], tuple[Use, ...]]
-    lock: bool
 
     def execute(self, report: Callable[[PruneOutcome], None]) -> PruneResult:
-        """Delete what the plan says, each after another look at it.
+        """Delete what the plan says.
 
         Raises:
-            ImageError: the registry does not answer, or refuses to be read.
-            ServiceError: who uses the images cannot be read any more.
+            ImageError: the registry does not answer.
         """
-        executor = PruneExecutor(registry=self.registry, read_uses=self.read_uses, lock=self.lock, report=report)
-        return executor.execute(self.plan)
+        return execute_prune(self.plan, self.registry, report)
 
 
 def prepare_prune(
@@ -98,17 +87,6 @@ def prepare_prune(
     connection = open_workspace(host, config.target, config.directory, emit)
     name = registry_of(connection, config.target)
     connections = [connection, *_others(config, targets, host, name, emit)]
-    since = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=options.keep_days)
-
-    def read_uses() -> tuple[Use, ...]:
-        from aml_train.azure import read_image_uses
-
-        try:
-            return tuple(use for one in connections for use in read_image_uses(one.service, name, since=since))
-        except ServiceError as error:
-            problem = f"Who uses the images cannot be read, so no image is deleted: {error.message}"
-            raise ServiceError(problem, hint=error.hint, transient=error.transient) from error
-
     registry = connection.administered(name)
     if registry is None:
         raise ImageError(f"the registry {name} cannot be reached from here")
@@ -119,9 +97,24 @@ def prepare_prune(
         entries = tuple(entry for place in places for entry in read_entries(registry, place))
     except ImageError as error:
         raise ImageError(f"{error.message}. {_NOTHING}", hint=error.hint) from error
-    inventory = Inventory(host=name, entries=entries, untagged_listed=registry.can_lock, uses=read_uses(), now=now)
-    policy = PrunePolicy(keep_days=options.keep_days, keep_tags=options.keep_tags, templates=image.tags)
-    return Prune(plan=plan_prune(inventory, policy), registry=registry, read_uses=read_uses, lock=image.lock)
+    uses = _read_uses(connections, name, options)
+    inventory = Inventory(host=name, entries=entries, untagged_listed=registry.can_lock, uses=uses, now=now)
+    policy = PrunePolicy(
+        older_than=options.older_than * 24 * 3600.0, keep_tags=options.keep_tags, templates=image.tags
+    )
+    return Prune(plan=plan_prune(inventory, policy), registry=registry)
+
+
+def _read_uses(connections: Sequence[Connection], registry: str, options: PruneOptions) -> tuple[Use, ...]:
+    """Return who uses which image, by all workspaces."""
+    from aml_train.azure import read_image_uses
+
+    since = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=options.older_than)
+    try:
+        return tuple(use for one in connections for use in read_image_uses(one.service, registry, since=since))
+    except ServiceError as error:
+        problem = f"Who uses the images cannot be read, so no image is deleted: {error.message}"
+        raise ServiceError(problem, hint=error.hint, transient=error.transient) from error
 
 
 def _others(
@@ -152,7 +145,6 @@ def prune_facts(plan: PrunePlan, result: PruneResult | None) -> dict[str, Any]:
         "untagged_listed": plan.inventory.untagged_listed,
         "bytes": plan.bytes if result is None else result.bytes,
         "delete": deleted,
-        "untag": [{"repository": one.repository, "tag": one.tag, "reason": one.reason} for one in plan.untag],
         "keep": [
             {"repository": one.entry.repository, "digest": one.entry.digest, "reason": one.reason}
             for one in plan.keep

@@ -74,7 +74,7 @@ def released(registry: Registry, spec: ImageSpec, done: Tested, extra: Sequence[
     """Check that the registry has just what *done* says, whole."""
     tags = {spec.address_tag, f"{spec.address_tag}-{done.digest[7:47]}", f"dig-{done.digest[7:]}", *extra}
     # What the checks saw, where the next build begins, the claim of the run, and the list of what refers to the image.
-    kept = ("facts-", "cache", "lease-", fallback_tag(done.digest))
+    kept = ("facts-", "cache", fallback_tag(done.digest))
     assert {tag for tag in registry.tags(spec.repository) if not tag.startswith(kept)} == tags
     for tag in tags:
         manifest = registry.get_manifest(spec.repository, tag)

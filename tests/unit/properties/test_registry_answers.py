@@ -11,7 +11,6 @@ import pytest
 import requests
 
 from aml_train.azure.acr import AcrLogin
-from aml_train.image.leases import write_lease
 from aml_train.image.packages import read_packages
 from aml_train.image.prune.listing import read_entries
 from aml_train.image.readiness.check import FACTS_TYPE, load_facts
@@ -154,12 +153,9 @@ OPERATIONS: Mapping[str, Callable[[], object]] = {
     "describe_repository": repository_locks,
     "list_manifests": lambda: [one.text("digest") for one in administration.list_manifests(acr(), "r")],
     "list_tags": lambda: [one.text("name") for one in administration.list_tags(acr(), "r")],
-    "describe_manifest": lambda: administration.describe_manifest(acr(), "r", LISTED),
-    "describe_tag": lambda: administration.describe_tag(acr(), "r", "t"),
     "delete_manifest": lambda: administration.delete_manifest(acr(), "r", LISTED),
     "inventory of Azure's registry": lambda: [one.tags for one in read_entries(acr(), "r")],
     "inventory of another registry": lambda: read_entries(registry(), "r"),
-    "lease": lambda: write_lease(registry(), "r", IMAGE, now=0.0),
     "has_blob": lambda: registry().has_blob("r", DIGEST),
     "get_blob": lambda: registry().get_blob("r", DIGEST),
     "image_config": lambda: registry().image_config("r", WITH_CONFIG, "linux/amd64").text("digest"),

@@ -13,13 +13,9 @@ from typing import Final, Literal
 
 from aml_train.core.release_tags import DEFAULT_TAGS
 from aml_train.image.build.cache import CACHE_TAG, LAYERS_TAG
-from aml_train.image.leases import lease_end, mark_end
-from aml_train.image.leftovers import CANDIDATE_SUFFIX, lease_of_image
+from aml_train.image.leftovers import CANDIDATE_SUFFIX
 
-GRACE_SECONDS: Final = 2 * 24 * 3600.0
-"""The age below which nothing is deleted, however short the configured time is."""
-
-Role = Literal["address", "digest", "paper", "cache", "lease", "mark", "candidate", "release", "kept"]
+Role = Literal["release", "paper", "candidate", "cache", "kept"]
 """The meaning of a tag for its manifest; ``kept`` is a tag that keeps it as long as the tag exists."""
 
 _PAPER: Final = re.compile(r"(?:test|facts)-(?P<short>[0-9a-f]{40})-.+|sha256-(?P<whole>[0-9a-f]{64})(?:\..+)?")
@@ -41,7 +37,7 @@ class Entry:
 
     Attributes:
         size: bytes of configuration and layers, which other manifests may share; None if unknown.
-        updated: when it was pushed, or one of its tags was written, leases and marks aside; None if unknown.
+        updated: when it was pushed, or one of its tags was written; None if unknown.
         tags: names of the tags that point to it.
         children: digests of the manifests that it lists.
         subject: digest of the manifest that it is about (OCI 1.1).
@@ -101,19 +97,14 @@ class PrunePolicy:
     """The images that are kept although nothing uses them.
 
     Attributes:
-        keep_days: a release is kept for so many days after it was last pushed or tagged.
+        older_than: seconds since the last push or tag, after which an image goes.
         keep_tags: patterns with ``*`` and ``?`` of tags that keep their image.
         templates: ``image.tags`` of the configuration.
     """
 
-    keep_days: float
+    older_than: float
     keep_tags: tuple[str, ...] = ()
     templates: tuple[str, ...] = DEFAULT_TAGS
-
-    @property
-    def release_seconds(self) -> float:
-        """How old a release must be to go."""
-        return max(self.keep_days * 24 * 3600.0, GRACE_SECONDS)
 
 
 class TagReader:
@@ -130,32 +121,18 @@ class TagReader:
             return "kept"
         if repository.endswith(CANDIDATE_SUFFIX) and tag.startswith("candidate-"):
             return "candidate"
-        if tag.startswith("addr-"):
-            return "address"
-        if tag.startswith("dig-"):
-            return "digest"
         if tag in (CACHE_TAG, LAYERS_TAG):
             return "cache"
-        if lease_end(tag) is not None:
-            return "lease"
-        if mark_end(tag) is not None:
-            return "mark"
         if _PAPER.fullmatch(tag):
             return "paper"
-        return "release" if any(pattern.fullmatch(tag) for pattern in self._releases) else "kept"
+        own = tag.startswith(("addr-", "dig-")) or any(pattern.fullmatch(tag) for pattern in self._releases)
+        return "release" if own else "kept"
 
 
 def subject_of_tag(tag: str) -> str | None:
     """Return the first 40 digits of the digest that a paper's tag names, or None."""
     match = _PAPER.fullmatch(tag)
     return None if match is None else match["short"] or match["whole"][:40]
-
-
-def lease_of_entry(entry: Entry) -> float:
-    """Return when the last lease of an entry ends; 0 for none."""
-    ends = [lease_end(tag) or 0.0 for tag in entry.tags]
-    claims = [lease_of_image(f"{entry.repository}:{tag}") for tag in entry.tags]
-    return max([0.0, *ends, *(float(claim.until) for claim in claims if claim is not None)])
 
 
 def _patterns(template: str) -> Sequence[re.Pattern[str]]:

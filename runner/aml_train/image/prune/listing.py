@@ -17,7 +17,6 @@ from aml_train.core.answers import Answer, UndecodableError, decode
 from aml_train.core.errors import ImageError
 from aml_train.core.references import is_digest
 from aml_train.image.completeness import CONNECTIONS
-from aml_train.image.leases import lease_end, mark_end
 from aml_train.image.prune.inventory import Entry
 from aml_train.image.registry import administration
 from aml_train.image.registry.client import Registry
@@ -113,7 +112,7 @@ def _acr_entry(repository: str, item: Answer) -> tuple[Entry, str]:
 
 
 def _with_tags(entry: Entry, tags: Sequence[_Tag], repository_lock: str) -> Entry:
-    written = [tag.written for tag in tags if tag.written is not None and not _is_passing(tag.name)]
+    written = [tag.written for tag in tags if tag.written is not None]
     locked = {tag.name: tag.locks for tag in tags if tag.locks}
     own = tuple(name for name, locks in locked.items() if name.startswith("dig-") and not locks.delete)
     others = [f"the tag {name}" for name in locked if name not in own]
@@ -124,11 +123,6 @@ def _with_tags(entry: Entry, tags: Sequence[_Tag], repository_lock: str) -> Entr
         own_locks=own,
         other_lock=entry.other_lock or repository_lock or next(iter(others), ""),
     )
-
-
-def _is_passing(tag: str) -> bool:
-    """Return whether *tag* is a lease or a mark, which say nothing of the image's age."""
-    return lease_end(tag) is not None or mark_end(tag) is not None
 
 
 def _with_edges(entry: Entry, manifest: Manifest) -> Entry:

@@ -10,16 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aml_train.image.leases import lease_end, mark_end
 from aml_train.image.leftovers import CANDIDATE_SUFFIX
 from aml_train.image.prune.inventory import (
-    GRACE_SECONDS,
     Entry,
     Inventory,
     PrunePolicy,
     TagReader,
     Use,
-    lease_of_entry,
     subject_of_tag,
 )
 
@@ -27,7 +24,6 @@ Key = tuple[str, str]
 """Repository and digest."""
 
 _DAY: Final = 24 * 3600.0
-_NAMED: Final = frozenset({"address", "digest", "release"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,14 +33,12 @@ class Deletion:
     Attributes:
         reason: why nothing needs it.
         after: digests of the manifests that must have gone before: those that list it, and the one that it is about.
-        findable: a run can still find it, by its content address or in an image that has one.
         depth: its place in the order; those of one depth are independent of each other.
     """
 
     entry: Entry
     reason: str
     after: tuple[str, ...] = ()
-    findable: bool = False
     depth: int = 0
 
     def facts(self) -> dict[str, Any]:
@@ -63,29 +57,17 @@ class Kept:
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TagRemoval:
-    """A tag that goes from a manifest that stays: an ended lease, or an old mark."""
-
-    repository: str
-    tag: str
-    digest: str
-    reason: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class PrunePlan:
     """The work of a clean-up.
 
     Attributes:
         delete: in an order in which no manifest goes before those that list it.
-        untag: tags of kept manifests.
         keep: all other manifests.
     """
 
     inventory: Inventory
     delete: tuple[Deletion, ...]
-    untag: tuple[TagRemoval, ...]
     keep: tuple[Kept, ...]
 
     @property
@@ -154,7 +136,6 @@ def plan_prune(inventory: Inventory, policy: PrunePolicy) -> PrunePlan:
     return PrunePlan(
         inventory=inventory,
         delete=tuple(_deletions(graph, kept, reader, inventory.now)),
-        untag=tuple(_removals((graph.entries[key] for key in sorted(kept)), inventory.now)),
         keep=tuple(Kept(entry=graph.entries[key], reason=reason) for key, reason in sorted(kept.items())),
     )
 
@@ -169,25 +150,10 @@ def _own_reason(entry: Entry, reader: TagReader, policy: PrunePolicy, now: float
             return f"the tag {tag}"
         if role == "cache":
             return f"the build cache {tag}"
-    if lease_of_entry(entry) > now:
-        return "leased by a run"
-    named = not _NAMED.isdisjoint(roles.values())
     if entry.updated is None:
-        return "its age is not known" if named else ""
+        return "its age is not known" if "release" in roles.values() else ""
     age = now - entry.updated
-    if age < (policy.release_seconds if named else GRACE_SECONDS):
-        return f"pushed or tagged {_ago(age)}"
-    return ""
-
-
-def _removals(kept: Iterable[Entry], now: float) -> Iterator[TagRemoval]:
-    """Yield the ended leases and the old marks of manifests that stay."""
-    for entry in kept:
-        for tag in entry.tags:
-            ends = {"an ended lease of a run": lease_end(tag), "an old mark of a clean-up": mark_end(tag)}
-            for reason, end in ends.items():
-                if end is not None and end <= now:
-                    yield TagRemoval(repository=entry.repository, tag=tag, digest=entry.digest, reason=reason)
+    return f"pushed or tagged {_ago(age)}" if age < policy.older_than else ""
 
 
 def _deletions(graph: Graph, kept: Mapping[Key, str], reader: TagReader, now: float) -> Iterator[Deletion]:
@@ -199,18 +165,13 @@ def _deletions(graph: Graph, kept: Mapping[Key, str], reader: TagReader, now: fl
             if below in before and key not in before[below]:
                 before[below].append(key)
     depths = _depths(graph, goes, before)
-    findable: set[Key] = set()
     for key in sorted(goes, key=lambda one: (depths[one], one)):
         entry = graph.entries[key]
         after = [parent for parent in before[key] if depths[parent] < depths[key]]
-        listed = any(key[1] in graph.entries[parent].children for parent in after)
-        if any(tag.startswith("addr-") for tag in entry.tags) or (listed and not findable.isdisjoint(after)):
-            findable.add(key)
         yield Deletion(
             entry=entry,
             reason=_why(entry, after, reader, now),
             after=tuple(digest for _, digest in after),
-            findable=key in findable,
             depth=depths[key],
         )
 
@@ -239,7 +200,7 @@ def _why(entry: Entry, after: list[Key], reader: TagReader, now: float) -> str:
         return f"part of or paper of {after[0][1][:19]}, which goes"
     if entry.repository.endswith(CANDIDATE_SUFFIX):
         return f"a candidate of a run that has ended{age}"
-    if not _NAMED.isdisjoint(roles):
+    if "release" in roles:
         return f"a release that nothing uses{age}"
     if "paper" in roles or entry.subject is not None:
         return f"a paper of an image that is gone{age}"

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import quote
 
 import requests
 
@@ -69,16 +68,6 @@ def list_tags(registry: Registry, repository: str) -> Iterator[Answer]:
     return _items(registry, repository, "tags")
 
 
-def describe_manifest(registry: Registry, repository: str, digest: str) -> Answer | None:
-    """Return what Azure's registry says of one manifest, or None if there is none."""
-    return _read(registry, repository, f"/_manifests/{digest}", f"describe {repository}@{digest}", "manifest")
-
-
-def describe_tag(registry: Registry, repository: str, tag: str) -> Answer | None:
-    """Return what Azure's registry says of one tag, or None if there is none."""
-    return _read(registry, repository, f"/_tags/{quote(tag)}", f"describe {repository}:{tag}", "tag")
-
-
 def delete_manifest(registry: Registry, repository: str, digest: str) -> int:
     """Delete a manifest with all of its tags, and return the status.
 
@@ -103,15 +92,14 @@ def _items(registry: Registry, repository: str, kind: str) -> Iterator[Answer]:
         yield from page.each(kind)
 
 
-def _read(registry: Registry, repository: str, path: str, what: str, member: str = "") -> Answer | None:
+def _read(registry: Registry, repository: str, path: str, what: str) -> Answer | None:
     url, scopes = f"{registry.url}/acr/v1/{repository}{path}", _scopes(repository, "metadata_read")
     response = registry.repeated(lambda: registry.once("GET", url, scopes=scopes))
     if response.status_code == 404:
         return None
     registry.expect(response, 200, what)
     fail = registry.unusable(what)
-    found = answer_of(response, fail, fail)
-    return found.at(member) if member else found
+    return answer_of(response, fail, fail)
 
 
 def _scopes(repository: str, *actions: str) -> list[str]:

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 
 from hypothesis import strategies as st
 
-from aml_train.image.leases import lease_end, lease_tag, mark_tag
 from aml_train.image.prune.inventory import Entry, Inventory, PrunePolicy, Use
 
 NOW = 1_790_000_000.0
 DAY = 86_400.0
-POLICY = PrunePolicy(keep_days=30)
+POLICY = PrunePolicy(older_than=30 * DAY)
 RELEASES = "octo/digits"
 CANDIDATES = f"{RELEASES}-candidate"
 
@@ -73,11 +72,6 @@ def inventories(draw: st.DrawFn) -> Inventory:
             tags = (
                 draw(st.sampled_from(["branch-main", "v1", "cache", "branch-pull-7"])) + ("" if number % 2 else "x"),
             )
-        if draw(st.booleans()) and draw(st.booleans()):
-            shift = draw(st.sampled_from([-9 * DAY, -3 * DAY, 0.0]))
-            tags = (*tags, lease_tag(digest_of(number), NOW + shift))
-        if draw(st.booleans()) and draw(st.booleans()):
-            tags = (*tags, mark_tag(digest_of(number), NOW - draw(st.sampled_from([0.0, 5 * DAY]))))
         entries.append(
             entry(
                 number,
@@ -99,9 +93,9 @@ def inventories(draw: st.DrawFn) -> Inventory:
     return inventory(*entries, uses=tuple(uses))
 
 
-def reachable(found: Inventory, keep_days: float = 30) -> set[tuple[str, str]]:
+def reachable(found: Inventory) -> set[tuple[str, str]]:
     """Return all that must stay: written down from docs/clean-up.md, without care for speed."""
-    kept = {(one.repository, one.digest) for one in found.entries if _stays(one, found, keep_days)}
+    kept = {(one.repository, one.digest) for one in found.entries if _stays(one, found)}
     while True:
         more = {
             below for one in found.entries if (one.repository, one.digest) in kept for below in _below(one, found)
@@ -111,18 +105,14 @@ def reachable(found: Inventory, keep_days: float = 30) -> set[tuple[str, str]]:
         kept |= more
 
 
-def _stays(one: Entry, found: Inventory, keep_days: float) -> bool:
+def _stays(one: Entry, found: Inventory) -> bool:
     if one.other_lock or any(use.digest == one.digest and one.repository == RELEASES for use in found.uses):
         return True
     if any(
         tag in ("cache", "cachex", "v1", "v1x", "branch-main", "branch-mainx", "branch-pull-7x") for tag in one.tags
     ):
         return True
-    if any((lease_end(tag) or 0) > found.now for tag in one.tags):
-        return True
-    named = any(tag.startswith(("addr-", "dig-", "git-", "branch-pull-")) for tag in one.tags)
-    days = max(keep_days, 2) if named else 2
-    return one.updated is not None and found.now - one.updated < days * DAY
+    return one.updated is not None and found.now - one.updated < 30 * DAY
 
 
 def _below(one: Entry, found: Inventory) -> Iterator[tuple[str, str]]:
