@@ -135,8 +135,9 @@ def open_target(host: Host, config: Config, plan: Plan, emit: Listener) -> Targe
         return found
     sweep_folders(emit)
     place = host.place(config.builder)
-    if plan.image is not None:
-        sweep_leftovers(place.engine(), emit)
+    engine = place.engine() if plan.image is not None else None
+    if engine is not None:
+        sweep_leftovers(engine, emit)
     if config.target.kind == "azure":
         from aml_train.azure import find_workspace, open_azure
 
