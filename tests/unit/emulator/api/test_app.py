@@ -5,15 +5,11 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
-import threading
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from starlette.datastructures import Headers
 
-from aml_emulator.api import Asked
-from aml_emulator.api.app import Answered
 from aml_emulator.domain import RunProgress
 from aml_emulator.executor.spec import Folder, RunError
 from aml_emulator.identity.federation import AUDIENCE
@@ -31,11 +27,6 @@ def _sign_in(service: Service, **form: str) -> Any:
     content = urlencode({**fields, "scope": "https://management.azure.com/.default", **form}).encode()
     path = f"/{IDENTITY.tenant_id}/oauth2/v2.0/token"
     return service.call("POST", path, content=content, host="login.microsoftonline.com", token=None)
-
-
-def test_signing_in_gives_a_token_that_is_taken(service: Service) -> None:
-    token = _sign_in(service).json["access_token"]
-    assert service.call("GET", WS, token=token).json["name"] == "local"
 
 
 def test_signing_in_with_an_assertion(service: Service) -> None:
@@ -144,24 +135,6 @@ def test_an_input_without_a_value_was_left_out(service: Service, omitted: dict[s
     assert service.call("GET", f"{WS}/jobs/run1").status == 200
 
 
-def test_variables_are_text_whatever_a_client_sends(service: Service) -> None:
-    answer = service.submit("run1", environmentVariables={"A": True, "B": 5, "C": "c"})
-    assert answer.json["properties"]["environmentVariables"] == {"A": "True", "B": "5", "C": "c"}
-    (spec,) = service.runner.submitted
-    assert {name: spec.environment_variables[name] for name in "ABC"} == {"A": "True", "B": "5", "C": "c"}
-    assert service.submit("run1", environmentVariables={"A": "True", "B": "5", "C": "c"}).status == 200
-
-
-@pytest.mark.parametrize(("given", "value"), [({}, "true"), ({"MLFLOW_DISABLE_TELEMETRY": "false"}, None)])
-def test_mlflow_sends_no_usage_data_unless_the_job_wants_it(
-    service: Service, given: dict[str, str], value: str | None
-) -> None:
-    service.submit("run1", environmentVariables=given)
-    (spec,) = service.runner.submitted
-    assert spec.service_environment.get("MLFLOW_DISABLE_TELEMETRY") == value
-    assert spec.environment_variables == given
-
-
 def test_the_same_job_again_is_the_same_job_and_another_one_is_not(service: Service) -> None:
     assert service.submit("run1").status == 201
     again = service.submit("run1", tags={"a": "b"}, displayName="new")
@@ -209,17 +182,6 @@ def test_a_refused_job_leaves_nothing_behind(
     assert words in answer.json["error"]["message"]
     assert service.store.runs.get("run1") is None
     assert service.runner.submitted == []
-
-
-def test_jobs_are_listed_in_pages(service: Service) -> None:
-    for number in range(5):
-        service.submit(f"run{number}")
-    first = service.call("GET", f"{WS}/jobs?$top=3&listViewType=ActiveOnly").json
-    assert [job["name"] for job in first["value"]] == ["run4", "run3", "run2"]
-    link = first["nextLink"].removeprefix("https://management.azure.com")
-    second = service.call("GET", link).json
-    assert [job["name"] for job in second["value"]] == ["run1", "run0"]
-    assert "nextLink" not in second
 
 
 def test_a_run_is_seen_alike_through_every_interface(service: Service) -> None:
@@ -281,52 +243,6 @@ def test_runs_are_taken_up_again_after_a_restart(service: Service) -> None:
     assert service.store.runs.require("leaving").status == "Canceled"
 
 
-def test_a_job_that_another_version_described_otherwise_fails_alone(service: Service) -> None:
-    for name in ("newer", "older", "queued"):
-        service.submit(name)
-    known = json.loads(service.store.runs.require("newer").spec or "")
-    service.store.runs.set_spec("newer", json.dumps({**known, "sockets": 4}))
-    service.store.runs.set_spec("older", json.dumps({"run_id": "older"}))
-    service.runner.submitted.clear()
-    service.jobs.resume()
-    assert [spec.run_id for spec in service.runner.submitted] == ["queued"]
-    for name in ("newer", "older"):
-        run = service.store.runs.require(name)
-        assert (run.status, run.error_code) == ("Failed", "SystemError")
-        assert "submitted to another version of the local AzureML" in (run.error_message or "")
-        assert "Submit it again" in (run.error_message or "")
-
-
-def test_metrics_that_are_no_numbers_go_round(service: Service) -> None:
-    service.submit("run1")
-    metrics = [{"key": "m", "value": value, "timestamp": "5", "step": "1"} for value in ("NaN", "-Infinity", 0.5)]
-    service.call("POST", f"{MLFLOW}/runs/log-batch", {"run_id": "run1", "metrics": metrics}, host=API)
-    path = f"{MLFLOW}/metrics/get-history?run_id=run1&metric_key=m&max_results=2"
-    first = service.call("GET", path, host=API).json
-    assert [metric["value"] for metric in first["metrics"]] == ["NaN", "-Infinity"]
-    second = service.call("GET", f"{path}&page_token={first['next_page_token']}", host=API).json
-    assert [metric["value"] for metric in second["metrics"]] == [0.5]
-    assert "next_page_token" not in second
-
-
-def test_a_parameter_with_two_values_is_mlflows_error(service: Service) -> None:
-    service.submit("run1")
-    for value, status in (("1", 200), ("1", 200), ("2", 400)):
-        body = {"run_id": "run1", "key": "p", "value": value}
-        answer = service.call("POST", f"{MLFLOW}/runs/log-parameter", body, host=API)
-        assert answer.status == status
-    assert answer.json["error_code"] == "INVALID_PARAMETER_VALUE"
-
-
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [("POST", ""), ("POST", "/search"), ("GET", "/m-1"), ("PATCH", "/m-1/tags"), ("DELETE", "/m-1/tags/a")],
-)
-def test_logged_models_are_not_there_as_in_azureml(service: Service, method: str, path: str) -> None:
-    answer = service.call(method, f"{MLFLOW}/logged-models{path}", {}, host=API)
-    assert (answer.status, answer.body) == (404, b"")
-
-
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
@@ -354,12 +270,6 @@ def test_runs_are_searched(service: Service, query: str, expected: list[str]) ->
     ordered = {"experiment_ids": [guid], "filter": query, "order_by": ["metrics.m ASC"], "max_results": 1}
     first = service.call("POST", f"{MLFLOW}/runs/search", ordered, host=API).json
     assert [run["info"]["run_name"] for run in first["runs"]] == sorted(expected)[:1]
-
-
-def test_a_filter_that_is_not_understood_is_an_error(service: Service) -> None:
-    body = {"experiment_ids": [], "filter": "metrics.m > 1 or params.p = 'x'"}
-    answer = service.call("POST", f"{MLFLOW}/runs/search", body, host=API)
-    assert (answer.status, answer.json["error_code"]) == (400, "INVALID_PARAMETER_VALUE")
 
 
 def test_a_model_says_where_it_lies_and_what_made_it(service: Service) -> None:
@@ -403,14 +313,6 @@ def test_properties_can_be_added_and_not_changed(service: Service) -> None:
         service.call("PUT", f"{WS}/codes/one/versions/1", body)
     kept = service.call("GET", f"{WS}/codes/one/versions/1").json["properties"]["properties"]
     assert kept == {"hash_sha256": "h", "h": "x", "other": "x"}
-
-
-def test_archived_versions_are_left_out(service: Service) -> None:
-    for version, archived in (("1", False), ("2", True)):
-        service.store.assets.put("environments", "e", version, {"image": "i", "isArchived": archived})
-    for view, expected in (("ActiveOnly", ["1"]), ("ArchivedOnly", ["2"]), ("All", ["2", "1"])):
-        found = service.call("GET", f"{WS}/environments/e/versions?listViewType={view}").json["value"]
-        assert [item["name"] for item in found] == expected
 
 
 def test_artifacts_are_made_known_listed_and_found(service: Service) -> None:
@@ -459,23 +361,6 @@ def test_a_file_is_passed_on_by_ranges(
     assert service.call("GET", path.replace("std_log", "none"), host=API).status == 404
 
 
-@pytest.mark.parametrize("content", [b"{", b"[]", b"\xff"])
-def test_a_body_that_is_no_json_object_is_refused(service: Service, content: bytes) -> None:
-    answer = service.call("PUT", f"{WS}/jobs/run1", content=content)
-    assert (answer.status, answer.json["error"]["code"]) == (400, "UserError")
-
-
-def test_every_request_is_noted(service: Service) -> None:
-    service.call("GET", f"{WS}/jobs/nothing?api-version=2024-01-01-preview")
-    last = service.services.requests.since()[-1]
-    assert (last["method"], last["path"], last["status"], last["error"]) == (
-        "GET",
-        f"{WS}/jobs/nothing",
-        404,
-        "UserError",
-    )
-
-
 @pytest.mark.parametrize(
     ("query", "code", "words"),
     [
@@ -493,37 +378,6 @@ def test_a_request_to_resource_manager_names_its_version(
     assert words in answer.json["error"]["message"]
     # AzureML's own services have their version in the path.
     assert service.call("GET", f"{WS}/jobs?{query}", host=API).status == 200
-
-
-def test_jobs_that_are_submitted_meanwhile_shift_no_page(service: Service) -> None:
-    names = [f"job{number:03}" for number in range(120)]
-    for name in names:
-        service.submit(name)
-    seen: list[str] = []
-    url = f"{WS}/jobs?api-version=2024-01-01-preview"
-    while url:
-        answer = service.call("GET", url).json
-        seen += [item["name"] for item in answer["value"]]
-        service.submit(f"later{len(seen)}")
-        url = answer.get("nextLink", "").removeprefix("https://management.azure.com")
-    assert seen == names[::-1]
-    answer = service.call("GET", f"{WS}/jobs?$skip=x")
-    assert (answer.status, answer.json["error"]["message"]) == (400, "Not a continuation token of this list: 'x'")
-
-
-def test_a_run_with_many_files_lists_them_in_pages(service: Service) -> None:
-    service.submit("job1")
-    paths = [f"a/{number:04} %.txt" for number in range(1200)]
-    for path in paths:
-        service.store.runs.add_artifact("job1", path)
-    seen: list[str] = []
-    url = f"{HISTORY}/experiments/exp/runs/job1/artifacts?path=a"
-    while url:
-        answer = service.call("GET", url, host=API).json
-        seen += [item["path"] for item in answer["value"]]
-        assert (answer["continuationToken"] is None) == (answer["nextLink"] is None)
-        url = (answer["nextLink"] or "").removeprefix(f"https://{API}")
-    assert seen == paths
 
 
 @pytest.mark.parametrize(
@@ -575,40 +429,3 @@ def test_an_operation_that_goes_on_says_when_to_ask_again(service: Service) -> N
     )
     service.store.runs.finish("job1", "Canceled")
     assert service.call("GET", location).status == 200
-
-
-def test_the_application_answers_without_a_server(service: Service) -> None:
-    headers = Headers({"host": "management.azure.com", "authorization": f"Bearer {service.token}"})
-    asked = Asked(method="GET", path=WS, query=b"api-version=2024-01-01-preview", headers=headers, body=b"")
-    answered, served = service.app.answer(asked), service.call("GET", WS)
-    assert (answered.status, json.loads(answered.body)) == (served.status, served.json)
-    too_large = service.app.answer(dataclasses.replace(asked, method="PUT", body=None))
-    assert too_large.status == 413
-    head = service.app.answer(dataclasses.replace(asked, method="HEAD"))
-    assert (head.body, int(head.headers["content-length"]) > 0) == (b"", True)
-
-
-@pytest.mark.parametrize(
-    ("path", "host", "waits"),
-    [
-        (f"{WS}/jobs/job1", "management.azure.com", False),
-        (f"{WS}/jobs", "management.azure.com", True),
-        (f"/history/v1.0{WS}/runs/job1/details", API, False),
-        (f"/history/v1.0{WS}/runs/job1", API, False),
-        (f"/history/v1.0{WS}/runs/job1/children", API, True),
-    ],
-)
-def test_only_what_clients_poll_is_answered_in_the_event_loop(
-    service: Service, monkeypatch: pytest.MonkeyPatch, path: str, host: str, waits: bool
-) -> None:
-    answering: list[threading.Thread] = []
-    answer = service.app.answer
-
-    def noted(asked: Asked) -> Answered:
-        answering.append(threading.current_thread())
-        return answer(asked)
-
-    service.submit("job1")
-    monkeypatch.setattr(service.app, "answer", noted)
-    assert service.call("GET", path, host=host).status == 200
-    assert [one is not threading.current_thread() for one in answering] == [waits]

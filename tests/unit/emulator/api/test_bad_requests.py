@@ -33,7 +33,6 @@ from aml_emulator.schema import (
     Tree,
     Whole,
     check,
-    read_json,
 )
 from tests.unit.emulator.between import DELETED, deletion
 from tests.unit.emulator.memory_service import API, KNOWN, QUERIES, furnished
@@ -342,10 +341,6 @@ def shapes() -> dict[str, Shape]:
     return found
 
 
-def test_most_routes_that_write_declare_their_bodies(shapes: dict[str, Shape]) -> None:
-    assert len(shapes) >= 40, sorted(shapes)
-
-
 @contextmanager
 def fuzzed(name: str, shapes: dict[str, Shape], seed: int) -> Iterator[tuple[Service, Fuzz, random.Random]]:
     """A service with one of everything, what draws requests of a route, and the chance that it draws by."""
@@ -386,27 +381,6 @@ def test_nothing_that_is_deleted_in_the_middle_of_a_request_makes_a_route_fail(
     holds()
 
 
-def test_what_was_written_oddly_can_still_be_read(shapes: dict[str, Shape]) -> None:
-    """Requests of all routes in one workspace: what one has stored, others show."""
-    writing = [name for name in ROUTES if not name.startswith("GET")]
-    reading = [name for name in ROUTES if name.startswith("GET")]
-
-    @settings(max_examples=settings().max_examples // 5, phases=(Phase.generate,))
-    @given(SEEDS)
-    def holds(seed: int) -> None:
-        chance = random.Random(seed)  # noqa: S311 - the same for a seed
-        service = furnished()
-        experiment = experiment_of(service)
-        names = [chance.choice(writing) for _ in range(30)] + chance.sample(reading, 40)
-        requests = [Fuzz(ROUTES[name], chance, shapes.get(name), experiment).draw() for name in names]
-        try:
-            _check(requests, ask(service, requests))
-        finally:
-            service.close()
-
-    holds()
-
-
 def _check(requests: Sequence[Request], answers: Sequence[Answer]) -> None:
     for request, answer in zip(requests, answers, strict=True):
         assert answer.status < 500 or answer.status == 501, (request, answer.body)
@@ -436,17 +410,3 @@ def test_the_field_is_named() -> None:
         "properties.resources.dockerArgsList[0]: text or a whole number or a number or true or false is expected, not an object",
     )
     service.close()
-
-
-@given(
-    st.recursive(
-        st.none()
-        | st.booleans()
-        | st.integers(-(2**63) + 1, 2**63 - 1)
-        | st.floats(allow_nan=False, allow_infinity=False)
-        | st.text(),
-        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    )
-)
-def test_json_is_read_as_it_is(value: Any) -> None:
-    assert read_json(json.dumps(value).encode()) == value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
@@ -57,18 +56,6 @@ def test_a_component_that_does_not_say_is_deterministic_by_its_type(service: Ser
     assert ("resources" in shown) == (kind == "command")
 
 
-def test_inputs_of_groups_stay_as_they_are(service: Service) -> None:
-    group = {"type": "group", "values": {"rate": {"type": "number"}}}
-    assert put(service, inputs={"group": group})["inputs"] == {"group": group}
-
-
-def test_texts_about_a_component_may_change_and_its_content_may_not(service: Service) -> None:
-    put(service, command="a", display_name="one", description="x")
-    assert put(service, command="a", display_name="two", description="y", tags={"t": "1"})["display_name"] == "two"
-    answer = service.call("PUT", f"{NAME}/versions/1", {"properties": {"componentSpec": {"command": "b"}}})
-    assert answer.status == 409
-
-
 def test_a_component_that_is_sent_as_it_was_shown_is_the_same(service: Service) -> None:
     sent: dict[str, Any] = {
         "command": "echo ${{inputs.n}}",
@@ -87,17 +74,6 @@ def test_a_component_that_is_sent_as_it_was_shown_is_the_same(service: Service) 
     assert stored.properties["componentSpec"] == sent
 
 
-def test_the_next_version_of_a_component_is_the_time(service: Service) -> None:
-    # Recorded: component/e2etests, test_command_component_create_autoincrement.
-    put(service, command="x")
-    following = service.call("GET", NAME).json["properties"]["nextVersion"]
-    assert re.fullmatch(r"\d{4}(-\d\d){5}-\d{7}", following)
-
-
-def test_an_anonymous_component_is_shown_with_its_own_version(service: Service) -> None:
-    assert put(service, "8f3a", command="x", version="0.0.1")["version"] == "0.0.1"
-
-
 @pytest.mark.parametrize("word", ["azureml_default", "default", "latest"])
 def test_the_newest_version_is_the_default_one(service: Service, word: str) -> None:
     for version in ("1", "2"):
@@ -106,13 +82,6 @@ def test_the_newest_version_is_the_default_one(service: Service, word: str) -> N
     assert answer.json["properties"]["componentSpec"]["command"] == "2"
     assert answer.json["id"].endswith("/step/labels/default") == (word == "azureml_default")
     assert service.call("GET", f"{WS}/components/other/versions/{word}").status == 404
-
-
-def test_a_node_may_name_a_label_of_a_component(pipelines: Pipelines) -> None:
-    pipelines.component("prep")
-    node = {"type": "command", "componentId": f"{WS}/components/prep/labels/default"}
-    assert pipelines.put("p", jobs={"prep": node}).status == 201
-    assert pipelines.begun() == ["prep"]
 
 
 def graph_component(pipelines: Pipelines) -> str:
@@ -148,10 +117,3 @@ def test_a_pipeline_job_of_a_component_has_its_own_inputs(pipelines: Pipelines) 
     answer = pipelines.put("p", componentId=graph_component(pipelines), inputs=inputs)
     assert answer.status == 201, answer.json
     assert pipelines.input_of("p", "prep", "group.rate")["value"] == "5"
-
-
-def test_a_pipeline_job_of_another_component_is_refused(pipelines: Pipelines) -> None:
-    assert pipelines.put("p", componentId=pipelines.component("prep")).status == 501
-    answer = pipelines.put("p", componentId=f"{WS}/components/gone/versions/1")
-    assert answer.status == 404
-    assert "gone" in str(answer.json)

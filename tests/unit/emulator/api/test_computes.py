@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from aml_emulator.domain.vm_sizes import parse_quotas, size_named, sizes
 from tests.unit.emulator.parts import IDENTITY, WS, Answer, Service
 
 LOCATION = f"/subscriptions/{IDENTITY.subscription_id}/providers/Microsoft.MachineLearningServices/locations/eastus"
@@ -46,14 +45,6 @@ def test_what_azure_refuses_is_refused_at_creation(service: Service, inner: dict
     assert answer.status == 400
     assert message in answer.json["error"]["message"]
     assert service.store.assets.compute("gpu") is None
-
-
-@pytest.mark.parametrize("kind", ["Kubernetes", "VirtualMachine"])
-def test_other_kinds_of_compute_are_named(service: Service, kind: str) -> None:
-    body = {"location": "eastus", "properties": {"computeType": kind}}
-    answer = service.call("PUT", f"{WS}/computes/other?api-version=2024-01-01-preview", body)
-    assert (answer.status, f"'{kind}'" in answer.json["error"]["message"]) == (501, True)
-    assert [one["name"] for one in service.call("GET", f"{WS}/computes").json["value"]] == ["local-cluster"]
 
 
 def test_a_compute_instance_is_stopped_and_started(service: Service) -> None:
@@ -103,12 +94,6 @@ def test_jobs_wait_for_a_stopped_compute_instance(service: Service) -> None:
     assert not fleet.take("one", "mine")
     service.call("POST", f"{WS}/computes/mine/start")
     assert fleet.take("one", "mine")
-
-
-def test_a_cluster_cannot_be_stopped(service: Service) -> None:
-    put(service)
-    refused = service.call("POST", f"{WS}/computes/gpu/stop")
-    assert (refused.status, "is no compute instance" in refused.json["error"]["message"]) == (409, True)
 
 
 def test_what_a_cluster_is_made_with_is_read_back_without_the_password(service: Service) -> None:
@@ -174,77 +159,3 @@ def test_nodes_and_the_queue_are_shown(service: Service) -> None:
     assert deleted.status == 202
     message = "The compute target 'gpu' was deleted while the job was on it."
     assert {run: error.message for run, error in service.runner.failed.items()} == {"one": message, "two": message}
-
-
-def test_a_job_whose_cluster_went_with_the_service_fails_at_the_next_start(service: Service) -> None:
-    put(service)
-    service.submit("orphan", computeId=f"{WS}/computes/gpu")
-    service.runner.submitted.clear()
-    service.store.assets.delete_compute("gpu")
-    service.jobs.resume()
-    run = service.store.runs.require("orphan")
-    assert (run.status, run.error_message) == (
-        "Failed",
-        "The compute target 'gpu' was deleted while the job was on it.",
-    )
-    assert service.runner.submitted == []
-
-
-def test_sizes_say_what_they_are(service: Service) -> None:
-    listed = {one["name"]: one for one in service.call("GET", f"{LOCATION}/vmSizes").json["value"]}
-    assert len(listed) == len(sizes()) > 100
-    big = listed["STANDARD_ND96ASR_V4"]
-    assert (big["vCPUs"], big["gpus"], big["memoryGB"]) == (96, 8, 900.0)
-    assert all("AmlCompute" in one["supportedComputeTypes"] for one in listed.values())
-    size = size_named("STANDARD_HB120RS_V3")
-    assert size is not None
-    assert (size.infiniband, size.gpus) == (True, 0)
-    assert service.call("GET", LOCATION.replace("eastus", "westus") + "/vmSizes").status == 404
-
-
-def test_quotas_are_read() -> None:
-    quotas = parse_quotas("standardncsv3family=12, *=24,lowPriorityCores=0")
-    size = size_named("Standard_NC6s_v3")
-    other = size_named("Standard_DS3_v2")
-    assert size is not None
-    assert other is not None
-    assert quotas.limit(size, low_priority=False) == 12
-    assert quotas.limit(size, low_priority=True) == 0
-    assert quotas.limit(other, low_priority=False) == 24
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [("standardXFamily=1", "no family of sizes called 'standardXFamily'"), ("*=many", "is not FAMILY=VCPUS")],
-)
-def test_wrong_quotas_are_told(text: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        parse_quotas(text)
-
-
-def test_a_cluster_that_cannot_grow_says_so_while_jobs_wait(service: Service) -> None:
-    object.__setattr__(service.services, "quotas", parse_quotas("standardNCSv3Family=6"))
-    put(service, scaleSettings={"minNodeCount": 0, "maxNodeCount": 4})
-    path = f"{WS}/computes/gpu?api-version=2024-01-01-preview"
-
-    def errors() -> Any:
-        return service.call("GET", path).json["properties"]["properties"]["errors"]
-
-    fleet = service.services.fleet
-    fleet.enqueue("run1", "gpu")
-    assert fleet.take("run1", "gpu")
-    assert errors() is None
-    fleet.enqueue("run2", "gpu")
-    ((only),) = errors()
-    assert only["error"]["code"] == "ClusterCoreQuotaReached"
-    assert "holds 1 of the 4 nodes" in only["error"]["message"]
-    fleet.release("run1")
-    assert fleet.take("run2", "gpu")
-    assert errors() is None
-
-
-def test_a_job_gets_the_memory_of_its_clusters_size_and_on_the_local_one_the_machines(service: Service) -> None:
-    assert put(service).status == 201
-    for name in ("gpu", "local-cluster"):
-        assert service.submit(f"on-{name}", computeId=f"{WS}/computes/{name}").status == 201
-    assert [spec.memory_bytes for spec in service.runner.submitted] == [112 * 2**30, None]

@@ -11,7 +11,6 @@ from typing import Any
 
 import anyio
 import pytest
-from azure.core.exceptions import ServiceRequestError
 
 from aml_emulator.api.admin import Admin
 from aml_emulator.api.app import App
@@ -120,22 +119,6 @@ def test_a_workspace_is_created_at_once_and_opened_when_it_is_used(world: World)
     assert world.call("GET", OTHER.replace("other", "third")).status == 404
 
 
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("DELETE", "faults?id={}"),
-        ("POST", "clean?older_than={}"),
-        ("POST", "clean?older_than=1&keep={}"),
-        ("GET", "requests?since={}"),
-        ("GET", "requests?limit={}"),
-    ],
-)
-@pytest.mark.parametrize("text", ["x", "-1", "%C2%B2", "9" * 5000])
-def test_what_is_no_number_is_refused(world: World, method: str, path: str, text: str) -> None:
-    status, body = world.ask(method, path.format(text))
-    assert (status, "number" in body["error"]) == (400, True)
-
-
 def test_every_workspace_has_its_own_state(world: World) -> None:
     world.ask("POST", "workspaces?name=other")
     body = {"properties": {"dataUri": "azureml://datastores/workspaceblobstore/paths/d/", "dataType": "uri_folder"}}
@@ -209,31 +192,6 @@ def test_a_workspace_is_deleted_with_its_jobs(world: World) -> None:
     )
 
 
-def test_one_whose_files_could_not_be_deleted_is_still_there(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    world.ask("POST", "workspaces?name=other")
-    world.call("GET", OTHER)
-
-    def fail() -> None:
-        raise ServiceRequestError("Azurite does not answer")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(world.service.blobs, "containers", fail)
-        status, body = world.ask("DELETE", "workspaces?name=other")
-    assert status == 500
-    assert "Blob storage (Azurite) failed: Azurite does not answer" in body["error"]
-    assert (world.closed, world.deleted) == ([], [])
-    assert world.call("GET", f"{OTHER}/jobs").status == 200
-    assert world.ask("DELETE", "workspaces?name=other")[0] == 200
-    assert (world.closed, world.deleted) == (["other"], ["other"])
-    assert world.call("GET", f"{OTHER}/jobs").status == 404
-
-
-def test_one_that_was_never_used_is_deleted_without_opening_it(world: World) -> None:
-    world.ask("POST", "workspaces?name=other")
-    assert world.ask("DELETE", "workspaces?name=other")[0] == 200
-    assert world.opened == []
-
-
 def test_a_reset_deletes_the_workspaces_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.ask("POST", "workspaces?name=other")
     world.call("GET", OTHER)
@@ -289,41 +247,3 @@ def test_a_workspace_that_cannot_be_opened_says_why_and_the_others_work(
     assert world.removed == []
     world.damage = None
     assert world.call("GET", f"{OTHER}/jobs").status == 200, "it is tried with each request"
-
-
-@pytest.mark.parametrize("request_", [("DELETE", "workspaces?name=other&force=1"), ("POST", "reset?force=1")])
-def test_a_workspace_that_cannot_be_opened_is_deleted_by_force(world: World, request_: tuple[str, str]) -> None:
-    world.ask("POST", "workspaces?name=other")
-    world.damage = not_a_database()
-    world.ask("GET", "info?workspace=other")
-    assert world.ask(*request_)[0] == 200
-    assert world.removed == ["other"]
-    assert world.directory.all() == (IDENTITY,)
-    world.damage = None
-    assert world.ask("POST", "workspaces?name=other")[0] == 200
-
-
-def test_a_full_disk_is_said_by_the_interface_of_all_workspaces(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(name: str) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(world.names, "create", fail)
-    status, body = world.ask("POST", "workspaces?name=other")
-    assert status == 507
-    assert body["error"].startswith(FULL)
-
-
-def test_a_failure_is_answered_in_short(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> None:
-        raise OSError
-
-    monkeypatch.setattr(world.directory, "all", fail)
-    assert world.ask("GET", "workspaces") == (500, {"error": "OSError; the log says more"})
-
-
-def test_other_paths_of_the_admin_interface_are_the_first_one_s(world: World) -> None:
-    assert world.ask("GET", "info")[1]["workspace"] == "local"
-    assert world.ask("GET", "nothing")[0] == 404
-    world.directory.close()

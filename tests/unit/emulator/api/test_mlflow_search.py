@@ -35,28 +35,6 @@ def searched(service: Service, guid: str, **given: Any) -> list[str]:
     return [run["info"]["run_name"] for run in found.get("runs", [])]
 
 
-@pytest.mark.parametrize(
-    ("order", "expected"),
-    [
-        ("metrics.m ASC", ["low", "high", "none", "missing"]),
-        ("metrics.m DESC", ["high", "low", "none", "missing"]),
-        ("metrics.`m` desc", ["high", "low", "none", "missing"]),
-        ("params.p DESC", ["missing", "none", "high", "low"]),
-        ("attributes.run_name", ["high", "low", "missing", "none"]),
-    ],
-)
-def test_missing_and_nan_come_last_in_both_directions(service: Service, order: str, expected: list[str]) -> None:
-    guid = runs(service, low=1.0, high=2.0, none="NaN", missing=None)
-    assert searched(service, guid, order_by=[order]) == expected
-
-
-@pytest.mark.parametrize(("order", "word"), [("metrics.m UP", "UP"), ("attributes.nothing", "nothing")])
-def test_an_order_that_is_none_is_refused(service: Service, order: str, word: str) -> None:
-    answer = service.call("POST", f"{TRACKING}/runs/search", {"experiment_ids": [], "order_by": [order]}, host=API)
-    assert (answer.status, answer.json["error_code"]) == (400, "INVALID_PARAMETER_VALUE")
-    assert word in answer.json["message"]
-
-
 def test_runs_are_found_by_a_list_of_ids(service: Service) -> None:
     guid = runs(service, a=1.0, b=2.0, c=3.0)
     found = done(service, "runs/search", {"experiment_ids": [guid]})["runs"]
@@ -115,28 +93,6 @@ def test_a_filter_without_a_meaning_is_refused(text: str, words: str) -> None:
     with pytest.raises(MlflowError) as caught:
         parse_filter(text, RUNS)
     assert words in caught.value.message
-
-
-@pytest.mark.parametrize(
-    ("query", "names"),
-    [
-        ("", ["b-two", "a-one"]),
-        ("name = 'a-one'", ["a-one"]),
-        ("name LIKE '%two'", ["b-two"]),
-        ("tags.kind = 'x'", ["a-one"]),
-        ("creation_time > 1", ["b-two", "a-one"]),
-        ("experiment_id IN ('ID', 'other')", ["a-one"]),
-    ],
-)
-def test_experiments_are_searched(service: Service, query: str, names: list[str]) -> None:
-    tags = [{"key": "kind", "value": "x"}]
-    guid = done(service, "experiments/create", {"name": "a-one", "tags": tags})["experiment_id"]
-    done(service, "experiments/create", {"name": "b-two"})
-    body = {"filter": query.replace("ID", guid), "max_results": 10}
-    found = done(service, "experiments/search", body).get("experiments", [])
-    assert [experiment["name"] for experiment in found] == names
-    ordered = done(service, "experiments/search", {**body, "order_by": ["name ASC"]}).get("experiments", [])
-    assert [experiment["name"] for experiment in ordered] == sorted(names)
 
 
 def test_metrics_are_logged_asynchronously_as_azureml_mlflow_does(service: Service) -> None:

@@ -73,12 +73,6 @@ def test_creating_a_version_is_an_operation_that_ends(emulator: Service) -> None
     assert emulator.call("GET", f"{WS}/data/d/versions/1").status == 404
 
 
-def test_the_result_of_a_models_operation_is_the_model(emulator: Service) -> None:
-    begun = put(emulator, "models", "m", modelUri=f"{BLOBS}/m", modelType="custom_model")
-    host, _, path = begun.headers["Location"].removeprefix("https://").partition("/")
-    assert emulator.call("GET", f"/{path}", host=host).json["properties"]["modelUri"] == f"{BLOBS}/m"
-
-
 def test_the_content_of_a_version_never_changes(emulator: Service) -> None:
     assert put(emulator, "components", "c", componentSpec={"command": "x"}).status == 202
     assert put(emulator, "components", "c", componentSpec={"command": "x"}, tags={"a": "b"}).status == 202
@@ -166,43 +160,3 @@ def test_a_workspace_shows_its_curated_environments(emulator: Service) -> None:
     assert (shown["id"], shown["properties"]["image"]) == (f"{base}/versions/12", "acpt:1")
     assert [one["name"] for one in emulator.call("GET", f"{base}/versions").json["value"]] == ["1"]
     assert emulator.call("GET", f"{WS}/environments/AzureML-none/versions/1").status == 404
-
-
-def test_the_registry_of_microsoft_cannot_be_changed(emulator: Service) -> None:
-    for answer in (
-        put_into_azureml(emulator),
-        shared(emulator, "PUT", "environments/e", {"properties": {}}, registry="azureml"),
-        emulator.call("PUT", f"{GROUP}/registries/AzureML", {"location": "eastus"}),
-    ):
-        assert answer.status == 400
-        assert "The registry 'azureml' is Microsoft's and cannot be changed." in answer.json["error"]["message"]
-    assert admin(emulator, "DELETE", "registries?name=azureml")[0] == 400
-
-
-def put_into_azureml(service: Service) -> Answer:
-    return shared(service, "PUT", "environments/e/versions/1", {"properties": {"image": "x:1"}}, registry="azureml")
-
-
-def test_registries_are_resources(emulator: Service) -> None:
-    begun = emulator.call("PUT", f"{GROUP}/registries/second", {"location": "eastus", "tags": {"a": "b"}})
-    assert begun.status == 202
-    path = begun.headers["Azure-AsyncOperation"].removeprefix("https://management.azure.com")
-    assert emulator.call("GET", path).json == {"status": "Succeeded"}
-    shown = emulator.call("GET", f"{GROUP}/registries/second").json
-    assert (shown["name"], shown["tags"]) == ("second", {"a": "b"})
-    assert shown["properties"]["discoveryUrl"].endswith("/registrymanagement/v1.0/registries/second/discovery")
-    listed = emulator.call("GET", f"{GROUP}/registries").json["value"]
-    assert [one["name"] for one in listed] == ["Shared", "second"]
-    assert emulator.call("DELETE", f"{GROUP}/registries/second").status == 202
-    assert emulator.call("GET", f"{GROUP}/registries/second").status == 404
-    assert emulator.call("GET", f"{GROUP}/registries/azureml").status == 404
-
-
-def test_a_deleted_registry_loses_its_assets(emulator: Service) -> None:
-    put(emulator, "environments", "e", image="x:1")
-    assert admin(emulator, "GET", "registries") == (200, {"registries": {"azureml": 0, "Shared": 1}})
-    assert admin(emulator, "DELETE", "registries?name=shared") == (200, {"registries": {"azureml": 0}})
-    assert admin(emulator, "DELETE", "registries?name=shared")[0] == 404
-    assert admin(emulator, "POST", "registries?name=x")[0] == 400
-    admin(emulator, "POST", "registries?name=Shared")
-    assert shared(emulator, "GET", "environments").json["value"] == []

@@ -27,17 +27,6 @@ def test_a_serverless_job_runs_on_the_local_cluster(service: Service, compute: s
     assert (run["target"], run["compute"]["target"]) == ("Serverless", "Serverless")
 
 
-def test_the_tier_of_a_serverless_job_is_shown_as_sent(service: Service) -> None:
-    shown = service.submit("job", computeId=None, queueSettings={"jobTier": "Spot"}).json["properties"]
-    assert shown["queueSettings"] == {"jobTier": "Spot", "priority": None}
-
-
-def test_a_shown_serverless_job_can_be_sent_back(service: Service) -> None:
-    shown = service.submit("job", computeId=None).json["properties"]
-    again = service.call("PUT", f"{WS}/jobs/job", {"properties": {**shown, "tags": {"a": "b"}}})
-    assert (again.status, again.json["properties"]["tags"]) == (200, {"a": "b"})
-
-
 @pytest.mark.parametrize(
     ("more", "message"),
     [
@@ -56,13 +45,6 @@ def test_impossible_nodes_are_refused(service: Service, more: dict[str, Any], me
     answer = service.submit("job", computeId=None, **more)
     assert answer.status == 400
     assert message in answer.json["error"]["message"]
-
-
-def test_serverless_jobs_need_the_local_cluster(service: Service) -> None:
-    service.jobs.remove_compute("local-cluster")
-    answer = service.submit("job", computeId=None)
-    assert answer.status == 400
-    assert "'local-cluster', on which serverless jobs run here" in answer.json["error"]["message"]
 
 
 @pytest.mark.parametrize(("tier", "status"), [("Spot", 200), ("Standard", 400)])

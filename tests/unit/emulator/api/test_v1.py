@@ -8,11 +8,8 @@ from typing import Any
 
 import pytest
 
-from aml_emulator.api.routing import Route, Router
-from aml_emulator.domain.environments import lower_field_names
 from aml_emulator.store.v1 import V1Store
 from tests.unit.emulator.domain.test_from_runconfig import config
-from tests.unit.emulator.memory_service import furnished
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
 API = IDENTITY.api_host
@@ -94,19 +91,6 @@ def test_a_job_of_v2_is_a_run_of_v1(service: Service) -> None:
     assert [run["runId"] for run in found["value"]] == ["job-2"]
 
 
-def test_a_snapshot_that_is_not_there(service: Service) -> None:
-    body = {"Configuration": config(environment=ENVIRONMENT), "SnapshotId": "gone"}
-    answer = service.call("POST", f"/execution/v1.0{WS}/experiments/exp/snapshotrun?runId=r", body, host=API)
-    assert answer.status == 400
-    assert "remove that folder" in answer.json["error"]["message"]
-
-
-def test_another_way_to_begin_a_run_is_refused(service: Service) -> None:
-    answer = service.call("POST", f"/execution/v1.0{WS}/experiments/exp/localrun?runId=r", {}, host=API)
-    assert answer.status == 501
-    assert "'localrun' (only 'snapshotrun'" in answer.json["error"]["message"]
-
-
 def test_runs_are_queried_in_pages_and_in_order(service: Service) -> None:
     for number in range(3):
         submit(service, f"job-{number}")
@@ -143,47 +127,6 @@ def test_numbers_are_the_metrics_that_mlflow_sees(service: Service) -> None:
     full = ask(service, "POST", f"{METRICS}/full", {"metricName": "acc"})
     assert [one["data"]["acc"] for one in full["value"]] == [0.5, 0.75, 0.9]
     assert full["properties"]["uxMetricType"] == "azureml.v1.scalar"
-
-
-def test_batches_that_arrive_in_another_order_than_they_were_logged_in(service: Service) -> None:
-    """azureml-core sends batches from several threads."""
-
-    def at(microseconds: int, number: float, **more: Any) -> Any:
-        return value("loss", number, createdUtc=f"2026-11-21T10:00:00.5000{microseconds:02d}+00:00", **more)
-
-    submit(service)
-    log(service, at(3, 0.3), at(4, 0.2))
-    log(service, at(1, 0.9), at(2, 0.5))
-    log(service, at(5, 0.1))
-    history, _ = service.store.metrics.history("job-1", "loss", limit=10)
-    assert sorted((metric.step, metric.value) for metric in history) == [
-        (0, 0.9),
-        (1, 0.5),
-        (2, 0.3),
-        (3, 0.2),
-        (4, 0.1),
-    ]
-    (latest,) = service.store.metrics.latest("job-1")
-    assert (latest.value, latest.step) == (0.1, 4)
-    full = ask(service, "POST", f"{METRICS}/full", {"metricName": "loss"})
-    assert [one["data"]["loss"] for one in full["value"]] == [0.9, 0.5, 0.3, 0.2, 0.1]
-
-
-def test_steps_that_were_given_stay(service: Service) -> None:
-    submit(service)
-    log(service, value("loss", 0.3, step=10), value("loss", 0.4, step=5))
-    log(service, value("loss", 0.2))
-    history, _ = service.store.metrics.history("job-1", "loss", limit=10)
-    assert [(metric.step, metric.value) for metric in history] == [(10, 0.3), (5, 0.4), (2, 0.2)]
-
-
-def test_numbers_that_json_cannot_hold_are_named(service: Service) -> None:
-    submit(service)
-    log(service, value("bad", float("nan")), value("big", float("-inf")))
-    shown = [
-        ask(service, "POST", f"{METRICS}/full", {"metricName": name})["value"][0]["data"] for name in ("bad", "big")
-    ]
-    assert shown == [{"bad": "NaN"}, {"big": "-Infinity"}]
 
 
 def test_rows_text_and_truths_are_kept_as_they_came(service: Service) -> None:
@@ -241,17 +184,6 @@ def test_children_and_runs_of_ones_own_are_made_by_patching_them(service: Servic
     assert found["info"]["run_id"] == "child-1"
     # Without its own id in the body, a run that is not there is not made.
     assert service.call("PATCH", f"{HISTORY}/experiments/exp/runs/other", {"tags": {}}, host=API).status == 404
-
-
-def test_several_children_at_once(service: Service) -> None:
-    submit(service)
-    runs = [{"runId": f"child-{n}", "parentRunId": "job-1", "status": "NotStarted"} for n in range(3)]
-    made = ask(service, "PATCH", f"{HISTORY}/experiments/exp/batch/runs", {"runs": runs})
-    assert sorted(made["runs"]) == ["child-0", "child-1", "child-2"]
-    events = [{"name": "Microsoft.MachineLearning.Run.Start", "data": {"RunId": f"child-{n}"}} for n in range(4)]
-    heard = ask(service, "POST", f"{HISTORY}/experiments/exp/batch/events", {"events": events})
-    assert [error["event"]["data"]["RunId"] for error in heard["errors"]] == ["child-3"]
-    assert service.store.runs.require("child-2").status == "Running"
 
 
 def test_a_job_is_cancelled_by_an_event_and_by_the_execution_service(service: Service) -> None:
@@ -312,97 +244,3 @@ def test_a_run_of_an_environment_that_was_not_registered_keeps_it(service: Servi
     assert ask(service, "GET", f"/environment/v1.0{WS}/environments/")["value"] == []
     given = {key.capitalize(): item for key, item in ENVIRONMENT.items()}
     assert ask(service, "PUT", f"/environment/v1.0{WS}/environments/env", given)["version"] == "1"
-
-
-def test_passwords_of_registries_are_not_kept() -> None:
-    assert "hidden" not in json.dumps(lower_field_names({"Docker": {"baseImageRegistry": {"password": "hidden"}}}))
-
-
-def test_the_subscription_and_its_one_workspace(service: Service) -> None:
-    subscription = f"/subscriptions/{IDENTITY.subscription_id}"
-    found = service.call("GET", "/subscriptions?api-version=2022-12-01").json["value"]
-    assert [one["subscriptionId"] for one in found] == [IDENTITY.subscription_id]
-    provider = service.call(
-        "GET", f"{subscription}/providers/Microsoft.MachineLearningServices?api-version=2025-04-01"
-    )
-    assert provider.json["resourceTypes"][0]["locations"] == ["eastus"]
-    by_type = "$filter=resourceType eq 'Microsoft.MachineLearningServices/workspaces'"
-    assert [one["name"] for one in service.call("GET", f"{subscription}/resources?{by_type}").json["value"]] == [
-        "local"
-    ]
-    other = service.call("GET", f"{subscription}/resources?$filter=resourceType eq 'Microsoft.Web/sites'")
-    assert (other.status, "listing resources by" in other.json["error"]["message"]) == (501, True)
-
-
-def test_a_compute_is_found_by_the_resource_provider_too(service: Service) -> None:
-    assert ask(service, "GET", f"/rp/workspaces{WS}/computes/local-cluster")["name"] == "local-cluster"
-    # azureml-core follows a link to the next nodes even if it is null.
-    nodes = service.call("POST", f"{WS}/computes/local-cluster/listNodes?api-version=2020-02-02").json
-    assert nodes == {"nodes": []}
-    sizes = f"/subscriptions/{IDENTITY.subscription_id}/providers/Microsoft.MachineLearningServices/locations/eastus/vmSizes"
-    assert "amlCompute" in service.call("GET", f"{sizes}?api-version=2020-02-02").json
-    assert "value" in service.call("GET", sizes).json
-
-
-def test_an_error_has_details_which_azureml_core_prints(service: Service) -> None:
-    answer = service.call("GET", f"{HISTORY}/runs/none", host=API)
-    assert (answer.status, answer.json["error"]["details"]) == (404, [])
-
-
-@pytest.mark.parametrize(
-    ("path", "found"),
-    [
-        ("/a/x", {"name": "x"}),
-        ("/a/x/y%20z/w", {"name": "x", "path": "y z/w"}),
-        ("/b/x/y", None),
-    ],
-)
-def test_a_route_may_end_in_any_number_of_segments(path: str, found: dict[str, str] | None) -> None:
-    def handle(call: Any) -> None:
-        del call
-
-    open_ended = Route(method="GET", path="/a/{name}/{path*}", handler=handle)
-    router = Router([open_ended, Route(method="GET", path="/a/{name}", handler=handle)])
-    match = router.find("GET", path)
-    assert (None if match is None else match[1]) == found
-
-
-@pytest.mark.parametrize("range_", [None, "bytes=0-10"])
-def test_a_file_that_was_announced_and_not_written_is_not_found(range_: str | None) -> None:
-    service = furnished()
-    path = f"/artifact/v2.0{WS}/artifacts/content/ExperimentRun/dcid.run-1/outputs/a.txt"
-    answer = service.call("GET", path, host=IDENTITY.api_host, headers={"range": range_} if range_ else {})
-    assert (answer.status, "not uploaded" in answer.json["error"]["message"]) == (404, True)
-    service.close()
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "says"),
-    [
-        ("GET", f"/pipelines/v1.0{WS}/DataTypes", "pipelines of the SDK v1 (`Pipeline`, `PythonScriptStep`"),
-        (
-            "POST",
-            f"/pipelines/v1.0{WS}/PipelineRuns/Unsubmitted/CreationInfoWithGraph",
-            "a pipeline job of azure-ai-ml",
-        ),
-        ("POST", f"/hyperdrive/v1.0{WS}/experiments/exp/runs", "sweeps of the SDK v1 (`HyperDriveConfig`"),
-        ("POST", f"/hyperdrive/v1.0{WS}/experiments/exp/hdruns/HD_1", "a sweep job of azure-ai-ml"),
-        ("POST", f"/jasmine/v1.0{WS}/experiment/exp/run", "`AutoMLConfig` of azureml-train-automl"),
-        ("GET", f"/pipelinesv1.0{WS}/DataTypes", f"GET https://{API}/pipelinesv1.0"),
-    ],
-)
-def test_services_of_v1_that_are_not_here_are_refused_by_name(
-    service: Service, method: str, path: str, says: str
-) -> None:
-    answer = service.call(method, path, {} if method == "POST" else None, host=API)
-    assert (answer.status, answer.json["error"]["code"]) == (501, "NotImplemented")
-    assert says in answer.json["error"]["message"]
-
-
-def test_refused_services_have_the_members_that_their_clients_read(service: Service) -> None:
-    pipelines = service.call("GET", f"/pipelines/v1.0{WS}/DataTypes", host=API).json
-    assert pipelines["Error"] == {"Code": "NotImplemented", "Message": pipelines["error"]["message"]}
-    sweeps = service.call("POST", f"/hyperdrive/v1.0{WS}/experiments/exp/runs", {}, host=API).json
-    assert (sweeps["code"], sweeps["message"]) == (501, sweeps["error"]["message"])
-    other = service.call("GET", f"{HISTORY}/runs/none", host=API).json
-    assert not {"Error", "code", "message"} & other.keys()

@@ -47,24 +47,6 @@ def test_files_and_folders_are_datasets(service: Service) -> None:
     }
 
 
-def test_datasets_that_are_not_there_and_tables(service: Service) -> None:
-    asset(service, "table", kind="mltable")
-    for path in ("datasets/query/name=none", "saveddatasets/none"):
-        assert service.call("GET", f"{BASE}/{path}", host=API).status == 404, path
-    answer = service.call("GET", f"{BASE}/datasets/query/name=table", host=API)
-    assert (answer.status, "native engine" in answer.json["error"]["message"]) == (501, True)
-    assert ask(service, "GET", f"{BASE}/datasets/query/savedDatasetId=none")["value"] == []
-
-
-def test_lists_are_in_pages(service: Service) -> None:
-    for name in ("c", "a", "b"):
-        asset(service, name)
-    first = ask(service, "GET", f"{BASE}/datasets?pageSize=2")
-    second = ask(service, "GET", f"{BASE}/datasets?pageSize=2&continuationToken={first['continuationToken']}")
-    assert [one["name"] for one in first["value"] + second["value"]] == ["a", "b", "c"]
-    assert second["continuationToken"] is None
-
-
 def test_a_dataset_of_one_place_is_registered_as_a_data_asset(service: Service) -> None:
     body = {
         "name": "new",
@@ -90,20 +72,6 @@ def test_a_dataset_that_is_only_used_is_kept_and_not_listed(service: Service) ->
     assert ask(service, "POST", f"{BASE}/saveddatasets", body) == saved
     assert ask(service, "GET", f"{BASE}/saveddatasets/{saved['id']}") == saved
     assert ask(service, "GET", f"{BASE}/datasets")["value"] == []
-
-
-@pytest.mark.parametrize(
-    ("path", "kind"), [("digits/a.csv", "uri_file"), ("digits", "uri_folder"), ("digits/", "uri_folder")]
-)
-def test_azureml_dataprep_does_not_say_whether_it_is_a_file(
-    service: Service, monkeypatch: pytest.MonkeyPatch, path: str, kind: str
-) -> None:
-    monkeypatch.setattr(service.blobs, "size", lambda _, name: 5 if name == "digits/a.csv" else None)
-    place = f"azureml://datastores/workspaceblobstore/paths/{path}"
-    body = {"name": "new", "datasetType": "file", "latest": {"dataflow": flow({"pattern": place})}}
-    ask(service, "POST", f"{BASE}/datasets", body)
-    kept = service.call("GET", f"{WS}/data/new/versions/1").json["properties"]
-    assert (kept["dataUri"], kept["dataType"]) == (place, kind)
 
 
 def test_a_run_tells_which_datasets_it_read(service: Service) -> None:

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from aml_emulator.domain.workspace import Workspace
 from tests.unit.emulator.api.test_v1 import API, ask, submit
-from tests.unit.emulator.between import ask_between
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
 MODELS = f"/modelmanagement/v1.0{WS}"
@@ -54,12 +50,6 @@ def test_a_model_of_v2_has_an_asset_for_v1(service: Service) -> None:
     assert asset["artifacts"] == [{"prefix": "workspaceblobstore/a/b"}]
 
 
-def test_several_artifacts_lie_in_one_folder(service: Service) -> None:
-    register(service, "model", "LocalUpload/one/m/a.txt", "LocalUpload/one/m/b/c.txt")
-    of_v2 = service.call("GET", f"{WS}/models/model/versions/1").json["properties"]
-    assert of_v2["modelUri"].endswith("/paths/LocalUpload/one/m")
-
-
 def test_models_are_found_by_what_they_say(service: Service) -> None:
     register(service, "a", kvTags={"x": "1", "y": "2"})
     register(service, "a", kvTags={"x": "2"}, properties={"p": "q"})
@@ -91,18 +81,6 @@ def test_a_model_is_changed_by_operations(service: Service) -> None:
     assert (refused.status, "'url' cannot be changed" in refused.json["error"]["message"]) == (400, True)
 
 
-def test_a_model_that_is_not_there(service: Service) -> None:
-    register(service)
-    assert service.call("DELETE", f"{MODELS}/models/model:1", host=API).status == 200
-    answer = service.call("GET", f"{MODELS}/models/model:1", host=API)
-    assert (answer.status, answer.json["statusCode"], answer.json["details"][0]["code"]) == (
-        404,
-        404,
-        "ModelNotFound",
-    )
-    assert service.store.assets.container("v1-models", "model:1") is None
-
-
 def section(**more: Any) -> dict[str, Any]:
     """Return the body by which azureml-core registers a datastore."""
     storage = {
@@ -129,27 +107,3 @@ def test_a_datastore_of_v1_is_one_of_v2(service: Service) -> None:
     assert names == [*own, "pictures"]
     assert service.call("DELETE", f"{STORES}/datastores/pictures", host=API).status == 200
     assert service.call("GET", f"{STORES}/datastores/pictures", host=API).status == 404
-
-
-def test_of_two_clients_that_register_one_datastore_one_is_told_that_it_exists(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = f"{STORES}/datastores?skipValidation=true"
-    first, second = (("POST", path, section(containerName=name)) for name in ("first", "second"))
-    answers = ask_between(service, monkeypatch, (Workspace, "find_datastore"), first, second)
-    assert [answer.status for answer in answers] == [400, 200]
-    assert "already exists" in answers[0].json["error"]["message"]
-    assert service.services.datastore("pictures").container == "second"
-
-
-def test_the_default_datastore_stays(service: Service) -> None:
-    assert ask(service, "GET", f"{STORES}/default")["name"] == "workspaceblobstore"
-    assert service.call("PUT", f"{STORES}/default/workspaceblobstore", host=API).status == 200
-    assert service.call("PUT", f"{STORES}/default/workspaceartifactstore", host=API).status == 501
-
-
-def test_other_datastores_are_refused(service: Service) -> None:
-    body = {"name": "x", "dataStoreType": "AzureDataLakeGen2"}
-    answer = service.call("POST", f"{STORES}/datastores", body, host=API)
-    assert answer.status == 501
-    assert "datastores of type AzureDataLakeGen2" in answer.json["error"]["message"]

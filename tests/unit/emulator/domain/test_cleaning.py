@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import time
-import tracemalloc
 from typing import Any, cast
 
 import pytest
 
 from aml_emulator.context import Context
-from aml_emulator.domain import cleaning
 from aml_emulator.domain.cleaning import clean_workspace
 from aml_emulator.store.runs import RunStore
 from tests.support.fake_executor import MemoryBlobs
@@ -131,14 +128,6 @@ def test_a_place_that_the_user_chose_is_the_users(bench: Bench) -> None:
     assert bench.stored() == {"results/weights"}
 
 
-def test_code_that_was_just_uploaded_stays(bench: Bench) -> None:
-    bench.code("coming")
-    bench.later(60)
-    assert bench.clean(older_than=0)["assets"]["codes"] == 0
-    bench.later(3600)
-    assert bench.clean(older_than=0)["assets"]["codes"] == 1
-
-
 def test_children_go_with_their_parent_and_not_before(bench: Bench) -> None:
     store = bench.service.store.runs
     experiment = store.ensure_experiment("exp")
@@ -189,44 +178,3 @@ def test_a_job_with_code_that_is_removed_meanwhile_is_refused(bench: Bench, monk
     assert cleaned["assets"] == {"codes": 1, "data": 0}
     assert answer.status == 404
     assert bench.names() == []
-
-
-def test_other_requests_get_their_turn_between_the_parts(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    for number in range(3):
-        bench.run(f"old-{number}", codeId=bench.code(f"code-{number}"))
-    bench.run("needed")
-    bench.later(2 * DAY)
-    seen = bench.clean(dry_run=True)
-    turns: list[float] = []
-
-    def take_turn(seconds: float) -> None:
-        turns.append(seconds)
-        if len(turns) == 1:
-            uri = "azureml://jobs/needed/outputs/artifacts/paths/model"
-            answer = bench.service.call(
-                "PUT", f"{WS}/models/m/versions/1", {"properties": {**MODEL, "modelUri": uri}}
-            )
-            assert answer.status == 201
-
-    monkeypatch.setattr(cleaning, "HOLD_SECONDS", 0)
-    monkeypatch.setattr(time, "sleep", take_turn)
-    cleaned = bench.clean()
-    assert len(turns) == 6, "three uploads of code and three jobs, one at a time"
-    assert cleaned["runs"] == [name for name in seen["runs"] if name != "needed"]
-    assert cleaned["kept"] == {"needed": "model m:1 is in its outputs"}
-    assert bench.names() == ["needed"]
-
-
-def test_the_texts_of_jobs_are_not_read(bench: Bench) -> None:
-    """Of thousands of jobs they would take much memory, which the allocator does not give back."""
-    jobs, size = 60, 50_000
-    for number in range(jobs):
-        bench.run(f"job-{number}", ended=number % 2 == 0, command="x" * size)
-    bench.later(2 * DAY)
-    tracemalloc.start()
-    try:
-        assert len(bench.clean(dry_run=True)["runs"]) == jobs / 2
-        _, most = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert most < jobs * size / 4

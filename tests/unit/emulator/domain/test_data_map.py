@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -103,27 +102,6 @@ def test_without_one_a_public_file_is_fetched(service: Service, uri: str, url: s
     assert service.submit("run1", **job_input("uri_file", uri)).status == 201
     (item,) = service.runner.submitted[0].inputs
     assert (item.url, item.location) == (url, None)
-
-
-def test_a_file_that_cannot_be_reached_is_refused_with_the_remedy(service: Service) -> None:
-    object.__setattr__(service.services, "unreachable", lambda url: "the server answers 404 Not Found")
-    answer = service.submit("run1", **job_input("uri_file", "wasbs://c@public.blob.core.windows.net/x.csv?sig=1"))
-    assert answer.status == 400
-    message = answer.json["error"]["message"]
-    url = "https://public.blob.core.windows.net/c/x.csv"
-    assert message.startswith(f"The input 'd' cannot be read from {url}: the server answers 404 Not Found.")
-    assert f"aml-train emulator data map {url} FOLDER" in message
-    assert "sig=1" not in message
-
-
-def test_other_requests_are_answered_while_a_host_is_slow(service: Service) -> None:
-    def slow(url: str) -> None:
-        # From another thread: the thread that submits may enter the database's lock again.
-        with ThreadPoolExecutor(1) as pool:
-            assert pool.submit(service.submit, "run2").result(timeout=30).status == 201
-
-    object.__setattr__(service.services, "unreachable", slow)
-    assert service.submit("run1", **job_input("uri_file", "https://example.org/x.csv")).status == 201
 
 
 def test_the_admin_interface_keeps_the_entries_and_deletes_what_was_uploaded() -> None:

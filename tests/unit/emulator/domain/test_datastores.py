@@ -136,82 +136,11 @@ def test_what_is_refused(service: Service, properties: dict[str, Any], status: i
     assert words in answer.json["error"]["message"]
 
 
-def test_addresses_lead_to_the_datastores_container(service: Service) -> None:
-    put(service, "images", containerName="pictures")
-    folder = service.services.folder("azureml://datastores/Images/paths/cats/")
-    assert folder == Folder(container="pictures", prefix="cats")
-    assert str(service.services.datastore_uri(folder)).endswith("/datastores/images/paths/cats")
-
-
 def test_deleting_a_name_takes_its_versions_along(service: Service) -> None:
     body = {"properties": {"dataType": "uri_folder", "dataUri": "azureml://datastores/workspaceblobstore/paths/d"}}
     service.call("PUT", f"{WS}/data/table/versions/1", body)
     assert [service.call("DELETE", f"{WS}/data/table").status for _ in range(2)] == [200, 204]
     assert service.call("GET", f"{WS}/data/table/versions/1").status == 404
-
-
-def test_a_workspace_has_two_file_shares_as_well(service: Service) -> None:
-    shown = {one["name"]: one["properties"] for one in service.call("GET", f"{WS}/datastores").json["value"]}
-    assert {name: one["datastoreType"] for name, one in shown.items()} == {
-        "workspaceblobstore": "AzureBlob",
-        "workspaceartifactstore": "AzureBlob",
-        "workspacefilestore": "AzureFile",
-        "workspaceworkingdirectory": "AzureFile",
-    }
-    assert shown["workspacefilestore"]["fileShareName"] == f"azureml-filestore-{IDENTITY.workspace_id}"
-    assert shown["workspaceworkingdirectory"]["fileShareName"].startswith("code-")
-    assert "containerName" not in shown["workspacefilestore"]
-    assert [name for name, one in shown.items() if one["isDefault"]] == ["workspaceblobstore"]
-
-
-PRINCIPAL = {
-    "credentialsType": "ServicePrincipal",
-    "clientId": "c",
-    "tenantId": "t",
-    "authorityUrl": "https://login.microsoftonline.com",
-    "resourceUrl": "https://storage.azure.com/",
-}
-
-
-@pytest.mark.parametrize(
-    ("kind", "place", "credentials", "secrets"),
-    [
-        ("AzureFile", "fileShareName", KEY, KEY["secrets"]),
-        ("AzureDataLakeGen2", "filesystem", NONE, None),
-        (
-            "AzureDataLakeGen2",
-            "filesystem",
-            {**PRINCIPAL, "secrets": {"secretsType": "ServicePrincipal", "clientSecret": "s"}},
-            {"secretsType": "ServicePrincipal", "clientSecret": "s"},
-        ),
-    ],
-)
-def test_files_and_lakes_anywhere_are_read_back(
-    service: Service, kind: str, place: str, credentials: dict[str, Any], secrets: dict[str, str] | None
-) -> None:
-    made = put(
-        service,
-        "other",
-        datastoreType=kind,
-        accountName="elsewhere",
-        containerName=None,
-        credentials=credentials,
-        fileShareName="things" if place == "fileShareName" else None,
-        filesystem="things" if place == "filesystem" else None,
-    )
-    assert made.status == 201, made.json
-    shown = service.call("GET", f"{WS}/datastores/other").json["properties"]
-    assert (shown["datastoreType"], shown["accountName"], shown[place]) == (kind, "elsewhere", "things")
-    assert (shown["endpoint"], shown["protocol"], shown["isDefault"]) == ("core.windows.net", "https", False)
-    assert shown["credentials"] == {key: value for key, value in credentials.items() if key != "secrets"}
-    if secrets is not None:
-        assert service.call("POST", f"{WS}/datastores/other/listSecrets").json == secrets
-
-
-def test_a_datastore_does_not_change_its_kind(service: Service) -> None:
-    put(service, "images")
-    moved = put(service, "images", datastoreType="AzureFile", fileShareName="images")
-    assert (moved.status, "is of type AzureBlob" in moved.json["error"]["message"]) == (409, True)
 
 
 def test_data_in_another_account_are_there_if_a_folder_replaces_them(service: Service) -> None:
@@ -230,25 +159,3 @@ def test_data_in_another_account_are_there_if_a_folder_replaces_them(service: Se
     assert service.submit("run1", **job).status == 201
     (spec,) = service.runner.submitted
     assert spec.inputs[0].location == Folder(container=IDENTITY.blob_container, prefix="mapped/1/a/b.csv")
-
-
-@pytest.mark.parametrize(
-    ("kind", "uri", "shown"),
-    [
-        ("uri_folder", "azureml://datastores/workspaceblobstore/paths/a/b", "workspaceblobstore/paths/a/b/"),
-        ("mltable", "azureml://datastores/workspaceblobstore/paths/a/", "workspaceblobstore/paths/a/"),
-        ("uri_file", "azureml://datastores/workspaceblobstore/paths/a/b.csv", "workspaceblobstore/paths/a/b.csv"),
-        ("uri_folder", "azureml://datastores/workspacefilestore", "workspacefilestore/paths/"),
-        ("uri_folder", "https://example.org/a", None),
-    ],
-)
-def test_data_are_shown_at_their_long_address(service: Service, kind: str, uri: str, shown: str | None) -> None:
-    long = (
-        f"azureml://subscriptions/{IDENTITY.subscription_id}/resourcegroups/{IDENTITY.resource_group}"
-        f"/workspaces/{IDENTITY.workspace}/datastores/{shown}"
-    )
-    body = {"properties": {"dataUri": uri, "dataType": kind}}
-    for status in (201, 200):  # sent again, it is the same
-        made = service.call("PUT", f"{WS}/data/d/versions/1", body)
-        assert (made.status, made.json["properties"]["dataUri"]) == (status, long if shown else uri)
-    assert service.call("GET", f"{WS}/data/d/versions/1").json["properties"]["dataUri"] == (long if shown else uri)

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
-import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from aml_emulator import settings
 from aml_emulator.domain.curated_images import CuratedImages
 from aml_emulator.executor import build
-from aml_emulator.executor.build import fetch_micromamba, for_engine, ignore_rules
-from aml_emulator.executor.spec import BuildSpec, ExecutorSettings, Folder, spec_from_json, spec_to_json
+from aml_emulator.executor.spec import BuildSpec, Folder, spec_from_json, spec_to_json
 from tests.unit.emulator.memory_service import StoredBlobs
 from tests.unit.emulator.parts import IDENTITY, WS, Answer, Service
 
 CONDA = "dependencies:\n- python=3.11\n"
 CONTEXT = f"https://{IDENTITY.blob_host}/{IDENTITY.blob_container}/LocalUpload/abc/context/"
-SETTINGS = ExecutorSettings(
-    max_jobs=1,
-    proxy_port=1,
-    ca_bundle=b"",
-    registry_login_server="amllocal.azurecr.io",
-    registry_engine_name="localhost:7381",
-    instance="abcd1234",
-)
 
 
 def build_of(service: Service, name: str, **properties: Any) -> BuildSpec:
@@ -123,17 +111,6 @@ def test_a_curated_name_without_an_image_is_refused_with_the_remedy(service: Ser
     assert "targets.local.environments" in message
 
 
-def test_the_images_of_curated_names_are_read_in_order() -> None:
-    given = settings.parse(
-        ["serve", "--data", "d", "--environment", "A-*=one:1", "--environment", "B=two:2"],
-        {"AML_EMULATOR_ENVIRONMENTS": "A-*=other:1, C=three@sha256:0", "HTTPS_PROXY": "http://proxy.corp:3128"},
-    )
-    assert list(given.environments.items()) == [("A-*", "one:1"), ("B", "two:2"), ("C", "three@sha256:0")]
-    assert given.build_arguments == dict.fromkeys(("HTTPS_PROXY", "https_proxy"), "http://proxy.corp:3128")
-    local = settings.parse(["serve", "--data", "d"], {"HTTP_PROXY": "http://127.0.0.1:1", "NO_PROXY": "x"})
-    assert (local.environments, local.build_arguments) == ({}, {})
-
-
 def test_images_that_are_named_later_count_first_and_are_kept(tmp_path: Path) -> None:
     file = tmp_path / "environments.json"
     first = CuratedImages({"A-*": "given:1", "B": "given:2"}, file)
@@ -150,12 +127,6 @@ def test_images_that_are_named_later_count_first_and_are_kept(tmp_path: Path) ->
     assert CuratedImages({"A-*": "given:1"}, file).listed() == {"A-*": "given:1"}
     with pytest.raises(ValueError, match="a pattern and an image are needed"):
         again.name("A-*", " ")
-
-
-def test_an_image_without_a_pattern_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        settings.parse(["serve", "--data", "d", "--environment", "my-image:1"], {})
-    assert "--environment: PATTERN=IMAGE" in capsys.readouterr().err
 
 
 def test_a_conda_file_becomes_a_dockerfile_of_the_images_own_tool() -> None:
@@ -180,41 +151,6 @@ def test_tools_are_looked_for_on_the_images_path_first() -> None:
     assert paths.index("/opt/conda/bin/conda") < paths.index("/mine/bin/mamba")
     assert len(paths) == len(set(paths))
     assert not any("relative" in path for path in paths)
-
-
-def test_dockerignore_leaves_out_what_the_docker_command_leaves_out() -> None:
-    ignored = ignore_rules("# data\ndata\n**/*.pyc\n!data/keep.txt\nDockerfile\n", "Dockerfile")
-    assert [name for name in ("data/a", "x/y.pyc", "data/keep.txt", "Dockerfile", "src/a.py") if ignored(name)] == [
-        "data/a",
-        "x/y.pyc",
-    ]
-    assert not ignore_rules("", "Dockerfile")("anything")
-
-
-def test_images_of_the_own_registry_have_the_engines_name() -> None:
-    text = (
-        b"from amllocal.azurecr.io/base:1 AS one\nFROM --platform=linux/amd64 amllocal.azurecr.io/other@sha256:0\n"
-        b"COPY --from=amllocal.azurecr.io/tool:1 /a /b\nRUN echo amllocal.azurecr.io/base:1\n"
-    )
-    assert for_engine(text, SETTINGS) == (
-        b"from localhost:7381/base:1 AS one\nFROM --platform=linux/amd64 localhost:7381/other@sha256:0\n"
-        b"COPY --from=localhost:7381/tool:1 /a /b\nRUN echo amllocal.azurecr.io/base:1\n"
-    )
-    odd = dataclasses.replace(SETTINGS, registry_engine_name=r"a\1b")
-    assert for_engine(b"FROM amllocal.azurecr.io/x", odd) == rb"FROM a\1b/x"
-
-
-def test_micromamba_comes_out_of_its_package(tmp_path: Path) -> None:
-    package = tmp_path / "micromamba.tar.bz2"
-    with tarfile.open(package, "w:bz2") as archive:
-        member = tarfile.TarInfo("bin/micromamba")
-        member.size = 7
-        archive.addfile(member, io.BytesIO(b"program"))
-    assert fetch_micromamba(f"file://{package}") == b"program"
-    with tarfile.open(package, "w:bz2"):
-        pass
-    with pytest.raises(tarfile.ReadError, match="no bin/micromamba"):
-        fetch_micromamba(f"file:{package}")
 
 
 def test_an_environment_of_both_is_a_conda_file_over_what_the_context_makes(service: Service) -> None:

@@ -81,27 +81,6 @@ def test_the_command(given: dict[str, Any], command: str) -> None:
     assert job(**given)["command"] == command
 
 
-@pytest.mark.parametrize(
-    ("given", "distribution", "nodes"),
-    [
-        ({"communicator": "IntelMpi", "nodeCount": 2, "mpi": {"processCountPerNode": 4}},
-         {"distributionType": "Mpi", "processCountPerInstance": 4}, 2),
-        ({"communicator": "OpenMpi"}, {"distributionType": "Mpi", "processCountPerInstance": 1}, 1),
-        ({"framework": "PyTorch", "communicator": "Nccl", "nodeCount": 2, "pytorch": {"processCount": 8}},
-         {"distributionType": "PyTorch", "processCountPerInstance": 4}, 2),
-        ({"framework": "PyTorch", "communicator": "Gloo"},
-         {"distributionType": "PyTorch", "processCountPerInstance": 1}, 1),
-        ({"framework": "TensorFlow", "communicator": "ParameterServer",
-          "tensorflow": {"workerCount": 2, "parameterServerCount": 1}},
-         {"distributionType": "TensorFlow", "workerCount": 2, "parameterServerCount": 1}, 1),
-    ],
-)  # fmt: skip
-def test_how_processes_are_started(given: dict[str, Any], distribution: dict[str, Any], nodes: int) -> None:
-    found = job(**given)
-    assert found["distribution"] == distribution
-    assert found["resources"]["instanceCount"] == nodes
-
-
 def test_arguments_of_docker_and_shared_memory_come_from_the_run_before_the_environment() -> None:
     of_environment = {"docker": {"arguments": ["--ipc=host"], "shmSize": "1g"}}
     assert job(environment=of_environment, docker={})["resources"] == {
@@ -149,10 +128,6 @@ def test_what_azureml_would_refuse_too(given: dict[str, Any], words: str) -> Non
 def test_what_cannot_be_played_is_refused_by_name(given: dict[str, Any], words: str) -> None:
     with pytest.raises(NotSupportedError, match=words):
         job(**given)
-
-
-def test_who_the_run_signs_in_as() -> None:
-    assert job(credentialPassthrough=True)["identity"] == {"identityType": "UserIdentity"}
 
 
 def test_data_references_are_inputs_and_variables() -> None:
@@ -221,13 +196,3 @@ def test_datasets_and_addresses_are_inputs() -> None:
         'export AZUREML_DATASET_ENVIRONMENT_VARS="DIGITS:mount,plain:direct"; '
     )
     assert runconfig.command_of_runconfig(given) == 'python train.py "${{inputs.mounted}}"'
-
-
-@pytest.mark.parametrize(
-    "given",
-    [{"dataReferences": {"a b": {}}}, {"data": {"x": {"environmentVariableName": "a b", "dataLocation": {
-        "dataPath": {"datastoreName": "s"}}}}}],
-)  # fmt: skip
-def test_names_of_data_that_are_none(given: dict[str, Any]) -> None:
-    with pytest.raises(DomainError, match="'a b' cannot be the name"):
-        job(**given)

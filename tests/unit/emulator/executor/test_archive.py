@@ -75,15 +75,6 @@ def test_blobs_become_an_archive() -> None:
     }
 
 
-def test_a_single_blob_gets_the_path_that_was_asked_for() -> None:
-    blobs = MemoryBlobs()
-    blobs.put("c", "data/one.csv", b"1")
-    (entry,) = archive.blob_entries(blobs, Folder(container="c", prefix="data/one.csv"), "/in/one.csv", single=True)
-    assert (entry.path, entry.size) == ("/in/one.csv", 1)
-    with pytest.raises(UnsafePathError, match="a uri_file input needs a file"):
-        list(archive.blob_entries(blobs, Folder(container="c", prefix="data"), "/in/one.csv", single=True))
-
-
 def test_content_that_is_not_there_or_not_as_announced_is_told() -> None:
     blobs = MemoryBlobs()
     with pytest.raises(archive.ContentError, match="nothing stored at c/none"):
@@ -126,12 +117,6 @@ def test_files_and_links_are_stored_and_the_rest_is_noted() -> None:
     ]
 
 
-def test_a_single_file_is_stored_as_the_target_itself() -> None:
-    blobs, files, _ = captured(member("report", b"fine"))
-    assert blobs.content == {("out", "runs/1"): b"fine"}
-    assert files == {"": 4}
-
-
 @pytest.mark.parametrize("name", ["outputs/../../x", "/outputs/x", "../x"])
 def test_names_that_climb_are_refused(name: str) -> None:
     with pytest.raises(UnsafePathError, match="not a path inside its folder"):
@@ -142,32 +127,3 @@ def test_an_archive_cut_short_is_an_error() -> None:
     chunks = b"".join(tar(member("outputs/a", b"x" * 5000)))[:3000]
     with pytest.raises(tarfile.ReadError, match="unexpected end of data"):
         archive.capture(iter([chunks]), blobs=MemoryBlobs(), target=TARGET, on_file=lambda _path, _size: None)
-
-
-def test_many_small_files_are_stored_each_once() -> None:
-    _, files, _ = captured(*(member(f"logs/{number}", b"x" * number) for number in range(100)))
-    assert files == {str(number): number for number in range(100)}
-
-
-def test_names_that_no_blob_can_have_are_left_out_and_the_rest_is_stored() -> None:
-    """A good job ended as Failed for such a name."""
-    blobs, files, notes = captured(
-        member("outputs/model.bin", b"A"),
-        member("outputs/caf\udce9.txt", b"B"),
-        member("outputs/\udcff/deep", b"C"),
-        member("outputs/" + "/".join(["n" * 200] * 6), b"D"),
-        member("outputs/link\udcff", type=tarfile.SYMTYPE, linkname="model.bin"),
-        member("outputs/to", type=tarfile.SYMTYPE, linkname="caf\udce9.txt"),
-        base="outputs",
-    )
-    assert files == {"outputs/model.bin": 1}
-    assert len(blobs.content) == 1
-    assert notes[:2] == [
-        "outputs/caf\\udce9.txt has a name that is not UTF-8 and was left out",
-        "outputs/\\udcff/deep has a name that is not UTF-8 and was left out",
-    ]
-    assert notes[2].startswith("outputs/nnn")
-    assert notes[2].endswith("… has too long a name and was left out")
-    assert "outputs/link\\udcff has a name" in notes[3]
-    assert notes[4].startswith("outputs/to links outside of its folder")
-    assert all(note.encode() for note in notes)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import shlex
-
 import pytest
 
-from aml_emulator.executor import launch, ranks
+from aml_emulator.executor import ranks
 from aml_emulator.executor.launch import Launcher
 from aml_emulator.executor.spec import Folder, RunSpec
 
@@ -87,30 +84,3 @@ def test_a_process_of_pytorch_knows_its_place() -> None:
         "AZ_BATCH_HOST_LIST": "10.0.0.4,10.0.0.5",
         "AZ_BATCH_IS_CURRENT_NODE_MASTER": "false",
     }
-
-
-def test_a_job_on_one_node_has_no_master_among_others() -> None:
-    assert "AZ_BATCH_MASTER_NODE" not in ranks.node_variables(spec("pytorch", processes=2), 0, ["127.0.0.1"])
-
-
-def test_tasks_of_tensorflow_on_one_node_have_ports_of_their_own() -> None:
-    job = spec("tensorflow", nodes=2, workers=2, servers=1)
-    found = [json.loads(ranks.process_variables(job, one, ADDRESSES)["TF_CONFIG"]) for one in ranks.processes(job)]
-    cluster = {"worker": ["10.0.0.4:2222", "10.0.0.5:2222"], "ps": ["10.0.0.4:2223"]}
-    assert [one["cluster"] for one in found] == [cluster] * 3
-    assert [(one["task"]["type"], one["task"]["index"]) for one in found] == [("worker", 0), ("worker", 1), ("ps", 0)]
-
-
-def test_open_mpi_is_set_up_as_the_job_says_but_for_how_nodes_are_reached() -> None:
-    found = ranks.node_variables(spec("mpi", nodes=2), 0, ADDRESSES)
-    assert "OMPI_MCA_btl" not in found
-    assert found["OMPI_MCA_plm_rsh_agent"] == launch.AGENT
-    assert found["OMPI_ALLOW_RUN_AS_ROOT"] == "1"
-
-
-def test_nodes_are_told_to_begin_last_and_reach_one_another_without_the_proxy() -> None:
-    files = ranks.go_files(spec("pytorch", nodes=2), 1, ADDRESSES, "localhost,node-0,node-1")
-    assert [entry.path for entry in files] == [launch.SETTINGS, launch.process_path(0), launch.GO]
-    assert files[0].read is not None
-    settings = b"".join(files[0].read()).decode()
-    assert f"export NO_PROXY={shlex.quote('localhost,node-0,node-1,10.0.0.4,10.0.0.5')}\n" in settings

@@ -8,7 +8,7 @@ import pytest
 
 from aml_emulator.executor import logs
 from aml_emulator.executor.containers import Logs
-from aml_emulator.executor.logs import LogPump, flush_interval, stored_prefix
+from aml_emulator.executor.logs import LogPump
 from aml_emulator.executor.spec import LOG_PATH, Folder, RunSpec
 from tests.support.fake_executor import MemoryBlobs, RecordingSink
 
@@ -82,15 +82,6 @@ def test_a_store_that_fails_blocks_nobody_and_is_told_at_the_end() -> None:
     assert pump.tail().endswith("last words")
 
 
-def test_after_it_was_abandoned_nothing_is_stored() -> None:
-    stored: list[bytes] = []
-    pump = LogPump(stored.append)
-    pump.abandon()
-    pump.feed(b"x")
-    pump.close()
-    assert stored == []
-
-
 def test_the_tail_is_bounded_in_lines_and_bytes() -> None:
     pump = LogPump(lambda _: None)
     pump.feed(b"".join(b"%d\n" % number for number in range(1000)))
@@ -98,27 +89,3 @@ def test_the_tail_is_bounded_in_lines_and_bytes() -> None:
     pump.feed("ä".encode() * logs.TAIL_BYTES)
     assert len(pump.tail()) <= logs.TAIL_BYTES
     pump.close()
-
-
-def test_an_append_blob_lasts_for_days() -> None:
-    assert flush_interval(1) <= 0.5
-    seconds = sum(flush_interval(blocks) for blocks in range(50_000))
-    assert seconds > 6 * 24 * 3600
-
-
-@pytest.mark.parametrize(
-    ("stored", "output", "expected"),
-    [
-        ([], [b"abc"], 0),
-        ([b"ab"], [b"abc"], 2),
-        ([b"a", b"b"], [b"ab", b"c"], 2),
-        ([b"abc"], [b"a", b"bcd"], 3),
-        ([b"abc"], [b"ab"], None),
-        ([b"axc"], [b"abc"], None),
-        ([b"a"], [], None),
-    ],
-)
-def test_a_log_is_continued_only_where_it_is_the_beginning_of_the_output(
-    stored: list[bytes], output: list[bytes], expected: int | None
-) -> None:
-    assert stored_prefix(stored, iter(output)) == expected

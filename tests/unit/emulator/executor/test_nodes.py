@@ -104,14 +104,6 @@ def test_a_job_that_comes_in_time_gets_the_idle_node() -> None:
     assert view_of(fleet).nodes[0].id == first
 
 
-def test_a_node_whose_job_was_cancelled_before_it_was_ready_is_released() -> None:
-    fleet = Fleet(clock=Hand(), start_seconds=30)
-    fleet.configure("c", Scale(max_nodes=2))
-    fleet.enqueue("a", "c")
-    fleet.release("a")
-    assert states(fleet) == []
-
-
 def test_a_smaller_cluster_keeps_what_runs_and_a_greater_one_grows() -> None:
     fleet = Fleet(clock=Hand())
     fleet.configure("c", Scale(max_nodes=2))
@@ -125,29 +117,6 @@ def test_a_smaller_cluster_keeps_what_runs_and_a_greater_one_grows() -> None:
     assert (states(fleet), fleet.take("x", "c")) == (["running"], False)
     fleet.configure("c", Scale(max_nodes=4))
     assert fleet.take("x", "c")
-
-
-def test_a_run_that_is_taken_up_again_has_a_node_whatever_the_cluster_says() -> None:
-    fleet = Fleet(clock=Hand())
-    fleet.configure("c", Scale(max_nodes=0, low_priority=True))
-    assert fleet.take("a", "c", at_once=True)
-    node = view_of(fleet).nodes[0]
-    assert (node.state, node.run_id) == ("running", "a")
-    assert node.id.startswith("tvmps_")
-    assert node.id.endswith("_p")
-    fleet.release("a")
-    assert states(fleet) == []
-
-
-def test_a_removed_cluster_tells_whose_it_was() -> None:
-    fleet = Fleet(clock=Hand())
-    fleet.configure("c", Scale(max_nodes=1))
-    fleet.enqueue("a", "c")
-    fleet.enqueue("b", "c")
-    assert fleet.take("a", "c")
-    assert fleet.remove("c") == ("a", "b")
-    assert fleet.remove("c") == ()
-    assert fleet.view("c") is None
 
 
 def test_a_job_on_several_nodes_waits_until_all_are_there_and_gives_all_back() -> None:
@@ -164,12 +133,3 @@ def test_a_job_on_several_nodes_waits_until_all_are_there_and_gives_all_back() -
     assert fleet.take("three", "c", nodes=3)
     assert [node.run_id for node in view_of(fleet).nodes] == ["three"] * 3
     assert fleet.remove("c") == ("three", "last")
-
-
-def test_a_job_that_runs_on_several_nodes_already_has_them_all() -> None:
-    fleet = Fleet(clock=Hand())
-    fleet.configure("c", Scale(max_nodes=1))
-    assert fleet.take("a", "c", nodes=2, at_once=True)
-    assert states(fleet) == ["running", "running"]
-    fleet.release("a")
-    assert states(fleet) == ["idle"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aml_emulator.executor.buildkit import TRACE, PlainTrace, TraceError, fields
+from aml_emulator.executor.buildkit import TRACE, PlainTrace
 from aml_emulator.executor.task_spec import BuildStep, PushStep, TaskError, UnsupportedTaskError, parse_task
 
 
@@ -39,12 +39,6 @@ steps:
         ),
         PushStep(id="acb_step_1", images=("r/x:1",), timeout=900),
     )
-
-
-def test_escaped_braces_are_braces() -> None:
-    [step] = parse_task("steps: [{build: '--build-arg=A={{\"{{\"}}b}} .'}]")
-    assert isinstance(step, BuildStep)
-    assert (step.arguments, step.context, step.buildkit, step.timeout) == ({"A": "{{b}}"}, "", False, 600)
 
 
 @pytest.mark.parametrize(
@@ -135,14 +129,3 @@ def test_a_trace_becomes_the_lines_of_plain_progress() -> None:
         "#3 RUN z\n",
         "#3 ERROR: exit code: 1\n",
     ]
-
-
-@pytest.mark.parametrize("data", [b"\x80", b"\x0a\x05a", b"\x0b", b"\x80" * 11])
-def test_what_is_no_message(data: bytes) -> None:
-    with pytest.raises(TraceError):
-        list(fields(data))
-
-
-def test_a_trace_that_is_no_base64() -> None:
-    with pytest.raises(TraceError):
-        list(PlainTrace().read({"id": TRACE, "aux": "***"}))

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import resource
 from pathlib import Path
 
 import pytest
 
-from aml_emulator.identity.identity import FILE_NAME, load_or_create
 from aml_emulator.identity.names import WorkspaceNames
 from tests.unit.emulator.parts import IDENTITY
 
@@ -29,14 +26,6 @@ def test_a_workspace_has_ids_of_its_own_and_the_first_one_s_place() -> None:
 def test_names_that_azure_takes_not(name: str) -> None:
     with pytest.raises(ValueError, match=r"3 to 33 letters, digits, '-' and '_'"):
         WorkspaceNames(IDENTITY).create(name)
-
-
-@pytest.mark.parametrize("name", ["LOCAL", "Abc"])
-def test_names_are_taken_in_whatever_case(name: str) -> None:
-    names = WorkspaceNames(IDENTITY)
-    names.create("abc")
-    with pytest.raises(KeyError):
-        names.create(name)
 
 
 def test_they_are_kept(tmp_path: Path) -> None:
@@ -61,39 +50,3 @@ def test_half_a_line_at_the_end_is_a_creation_without_an_answer(tmp_path: Path) 
     file.write_text(whole + '{"name": "two", "works')
     assert [one.workspace for one in WorkspaceNames(IDENTITY, file).all()] == ["local", "one"]
     assert file.read_text() == whole
-
-
-def test_a_line_with_no_room_for_its_end_is_not_written(tmp_path: Path) -> None:
-    file = tmp_path / "workspaces.jsonl"
-    names = WorkspaceNames(IDENTITY, file)
-    names.create("one")
-    before, limits = file.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, limits[1]))
-    try:
-        with pytest.raises(OSError, match=r"No space left on device: .*workspaces\.jsonl"):
-            names.create("two")
-        with pytest.raises(OSError, match="No space left on device"):
-            names.remove("one")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert file.read_bytes() == before
-    assert [one.workspace for one in names.all()] == ["local", "one"]
-    names.create("two")
-    assert [one.workspace for one in WorkspaceNames(IDENTITY, file).all()] == ["local", "one", "two"]
-
-
-@pytest.mark.parametrize("line", ["x", "[]", "{}", '{"name": 1, "workspace_id": "a", "instance": "b"}'])
-def test_something_else_in_the_file(tmp_path: Path, line: str) -> None:
-    file = tmp_path / "workspaces.jsonl"
-    file.write_text(f"{line}\n")
-    with pytest.raises(ValueError, match="does not hold the names of workspaces"):
-        WorkspaceNames(IDENTITY, file)
-
-
-def test_an_identity_of_an_earlier_version_has_the_container_of_its_artifacts(tmp_path: Path) -> None:
-    load_or_create(tmp_path, location="eastus")
-    file = tmp_path / FILE_NAME
-    kept = json.loads(file.read_text())
-    assert kept.pop("artifact_container") == "azureml"
-    file.write_text(json.dumps(kept))
-    assert load_or_create(tmp_path, location="eastus").artifact_container == "azureml"

@@ -29,10 +29,6 @@ def test_the_same_seed_hits_the_same_requests() -> None:
     assert _hits(Rule(kind="reset", probability=0.1, seed=7, count=5), 2000) == hits[:5]
 
 
-def test_some_are_let_through_first_and_then_so_many_are_hit() -> None:
-    assert _hits(Rule(kind="status", skip=2, count=3), 10) == [2, 3, 4]
-
-
 @pytest.mark.parametrize(
     ("pattern", "fits"),
     [
@@ -65,14 +61,6 @@ def test_a_fault_ends_with_its_time_and_by_its_number() -> None:
     assert faults.listed() == [{"id": 2, "kind": "status", "status": 429, "fitting": 1, "injected": 1}]
     assert faults.remove(second) == 1
     assert not faults
-
-
-def test_an_outage_is_of_connections_alone() -> None:
-    faults = Faults(clock=Clock())
-    faults.add(Rule(kind="outage", host="*.azure.com"))
-    assert faults.outage(HOST)
-    assert not faults.outage("pypi.org")
-    assert faults.choose("GET", HOST, "/") is None
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aml_emulator.page.charts import HEIGHT, WIDTH, Chart, Given, labels, text, ticks
+from aml_emulator.page.charts import HEIGHT, WIDTH, Chart, Given
 from aml_emulator.page.charts import draw as draw_all
 from aml_emulator.store.browse import DRAWN, Series
 from aml_emulator.store.metrics import Metric
@@ -35,63 +34,6 @@ def draw(*curves: Series) -> Chart:
     return draw_all("m", [Given(number=number, title="m", series=one) for number, one in enumerate(curves)])
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "whole", "expected"),
-    [
-        (0, 1, False, [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]),
-        (0, 99, False, [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]),
-        (0, 3, True, [0.0, 1.0, 2.0, 3.0]),
-        (5, 5, False, [4.4, 4.6, 4.8, 5.0, 5.2, 5.4, 5.6]),
-        (0, 0, False, [-1.0, -0.5, 0.0, 0.5, 1.0]),
-        (-3, 7, False, [-4.0, -2.0, 0.0, 2.0, 4.0, 6.0, 8.0]),
-    ],
-)
-def test_ticks_are_round_numbers(low: float, high: float, whole: bool, expected: list[float]) -> None:
-    assert ticks(low, high, whole=whole) == pytest.approx(expected)
-
-
-@given(FINITE, FINITE, st.booleans())
-@settings(deadline=None, max_examples=60)
-def test_ticks_hold_any_range(one: float, other: float, whole: bool) -> None:
-    low, high = sorted((one, other))
-    found = ticks(low, high, whole=whole)
-    assert 2 <= len(found) <= 22
-    assert all(math.isfinite(tick) for tick in found)
-    assert all(before < after for before, after in itertools.pairwise(found))
-    rounding = (high / 2 - low / 2) * 1e-6
-    assert found[0] <= low + rounding
-    assert found[-1] >= high - rounding
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ([0.0, 0.5, 1.0], ["0", "0.5", "1"]),
-        ([1000.1, 1000.2], ["1000.1", "1000.2"]),
-        ([1e-9, 2e-9], ["1e-09", "2e-09"]),
-        ([0.1 + 0.2, 0.4], ["0.3", "0.4"]),
-    ],
-)
-def test_labels_have_the_digits_that_tell_them_apart(values: list[float], expected: list[str]) -> None:
-    assert labels(values) == expected
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (math.nan, "NaN"),
-        (math.inf, "∞"),
-        (-math.inf, "-∞"),
-        (3.0, "3"),
-        (-0.0, "0"),
-        (1e300, "1e+300"),
-        (0.12345, "0.1235"),
-    ],
-)
-def test_numbers_as_text(value: float, expected: str) -> None:
-    assert text(value) == expected
-
-
 @given(
     st.lists(st.tuples(st.integers(-(10**12), 10**12), FINITE), max_size=30),
     st.lists(st.tuples(st.integers(-(10**12), 10**12), st.sampled_from([math.nan, math.inf, -math.inf])), max_size=5),
@@ -108,12 +50,6 @@ def test_everything_lies_inside_of_the_chart(points: list[tuple[int, float]], od
         assert chart.top - 0.1 <= y <= chart.bottom + 0.1
     assert all(0 <= tick.at <= WIDTH for tick in chart.x_ticks)
     assert all(0 <= tick.at <= HEIGHT for tick in chart.y_ticks)
-
-
-def test_one_value_is_a_dot_in_the_middle() -> None:
-    chart = draw(series((3, 2.0)))
-    assert re.fullmatch(r"M(\S+) (\S+) L\1 \2", chart.curves[0].path)
-    assert chart.summary == "m: 1 value, from 2 to 2, lowest 2, highest 2."
 
 
 def test_what_is_no_number_is_told() -> None:
@@ -157,20 +93,3 @@ def test_a_long_curve_keeps_its_extremes(store: Store) -> None:
     assert [x for x, _ in found.odd] == [100.0, 200.0]
     assert found.points[0][0] < 100
     assert found.points[-1][0] > count - 100
-
-
-def test_values_without_steps_are_told_apart_by_time(store: Store) -> None:
-    store.metrics.log("r", [Metric(key="m", value=at, timestamp=5000 + 250 * at, step=0) for at in range(3)])
-    found = store.browse.series("r", "m")
-    assert found is not None
-    assert not found.by_step
-    assert found.points == ((0.0, 0.0), (0.25, 1.0), (0.5, 2.0))
-    assert draw(found).x_label == "seconds after the first value"
-
-
-def test_what_there_is_of_each_metric(store: Store) -> None:
-    store.metrics.log("r", [Metric(key="b", value=value, timestamp=1, step=1) for value in (1.0, math.inf, -3.0)])
-    store.metrics.log("r", [Metric(key="a", value=math.nan, timestamp=1, step=1)])
-    assert [(one.key, one.count, one.last, one.step) for one in store.browse.metrics("r")][1:] == [("b", 3, -3.0, 1)]
-    assert math.isnan(store.browse.metrics("r")[0].last)
-    assert store.browse.series("r", "c") is None

@@ -7,7 +7,6 @@ import re
 
 import pytest
 
-from aml_emulator.store.metrics import Metric
 from tests.unit.emulator.page.test_page import Browser, log_values
 from tests.unit.emulator.parts import Service
 
@@ -58,14 +57,6 @@ def test_curves_are_over_each_other_and_differences_in_one_table(browser: Browse
     assert "No finite numbers of run b: NaN at step 1." in shown
 
 
-def test_curves_without_steps_are_compared_by_time(service: Service, browser: Browser) -> None:
-    service.store.metrics.log(
-        "c", [Metric(key="loss", value=value, timestamp=1_000_000 + 2000 * value, step=0) for value in (1, 2)]
-    )
-    assert "seconds after the first value" in browser.text("/ui/compare?run=a&run=c")
-    assert "seconds after the first value" not in browser.text("/ui/compare?run=a&run=b")
-
-
 @pytest.mark.parametrize(
     ("query", "status", "words"),
     [
@@ -77,10 +68,3 @@ def test_curves_without_steps_are_compared_by_time(service: Service, browser: Br
 )
 def test_what_cannot_be_compared_is_said(browser: Browser, query: str, status: int, words: str) -> None:
     assert words in browser.text(f"/ui/compare?{query}", status=status)
-
-
-def test_pages_with_forms_are_refreshed_by_the_script_alone(browser: Browser) -> None:
-    for path, reloads in (("", False), ("compare?run=a&run=b", True), ("runs/a", True)):
-        shown = browser.text(f"/ui/{path}")
-        assert "<body data-live>" in shown
-        assert ("http-equiv" in shown) is reloads

@@ -9,7 +9,7 @@ from typing import Any
 from aml_emulator.domain.jobs.pipelines.runs import node_run_id
 from aml_emulator.page.view import link
 from tests.unit.emulator.page.test_page import HOSTILE, Browser
-from tests.unit.emulator.played_pipelines import FOLDER, NODE, Pipelines, end_trial, literal, sweep_node, train
+from tests.unit.emulator.played_pipelines import FOLDER, NODE, Pipelines, literal
 from tests.unit.emulator.played_sweeps import Sweeps
 
 
@@ -78,18 +78,6 @@ def test_a_reused_node_shows_what_it_reuses(pipelines: Pipelines) -> None:
     assert log == "prepared 7 rows\n"
 
 
-def test_a_reused_sweep_shows_the_trials_of_the_earlier_one(pipelines: Pipelines) -> None:
-    given = {"settings": {"default_compute": "local-cluster"}, "jobs": {"tune": sweep_node(train(pipelines))}}
-    pipelines.put("first", **given)
-    for number, loss in enumerate((0.5, 0.2, 0.9)):
-        end_trial(pipelines, node_run_id("first", "tune"), number, loss)
-    pipelines.put("second", **given)
-    second = node_run_id("second", "tune")
-    page = Browser(pipelines).text(f"/ui/runs/{second}")
-    assert [row[1:3] for row in children(page)] == [["Completed", "0.5"], ["Completed", "0.2"], ["Completed", "0.9"]]
-    assert ["best" in row[0] for row in children(page)] == [False, True, False]
-
-
 def trained(sweeps: Sweeps) -> None:
     """Run a sweep of four trials; the second has the best value, and the last one none."""
     sweeps.put("s", limits={"maxTotalTrials": 4, "maxConcurrentTrials": 4}, displayName="my sweep")
@@ -128,17 +116,3 @@ def test_the_list_of_runs_leaves_trials_out_unless_they_are_asked_for(sweeps: Sw
     assert listed("?children=yes") == {"s", "s_0", "s_1", "s_2", "s_3"}
     assert listed("?text=s_1") == {"s_1"}
     assert listed("?status=Failed") == set()
-
-
-def test_hostile_hyperparameters_are_only_text(sweeps: Sweeps) -> None:
-    sweeps.put(
-        "s",
-        searchSpace={"lr": ["choice", [[HOSTILE, 7]]], "k": ["choice", [[HOSTILE]]]},
-        objective={"goal": "Maximize", "primaryMetric": HOSTILE},
-    )
-    sweeps.log("s_0", 0.5, name=HOSTILE)
-    sweeps.end("s_0")
-    for path in ("s", "s_0"):
-        assert HOSTILE not in Browser(sweeps).text(f"/ui/runs/{path}")
-    sweeps.store.runs.tag("s_1", {}, properties={"hyperparameters": "no JSON"})
-    assert Browser(sweeps).text("/ui/runs/s_1")

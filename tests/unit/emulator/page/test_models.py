@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aml_emulator.page.gate import gate_of_run, rules_of
+from aml_emulator.page.gate import gate_of_run
 from aml_emulator.page.view import link
 from aml_train.core import tags as names
 from aml_train.models.promotion.change import tags_of
@@ -161,38 +161,6 @@ def test_a_run_shows_its_gate_with_the_rules_of_its_model(trained: Service) -> N
         ("broken", "unreadable"),
     ]
     assert [rule.verdict for rule in gate.rules] == ["met", "missed", "skipped"]
-
-
-def test_a_verdict_without_rules_says_so(service: Service) -> None:
-    assert service.submit("j", tags={names.TAG_GATE: "failed"}).status == 201
-    assert service.submit("k", tags={names.TAG_GATE: "none"}).status == 201
-    assert service.submit("l").status == 201
-    browser = Browser(service)
-    assert "A job has the verdict alone." in browser.text("/ui/runs/j")
-    without = browser.text("/ui/runs/k")
-    assert "gate-none" in without
-    assert "A job has the verdict alone." not in without
-    assert 'id="gate"' not in browser.text("/ui/runs/l")
-
-
-@pytest.mark.parametrize(
-    "tag",
-    [
-        "",
-        "x",
-        "{}",
-        "null",
-        "[1, null, {}, [1, 2]]",
-        "[" * 5000,
-        "[[[], {}, [], {}, []]]",
-        '["9 more"]',
-        "[[1,2,3,4,true]]",
-    ],
-)
-def test_rules_of_any_form_are_read(tag: str) -> None:
-    rules, more = rules_of({names.TAG_RULES: tag})
-    assert all(isinstance(part, str) for rule in rules for part in (rule.metric, rule.text, rule.value, rule.limit))
-    assert more == ("9 more" if "more" in tag else "")
 
 
 def test_hostile_tags_and_names_are_only_text(service: Service) -> None:

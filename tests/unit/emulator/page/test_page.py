@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import Any
 
-import anyio
 import pytest
 from azure.core.exceptions import ResourceNotFoundError
 
 from aml_emulator.executor.nodes import Scale
 from aml_emulator.network.heads import Head
 from aml_emulator.network.proxy import is_for_people
-from aml_emulator.page.runs import attachment, main_log, whole_lines
 from aml_emulator.page.site import STATIC, Site, refusal
-from aml_emulator.page.view import HIDDEN, duration, hider, link, plain, size
+from aml_emulator.page.view import HIDDEN, link
 from aml_emulator.store.metrics import Metric
-from aml_emulator.store.runs import Artifact
 from tests.unit.emulator.between import DELETED, deletion
 from tests.unit.emulator.memory_service import furnished
-from tests.unit.emulator.parts import IDENTITY, WS, Service
+from tests.unit.emulator.parts import IDENTITY, Service
 
 SCRIPTS = tuple(f"/ui/static/{name}" for name in STATIC if name.endswith(".js"))
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7 * 7 }}"
@@ -177,51 +173,6 @@ def test_refusals_and_ways_in(service: Service) -> None:
     assert "not an integer" in browser.text("/ui/?page=x", status=400)
 
 
-def test_a_fault_of_the_page_is_told_in_short(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> None:
-        raise RuntimeError("the password is swordfish")
-
-    monkeypatch.setattr(service.store.listing, "experiments", fail)
-    text = Browser(service).text("/ui/", status=500)
-    assert "The page failed" in text
-    assert "swordfish" not in text
-
-
-class Wire:
-    """The writing end of a connection."""
-
-    def __init__(self) -> None:
-        self.sent = b""
-
-    def write(self, data: bytes) -> None:
-        self.sent += data
-
-    async def drain(self) -> None:
-        return
-
-
-@pytest.mark.parametrize("method", ["GET", "HEAD"])
-@pytest.mark.parametrize("path", ["/ui/", "/ui/runs/j/file?path=outputs/a.bin", "/ui/static/page.css", "/ui/nothing"])
-def test_an_answer_says_how_long_it_is_and_what_browsers_may_do_with_it(
-    service: Service, method: str, path: str
-) -> None:
-    service.submit("j")
-    service.store.runs.add_artifact("j", "outputs/a.bin", size=5)
-    site = Browser(service, **{"outputs/a.bin": b"12345"}).site
-    wire: Any = Wire()
-    anyio.run(site.serve, Head(method=method, target=path, headers=(("Host", "localhost"),)), wire)
-    head, _, body = wire.sent.partition(b"\r\n\r\n")
-    headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n")[1:])
-    whole: Any = Wire()
-    anyio.run(site.serve, Head(method="GET", target=path, headers=(("Host", "localhost"),)), whole)
-    assert int(headers["Content-Length"]) == len(whole.sent.partition(b"\r\n\r\n")[2])
-    assert bool(body) == (method == "GET")
-    assert headers["Content-Security-Policy"].startswith("default-src 'none';")
-    assert "unsafe" not in headers["Content-Security-Policy"]
-    assert (headers["X-Content-Type-Options"], headers["X-Frame-Options"]) == ("nosniff", "DENY")
-    assert not any(name.lower().startswith("access-control-") for name in headers)
-
-
 # Its content
 
 
@@ -314,14 +265,6 @@ def test_no_secret_is_shown(service: Service) -> None:
     assert "PASS" in browser.text("/ui/runs/j")
 
 
-@pytest.mark.parametrize(
-    "kept",
-    ["sig=short", "eyJhbG", "https://host/path@x", "a design=of-something-that-is-long", "https://host:8080/x"],
-)
-def test_what_is_no_secret_stays(kept: str) -> None:
-    assert hider(IDENTITY)(kept) == kept
-
-
 def test_the_list_is_filtered_and_in_pages(service: Service) -> None:
     for number in range(60):
         assert service.submit(f"job-{number:02}", experimentName="even" if number % 2 == 0 else "odd").status == 201
@@ -405,29 +348,6 @@ def test_a_log_is_followed_in_whole_lines(service: Service) -> None:
     assert browser.text("/ui/runs/j/log.txt?path=other", status=404)
 
 
-def test_a_long_log_begins_with_a_whole_line(service: Service) -> None:
-    service.submit("j")
-    service.store.runs.add_artifact("j", "log.txt", log=True)
-    lines = b"".join(b"line %07d\n" % number for number in range(30_000))
-    shown = Browser(service, **{"log.txt": lines}).text("/ui/runs/j/log?path=log.txt")
-    first = re.search(r"<pre[^>]*>\s*(.*)", shown)
-    assert first is not None
-    assert re.fullmatch(r"line \d{7}", first[1])
-    assert "before are left out" in shown
-    assert "line 0029999" in shown
-
-
-def test_the_command_s_log_comes_before_the_build_s() -> None:
-    logs = [
-        Artifact(path=path, size=None, created=0.0, log=True)
-        for path in ("azureml-logs/20_image_build_log.txt", "system_logs/emulator.log", "user_logs/std_log.txt")
-    ]
-    assert main_log(logs) is logs[2]
-    assert main_log(logs[:2]) is logs[0]
-    assert main_log(logs[1:2]) is logs[1]
-    assert main_log([]) is None
-
-
 def test_a_waiting_job_has_its_place_in_the_queue(service: Service) -> None:
     fleet = service.services.fleet
     fleet.configure("local-cluster", Scale(max_nodes=1))
@@ -452,55 +372,4 @@ def test_no_path_leads_out_of_the_run(service: Service, path: str) -> None:
     assert "not uploaded" in browser.text("/ui/runs/j/file?path=pending.txt", status=404)
 
 
-@pytest.mark.parametrize("name", STATIC)
-def test_static_files_are_served(service: Service, name: str) -> None:
-    answer = Browser(service).ask(f"/ui/static/{name}")
-    assert (answer.status, answer.content.type) == (200, STATIC[name])
-
-
-def test_the_studios_address_leads_to_the_page(service: Service) -> None:
-    service.submit("j")
-    view = service.call("GET", f"{WS}/jobs/j").json
-    studio = view["properties"]["services"]["Studio"]["endpoint"]
-    path = studio.removeprefix("https://ml.azure.com")
-    answer = service.call("GET", path, host="ml.azure.com", token=None)
-    assert (answer.status, answer.headers["Location"]) == (302, "http://127.0.0.1:7380/ui/runs/j")
-    elsewhere = service.call("GET", "/runs/j")
-    assert elsewhere.status == 501
-
-
 # The small parts
-
-
-@pytest.mark.parametrize(
-    ("data", "most", "expected"),
-    [(b"a\nb", 9, b"a\n"), (b"abc", 9, b""), (b"abc", 3, b"abc"), (b"a\n", 2, b"a\n"), (b"", 3, b"")],
-)
-def test_whole_lines(data: bytes, most: int, expected: bytes) -> None:
-    assert whole_lines(data, most=most) == expected
-
-
-def test_names_of_downloads_cannot_break_out() -> None:
-    assert attachment('a"\r\nX: y\\é') == (
-        "Content-Disposition",
-        "attachment; filename=\"a___X: y__\"; filename*=UTF-8''a%22%0D%0AX%3A%20y%5C%C3%A9",
-    )
-
-
-def test_escape_sequences_are_taken_out_of_logs() -> None:
-    assert plain("\x1b[1;31mred\x1b[0m \x1b]0;title\x07x\r50%\r\n\x00\u202e") == "red x\n50%\n��"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [(None, "—"), (0.04, "0.0 s"), (59.4, "59 s"), (60, "1 min 0 s"), (3725, "1 h 2 min"), (90_000, "1 d 1 h")],
-)
-def test_durations(seconds: float | None, expected: str) -> None:
-    assert duration(seconds) == expected
-
-
-@pytest.mark.parametrize(
-    ("count", "expected"), [(None, "—"), (0, "0 B"), (1536, "1.5 KiB"), (5 * 2**30, "5.0 GiB"), (2**50, "1024.0 TiB")]
-)
-def test_sizes(count: int | None, expected: str) -> None:
-    assert size(count) == expected

@@ -82,58 +82,6 @@ def _names(answer: Answer, kind: str) -> list[str]:
     return [item["name"] if isinstance(item, dict) else item for item in answer[1][kind]]
 
 
-def test_repositories_in_pages(acr: AcrInterface, files: Files) -> None:
-    assert _ask(acr, "GET", "_catalog")[1] == {"repositories": []}
-    for name in ("b", "a/nested", "a", "c"):
-        files.image(name, name, "v1")
-    first = _ask(acr, "GET", "_catalog?n=2")
-    assert _names(first, "repositories") == ["a", "a/nested"]
-    assert first[2] == {"Link": '</acr/v1/_catalog?last=a%2Fnested&n=2&orderby=>; rel="next"'}
-    second = acr.answer(read_request("GET", first[2]["Link"][1:].partition(">")[0]), b"")
-    assert (_names(second, "repositories"), second[2]) == (["b", "c"], {})
-    for odd in ("0", "-1", "x", "\u00b2", "9" * 5000):
-        assert _names(_ask(acr, "GET", f"_catalog?n={odd}"), "repositories") == ["a", "a/nested", "b", "c"]
-    _ask(acr, "PATCH", "b", {"listEnabled": False})
-    assert _names(_ask(acr, "GET", "_catalog"), "repositories") == ["a", "a/nested", "c"]
-
-
-def test_tags_in_their_orders(acr: AcrInterface, files: Files) -> None:
-    one = files.image("a/b", "one", "z", "m")
-    two = files.image("a/b", "two", "a")
-    assert _names(_ask(acr, "GET", "a/b/_tags"), "tags") == ["a", "m", "z"]
-    assert _names(_ask(acr, "GET", "a/b/_tags?last=b&n=1"), "tags") == ["m"]
-    assert _names(_ask(acr, "GET", "a/b/_tags?orderby=timeasc"), "tags") == ["z", "m", "a"]
-    page = _ask(acr, "GET", "a/b/_tags?orderby=timedesc&n=2")
-    assert _names(page, "tags") == ["a", "m"]
-    assert page[2]["Link"] == '</acr/v1/a/b/_tags?last=m&n=2&orderby=timedesc>; rel="next"'
-    assert _names(_ask(acr, "GET", "a/b/_tags?orderby=timedesc&n=2&last=m"), "tags") == ["z"]
-    assert _names(_ask(acr, "GET", f"a/b/_tags?digest={quote(two)}"), "tags") == ["a"]
-    tag = _ask(acr, "GET", "a/b/_tags/z")[1]
-    assert (tag["registry"], tag["imageName"], tag["tag"]["digest"]) == (HOST, "a/b", one)
-    assert tag["tag"]["createdTime"] <= tag["tag"]["lastUpdateTime"]
-    assert tag["tag"]["createdTime"].startswith("2023-11-14T22:13:50.")
-    assert set(tag["tag"]["changeableAttributes"].values()) == {True}
-
-
-def test_manifests(acr: AcrInterface, files: Files) -> None:
-    digest = files.image("a", "one", "x", "y")
-    other = files.image("a", "two")
-    child = {"digest": digest, "size": 5, "platform": {"architecture": "amd64", "os": "linux"}}
-    index = files.manifest("a", {"mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [child]}, "i")
-    record = files.manifest("a", {"config": {"mediaType": "x/y", "digest": "sha256:" + "1" * 64, "size": 3}}, "test")
-    listed = _ask(acr, "GET", "a/_manifests?orderby=timeasc")[1]["manifests"]
-    assert [one["digest"] for one in listed] == [digest, other, index, record]
-    assert [one.get("tags") for one in listed] == [["x", "y"], None, ["i"], ["test"]]
-    assert (listed[0]["architecture"], listed[0]["os"]) == ("amd64", "linux")
-    assert listed[0]["imageSize"] > 1000
-    assert "architecture" not in listed[3]
-    found = _ask(acr, "GET", f"a/_manifests/{quote(index)}")[1]["manifest"]
-    assert found["references"] == [{"digest": digest, "architecture": "amd64", "os": "linux"}]
-    properties = _ask(acr, "GET", "a")[1]
-    assert (properties["manifestCount"], properties["tagCount"]) == (4, 4)
-    assert properties["createdTime"] < properties["lastUpdateTime"]
-
-
 def test_untagging_leaves_what_the_tag_named(acr: AcrInterface, files: Files) -> None:
     digest = files.image("a", "one", "x", "y")
     assert _ask(acr, "DELETE", "a/_tags/x")[0] == 202
@@ -143,14 +91,6 @@ def test_untagging_leaves_what_the_tag_named(acr: AcrInterface, files: Files) ->
     assert _ask(acr, "DELETE", "a/_tags/y")[0] == 202
     assert _ask(acr, "GET", f"a/_manifests/{quote(digest)}")[0] == 200
     assert not [path for path in files.folder.iterdir() if path.name.startswith("trash")]
-
-
-def test_deleting_a_repository_leaves_those_below_it(acr: AcrInterface, files: Files) -> None:
-    digest = files.image("a", "one", "x")
-    files.image("a/b", "one", "x")
-    assert _ask(acr, "DELETE", "a")[:2] == (202, {"manifestsDeleted": [digest], "tagsDeleted": ["x"]})
-    assert _names(_ask(acr, "GET", "_catalog"), "repositories") == ["a/b"]
-    assert _ask(acr, "DELETE", "a")[1]["errors"][0]["code"] == "NAME_UNKNOWN"
 
 
 @pytest.mark.parametrize("attribute", ["deleteEnabled", "writeEnabled"])
@@ -190,23 +130,6 @@ def test_what_is_locked_is_not_written_or_read(acr: AcrInterface, files: Files) 
     _ask(acr, "PATCH", "a", {"writeEnabled": False})
     assert forbidden("POST", "/v2/a/blobs/uploads/") == 405
     assert forbidden("GET", f"/v2/a/blobs/{digest}") == 0
-
-
-def test_attributes_are_kept_and_forgotten(acr: AcrInterface, files: Files, tmp_path: Path) -> None:
-    files.image("a", "one", "x")
-    _ask(acr, "PATCH", "a/_tags/x", {"listEnabled": False, "readEnabled": None})
-    assert _names(_ask(acr, "GET", "a/_tags"), "tags") == []
-    assert Locks(tmp_path / "attributes.json").of("a", "x")["listEnabled"] is False
-    assert _ask(acr, "DELETE", "a/_tags/x")[0] == 202
-    assert json.loads((tmp_path / "attributes.json").read_text()) == {}
-    files.image("a", "one", "y")
-    _ask(acr, "PATCH", "a/_tags/y", {"listEnabled": False})
-    RegistryStorage(files.folder).untag("a", "y")
-    acr.tidy("a")
-    assert json.loads((tmp_path / "attributes.json").read_text()) == {}
-    (tmp_path / "attributes.json").write_text("[]")
-    with pytest.raises(ValueError, match="does not hold the registry's attributes"):
-        Locks(tmp_path / "attributes.json")
 
 
 @pytest.mark.parametrize(

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import sqlite3
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from azure.core.exceptions import HttpResponseError, ServiceRequestError
 
-from aml_emulator.api.admin import Admin
-from aml_emulator.api.errors import state_error
 from aml_emulator.store import damage
 from aml_emulator.store.database import Database
 from aml_emulator.store.store import Store
-from tests.unit.emulator.memory_service import API, TRACKING, furnished
-from tests.unit.emulator.parts import IDENTITY, WS, Service
+from tests.unit.emulator.parts import WS, Service
 
-ROOM = SimpleNamespace(f_bavail=1 << 20, f_frsize=4096, f_files=10, f_favail=5)
 FULL = SimpleNamespace(f_bavail=3, f_frsize=4096, f_files=10, f_favail=5)
 
 STORE = "azureml://datastores/workspaceblobstore/paths/x"
@@ -43,13 +37,6 @@ def test_state_that_is_whole_is_used(data: Path, tmp_path_factory: pytest.TempPa
     for name in damage.AZURITE_FILES:
         (data / "blobs" / name).unlink()
     damage.check_before_start(data)
-
-
-def test_a_database_whose_contents_are_in_its_log_is_whole(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store.db")
-    assert damage.database_problem(tmp_path / "store.db") is None
-    store.close()
-    assert damage.database_problem(tmp_path / "store.db") is None
 
 
 @pytest.mark.parametrize(
@@ -86,31 +73,6 @@ def test_health_names_each_problem(data: Path, monkeypatch: pytest.MonkeyPatch) 
     assert blobs == "Blob storage (Azurite) fails: Connection refused"
 
 
-def test_a_disk_without_inodes_is_full_as_well(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "statvfs", lambda _path: SimpleNamespace(**{**vars(ROOM), "f_favail": 0}))
-    assert str(damage.disk_problem(data)).startswith(f"the disk of {data} has no room for further files")
-
-
-def test_the_admin_interface_answers_503_with_the_problem(monkeypatch: pytest.MonkeyPatch, data: Path) -> None:
-    service = furnished()
-    object.__setattr__(service.services, "data", data)
-    admin = Admin(
-        context=service.services,
-        jobs=service.jobs,
-        version="1",
-        ca_pem="",
-        registry_engine_name="",
-        max_jobs=1,
-        children_alive=lambda: True,
-    )
-    assert admin.health() == (200, {"status": "ready"})
-    monkeypatch.setattr(os, "statvfs", lambda _path: FULL)
-    status, said = admin.health()
-    assert (status, said["status"]) == (503, "not ready")
-    assert said["missing"][0].startswith("the disk of ")
-    service.close()
-
-
 def test_a_request_on_a_full_disk_says_so_and_the_next_one_works(tmp_path: Path) -> None:
     service = Service()
     service.store.close()
@@ -130,51 +92,7 @@ def test_a_request_on_a_full_disk_says_so_and_the_next_one_works(tmp_path: Path)
     service.close()
 
 
-def test_a_request_to_a_damaged_database_says_so(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_args: object, **_options: object) -> None:
-        error = sqlite3.DatabaseError("database disk image is malformed")
-        error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
-        raise error
-
-    monkeypatch.setattr(service.store.runs, "experiment", broken)
-    path = f"{TRACKING}/experiments/get-by-name?experiment_name=x"
-    answer = service.call("GET", path, host=API)
-    assert (answer.status, answer.json["error_code"]) == (500, "StateDamaged")
-    assert "database is damaged (database disk image is malformed)" in answer.json["message"]
-
-
 def answered(status: int) -> HttpResponseError:
     error = HttpResponseError(f"Azurite answers {status}")
     error.status_code = status
     return error
-
-
-@pytest.mark.parametrize(
-    ("error", "is_fault"),
-    [
-        (sqlite3.OperationalError("database or disk is full"), True),
-        (OSError(errno.ENOSPC, "No space left on device"), True),
-        (OSError(errno.EIO, "Input/output error"), True),
-        (ServiceRequestError("Azurite does not answer"), True),
-        (answered(500), True),
-        # The same fails each time: to try it again would never end.
-        (answered(404), False),
-        (FileNotFoundError(errno.ENOENT, "No such file"), False),
-        (sqlite3.IntegrityError("FOREIGN KEY constraint failed"), False),
-        (KeyError("x"), False),
-    ],
-)
-def test_storage_faults_are_those_that_may_pass(error: Exception, is_fault: bool) -> None:
-    assert damage.is_storage_fault(error) == is_fault
-
-
-def test_errors_of_other_kinds_are_left_alone() -> None:
-    assert state_error(KeyError("x"), None) is None
-    assert state_error(sqlite3.IntegrityError("UNIQUE"), None) is None
-    assert state_error(OSError(errno.ENOENT, "x"), None) is None
-    full = state_error(OSError(errno.ENOSPC, "No space left on device"), None)
-    assert full is not None
-    assert full.status == 507
-    blobs = state_error(ServiceRequestError("Connection refused"), None)
-    assert blobs is not None
-    assert (blobs.code, IDENTITY.storage_key in blobs.message) == ("StorageFailed", False)

@@ -1,17 +1,15 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier
 from typing import Any
 
 import pytest
 
-from aml_emulator.store.database import SCHEMA_VERSION, Database, Readers
+from aml_emulator.store.database import SCHEMA_VERSION, Database
 from aml_emulator.store.listing import RunFilter
 from aml_emulator.store.metrics import Metric, ParameterConflictError
 from aml_emulator.store.runs import Run
@@ -115,22 +113,6 @@ def test_artifacts_become_better_known(store: Store) -> None:
     assert store.runs.require("r").outputs["model"]["stored"] is True
 
 
-def test_metrics_keep_what_is_not_a_number(store: Store) -> None:
-    _run(store)
-    values = [math.nan, math.inf, -math.inf, 0.1]
-    store.metrics.log("r", [Metric(key="m", value=value, timestamp=1, step=0) for value in values])
-    history, following = store.metrics.history("r", "m", limit=10)
-    assert [str(metric.value) for metric in history] == ["nan", "inf", "-inf", "0.1"]
-    assert following is None
-
-
-def test_the_latest_metric_is_that_of_the_highest_step(store: Store) -> None:
-    _run(store)
-    for value, timestamp, step in ((1.0, 5, 2), (2.0, 9, 1), (3.0, 5, 2), (4.0, 4, 2)):
-        store.metrics.log("r", [Metric(key="m", value=value, timestamp=timestamp, step=step)])
-    assert [metric.value for metric in store.metrics.latest("r")] == [3.0]
-
-
 def test_a_history_comes_in_pages(store: Store) -> None:
     _run(store)
     store.metrics.log("r", [Metric(key="m", value=float(step), timestamp=0, step=step) for step in range(5)])
@@ -214,51 +196,6 @@ def test_queries_wait_for_no_transaction_and_see_what_is_committed(tmp_path: Pat
     assert store.listing.runs(RunFilter(), limit=5)[1] == 0
     store.compact()
     store.close()
-
-
-def test_queries_at_once_have_a_connection_each(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store.db")
-    names = [f"r{number}" for number in range(20)]
-    with store.transaction():
-        for name in names:
-            _run(store, name)
-    together = Barrier(8)
-
-    def read(name: str) -> str:
-        if name in names[:8]:
-            together.wait(60)
-        return store.runs.require(name).id
-
-    with ThreadPoolExecutor(8) as threads:
-        assert list(threads.map(read, names)) == names
-    store.close()
-    assert [one.name for one in tmp_path.iterdir()] == ["store.db"], "the last connection has removed the log"
-
-
-def test_of_many_readers_at_once_a_few_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    database = Database(tmp_path / "store.db")
-    opened: list[sqlite3.Connection] = []
-    together = Barrier(12)
-    really_open = Readers._open
-
-    def open_together(readers: Readers) -> sqlite3.Connection:
-        together.wait(60)
-        opened.append(really_open(readers))
-        return opened[-1]
-
-    monkeypatch.setattr(Readers, "_open", open_together)
-    with ThreadPoolExecutor(12) as pool:
-        assert list(pool.map(lambda _: database.number("SELECT count(*) FROM runs"), range(12))) == [0] * 12
-    usable = []
-    for connection in opened:
-        try:
-            connection.execute("SELECT 1")
-        except sqlite3.ProgrammingError:
-            continue
-        usable.append(connection)
-    assert len(opened) == 12
-    assert len(usable) == 4
-    database.close()
 
 
 def test_a_database_with_another_schema_is_refused_and_nothing_is_changed(tmp_path: Path) -> None:

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from aml_emulator.domain.jobs.pipelines.runs import node_run_id
-from aml_emulator.domain.jobs.pipelines.sweep_nodes import sweep_properties
-from aml_emulator.domain.jobs.sweeps.search import read_search
 from aml_emulator.executor.expressions import render
-from aml_emulator.store import Metric
 from tests.unit.emulator.parts import WS
 from tests.unit.emulator.played_pipelines import (
     FOLDER,
@@ -80,24 +74,6 @@ def test_a_trial_has_the_nodes_inputs_and_its_own_values(pipelines: Pipelines) -
     assert pipelines.call("GET", f"{WS}/jobs/{run.id}").json["properties"] is None
 
 
-def test_settings_of_a_sweep_may_be_inputs_of_the_pipeline(pipelines: Pipelines) -> None:
-    changed = graph(
-        pipelines,
-        limits={"max_total_trials": "${{parent.inputs.most}}", "max_concurrent_trials": 1},
-        search_space={"lr": {"type": "uniform", "min_value": "${{parent.inputs.low}}", "max_value": 2}},
-    )
-    changed["inputs"] = {
-        "most": {"jobInputType": "literal", "value": "1"},
-        "low": {"jobInputType": "literal", "value": "1.5"},
-    }
-    assert pipelines.put("p", **changed).status == 201
-    tune = node_run_id("p", "tune")
-    values = json.loads(pipelines.store.runs.require(f"{tune}_0").properties["hyperparameters"])
-    assert 1.5 <= values["lr"] <= 2
-    end_trial(pipelines, tune, 0, 0.5)
-    assert pipelines.store.runs.require(tune).status == "Completed"
-
-
 def test_a_sweep_node_without_a_best_trial_has_no_outputs(pipelines: Pipelines) -> None:
     pipelines.put("p", **graph(pipelines))
     tune = node_run_id("p", "tune")
@@ -106,15 +82,6 @@ def test_a_sweep_node_without_a_best_trial_has_no_outputs(pipelines: Pipelines) 
     shown = pipelines.call("GET", f"{WS}/jobs/p").json["properties"]
     assert shown["status"] == "Failed"
     assert "'tune' has no output 'model'" in shown["properties"]["errorMessage"]
-
-
-def test_a_sweep_node_whose_first_trials_fail_fails_the_pipeline(pipelines: Pipelines) -> None:
-    pipelines.put("p", **graph(pipelines))
-    tune = node_run_id("p", "tune")
-    for number in range(3):
-        end_trial(pipelines, tune, number, None, "Failed")
-    assert pipelines.statuses("p") == {"tune": "Failed"}
-    assert pipelines.status("p") == "Failed"
 
 
 def test_a_cancelled_pipeline_cancels_the_trials(pipelines: Pipelines) -> None:
@@ -127,15 +94,6 @@ def test_a_cancelled_pipeline_cancels_the_trials(pipelines: Pipelines) -> None:
         end_trial(pipelines, tune, number, None, "Canceled")
     assert pipelines.statuses("p") == {"tune": "Canceled"}
     assert pipelines.status("p") == "Canceled"
-
-
-def test_a_restart_begins_no_trial_of_a_node_twice(pipelines: Pipelines) -> None:
-    pipelines.put("p", **graph(pipelines))
-    tune = node_run_id("p", "tune")
-    pipelines.store.runs.finish(f"{tune}_0", "Completed")
-    pipelines.jobs.resume()
-    pipelines.jobs.settle()
-    assert [run.id for run in pipelines.store.runs.children(tune)] == [f"{tune}_{number}" for number in range(3)]
 
 
 def test_a_sweep_is_reused_with_its_best_trial(pipelines: Pipelines) -> None:
@@ -154,50 +112,6 @@ def test_a_sweep_is_reused_with_its_best_trial(pipelines: Pipelines) -> None:
     given["jobs"]["tune"]["objective"] = {"goal": "maximize", "primary_metric": "loss"}
     pipelines.put("other", **given)
     assert pipelines.statuses("other") == {"tune": "Running"}
-
-
-def test_a_trial_that_falls_behind_is_ended_in_a_pipeline_too(pipelines: Pipelines) -> None:
-    policy = {"policy_type": "Bandit", "slack_factor": 0.2, "evaluation_interval": 1, "delay_evaluation": 0}
-    pipelines.put("p", **graph(pipelines, early_termination=policy))
-    tune = node_run_id("p", "tune")
-    for number, loss in ((0, 0.5), (1, 0.9)):
-        pipelines.store.runs.advance(f"{tune}_{number}", "Running")
-        pipelines.store.metrics.log(f"{tune}_{number}", [Metric(key="loss", value=loss, timestamp=1, step=0)])
-        pipelines.jobs.settle()
-    assert pipelines.store.runs.require(f"{tune}_1").status == "CancelRequested"
-    assert pipelines.store.runs.require(f"{tune}_0").status == "Running"
-
-
-def test_a_sweep_in_a_pipeline_within_another(pipelines: Pipelines) -> None:
-    inner = pipelines.component(
-        "inner",
-        type="pipeline",
-        outputs={"best": FOLDER},
-        jobs={"tune": sweep_node(train(pipelines), outputs={"model": literal("${{parent.outputs.best}}")})},
-    )
-    jobs = {"within": {"type": "pipeline", "componentId": inner}}
-    answer = pipelines.put("p", jobs=jobs, **SETTINGS)
-    assert answer.status == 201, answer.json
-    within = node_run_id("p", "within")
-    tune = node_run_id(within, "tune")
-    for number, loss in enumerate((0.5, 0.2, 0.9)):
-        end_trial(pipelines, tune, number, loss)
-    assert pipelines.status("p") == "Completed"
-    best = pipelines.store.runs.require(f"{tune}_1").outputs["model"]
-    assert pipelines.store.runs.require(within).outputs["best"] == best
-
-
-def test_a_named_output_of_the_best_trial_is_registered_once(pipelines: Pipelines) -> None:
-    given = graph(pipelines)
-    given["outputs"]["best"] |= {"assetName": "weights"}
-    pipelines.put("p", **given)
-    tune = node_run_id("p", "tune")
-    for number, loss in enumerate((0.5, 0.2, 0.9)):
-        end_trial(pipelines, tune, number, loss)
-    versions = pipelines.store.assets.versions("data", "weights")
-    assert [version.version for version in versions] == ["1"]
-    best = pipelines.store.runs.require(f"{tune}_1").outputs["model"]
-    assert versions[0].properties["dataUri"].endswith(f"/paths/{best['prefix']}/")
 
 
 @pytest.mark.parametrize(
@@ -235,44 +149,3 @@ def test_what_is_no_sweep_is_refused_with_the_node(pipelines: Pipelines, fields:
     assert says in answer.json["error"]["message"], answer.json
     assert "tune" in answer.json["error"]["message"]
     assert pipelines.store.runs.get("p") is None
-
-
-def test_a_command_node_has_no_search_space(pipelines: Pipelines) -> None:
-    jobs = {"a": {**NODE, "componentId": train(pipelines), "search_space": {"lr": {"type": "choice"}}}}
-    answer = pipelines.put("p", jobs=jobs, **SETTINGS)
-    assert (answer.status, "the field 'search_space'" in answer.json["error"]["message"]) == (501, True)
-
-
-_NUMBERS = st.floats(-9, 9)
-_DISTRIBUTIONS = st.one_of(
-    st.lists(st.integers() | st.text(max_size=5), min_size=1, max_size=4).map(
-        lambda items: {"type": "choice", "values": items}
-    ),
-    st.integers(1, 99).map(lambda upper: {"type": "randint", "upper": upper}),
-    st.tuples(st.sampled_from(("uniform", "loguniform")), _NUMBERS, st.floats(0, 9)).map(
-        lambda three: {"type": three[0], "min_value": three[1], "max_value": three[1] + three[2]}
-    ),
-    st.tuples(st.sampled_from(("quniform", "qloguniform")), _NUMBERS, st.floats(0, 9), st.floats(0.1, 9)).map(
-        lambda four: {"type": four[0], "min_value": four[1], "max_value": four[1] + four[2], "q": four[3]}
-    ),
-    st.tuples(st.sampled_from(("normal", "lognormal")), _NUMBERS, st.floats(0, 2)).map(
-        lambda three: {"type": three[0], "mu": three[1], "sigma": three[2]}
-    ),
-    st.tuples(st.sampled_from(("qnormal", "qlognormal")), _NUMBERS, st.floats(0, 2), st.floats(0.1, 9)).map(
-        lambda four: {"type": four[0], "mu": four[1], "sigma": four[2], "q": four[3]}
-    ),
-)
-
-
-@given(st.dictionaries(st.from_regex(r"[a-z]{1,5}", fullmatch=True), _DISTRIBUTIONS, min_size=1, max_size=4))
-def test_every_space_of_a_node_is_one_of_a_sweep(space: dict[str, dict[str, Any]]) -> None:
-    command = {"command": " ".join(f"${{{{inputs.{name}}}}}" for name in space)}
-    job = sweep_properties("n", {"search_space": space}, command, inputs=dict.fromkeys(space))
-    assert job["searchSpace"].keys() == space.keys()
-    values = read_search(job, seed="s").values(0)
-    for name, given_space in space.items():
-        if given_space["type"] == "choice":
-            assert values[name] in given_space["values"]
-        elif given_space["type"] == "uniform":
-            assert given_space["min_value"] <= float(values[name]) <= given_space["max_value"]
-    assert re.findall(r"search_space\.(\w+)", job["trial"]["command"]) == list(space)

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aml_emulator.domain.jobs.sweeps.runs import FAILED_TRIALS
 from aml_emulator.domain.jobs.sweeps.search import read_search
 from aml_emulator.domain.jobs.sweeps.termination import Policy
 from tests.unit.emulator.parts import WS
@@ -49,15 +48,6 @@ def test_a_trial_has_its_values_in_its_command(sweeps: Sweeps) -> None:
     assert [job["name"] for job in sweeps.call("GET", f"{WS}/jobs").json["value"]] == ["s"]
 
 
-def test_the_lowest_is_best_where_it_says_so(sweeps: Sweeps) -> None:
-    sweeps.put("s", objective={"goal": "Minimize", "primaryMetric": "loss"}, limits={"maxTotalTrials": 2})
-    sweeps.log("s_0", 0.5, name="loss")
-    sweeps.log("s_1", 0.4, name="loss")
-    sweeps.end("s_0")
-    sweeps.end("s_1")
-    assert sweeps.shown("s")["properties"]["best_child_run_id"] == "s_1"
-
-
 def test_a_grid_has_every_combination_once(sweeps: Sweeps) -> None:
     space = {"lr": ["choice", [[1, 2, 3]]], "k": ["choice", [["a", "b"]]]}
     sweeps.put("s", samplingAlgorithm={"samplingAlgorithmType": "Grid"}, searchSpace=space, limits={})
@@ -84,14 +74,6 @@ def test_first_trials_that_fail_end_the_sweep(sweeps: Sweeps) -> None:
     assert len(sweeps.begun()) == begun
 
 
-def test_a_sweep_of_failures_alone_fails(sweeps: Sweeps) -> None:
-    sweeps.put("s", limits={"maxTotalTrials": 2})
-    sweeps.end("s_0", "Failed")
-    sweeps.end("s_1", "Failed")
-    shown = sweeps.shown("s")
-    assert (shown["status"], shown["properties"]["errorMessage"]) == ("Failed", FAILED_TRIALS)
-
-
 def test_a_cancelled_sweep_begins_no_more_trials(sweeps: Sweeps) -> None:
     sweeps.put("s")
     assert sweeps.call("POST", f"{WS}/jobs/s/cancel").status == 202
@@ -116,14 +98,6 @@ def test_a_restart_begins_no_trial_twice(sweeps: Sweeps) -> None:
     sweeps.jobs.resume()
     sweeps.jobs.settle()
     assert len(sweeps.store.runs.children("s")) == 3
-
-
-def test_a_trial_that_falls_behind_is_ended(sweeps: Sweeps) -> None:
-    sweeps.put("s", earlyTermination={"policyType": "Bandit", "slackFactor": 0.2, "evaluationInterval": 1})
-    sweeps.log("s_0", 0.8)
-    sweeps.log("s_1", 0.6)
-    assert sweeps.store.runs.require("s_1").status == "CancelRequested"
-    assert sweeps.store.runs.require("s_0").status == "Running"
 
 
 @pytest.mark.parametrize(
