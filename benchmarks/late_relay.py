@@ -24,8 +24,9 @@ def late_port(port: int, seconds: float) -> Iterator[int]:
             _copy_late(far_reader, writer, seconds / 2),
             return_exceptions=True,
         )
-        far_writer.close()
-        writer.close()
+        for one in (far_writer, writer):
+            one.close()
+            await one.wait_closed()
 
     server = loop.run_until_complete(asyncio.start_server(serve, "127.0.0.1", 0))
     thread = threading.Thread(target=loop.run_forever, daemon=True)
@@ -33,8 +34,11 @@ def late_port(port: int, seconds: float) -> Iterator[int]:
     try:
         yield int(server.sockets[0].getsockname()[1])
     finally:
+        server.close()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
+        loop.run_until_complete(asyncio.gather(*asyncio.all_tasks(loop), return_exceptions=True))
+        loop.close()
 
 
 async def _copy_late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seconds: float) -> None:

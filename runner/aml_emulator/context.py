@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from aml_emulator.domain import Workspace
 from aml_emulator.identity import Federation, Grants, Identity, Roles
@@ -47,7 +46,6 @@ class Context(Workspace):
         faults: what fails on purpose.
         recorder: where answers are recorded; None for nowhere.
         page_address: where a browser finds the page, without a slash at its end.
-        data: the folder of the workspace's state; None if it is in memory.
         siblings: returns the identities of all workspaces; None if there is one.
     """
 
@@ -59,7 +57,6 @@ class Context(Workspace):
     faults: Faults = field(default_factory=lambda: Faults(clock=time.time))
     recorder: Recorder | None = None
     page_address: str = "http://127.0.0.1:7380"
-    data: Path | None = None
     siblings: Callable[[], Sequence[Identity]] | None = None
 
     def workspaces(self) -> Sequence[Identity]:

@@ -13,7 +13,6 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import docker
@@ -73,7 +72,7 @@ from aml_emulator.processes import (
     system_authorities,
 )
 from aml_emulator.settings import Settings
-from aml_emulator.store import Blobs, Store, disk_problem, failure_of
+from aml_emulator.store import Blobs, Store
 from aml_emulator.workspaces import MakeRunner, Opener, resume, run_in_containers
 
 logger = logging.getLogger(__name__)
@@ -298,7 +297,6 @@ def _context(
         recorder=Recorder(settings.record) if settings.record is not None else None,
         fleet=Fleet(clock=clock, start_seconds=settings.node_start_seconds, seed=identity.instance),
         quotas=settings.quotas,
-        data=settings.data,
         page_address=settings.page_address or f"http://127.0.0.1:{port}",
         environments=CuratedImages(settings.environments, settings.data / "environments.json"),
         data_map=DataMap(settings.data / "data-map.json"),
@@ -344,13 +342,12 @@ async def _resume(directory: Directory, opener: Opener, stopping: threading.Even
                 await run_in_threadpool(directory.find, identity.workspace)
 
 
-def start_error(error: Exception, data: Path) -> StartError | None:
+def start_error(error: Exception) -> StartError | None:
     """Return what an error means for the user, None for a fault of the emulator."""
     if isinstance(error, ChildError):
-        return StartError("\n".join(filter(None, (str(error), disk_problem(data)))))
+        return StartError(str(error))
     if isinstance(error, sqlite3.Error):
-        damage = failure_of(error, data)
-        return StartError(damage.message if damage else f"the database cannot be used: {error}")
+        return StartError(f"the database cannot be used: {error}")
     if isinstance(error, docker.errors.DockerException):
         return StartError(f"the container engine does not answer; start it, or set DOCKER_HOST: {error}")
     if isinstance(error, AzureError):

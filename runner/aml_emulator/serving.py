@@ -21,7 +21,6 @@ from aml_emulator.identity import load_or_create
 from aml_emulator.network import prepare_certificates
 from aml_emulator.processes import Backing, StartError, hold, lock_file, reserved_port, start_children
 from aml_emulator.settings import Settings
-from aml_emulator.store import check_before_start
 
 if TYPE_CHECKING:
     from aml_emulator.workspaces import MakeRunner
@@ -65,7 +64,7 @@ async def serve(
         except StartError:
             raise
         except Exception as error:
-            reason = (await asyncio.to_thread(_load)).start_error(error, settings.data)
+            reason = (await asyncio.to_thread(_load)).start_error(error)
             if reason is None:
                 raise
             raise reason from error
@@ -73,7 +72,6 @@ async def serve(
 
 def _start_backing(settings: Settings, lock: int, stack: contextlib.AsyncExitStack) -> Backing:
     """Begin to start storage and registry."""
-    check_before_start(settings.data)
     identity = load_or_create(settings.data, location=settings.location)
     certificates = prepare_certificates(settings.data / "tls")
     registry_port = stack.enter_context(reserved_port())

@@ -12,6 +12,7 @@ from dataclasses import asdict
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
+from azure.core.exceptions import AzureError
 from starlette.concurrency import run_in_threadpool
 
 from aml_emulator.api.errors import admin_answer
@@ -20,7 +21,6 @@ from aml_emulator.context import Context
 from aml_emulator.domain import (
     JobService,
     RegistryTasks,
-    clean_workspace,
     cluster_summaries,
     count_shared,
     create_default_cluster,
@@ -31,7 +31,6 @@ from aml_emulator.executor import Folder
 from aml_emulator.identity import FederatedCredential
 from aml_emulator.network import KEPT_REQUESTS, Rule
 from aml_emulator.reading import whole
-from aml_emulator.store import state_problems
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +104,6 @@ class Admin:
             ("GET", _REGISTRIES): self.registries,
             ("POST", _REGISTRIES): lambda: self.create_registry(query),
             ("DELETE", _REGISTRIES): lambda: self.delete_registry(query),
-            ("POST", "/_emulator/clean"): lambda: self.clean(query),
             ("GET", "/_emulator/requests"): lambda: self.requests(query),
             ("GET", _FEDERATION): self.federation,
             ("POST", _FEDERATION): lambda: self.trust(query),
@@ -118,8 +116,7 @@ class Admin:
         if handler is None:
             status, value = 404, {"error": f"no such operation: {method} {path}"}
         else:
-            what, data = f"{method} {path}", self._context.data
-            status, value = await run_in_threadpool(admin_answer, handler, what, data)
+            status, value = await run_in_threadpool(admin_answer, handler, f"{method} {path}")
         return status, json.dumps(value).encode("utf-8") + b"\n"
 
     def _provoked(
@@ -138,8 +135,10 @@ class Admin:
         missing = [] if self._children_alive() else ["storage or registry"]
         if not self._jobs.runner.engine_ready():
             missing.append("container engine")
-        if self._context.data is not None:
-            missing += state_problems(self._context.data, self._context.blobs.ping)
+        try:
+            self._context.blobs.ping()
+        except AzureError:
+            missing.append("Blob storage")
         return (503, {"status": "not ready", "missing": missing}) if missing else (200, {"status": "ready"})
 
     def info(self) -> tuple[int, dict[str, Any]]:
@@ -196,14 +195,6 @@ class Admin:
             return 404, {"error": f"there is no fault {text}"}
         logger.warning("faults removed: %d", removed)
         return 200, {"removed": removed, "faults": self._context.faults.listed()}
-
-    def clean(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
-        """Remove old runs and unused uploads by ``older_than``, ``keep``, ``dry_run=1``."""
-        older, keep = whole(query.get("older_than", "")), whole(query.get("keep", "0"))
-        if older is None or keep is None:
-            return 400, {"error": "older_than: seconds, and keep: a number of runs"}
-        dry_run = query.get("dry_run") == "1"
-        return 200, clean_workspace(self._context, older_than=float(older), keep=keep, dry_run=dry_run)
 
     def requests(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
         """Return the last requests after number ``since``, at most ``limit``."""

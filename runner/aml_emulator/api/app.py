@@ -265,7 +265,7 @@ class App:
             reply = self._error(ServiceError(401, error.code, error.message), call.path, call.host)
             return Reply(status=401, value=reply.value, headers={"WWW-Authenticate": challenge})
         logger.error("%s %s%s failed", call.method, call.host, call.path, exc_info=error)
-        damage = state_error(error, self._context.data)
+        damage = state_error(error)
         if damage is not None:
             return self._error(damage, call.path, call.host)
         message = "The local AzureML failed; its log says how."

@@ -113,7 +113,7 @@ class Directory:
         except Exception as error:
             # The boundary between workspaces: the others work without it.
             logger.exception("the workspace %s cannot be opened", identity.workspace)
-            raise cannot_open(identity.workspace, error, self.first.context.data) from error
+            raise cannot_open(identity.workspace, error) from error
 
     def delete(self, name: str, *, force: bool) -> None:
         """Delete a workspace with its jobs, assets and files.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from aml_emulator.domain import (
@@ -14,7 +14,7 @@ from aml_emulator.domain import (
     NotFoundError,
     NotSupportedError,
 )
-from aml_emulator.store import failure_of
+from aml_emulator.store import is_disk_full
 
 logger = logging.getLogger(__name__)
 
@@ -93,38 +93,31 @@ def mlflow_error(error: DomainError) -> ServiceError:
     return MlflowError(STATUS[type(error)], MLFLOW_CODES.get(type(error), error.code), error.message)
 
 
-def state_error(error: Exception, data: Path | None) -> ServiceError | None:
-    """Return the answer to a failure of the state or its disk, None for another cause."""
-    failure = failure_of(error, data)
-    if failure is None:
-        return None
-    return ServiceError(FULL if failure.code == "InsufficientStorage" else 500, failure.code, failure.message)
+FULL_DISK: Final = "The local AzureML cannot store anything: the disk is full."
 
 
-def cannot_open(workspace: str, error: Exception, data: Path | None) -> ServiceError:
+def state_error(error: Exception) -> ServiceError | None:
+    """Return the answer where the disk is full, None for another cause."""
+    return ServiceError(FULL, "InsufficientStorage", FULL_DISK) if is_disk_full(error) else None
+
+
+def cannot_open(workspace: str, error: Exception) -> ServiceError:
     """Return the answer to every request for a workspace whose state cannot be used."""
-    remedy = (
-        f"Restore the data folder from a copy, or delete it: aml-train emulator workspace delete --force {workspace}"
-    )
-    failure = failure_of(error, data, afresh=remedy)
-    if failure is not None:
-        status, code, cause = FULL if failure.code == "InsufficientStorage" else 500, failure.code, failure.message
-    elif isinstance(error, ValueError):
+    said = f"The workspace '{workspace}' cannot be opened."
+    if is_disk_full(error):
+        return ServiceError(FULL, "InsufficientStorage", f"{said} {FULL_DISK}")
+    if isinstance(error, sqlite3.Error | ValueError):
         # The state of another version, or a file that does not hold what it should.
-        status, code, cause = 500, "StateDamaged", f"{error}. {remedy}."
-    else:
-        status, code, cause = 500, "InternalServerError", "The log of the local AzureML says how."
-    return ServiceError(status, code, f"The workspace '{workspace}' cannot be opened. {cause}")
+        remedy = f"delete it: aml-train emulator workspace delete --force {workspace}"
+        return ServiceError(500, "StateDamaged", f"{said} {error}. Restore the data folder from a copy, or {remedy}.")
+    return ServiceError(500, "InternalServerError", f"{said} The log of the local AzureML says how.")
 
 
-def admin_answer(
-    handler: Callable[[], tuple[int, dict[str, Any]]], what: str, data: Path | None
-) -> tuple[int, dict[str, Any]]:
+def admin_answer(handler: Callable[[], tuple[int, dict[str, Any]]], what: str) -> tuple[int, dict[str, Any]]:
     """Return an answer of the admin interface; errors as status and message.
 
     Args:
         what: the request, for the log.
-        data: where the state of the workspace is.
     """
     try:
         return handler()
@@ -133,7 +126,7 @@ def admin_answer(
     except Exception as error:
         # The boundary of the admin interface: logged whole, answered in short.
         logger.exception("%s failed", what)
-        damage = state_error(error, data)
+        damage = state_error(error)
         if damage is not None:
             return damage.status, {"error": damage.message}
         return 500, {"error": f"{type(error).__name__}; the log says more"}

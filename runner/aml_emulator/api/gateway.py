@@ -86,7 +86,7 @@ class Gateway:
         query = {name: values[-1] for name, values in parse_qs(raw_query).items()}
         handler = self._handler(method, path, query)
         if handler is not None:
-            answered = partial(admin_answer, handler, f"{method} {path}", self._directory.first.context.data)
+            answered = partial(admin_answer, handler, f"{method} {path}")
             quick = (method, path) == ("POST", _WORKSPACES)
             return _as_json(*(answered() if quick else await run_in_threadpool(answered)))
         name = query.pop("workspace", None)

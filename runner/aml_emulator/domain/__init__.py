@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from aml_emulator.domain.assets import put_version as put_version
     from aml_emulator.domain.assets import start_upload as start_upload
     from aml_emulator.domain.assets import versions_of as versions_of
-    from aml_emulator.domain.cleaning import clean_workspace as clean_workspace
     from aml_emulator.domain.clusters import LOW_PRIORITY as LOW_PRIORITY
     from aml_emulator.domain.clusters import check_cluster as check_cluster
     from aml_emulator.domain.clusters import cluster_summaries as cluster_summaries
@@ -191,7 +190,6 @@ _MODULES = {
     "put_version": "assets",
     "start_upload": "assets",
     "versions_of": "assets",
-    "clean_workspace": "cleaning",
     "LOW_PRIORITY": "clusters",
     "check_cluster": "clusters",
     "cluster_summaries": "clusters",

@@ -15,12 +15,9 @@ if TYPE_CHECKING:
     from aml_emulator.store.browse import LARGEST as LARGEST
     from aml_emulator.store.browse import MetricSummary as MetricSummary
     from aml_emulator.store.browse import Series as Series
-    from aml_emulator.store.damage import check_before_start as check_before_start
-    from aml_emulator.store.damage import disk_problem as disk_problem
-    from aml_emulator.store.damage import failure_of as failure_of
-    from aml_emulator.store.damage import is_storage_fault as is_storage_fault
-    from aml_emulator.store.damage import state_problems as state_problems
     from aml_emulator.store.datastores import Datastore as Datastore
+    from aml_emulator.store.faults import is_disk_full as is_disk_full
+    from aml_emulator.store.faults import is_storage_fault as is_storage_fault
     from aml_emulator.store.listing import ModelLine as ModelLine
     from aml_emulator.store.listing import RunFilter as RunFilter
     from aml_emulator.store.listing import RunLine as RunLine
@@ -30,7 +27,6 @@ if TYPE_CHECKING:
     from aml_emulator.store.runs import Artifact as Artifact
     from aml_emulator.store.runs import Experiment as Experiment
     from aml_emulator.store.runs import Run as Run
-    from aml_emulator.store.runs import RunOutline as RunOutline
     from aml_emulator.store.store import Store as Store
     from aml_emulator.store.store import has_unfinished_jobs as has_unfinished_jobs
     from aml_emulator.store.v1 import LIST as LIST
@@ -45,12 +41,9 @@ _MODULES = {
     "LARGEST": "browse",
     "MetricSummary": "browse",
     "Series": "browse",
-    "check_before_start": "damage",
-    "disk_problem": "damage",
-    "failure_of": "damage",
-    "is_storage_fault": "damage",
-    "state_problems": "damage",
     "Datastore": "datastores",
+    "is_disk_full": "faults",
+    "is_storage_fault": "faults",
     "ModelLine": "listing",
     "RunFilter": "listing",
     "RunLine": "listing",
@@ -60,7 +53,6 @@ _MODULES = {
     "Artifact": "runs",
     "Experiment": "runs",
     "Run": "runs",
-    "RunOutline": "runs",
     "Store": "store",
     "has_unfinished_jobs": "store",
     "LIST": "v1",

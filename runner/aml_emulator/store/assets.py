@@ -175,10 +175,6 @@ class AssetStore:
         )
         return operation
 
-    def forget_operations(self, before: float) -> None:
-        """Forget the operations that were started before a moment."""
-        self._db.execute("DELETE FROM operations WHERE created < ?", (before,))
-
     def operation(self, operation_id: str) -> tuple[str, str, float] | None:
         """Return kind, target and time of creation of an operation, or None."""
         row = self._db.row("SELECT kind, target, created FROM operations WHERE id = ?", (operation_id,))

@@ -322,12 +322,6 @@ class Database(Queries):
             for table in DATA_TABLES:
                 self._connection.execute(f"DELETE FROM {table}")  # noqa: S608 - names from the constant above
 
-    def compact(self) -> None:
-        """Give the room of deleted rows back to the disk."""
-        with self._lock:
-            self._connection.execute("VACUUM")
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
     def close(self) -> None:
         """Write the log back into the file and close it."""
         if self._readers is not None:

@@ -82,34 +82,6 @@ class Run:
         return self.status in TERMINAL
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunOutline:
-    """State and references of a run, for decisions about all runs at once.
-
-    It is small: what is long in a job stays in the database.
-
-    Attributes:
-        outputs: as `Run.outputs`.
-        addresses: of a job's code and inputs, as submitted.
-        reused: the run whose outputs it has instead, if any.
-    """
-
-    id: str
-    parent_id: str | None
-    status: str
-    created: float
-    ended: float | None
-    modified: float
-    outputs: Mapping[str, Mapping[str, Any]]
-    addresses: tuple[str, ...]
-    reused: str | None
-
-    @property
-    def terminal(self) -> bool:
-        """Whether the run has ended."""
-        return self.status in TERMINAL
-
-
 @dataclass(frozen=True, kw_only=True)
 class Artifact:
     """A file of a run. *size* is None until known; *log* marks a followable log."""
@@ -269,15 +241,6 @@ class RunStore:
     def all(self) -> list[Run]:
         """Return every run, oldest first."""
         return [_run(row) for row in self._db.rows(f"{_SELECT} ORDER BY r.created, r.id")]
-
-    def outlines(self, *, reused: str) -> list[RunOutline]:
-        """Return an outline of every run, oldest first.
-
-        Args:
-            reused: the property that has the run whose outputs it has instead.
-        """
-        rows = self._db.rows(_OUTLINES, (reused,))
-        return [_outline(row) for row in rows]
 
     def delete(self, run_id: str) -> None:
         """Delete a run with its metrics, parameters, artifacts and children; blobs stay."""
@@ -451,15 +414,6 @@ _NO_NODE = (
 _COLUMNS = ", ".join("e.name AS experiment" if one.name == "experiment" else f"r.{one.name}" for one in fields(Run))
 _SELECT = f"SELECT {_COLUMNS} FROM runs r JOIN experiments e ON e.id = r.experiment_id"  # noqa: S608 - names of fields
 
-_OUTLINES = """
-SELECT r.id, r.parent_id, r.status, r.created, r.ended, r.modified, r.outputs,
-    (SELECT p.value FROM json_each(r.properties) AS p WHERE p.key = ?) AS reused,
-    json_extract(r.job, '$.codeId') AS code,
-    (SELECT json_group_array(json_extract(i.value, '$.uri')) FROM json_each(r.job, '$.inputs') AS i
-     WHERE i.type = 'object') AS inputs
-FROM runs AS r ORDER BY r.created, r.id
-"""
-
 
 def _experiment(row: sqlite3.Row) -> Experiment:
     return Experiment(**decoded(row, "tags"))
@@ -468,12 +422,6 @@ def _experiment(row: sqlite3.Row) -> Experiment:
 def _run(row: sqlite3.Row) -> Run:
     flags = {name: bool(row[name]) for name in ("archived", "deleted")}
     return Run(**decoded(row, "tags", "properties", "outputs", "job") | flags)
-
-
-def _outline(row: sqlite3.Row) -> RunOutline:
-    values = decoded(row, "outputs", "inputs")
-    addresses = (values.pop("code"), *(values.pop("inputs") or ()))
-    return RunOutline(**values, addresses=tuple(str(one) for one in addresses if one))
 
 
 def _artifact(row: sqlite3.Row) -> Artifact:

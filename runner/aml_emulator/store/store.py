@@ -56,10 +56,6 @@ class Store:
         """Delete everything that is stored."""
         self._db.clear()
 
-    def compact(self) -> None:
-        """Give the room of what was deleted back to the disk."""
-        self._db.compact()
-
     def close(self) -> None:
         """Close the database."""
         self._db.close()

@@ -20,11 +20,9 @@ from aml_train.cli.emulator_workspaces import workspace
 from aml_train.cli.masking import print_exactly
 from aml_train.cli.options import this_host
 from aml_train.cli.result import json_option, print_result_line
-from aml_train.core.numbers import whole
 
 _FAULTS: Final = ("status", "delay", "truncate", "reset", "outage")
 _FOLLOW_SECONDS: Final = 0.5
-_CLEAN_SECONDS: Final = 600.0
 _DATA_SCHEMES: Final = ("https", "http", "wasbs", "wasb", "abfss", "abfs")
 _DATA_STORE: Final = "workspaceblobstore"
 """The datastore of copies, below ``mapped/``: the local AzureML deletes unused ones."""
@@ -193,35 +191,6 @@ def requests(*, follow: bool, lines: int, as_json: bool) -> None:
             return
         time.sleep(_FOLLOW_SECONDS)
         answer = ask_emulator("requests", {"since": answer["total"]})
-
-
-@emulator.command("clean")
-@click.option("--older-than", default="7d", show_default=True, metavar="TIME", help="Such as 90s, 30m, 12h, 7d.")
-@click.option(
-    "--keep", type=click.IntRange(0), default=0, metavar="N", help="Keep the N newest runs, whatever their age."
-)
-@click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
-def clean(*, older_than: str, keep: int, dry_run: bool) -> None:
-    """Remove old runs with their logs, outputs and metrics.
-
-    Code uploads and unnamed data that no run uses are removed, too. Jobs whose outputs a model or a data asset names stay, and so do
-    images and the files that you stored in a datastore yourself. The storage frees the disk within three minutes.
-    """
-    from aml_train.core.text import size
-
-    answer = ask_emulator(
-        "clean",
-        {"older_than": _seconds(older_than), "keep": keep, "dry_run": "1" if dry_run else None},
-        method="POST",
-        seconds=_CLEAN_SECONDS,
-    )
-    for name, reason in answer["kept"].items():
-        click.echo(f"{name} stays: {reason}")
-    gone = answer["assets"]
-    click.echo(
-        f"{'Would remove' if dry_run else 'Removed'} {len(answer['runs'])} runs, {gone['codes']} code uploads,"
-        f" {gone['data']} unnamed data assets: {answer['blobs']} files, {size(answer['bytes'])}"
-    )
 
 
 @emulator.group()
@@ -460,14 +429,6 @@ def _images_by_pattern(texts: Sequence[str]) -> dict[str, str]:
             )
         found[pattern.strip()] = image.strip()
     return found
-
-
-def _seconds(text: str) -> int:
-    units = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-    number = whole(text[:-1])
-    if number is None or text[-1] not in units:
-        raise click.BadParameter(f"'{text}' is not a time such as 90s, 30m, 12h or 7d", param_hint="--older-than")
-    return number * units[text[-1]]
 
 
 def _line(entry: dict[str, Any]) -> str:

@@ -83,23 +83,6 @@ def test_requests_are_a_line_each_and_command_no_terminal(admin: Admin) -> None:
     assert '"number": 7' in run("requests", "--json")
 
 
-def test_cleaning_tells_what_went_and_what_stays(admin: Admin) -> None:
-    admin.answer = (
-        200,
-        {"runs": ["a", "b"], "assets": {"codes": 1, "data": 2}, "kept": {"c": "model m:1 lies in its outputs"},
-         "blobs": 9, "bytes": 1_500_000},
-    )  # fmt: skip
-    out = run("clean", "--older-than", "12h", "--keep", "3", "--dry-run")
-    assert admin.asked == [("POST", "clean", {"older_than": "43200", "keep": "3", "dry_run": "1"})]
-    assert out == (
-        "c stays: model m:1 lies in its outputs\n"
-        "Would remove 2 runs, 1 code uploads, 2 unnamed data assets: 9 files, 1.5 MB\n"
-    )
-    for text in ("soon", "9" * 5000 + "s", "s", "\u00b2s"):
-        with pytest.raises(Exception, match=f"'{text}' is not a time such as 90s"):
-            run("clean", "--older-than", text)
-
-
 def test_a_refusal_and_an_absence_are_told(admin: Admin) -> None:
     admin.answer = (400, {"error": "delay: a delay needs its seconds"})
     with pytest.raises(InvalidError, match="refused the request: delay: a delay needs its seconds"):

@@ -44,32 +44,6 @@ def test_a_run_goes_forward_only(store: Store) -> None:
     assert (ended.status, ended.exit_code, ended.error_code, ended.terminal) == ("Failed", 3, "UserError", True)
 
 
-@pytest.mark.parametrize(
-    ("job", "addresses"),
-    [
-        (None, ()),
-        ({"command": "x"}, ()),
-        ({"command": "x", "codeId": None, "inputs": None}, ()),
-        ({"inputs": {"n": {"jobInputType": "literal", "value": "3"}, "odd": "text", "none": None}}, ()),
-        (
-            {"codeId": "/codes/a", "inputs": {"one": {"uri": "azureml://x"}, "two": {"uri": "azureml:y:1"}}},
-            ("/codes/a", "azureml://x", "azureml:y:1"),
-        ),
-    ],
-)
-def test_an_outline_has_what_a_run_refers_to(store: Store, job: dict[str, Any] | None, addresses: tuple[str]) -> None:
-    _run(store, "a", job=job)
-    _run(store, "b", job=job, parent_id="a", properties={"azureml.reused": "c", "other": "d"})
-    store.runs.finish("a", "Failed")
-    first, second = store.runs.outlines(reused="azureml.reused")
-    assert (first.addresses, first.reused, first.terminal) == (addresses, None, True)
-    assert (second.addresses, second.reused, second.terminal) == (addresses, "c", False)
-    for outline in (first, second):
-        run = store.runs.require(outline.id)
-        names = ("parent_id", "status", "created", "ended", "modified", "outputs")
-        assert [getattr(outline, name) for name in names] == [getattr(run, name) for name in names]
-
-
 def test_runs_are_numbered_and_listed_newest_first(store: Store) -> None:
     for name in ("a", "b", "c"):
         _run(store, name)
@@ -194,7 +168,6 @@ def test_queries_wait_for_no_transaction_and_see_what_is_committed(tmp_path: Pat
     store.clear()
     assert store.runs.get("r") is None
     assert store.listing.runs(RunFilter(), limit=5)[1] == 0
-    store.compact()
     store.close()
 
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from aml_emulator.domain.cleaning import clean_workspace
 from aml_emulator.domain.jobs.pipelines.runs import node_run_id
 from aml_emulator.store import Metric
 from tests.unit.emulator.parts import WS
@@ -127,18 +124,3 @@ def test_what_is_reused_twice_is_the_first_runs(pipelines: Pipelines) -> None:
     third = pipelines.store.runs.require(node_run_id("p3", "train"))
     assert (third.properties["azureml.reusedrunid"], third.properties["azureml.reusedpipeline"]) == (first, "p1")
     assert [metric.value for metric in pipelines.store.metrics.latest(third.id)] == [1.5]
-
-
-@pytest.mark.parametrize(("age", "kept"), [(0.5, {"p1"}), (2, set())])
-def test_a_run_stays_while_a_pipeline_that_stays_reuses_it(pipelines: Pipelines, age: float, kept: set[str]) -> None:
-    first, second = twice(pipelines)
-    store = pipelines.store.runs
-    for run in ("p1", first):
-        store._db.execute(
-            "UPDATE runs SET ended = ended - ?, modified = modified - ? WHERE id = ?", (9 * DAY, 9 * DAY, run)
-        )
-    pipelines.clock.now += age * DAY
-    cleaned = clean_workspace(pipelines.services, older_than=DAY, keep=0, dry_run=True)
-    assert set(cleaned["kept"]) == kept
-    assert cleaned["kept"].get("p1") in (None, f"run {second} reuses it")
-    assert set(cleaned["runs"]) == ({"p1", first, "p2", second} if not kept else set())
