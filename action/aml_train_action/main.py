@@ -239,10 +239,7 @@ def _run(invocation: Invocation) -> None:
         )
         # The post action cancels only jobs that this step has submitted.
         recording: tuple[Listener, ...] = (*(() if attach else (State(session.step.state),)), *listeners, *reports)
-        try:
-            run_prepared(prepared, options, listeners=recording, masker=session.masker)
-        finally:
-            reporting.compare_images(invocation)
+        run_prepared(prepared, options, listeners=recording, masker=session.masker)
 
 
 @contextlib.contextmanager

@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from aml_train.core.errors import AmlTrainError, CancelledError, Fault, InvalidError
+from aml_train.core.errors import Fault, InvalidError
 from aml_train_action.inputs import Inputs, PullInputs, configuration_name
-from aml_train_action.session import Invocation, Session
+from aml_train_action.session import Session
 
 if TYPE_CHECKING:
     from aml_train.pipeline.report import Report
@@ -41,37 +41,6 @@ def report_of(session: Session) -> Report:
     from aml_train_action import report
 
     return report.report_of(session.record, _origin(session))
-
-
-def compare_images(invocation: Invocation) -> None:
-    """Read the packages that differ from the baseline's image, if it is another one.
-
-    The run has its verdict: packages that are not known change nothing of it, and are noted in the report.
-    """
-    session, config = invocation.session, invocation.config
-    record, comparison = session.record, session.record.comparison
-    if session.step.output is None or comparison is None or not (comparison.left.job and comparison.right.job):
-        return
-    digests = comparison.left.digest, comparison.right.digest
-    if None in digests or digests[0] == digests[1] or record.status not in ("passed", "gate-failed"):
-        return
-    from aml_train.pipeline.report import image_changes, open_report
-
-    try:
-        sources = open_report(
-            invocation.host(),
-            config.target,
-            config.directory,
-            lambda _event: None,
-            project=lambda: None,
-            masker=session.files,
-            progress=lambda _part: None,
-        )
-        record.changed_image = image_changes(sources, comparison.left.job, comparison.right.job)
-    except CancelledError:
-        raise
-    except AmlTrainError as error:
-        record.notices.append(record.mask(error.message))
 
 
 def _origin(session: Session) -> Origin:

@@ -83,9 +83,7 @@ def report_of(record: Record, origin: Origin) -> values.Report:
             values.Table(name=one.name, kind=one.kind, head=one.head, rows=one.rows, more=one.more)
             for one in record.tables[:_MOST]
         ),
-        images=tuple(
-            _image(record, one) for one in (*([record.image] if record.image else []), *record.images.values())
-        ),
+        images=tuple(_image(one) for one in (*([record.image] if record.image else []), *record.images.values())),
         tests=tuple(_tests(one, origin) for one in tests),
         checks=tuple(
             values.Check(check=one.check, level=one.counts_as, what=one.what, why=one.why, remedy=one.remedy)
@@ -197,10 +195,7 @@ def _curves(record: Record) -> tuple[values.Curve, ...]:
     return tuple(curves)
 
 
-def _image(record: Record, image: ImageReady) -> values.Image:
-    """Return an image; that of ``image`` with what differs from the baseline's."""
-    comparison = record.comparison if not image.image_name else None
-    changed = record.changed_image if comparison else None
+def _image(image: ImageReady) -> values.Image:
     return values.Image(
         reference=image.reference,
         digest=image.digest,
@@ -208,9 +203,6 @@ def _image(record: Record, image: ImageReady) -> values.Image:
         address=image.address,
         how=image.how,
         compressed_bytes=image.compressed_bytes,
-        against=(comparison.right.digest if comparison else None) or "",
-        changes=changed.changes if changed else (),
-        more_changes=changed.more_changes if changed else 0,
     )
 
 

@@ -28,7 +28,6 @@ def sections_of(report: Report) -> list[Section]:
         _moved(report),
         _differences(report),
         _facts(report),
-        *_packages(report),
         _charts(report),
         _nodes(report),
         _checks(report),
@@ -139,30 +138,6 @@ def _facts(report: Report) -> Section:
         earlier = " (registered earlier)" if model.found else ""
         rows.append(row("model", f"{literal(model.name)} version {literal(model.version, most=60)}{earlier}"))
     return Section(name="image, tests, job and data", importance=8, head=f"#### Run\n\n{head('', '')}", rows=rows)
-
-
-def _packages(report: Report) -> list[Section]:
-    """The packages that changed in each image, folded."""
-    sections = []
-    for image in report.images:
-        rows = [
-            row(literal(one.name, most=200), literal(one.kind, most=60), literal(one.before), literal(one.after))
-            for one in image.changes
-        ]
-        count = len(image.changes) + max(image.more_changes, 0)
-        title = f"Changes in the image {literal(image.name, most=100)}".strip()
-        start = f"<details><summary>{title}: {count} packages</summary>\n\n"
-        sections.append(
-            Section(
-                name="packages that changed",
-                importance=5,
-                head=start + head("package", "", "before", "after"),
-                rows=rows,
-                tail="\n</details>",
-                cut=max(image.more_changes, 0) if rows else 0,
-            )
-        )
-    return sections
 
 
 def _charts(report: Report) -> Section:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from aml_train.core.comparison import Comparison
 from aml_train.core.events import (
@@ -36,9 +36,6 @@ from aml_train.core.events import (
 from aml_train.core.masked_events import masked
 from aml_train.core.tables import Table
 
-if TYPE_CHECKING:
-    from aml_train.pipeline.report import Image
-
 _MOST_NOTICES: Final = 100
 #: Computed names, in which a short secret may occur by chance, among the facts that a run reports at its end.
 _COMPUTED_FACTS: Final = frozenset(
@@ -51,7 +48,7 @@ class Record:
     """A listener that keeps the latest state; fields without an event are empty.
 
     A run that ends early leaves the results until then. *facts* are its final ones; *reason* is that of a promotion.
-    *directory* is the project folder, once it is known, *report_file* the file of the report, relative to the workspace. *changed_image* has the packages that differ from the baseline's image. *mask* replaces secrets in every text before it is kept: escaped for
+    *directory* is the project folder, once it is known, *report_file* the file of the report, relative to the workspace. *mask* replaces secrets in every text before it is kept: escaped for
     Markdown or JSON, not every one would be found. *mask_name* does it in names that were computed.
     """
 
@@ -90,7 +87,6 @@ class Record:
     facts: Mapping[str, Any] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
     report_file: str = ""
-    changed_image: Image | None = None
 
     @property
     def gate(self) -> Literal["passed", "failed", "skipped", ""]:

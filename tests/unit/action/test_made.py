@@ -94,7 +94,6 @@ def test_a_report_has_what_the_record_has() -> None:
     assert curve.limits == (0.95,)
     assert made.baseline is not None
     assert [row.name for row in made.baseline.rows if row.kind == "metric" and not row.same] == ["acc"]
-    assert made.images[0].against == "sha256:2"
     assert made.tests[0].failures[0].file == "examples/tests/t.py"
     assert made.job == report.Job(name="j", status="Completed", experiment="e", url="https://ml.azure.com/runs/j", attached=True, seconds=61.0)  # fmt: skip
     assert [(node.name, node.status, node.needs) for node in made.nodes] == [

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from aml_train.core.lazy import lazily
 
 if TYPE_CHECKING:
-    from aml_train.pipeline.report.changes import image_changes as image_changes
     from aml_train.pipeline.report.collect import collect_report as collect_report
     from aml_train.pipeline.report.collect import open_report as open_report
     from aml_train.pipeline.report.convert import ReportSources as ReportSources
@@ -63,7 +62,6 @@ if TYPE_CHECKING:
 _MODULES = {
     "ReportSources": "convert",
     "collect_report": "collect",
-    "image_changes": "changes",
     "open_report": "collect",
     "Attempt": "values",
     "Baseline": "values",
