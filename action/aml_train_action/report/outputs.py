@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from typing import Final
 
-from aml_train.pipeline.report import escape
 from aml_train_action.report.record import Record
 
 #: Every output of action.yml; one that is not known is empty.
 OUTPUTS: Final = (
     "status",
     "job-name",
-    "run-id",
     "run-url",
     "experiment-name",
     "image",
     "digest",
     "run-metrics",
-    "run-metrics-markdown",
     "gate",
     "gate-report",
     "baseline",
@@ -38,7 +34,7 @@ OUTPUTS: Final = (
 )
 #: Outputs that are words of this product, numbers, computed names, or names of the configuration: a short secret occurs in them only
 #: by chance, and a part of a name would be useless.
-COMPUTED: Final = frozenset(OUTPUTS) - {"run-url", "run-metrics", "run-metrics-markdown", "gate-report", "baseline"}
+COMPUTED: Final = frozenset(OUTPUTS) - {"run-url", "run-metrics", "gate-report", "baseline"}
 #: GitHub takes 1 MB of outputs from a whole job, counted in UTF-16.
 _MOST_CHARACTERS: Final = 100_000
 
@@ -48,8 +44,7 @@ def outputs_of(record: Record) -> dict[str, str]:
     values = dict.fromkeys(OUTPUTS, "")
     values |= {"status": record.status, "report-file": record.report_file}
     if record.job:
-        # AzureML's run ID is the job's name.
-        values |= {"job-name": record.job.job, "run-id": record.job.job, "run-url": record.job.studio_url or ""}
+        values |= {"job-name": record.job.job, "run-url": record.job.studio_url or ""}
     values["experiment-name"] = record.experiment or ""
     if record.image:
         values |= {"image": record.image.reference, "digest": record.image.digest}
@@ -62,7 +57,6 @@ def outputs_of(record: Record) -> dict[str, str]:
     if record.metrics is not None:
         chosen = choose_metrics(record)
         values["run-metrics"] = json.dumps({name: jsonable(value) for name, value in chosen.items()})
-        values["run-metrics-markdown"] = metrics_table(chosen)
     values |= {"gate": record.gate, "gate-report": gate_report(record) if record.rules else ""}
     if record.comparison:
         values["baseline"] = record.comparison.right.title
@@ -113,16 +107,8 @@ def choose_metrics(record: Record, most: int = _MOST_CHARACTERS) -> dict[str, fl
     chosen: dict[str, float] = {}
     room = most
     for name, value in ordered:
-        room -= len(escape(name, most=200)) + len(json.dumps(name)) + 60
+        room -= len(json.dumps(name)) + 30
         if room < 0:
             break
         chosen[name] = value
     return chosen
-
-
-def metrics_table(metrics: Mapping[str, float]) -> str:
-    """Return a table of Markdown; empty without metrics."""
-    if not metrics:
-        return ""
-    rows = [f"| {escape(name, most=200)} | {value:.6g} |" for name, value in metrics.items()]
-    return "\n".join(["| metric | value |", "|---|---:|", *rows])
