@@ -17,7 +17,6 @@ from aml_train.core.http_client import exchange
 from aml_train.core.text import LinePieces, Piece
 
 _TIMEOUT: Final = (5.0, 30.0)
-_BEGIN: Final = 64 * 1024
 _CHUNK: Final = 1 << 20
 _LAST_READS: Final = 5
 _COMPLETE: Final = "x-ms-meta-complete"
@@ -41,11 +40,6 @@ class RunLog:
         self._pieces = LinePieces()
         self._complete = False
         self._reported = False
-
-    def begin(self) -> bytes:
-        """Return the first bytes of the log; none if there is none yet."""
-        found = self._range(0, _BEGIN)
-        return found or b""
 
     def read(self, *, final: bool = False) -> list[Piece]:
         """Return what was written since the last call.

@@ -38,12 +38,6 @@ _ACTIVE: Final = frozenset({"Queued", "Started", "Running"})
 _ENDED: Final = frozenset({"Succeeded", "Failed", "Canceled", "Error", "Timeout"})
 _PAUSES: Final = (1.0, 1.0, 2.0, 3.0, 5.0)
 _LAST_PAUSE: Final = 10.0
-#: Seconds for which a run is looked for whose answer was lost, and how often; the log of a run begins when an agent takes it.
-_LOST_SECONDS: Final = 120.0
-_LOST_PAUSE: Final = 5.0
-_UNSEEN_SECONDS: Final = 20.0
-_TRIES: Final = 3
-_RECENT: Final = 50
 _UPLOAD_TIMEOUT: Final = (10.0, 300.0)
 #: https://learn.microsoft.com/rest/api/storageservices/put-blob: up to 5,000 MiB at once since this version.
 _STORAGE_API: Final = "2021-12-02"
@@ -170,7 +164,7 @@ class AcrTasks:
         """See :class:`BuildService`."""
         source = self._upload(build)
         request = run_request(build, self._host, source, agent_pool=self._pool)
-        with self._scheduled(build, request) as run:
+        with self._scheduled(request) as run:
             return self._follow(build, run, on_piece)
 
     def _upload(self, build: ServiceBuild) -> str:
@@ -184,7 +178,7 @@ class AcrTasks:
                     f"{self._where}: the build context is {size >> 20} MiB packed, and {self.title} takes 5000 MiB",
                     hint="Leave files out by .dockerignore, or use another builder.",
                 )
-            place = self._need("/listBuildSourceUploadUrl", what)
+            place = self._ask("/listBuildSourceUploadUrl", what)
             for attempt in retries.repeated():
                 with attempt:
                     self._put(place.text("uploadUrl"), file, size, what)
@@ -212,69 +206,26 @@ class AcrTasks:
             raise ServiceError(f"{what}: storage answered {response.status_code}", transient=transient)
 
     @contextlib.contextmanager
-    def _scheduled(self, build: ServiceBuild, request: Mapping[str, Any]) -> Iterator[str]:
+    def _scheduled(self, request: Mapping[str, Any]) -> Iterator[str]:
         """Yield the id of a run; one that did not end when the block ends is cancelled."""
         run = ""
         try:
-            run = self._schedule(build, request)
+            run = self._schedule(request)
             yield run
         except Exception:
             self._cancel(run)
             raise
         except BaseException:
-            cleanup_on_interrupt(lambda: self._cancel(run or self._find(build.name, frozenset()) or ""))
+            cleanup_on_interrupt(lambda: self._cancel(run))
             raise
 
-    def _schedule(self, build: ServiceBuild, request: Mapping[str, Any]) -> str:
+    def _schedule(self, request: Mapping[str, Any]) -> str:
         """Schedule the run, and return its id.
 
-        The request has no name that would make it harmless to repeat. It is sent once; if its answer is lost, the run is looked
-        for among those that are new since then, by the step's id in its log, and only a run that is not there is scheduled again.
-        A second run would be harmless: it pushes to the same unique tag, of which the digest that was read first is used.
+        If an answer is lost, a second run is scheduled: both push to the same unique tag, of which one digest is verified.
         """
-        known = frozenset(run.text("properties.runId") for run in self._recent())
-        what = f"Scheduling a run of {self.title}"
-        for attempt in range(1, _TRIES + 1):
-            try:
-                found = self._ask("/scheduleRun", what, body=request, attempts=1)
-                return found.text("properties.runId")
-            except ServiceError as error:
-                if not error.transient or attempt == _TRIES:
-                    raise
-                self._listener(
-                    Notice(text=f"{error.message} Whether the run was scheduled is looked up.", level="warning")
-                )
-                if (lost := self._find(build.name, known)) is not None:
-                    return lost
-        raise AssertionError("the last attempt returns or raises")
-
-    def _recent(self) -> list[Answer]:
-        """Return the newest runs, newest first."""
-        what = f"Listing the runs of {self.title}"
-        params = {"api-version": API, "$top": str(_RECENT)}
-        with self._hinted():
-            return list(self._rest.items(self._address("/runs"), what, params=params, most_pages=1))
-
-    def _find(self, name: str, known: frozenset[str]) -> str | None:
-        """Return the run whose log begins with the step *name*; None if there is none.
-
-        Runs without a log may be the one, until an agent has taken them.
-        """
-        began = self._clock.now()
-        while (waited := self._clock.now() - began) < _LOST_SECONDS:
-            silent = False
-            for run in self._recent():
-                number = run.text("properties.runId")
-                if number in known or run.optional_text("properties.runType") not in (None, "QuickRun"):
-                    continue
-                begin = self._log(number).begin()
-                if name.encode() in begin:
-                    return number
-                silent = silent or (not begin and run.text("properties.status") in _ACTIVE)
-            if not silent and waited > _UNSEEN_SECONDS:
-                return None
-            self._clock.sleep(_LOST_PAUSE)
-        return None
+        found = self._ask("/scheduleRun", f"Scheduling a run of {self.title}", body=request)
+        return found.text("properties.runId")
 
     def _follow(self, build: ServiceBuild, run: str, on_piece: Callable[[Piece], object]) -> bool:
         """Follow the run to its end; return whether it succeeded."""
@@ -323,7 +274,7 @@ class AcrTasks:
         what = f"Looking for the log of the run {run} of {self.title}"
         return RunLog(
             self._rest.session,
-            lambda: self._need(f"/runs/{quote(run)}/listLogSasUrl", what).text("logLink"),
+            lambda: self._ask(f"/runs/{quote(run)}/listLogSasUrl", what).text("logLink"),
             self._listener,
         )
 
@@ -346,29 +297,18 @@ class AcrTasks:
     def _address(self, path: str) -> str:
         return f"{self._rest.cloud.arm}{self._id}{path}"
 
-    def _need(self, path: str, what: str) -> Answer:
-        return self._ask(path, what, attempts=retries.ATTEMPTS)
-
-    def _ask(self, path: str, what: str, *, body: object = None, attempts: int) -> Answer:
+    def _ask(self, path: str, what: str, *, body: object = None) -> Answer:
         """Send a POST request about the registry, and return its answer."""
-        with self._hinted():
-            found = self._rest.ask(
-                "POST", self._address(path), what, params={"api-version": API}, body=body, attempts=attempts
-            )
+        try:
+            found = self._rest.ask("POST", self._address(path), what, params={"api-version": API}, body=body)
+        except ServiceError as error:
+            if not error.transient:
+                error.message = f"{self._where}: {error.message}"
+                error.hint = ROLES
+            raise
         if found is None:
             raise ServiceError(
                 f"{what}: there is no such registry, or its tier has no ACR Tasks.",
                 hint=f"Check {self._id}. {ROLES}",
             )
         return found
-
-    @contextlib.contextmanager
-    def _hinted(self) -> Iterator[None]:
-        """Name the place of the builder, and the roles of ACR Tasks, in a refusal."""
-        try:
-            yield
-        except ServiceError as error:
-            if not error.transient:
-                error.message = f"{self._where}: {error.message}"
-                error.hint = ROLES
-            raise

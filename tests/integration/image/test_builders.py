@@ -181,19 +181,6 @@ def test_secrets_never_leave_this_machine(emulator: Emulator, project: Path) -> 
 
 
 @pytest.mark.full
-def test_a_lost_answer_does_not_build_twice(emulator: Emulator, project: Path) -> None:
-    count = len(runs(emulator))
-    emulator.admin("POST", "faults?kind=reset&after=1&method=POST&path=*/scheduleRun&count=1").raise_for_status()
-    try:
-        ended = build(emulator, project)
-    finally:
-        emulator.admin("DELETE", "faults").raise_for_status()
-    assert ended.code == 0, ended.errors
-    assert "Whether the run was scheduled is looked up" in ended.errors
-    assert len(runs(emulator)) == count + 2  # the build and the tests
-
-
-@pytest.mark.full
 def test_an_interrupted_build_is_cancelled_there(emulator: Emulator, project: Path) -> None:
     events = project / "events.jsonl"
     process = subprocess.Popen(

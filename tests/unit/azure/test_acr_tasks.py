@@ -1,4 +1,4 @@
-"""Runs of ACR Tasks: what is sent, what is made of states, and a lost answer."""
+"""Runs of ACR Tasks: what is sent, and what is made of states."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import base64
 import io
 import shlex
 import tarfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -18,7 +18,7 @@ from aml_train.azure.clouds import AZURE_PUBLIC
 from aml_train.core.answers import Answer
 from aml_train.core.clock import Clock
 from aml_train.core.errors import CancelledError, ServiceError, TimedOutError
-from aml_train.core.events import Event, Notice
+from aml_train.core.events import Event
 from aml_train.core.text import Piece
 from aml_train.image.builders.service import ServiceBuild
 from aml_train.image.registry.auth import RegistryAuth
@@ -148,20 +148,16 @@ class Registry:
     cloud = AZURE_PUBLIC
     session = cast("Any", None)
 
-    def __init__(
-        self, schedule: Callable[[], str], states: list[str], logs: Mapping[str, bytes] | None = None
-    ) -> None:
+    def __init__(self, schedule: Callable[[], str], states: list[str]) -> None:
         self.schedule = schedule
         self.states = states
-        self.logs = logs or {}
         self.asked: list[str] = []
 
-    def ask(self, method: str, url: str, _what: str, *, params: Any, body: Any, attempts: int) -> Answer:
+    def ask(self, method: str, url: str, _what: str, *, params: Any, body: Any) -> Answer:
         path = url.removeprefix(f"https://management.azure.com{ID}")
         self.asked.append(f"{method} {path}")
         assert params == {"api-version": "2019-06-01-preview"}
         if path == "/scheduleRun":
-            assert attempts == 1
             return answer({"properties": {"runId": self.schedule()}})
         return answer({"uploadUrl": "https://store/source?sig=1", "relativePath": "source/1"})
 
@@ -170,23 +166,12 @@ class Registry:
         state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
         return answer({"properties": {"status": state, "runErrorMessage": "no agent"}})
 
-    def items(self, _url: str, _what: str, *, params: Any, most_pages: int) -> list[Answer]:
-        return [
-            answer({"properties": {"runId": run, "runType": "QuickRun", "status": "Running"}}) for run in self.logs
-        ]
-
     def once(self, method: str, url: str, _what: str, *, params: Any) -> Any:
         self.asked.append(f"{method} " + url.partition(ID)[2])
         return type("Response", (), {"ok": True, "status_code": 202})()
 
 
 class Log:
-    def __init__(self, content: bytes) -> None:
-        self.content = content
-
-    def begin(self) -> bytes:
-        return self.content
-
     def read(self, *, final: bool) -> list[Piece]:
         return [Piece("a line", more=False)] if final else []
 
@@ -199,7 +184,7 @@ def tasks(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> tuple[AcrTasks
         clock[0] += seconds
 
     monkeypatch.setattr(AcrTasks, "_put", lambda *_args: None)
-    monkeypatch.setattr(AcrTasks, "_log", lambda _self, run: Log(registry.logs.get(run, b"")))
+    monkeypatch.setattr(AcrTasks, "_log", lambda *_args: Log())
     made = AcrTasks(
         cast("Any", registry),
         answer({"id": ID, "properties": {"loginServer": HOST}}),
@@ -241,43 +226,6 @@ def test_other_endings_are_errors(
         made.build(a_build(), lambda _piece: None)
     # Of an unknown state it is not known that the run has ended.
     assert ("POST /runs/ca1/cancel" in registry.asked) is (state == "Paused")
-
-
-def lost_once(number: str) -> Callable[[], str]:
-    answers = iter([ServiceError("the answer was lost", transient=True)])
-
-    def schedule() -> str:
-        if (error := next(answers, None)) is not None:
-            raise error
-        return number
-
-    return schedule
-
-
-def test_a_run_whose_answer_was_lost_is_found_by_its_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    registry = Registry(lost_once("again"), ["Succeeded"])
-    made, events = tasks(registry, monkeypatch)
-    listed = iter([{}, {"other": b"Executing step ID: candidate-2", "mine": b"Executing step ID: candidate-1."}])
-    monkeypatch.setattr(made, "_recent", lambda: _runs(registry, next(listed)))
-    assert made.build(a_build(), lambda _piece: None)
-    assert registry.asked.count("POST /scheduleRun") == 1
-    assert "GET /runs/mine" in registry.asked
-    assert [event.text for event in events if isinstance(event, Notice)] == [
-        "the answer was lost Whether the run was scheduled is looked up."
-    ]
-
-
-def test_a_run_that_was_never_scheduled_is_scheduled_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    registry = Registry(lost_once("ca2"), ["Succeeded"])
-    made, _events = tasks(registry, monkeypatch)
-    assert made.build(a_build(), lambda _piece: None)
-    assert registry.asked.count("POST /scheduleRun") == 2
-    assert "GET /runs/ca2" in registry.asked
-
-
-def _runs(registry: Registry, logs: Mapping[str, bytes]) -> list[Answer]:
-    registry.logs = logs
-    return registry.items("", "", params={}, most_pages=1)
 
 
 def test_a_refusal_names_the_key_and_the_roles(monkeypatch: pytest.MonkeyPatch) -> None:
