@@ -9,9 +9,9 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import BinaryIO
 
 from aml_train.azure.blob.storage import Entry
-from aml_train.core.globs import order
 
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
@@ -25,17 +25,12 @@ class MemoryStorage:
     """Blobs by name. *fail* is asked before each operation, with its word and the blob's name, and may raise.
 
     It is asked for one operation at a time, whose number is in *calls*.
-
-    *dropped* are ids of blocks that are listed and not there any more.
     """
 
     place: str = "memory/one"
     keep_md5: bool = True
     fail: Callable[[str, str], None] = lambda _what, _name: None
-    hierarchical: bool = False
-    dropped: frozenset[str] = frozenset()
     blobs: dict[str, tuple[Entry, bytes]] = field(default_factory=dict)
-    staged: dict[str, dict[str, bytes]] = field(default_factory=dict)
     calls: Counter[str] = field(default_factory=Counter)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _moment: Iterator[int] = field(default_factory=lambda: itertools.count(1))
@@ -67,9 +62,7 @@ class MemoryStorage:
     def walk(self, prefix: str) -> Iterator[Entry]:
         self._call("walk", prefix)
         with self._lock:
-            names = sorted((name for name in self.blobs if name.startswith(prefix)), key=order)
-            if self.hierarchical:
-                names.sort(key=lambda name: name.split("/"))
+            names = sorted(name for name in self.blobs if name.startswith(prefix))
         yield from (self.blobs[name][0] for name in names)
 
     def level(self, folder: str) -> Iterator[Entry | str]:
@@ -98,24 +91,19 @@ class MemoryStorage:
             self._write(name, data)
         assert md5 == hashlib.md5(data, usedforsecurity=False).digest()
 
-    def blocks(self, name: str) -> frozenset[str]:
-        self._call("blocks", name)
-        return self.dropped | frozenset(self.staged.get(name, ()))
+    def chunks(self, entry: Entry) -> Iterator[bytes]:
+        data = self.read(entry, 0, entry.size)
+        yield from (data[at : at + 1000] for at in range(0, len(data), 1000))
 
-    def stage(self, name: str, block: str, data: bytes, *, md5: bytes) -> None:
-        self._call("stage", name)
-        with self._lock:
-            self.staged.setdefault(name, {})[block] = data
+    def download(self, entry: Entry, file: BinaryIO) -> None:
+        file.writelines(self.chunks(entry))
 
-    def commit(self, name: str, blocks: list[str], *, md5: bytes) -> bool:
-        self._call("commit", name)
+    def upload(self, name: str, blocks: Iterator[bytes], size: int, *, md5: bytes | None) -> None:
+        data = b"".join(blocks)
+        self._call("upload", name)
+        assert len(data) == size
         with self._lock:
-            staged = self.staged.get(name, {})
-            if not set(blocks) <= set(staged):
-                return False
-            self._write(name, b"".join(staged[block] for block in blocks))
-            self.staged.pop(name)
-        return True
+            self._write(name, data)
 
     def delete(self, name: str) -> None:
         self._call("delete", name)

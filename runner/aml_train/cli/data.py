@@ -333,7 +333,7 @@ def _amount(tally: Tally) -> str:
     """Return the progress in a few words, such as ``3 of 4 files, 1 MB of 2 MB``."""
     done = tally.sent_files + tally.same_files
     total = f" of {tally.files:,}" if tally.counted else f" of {tally.files:,} so far"
-    moved = tally.sent_bytes + tally.same_bytes + tally.kept_bytes
+    moved = tally.sent_bytes + tally.same_bytes
     return f"{done:,}{total} files, {size(moved)} of {size(tally.size)}"
 
 
@@ -343,8 +343,6 @@ def _summary(verb: str, tally: Tally, seconds: float) -> str:
     text = f"{verb} {tally.sent_files:,} {noun} ({size(tally.sent_bytes)}) in {duration(seconds)}"
     if tally.same_files:
         text += f"; {tally.same_files:,} {'was' if tally.same_files == 1 else 'were'} there already"
-    if tally.kept_bytes:
-        text += f"; {size(tally.kept_bytes)} had arrived earlier"
     if tally.unchecked:
         text += f"; {tally.unchecked:,} without a stored checksum, checked by size alone"
     return text
@@ -380,7 +378,7 @@ def _bar(verb: str, tally: Tally, file: TextIO, ended: threading.Event) -> None:
     with Progress(*columns, console=Console(file=file), transient=True, auto_refresh=False) as bars:
         task = bars.add_task(verb, total=None, amount="")
         while True:
-            done = tally.sent_bytes + tally.same_bytes + tally.kept_bytes
+            done = tally.sent_bytes + tally.same_bytes
             speed = f"{size(done / max(time.monotonic() - began, 0.001))}/s"
             total = max(tally.size, 1) if tally.counted else None
             bars.update(task, completed=min(done, tally.size), total=total, amount=f"{_amount(tally)}, {speed}")

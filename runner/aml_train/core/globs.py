@@ -131,11 +131,6 @@ def _characters(inner: str, pattern: str) -> str:
     return text
 
 
-def order(name: str) -> bytes:
-    """Return the key by which Blob Storage sorts names: their UTF-16 code units."""
-    return name.encode("utf-16-be", "surrogatepass")
-
-
 def blob_name(folder: str, relative: str) -> str:
     """Return the name of the blob at *relative* below *folder*.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import platform
 import time
@@ -15,7 +16,6 @@ import pytest
 import requests
 from requests.adapters import HTTPAdapter
 
-from aml_train.azure.blob.claims import BlobClaims
 from aml_train.azure.blob.datastores import Access
 from aml_train.azure.blob.lease import AzureLeases
 from aml_train.azure.blob.storage import AzureBlobs
@@ -126,17 +126,21 @@ def signed_in() -> str:
     return sign_in_to_azure(PRINCIPAL).token("https://management.azure.com/.default")
 
 
+def downloaded() -> None:
+    one = blobs().find("a/b")
+    if one is not None:
+        list(blobs().chunks(one))
+        blobs().download(one, io.BytesIO())
+
+
 OPERATIONS: Mapping[str, Callable[[], object]] = {
-    "hierarchical": lambda: blobs().hierarchical,
     "walk": lambda: list(blobs().walk("")),
     "level": lambda: list(blobs().level("a/")),
     "find and read": lambda: list(found()),
     "put": lambda: blobs().put("a", b"test", md5=b"0" * 16),
-    "blocks": lambda: blobs().blocks("a"),
-    "stage": lambda: blobs().stage("a", "MDAw", b"test", md5=b"0" * 16),
-    "commit": lambda: blobs().commit("a", ["MDAw"], md5=b"0" * 16),
+    "upload": lambda: blobs().upload("a", iter([b"test"]), 4, md5=b"0" * 16),
+    "find and download": downloaded,
     "delete": lambda: blobs().delete("a"),
-    "a claim": lambda: BlobClaims(blobs).claim("r.test/n/addr-1", "sha256:" + "0" * 64, replaces=lambda _other: True),
     "a promotion's record": lambda: leases().read("m"),
     "a lease": held,
     "sign-in": signed_in,

@@ -65,11 +65,7 @@ def md5(data: bytes) -> bytes:
 def test_blobs_are_written_read_listed_and_deleted(world: World) -> None:
     storage, data = blobs_of(world), b"0123456789"
     storage.put("folder/one.txt", data, md5=md5(data))
-    storage.stage("folder/deep/two", "YQ==", b"ab", md5=md5(b"ab"))
-    storage.stage("folder/deep/two", "Yg==", b"cd", md5=md5(b"cd"))
-    assert storage.blocks("folder/deep/two") == {"YQ==", "Yg=="}
-    assert not storage.commit("folder/deep/two", ["YQ==", "Yw=="], md5=md5(b"abcd"))
-    assert storage.commit("folder/deep/two", ["YQ==", "Yg=="], md5=md5(b"abcd"))
+    storage.upload("folder/deep/two", iter([b"ab", b"cd"]), 4, md5=md5(b"abcd"))
     found = storage.find("folder/one.txt")
     assert found is not None
     assert (found.size, found.md5) == (10, md5(data))

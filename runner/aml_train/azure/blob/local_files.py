@@ -1,24 +1,19 @@
-"""Local files: walked in the order of a listing, read in blocks, replaced whole."""
+"""Local files: walked, and read in blocks."""
 
 from __future__ import annotations
 
-import fcntl
-import glob
 import hashlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final, Self
+from typing import BinaryIO, Final
 
 from aml_train.azure.blob.storage import Entry
 from aml_train.core.boundary import of_the_kernel, repository_top
 from aml_train.core.errors import InvalidError
-from aml_train.core.globs import order
 
 _READ: Final = 1024 * 1024
-_LONGEST_NAME: Final = 255
-_IDENTITY: Final = 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +33,7 @@ def local_file(path: Path, relative: str) -> LocalFile:
 
 
 def walk(folder: Path, wanted: Callable[[str], bool] = lambda _relative: True) -> Iterator[LocalFile]:
-    """Yield the files below *folder*, in the order in which Blob Storage lists names.
+    """Yield the files below *folder*, sorted.
 
     Links are followed; one that leads back into a folder above it, and anything that is neither file nor folder, is passed over.
     No more than the names of the folders on the way to the current file are held.
@@ -69,7 +64,7 @@ class _Walk:
                 found = {(f"{entry.name}/" if entry.is_dir() else entry.name): entry.is_symlink() for entry in scan}
         except OSError as error:
             raise InvalidError(f"The folder {folder} cannot be read: {error.strerror}.") from error
-        for name in sorted(found, key=order):
+        for name in sorted(found):
             path, by_link = folder / name, linked or found[name]
             if name.endswith("/"):
                 real = os.path.realpath(path)
@@ -96,102 +91,40 @@ def md5_of(path: Path) -> bytes:
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).digest()
 
 
-def blocks_of(file: LocalFile, block: int) -> Iterator[bytes]:
-    """Yield the file's contents in blocks of *block* bytes.
+def blocks_of(file: LocalFile) -> Iterator[bytes]:
+    """Yield the file's contents.
 
     Raises:
         InvalidError: it cannot be read, or changes meanwhile.
     """
     try:
         with file.path.open("rb") as source:
-            while data := source.read(block):
+            read = 0
+            while data := source.read(_READ):
+                read += len(data)
+                if read >= file.size:
+                    _check_unchanged(file, source)
                 yield data
-            now = os.fstat(source.fileno())
+            _check_unchanged(file, source)
     except OSError as error:
         raise InvalidError(f"The file {file.path} cannot be read: {error.strerror}.") from error
+
+
+def _check_unchanged(file: LocalFile, source: BinaryIO) -> None:
+    now = os.fstat(source.fileno())
     if (now.st_size, now.st_mtime_ns) != (file.size, file.changed):
         raise InvalidError(
             f"The file {file.path} was changed while it was sent.", hint="Run the command again when it is finished."
         )
 
 
-class PartFile:
-    """A download that becomes the file when it is complete, and can be resumed.
+def stamp(path: Path, entry: Entry) -> None:
+    """Give a file the time of the blob."""
+    os.utime(path, ns=(_moment(entry), _moment(entry)))
 
-    It is next to the file and named after it and its source, so that another state of the blob never continues it.
-    Bytes come in order, so its length says what is there.
 
-    Args:
-        path: the file that it will be.
-        entry: the blob.
-        place: account and container of the blob.
-    """
-
-    def __init__(self, path: Path, entry: Entry, place: str) -> None:
-        self._path = path
-        self._entry = entry
-        identity = hashlib.sha256(f"{place}\n{entry.name}\n{entry.etag}\n{entry.size}".encode()).hexdigest()[
-            :_IDENTITY
-        ]
-        ending = f".{identity}.part"
-        room = _LONGEST_NAME - len(ending) - 1
-        self._stem = "." + os.fsdecode(os.fsencode(path.name)[:room])
-        self.part = path.with_name(self._stem + ending)
-        self._md5 = hashlib.md5(usedforsecurity=False)
-        self._file: BinaryIO | None = None
-        self.received = 0
-
-    def __enter__(self) -> Self:
-        """Take up what is there; the folder is made where it is not.
-
-        Raises:
-            InvalidError: another process is downloading the same.
-            OSError: it cannot be written.
-        """
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self.part.open("a+b")
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._file.close()
-            raise InvalidError(f"The file {self._path} is being downloaded by another process.") from None
-        if self._file.tell() > self._entry.size:
-            self._file.truncate(0)
-        self._file.seek(0)
-        while data := self._file.read(_READ):
-            self._md5.update(data)
-            self.received += len(data)
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        if self._file is not None:
-            self._file.close()
-
-    def write(self, blocks: Iterator[bytes]) -> None:
-        """Append *blocks*."""
-        if self._file is None:
-            raise ValueError("the file is not open")
-        for data in blocks:
-            self._file.write(data)
-            self._file.flush()
-            self._md5.update(data)
-            self.received += len(data)
-        if self._entry.size > _READ:
-            os.fsync(self._file.fileno())
-
-    def complete(self) -> bool:
-        """Check size and checksum, then rename it; False, and removed, if they differ."""
-        if self.received != self._entry.size or self._entry.md5 not in (None, self._md5.digest()):
-            self.part.unlink(missing_ok=True)
-            return False
-        moment = int(self._entry.modified.timestamp() * 1_000_000_000)
-        os.utime(self.part, ns=(moment, moment))
-        self.part.replace(self._path)
-        if self._entry.size > _READ:
-            # The parts of an earlier state of the blob. Of small files there is next to nothing, and looking would take long.
-            for stale in self._path.parent.glob(f"{glob.escape(self._stem)}.{'[0-9a-f]' * _IDENTITY}.part"):
-                stale.unlink(missing_ok=True)
-        return True
+def _moment(entry: Entry) -> int:
+    return int(entry.modified.timestamp() * 1_000_000_000)
 
 
 def holds(path: Path, entry: Entry) -> bool:
@@ -203,4 +136,4 @@ def holds(path: Path, entry: Entry) -> bool:
         return False
     if entry.md5 is not None:
         return md5_of(path) == entry.md5
-    return found.st_mtime_ns == int(entry.modified.timestamp() * 1_000_000_000)
+    return found.st_mtime_ns == _moment(entry)

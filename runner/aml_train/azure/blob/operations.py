@@ -1,4 +1,4 @@
-"""List, upload, download, copy and remove any number of files in bounded memory."""
+"""List, upload, download, copy and remove any number of files."""
 
 from __future__ import annotations
 
@@ -7,59 +7,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from aml_train.azure.blob.local_files import LocalFile, local_file, walk
 from aml_train.azure.blob.storage import Entry, Storage
-from aml_train.azure.blob.transfer import Tally, Transfer, Workers
+from aml_train.azure.blob.transfer import Tally, Transfer, for_each
 from aml_train.core.errors import InvalidError, ServiceError
-from aml_train.core.globs import Selection, blob_name, has_wildcards, order, safe_relative, select
-
-#: So many names are looked up one by one before the listing is begun: for a few files in a huge folder it would be dear.
-_ONE_BY_ONE: Final = 8
-
-
-class Lookup:
-    """Finds blobs by name, for names that come in the order of a listing.
-
-    The listing is read along with the names, so that nothing but its current page is held. If it comes in another order, as in
-    accounts with a hierarchical namespace, names are looked up one by one.
-    """
-
-    def __init__(self, storage: Storage, prefix: str) -> None:
-        self._storage = storage
-        self._prefix = prefix
-        self._asked = 0
-        self._listing: Iterator[Entry] | None = None
-        self._current: Entry | None = None
-        self._ordered = True
-
-    def find(self, name: str) -> Entry | None:
-        """Return the blob, or None.
-
-        Names must come in the order of :func:`aml_train.core.globs.order`.
-        """
-        self._asked += 1
-        if self._asked <= _ONE_BY_ONE or not self._ordered:
-            return self._storage.find(name)
-        if self._listing is None:
-            if self._storage.hierarchical:
-                self._ordered = False
-                return self._storage.find(name)
-            self._listing = self._storage.walk(self._prefix)
-            self._current = next(self._listing, None)
-        key = order(name)
-        while self._current is not None and order(self._current.name) < key:
-            before = order(self._current.name)
-            self._current = next(self._listing, None)
-            if self._current is not None and order(self._current.name) < before:
-                self._ordered = False
-                return self._storage.find(name)
-        return self._current if self._current is not None and self._current.name == name else None
-
-
-WORKERS: Final = 24
-"""Files that are on their way at once. One Azurite is busiest between 16 and 32; Azure takes far more."""
+from aml_train.core.globs import Selection, blob_name, has_wildcards, safe_relative, select
 
 _Thing = TypeVar("_Thing", LocalFile, Entry)
 _Goal = TypeVar("_Goal")
@@ -157,7 +111,7 @@ class Place:
         path = Path(source)
         if os.path.isfile(path):  # noqa: PTH113 - too long a name is no file
             name = f"{self.folder}{path.name}" if self.path.endswith("/") or not self.path else self.path.strip("/")
-            self._send(iter([(local_file(path, path.name), blob_name("", name))]), name, tally)
+            self._send(iter([(local_file(path, path.name), blob_name("", name))]), tally)
             return True
         if os.path.isdir(path):  # noqa: PTH112
             files = walk(path)
@@ -165,7 +119,7 @@ class Place:
             files = _local_matches(source)
         else:
             raise InvalidError(f"There is no file or folder {source}.")
-        self._send(((file, blob_name(self.folder, file.relative)) for file in files), self.folder, tally)
+        self._send(((file, blob_name(self.folder, file.relative)) for file in files), tally)
         if tally.files == 0:
             raise InvalidError(
                 f"There are no files in {source}.",
@@ -173,13 +127,8 @@ class Place:
             )
         return False
 
-    def _send(self, files: Iterator[tuple[LocalFile, str]], prefix: str, tally: Tally) -> None:
-        lookup = Lookup(self.storage, prefix)
-        _transfer(
-            ((file, (name, lookup.find(name))) for file, name in files),
-            lambda transfer, file, goal: transfer.send(file, *goal, storage=self.storage),
-            tally,
-        )
+    def _send(self, files: Iterator[tuple[LocalFile, str]], tally: Tally) -> None:
+        _transfer(files, lambda transfer, file, name: transfer.send(file, name, self.storage), tally)
 
     def download(self, target: Path, tally: Tally, *, folder_wanted: bool) -> None:
         """Fetch a blob, a folder's contents, or what a pattern names, to *target*.
@@ -223,11 +172,8 @@ class Place:
                 f"{self.address} cannot be copied to {target.address}: one is inside the other.",
                 hint="Copy it to a folder next to it.",
             )
-        lookup = Lookup(target.storage, prefix)
         _transfer(
-            ((entry, (name, lookup.find(name))) for entry, name in pairs),
-            lambda transfer, entry, goal: transfer.copy(entry, self.storage, *goal, storage=target.storage),
-            tally,
+            pairs, lambda transfer, entry, name: transfer.copy(entry, self.storage, name, target.storage), tally
         )
         return found.single
 
@@ -292,7 +238,4 @@ def _transfer(
         tally.counted = True
 
     transfer = Transfer(tally)
-    try:
-        Workers[tuple[_Thing, _Goal]](lambda pair: work(transfer, *pair), WORKERS).run(counted())
-    finally:
-        transfer.close()
+    for_each(lambda pair: work(transfer, *pair), counted())

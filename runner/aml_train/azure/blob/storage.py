@@ -7,8 +7,7 @@ import datetime
 import mimetypes
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
 
 from aml_train.azure.http import HttpWay
 from aml_train.core.answers import MISREAD, REACH, traced
@@ -49,10 +48,6 @@ class Storage(Protocol):
     def place(self) -> str:
         """Account and container, for messages; two with the same place are one."""
 
-    @property
-    def hierarchical(self) -> bool:
-        """Whether the account has a hierarchical namespace, and lists by folder."""
-
     def walk(self, prefix: str) -> Iterator[Entry]:
         """Yield the blobs whose names begin with *prefix*, without markers of folders."""
 
@@ -68,14 +63,14 @@ class Storage(Protocol):
     def put(self, name: str, data: bytes, *, md5: bytes) -> None:
         """Write a small blob at once; the storage checks *md5* before, and keeps it."""
 
-    def blocks(self, name: str) -> frozenset[str]:
-        """Return the ids of the blocks that are there for *name*, committed or not."""
+    def chunks(self, entry: Entry) -> Iterator[bytes]:
+        """Yield a blob's contents."""
 
-    def stage(self, name: str, block: str, data: bytes, *, md5: bytes) -> None:
-        """Send one block of a large blob; the storage checks *md5*."""
+    def download(self, entry: Entry, file: BinaryIO) -> None:
+        """Write a blob's contents into *file*; the parts of a large one come in parallel."""
 
-    def commit(self, name: str, blocks: list[str], *, md5: bytes) -> bool:
-        """Commit the blocks as the blob, with its checksum; False if one is missing."""
+    def upload(self, name: str, blocks: Iterator[bytes], size: int, *, md5: bytes | None) -> None:
+        """Write a blob of *size* bytes, the parts of a large one in parallel, and keep its checksum."""
 
     def delete(self, name: str) -> None:
         """Delete the blob; one that is gone already is no error."""
@@ -84,11 +79,13 @@ class Storage(Protocol):
 POOLED_CONNECTIONS: Final = 48
 """Connections that are kept open: as many as threads may ask at once."""
 
+_AT_ONCE: Final = 4
+"""Parts of one blob that are on their way at once."""
+
 MOST_PAUSE_SECONDS: Final = 42.0
 """Between two tries of a request."""
 
 _TRANSIENT: Final = frozenset({408, 429, 500, 502, 503, 504})
-_REFUSED: Final = frozenset({400, 401, 403})
 _FOLDER_MARK: Final = "hdi_isfolder"
 """Metadata of the blobs that stand for folders where the account has a hierarchical namespace."""
 
@@ -157,26 +154,11 @@ class AzureBlobs:
             transport=transport,
             max_single_get_size=64 * 1024 * 1024,
             max_single_put_size=64 * 1024 * 1024,
+            max_block_size=8 * 1024 * 1024,
             **retries(6),
             user_agent=PRODUCT,
             **({"proxies": options["proxies"]} if options else {}),
         )
-
-    @cached_property
-    def hierarchical(self) -> bool:
-        """See :meth:`Storage.hierarchical`; taken for flat without the right to ask.
-
-        Then some files of an account that is not are sent although they are there, and nothing worse.
-        """
-        from azure.core.exceptions import HttpResponseError
-
-        with self._translated("Asking for the kind of the account"):
-            try:
-                return bool(self._container.get_account_information().get("is_hns_enabled"))
-            except HttpResponseError as error:
-                if error.status_code in _REFUSED:
-                    return False
-                raise
 
     def walk(self, prefix: str) -> Iterator[Entry]:
         with self._translated(f"Listing {prefix!r}"):
@@ -241,36 +223,26 @@ class AzureBlobs:
                 headers=_check(md5),
             )
 
-    def blocks(self, name: str) -> frozenset[str]:
-        from azure.core.exceptions import ResourceNotFoundError
+    def chunks(self, entry: Entry) -> Iterator[bytes]:
+        with self._translated(f"Reading {entry.name!r}"):
+            yield from self._opened(entry).chunks()
 
-        with self._translated(f"Asking for the blocks of {name!r}"):
-            try:
-                committed, uncommitted = self._container.get_blob_client(name).get_block_list("all")
-            except ResourceNotFoundError as error:
-                if error_code(error) == "ContainerNotFound":
-                    raise
-                return frozenset()
-        return frozenset(str(block.id) for block in (*committed, *uncommitted))
+    def download(self, entry: Entry, file: BinaryIO) -> None:
+        with self._translated(f"Reading {entry.name!r}"):
+            self._opened(entry).readinto(file)
 
-    def stage(self, name: str, block: str, data: bytes, *, md5: bytes) -> None:
+    def _opened(self, entry: Entry) -> Any:
+        from azure.core import MatchConditions
+
+        return self._container.get_blob_client(entry.name).download_blob(
+            max_concurrency=_AT_ONCE, etag=f'"{entry.etag}"', match_condition=MatchConditions.IfNotModified
+        )
+
+    def upload(self, name: str, blocks: Iterator[bytes], size: int, *, md5: bytes | None) -> None:
         with self._translated(f"Writing {name!r}"):
-            self._container.get_blob_client(name).stage_block(block, data, length=len(data), headers=_check(md5))
-
-    def commit(self, name: str, blocks: list[str], *, md5: bytes) -> bool:
-        from azure.core.exceptions import HttpResponseError
-        from azure.storage.blob import BlobBlock
-
-        with self._translated(f"Writing {name!r}"):
-            try:
-                self._container.get_blob_client(name).commit_block_list(
-                    [BlobBlock(block_id=block) for block in blocks], content_settings=_settings(name, md5)
-                )
-            except HttpResponseError as error:
-                if error_code(error) == "InvalidBlockList":
-                    return False
-                raise
-        return True
+            self._container.get_blob_client(name).upload_blob(
+                blocks, length=size, overwrite=True, max_concurrency=_AT_ONCE, content_settings=_settings(name, md5)
+            )
 
     def delete(self, name: str) -> None:
         from azure.core.exceptions import ResourceNotFoundError
@@ -301,7 +273,7 @@ class AzureBlobs:
             # The SDK's words may hold the address with its signature.
             raise ServiceError(
                 f"{what} in {self.place}: the storage does not answer ({type(error).__name__}).",
-                hint=f"{REACH} Then run the same command again: it continues where this one ended.",
+                hint=f"{REACH} Then run the same command again.",
                 transient=True,
             ) from None
         except MISREAD as error:
@@ -323,8 +295,8 @@ _HINTS: Final[Mapping[str, str]] = {
 _BY_STATUS: Final[Mapping[int, str]] = {
     403: "The datastore's credentials, or the identity, may not do this; a firewall of the storage account answers so, too.",
     412: "The blob was changed meanwhile: run the command again.",
-    429: "The storage is busy: run the same command again, it continues where this one ended.",
-    503: "The storage is busy: run the same command again, it continues where this one ended.",
+    429: "The storage is busy: run the same command again.",
+    503: "The storage is busy: run the same command again.",
 }
 
 
@@ -355,11 +327,13 @@ def _entry(item: Any) -> Entry:
     )
 
 
-def _settings(name: str, md5: bytes) -> Any:
+def _settings(name: str, md5: bytes | None) -> Any:
     from azure.storage.blob import ContentSettings
 
     kind = mimetypes.guess_type(name)[0]
-    return ContentSettings(content_type=kind or "application/octet-stream", content_md5=bytearray(md5))
+    return ContentSettings(
+        content_type=kind or "application/octet-stream", content_md5=None if md5 is None else bytearray(md5)
+    )
 
 
 def _check(md5: bytes) -> dict[str, str]:

@@ -1,122 +1,46 @@
-"""Send, receive and copy files: small ones whole, large ones in resumable blocks.
-
-azure-storage-blob's ``upload_blob(max_concurrency=…)`` and ``download_blob`` are not used: their block ids are offsets, which do not prove what a
-staged block holds, and parallel downloads are written out of order, so that an interrupted transfer begins at zero; neither checks the MD5
-of the whole. Its requests, retries and connection pool are (:mod:`aml_train.azure.blob.storage`)."""
+"""Send, receive and copy files by azure-storage-blob, each checked by its MD5."""
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import queue
+import secrets
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Final, TypeVar
 
-from aml_train.azure.blob.local_files import LocalFile, PartFile, blocks_of, holds, md5_of
+from aml_train.azure.blob.local_files import LocalFile, blocks_of, holds, md5_of, stamp
 from aml_train.azure.blob.storage import Entry, Storage
 from aml_train.core.errors import InvalidError, ServiceError
 
 _Item = TypeVar("_Item")
-_WAIT: Final = 0.2
+
+WORKERS: Final = 24
+"""Files that are on their way at once. One Azurite is busiest between 16 and 32; Azure takes far more."""
+
+LARGE: Final = 4 * 1024 * 1024
+"""Files of more bytes are large: azure-storage-blob sends and receives their parts in parallel."""
+
+LARGE_AT_ONCE: Final = 4
+"""Large files that are on their way at once, which bounds the memory."""
 
 
-class Workers(Generic[_Item]):
-    """Threads that do *work* with each thing that they are given.
-
-    They are daemons: an interrupted process ends without them, and the next run resumes their work.
-    """
-
-    def __init__(self, work: Callable[[_Item], None], count: int) -> None:
-        self._work = work
-        self._count = count
-        self._queue: queue.Queue[_Item] = queue.Queue(maxsize=2 * count)
-        self._failure: BaseException | None = None
-        self._stopped = threading.Event()
-        self._ended = threading.Event()
-
-    def run(self, items: Iterable[_Item]) -> None:
-        """Do the work for all of *items*, which are taken as there is room.
-
-        Raises:
-            Exception: the first that any of the work, or *items*, raised; what had not begun by then is left.
-        """
-        threads = [threading.Thread(target=self._serve, name=f"data-{n}", daemon=True) for n in range(self._count)]
-        for thread in threads:
-            thread.start()
-        try:
-            for item in items:
-                self._put(item)
-                if self._stopped.is_set():
-                    break
-            self._ended.set()
-            for thread in threads:
-                while thread.is_alive():
-                    thread.join(_WAIT)
-        finally:
-            self._stopped.set()
-        if self._failure is not None:
-            raise self._failure
-
-    def _put(self, item: _Item) -> None:
-        while not self._stopped.is_set():
-            try:
-                self._queue.put(item, timeout=_WAIT)
-            except queue.Full:
-                continue
-            return
-
-    def _serve(self) -> None:
-        while not self._stopped.is_set():
-            # Asked before the queue is: the last item may come between its being empty and the question.
-            ended = self._ended.is_set()
-            try:
-                item = self._queue.get(timeout=_WAIT / 4)
-            except queue.Empty:
-                if ended:
-                    return
-                continue
-            try:
-                self._work(item)
-            except BaseException as error:  # noqa: BLE001 - the caller of run gets the first one
-                if self._failure is None:
-                    self._failure = error
-                self._stopped.set()
-
-
-BLOCK: Final = 4 * 1024 * 1024
-"""Bytes of a block."""
-
-SMALL: Final = 4 * 1024 * 1024
-"""Files up to this size are sent and received at once, in the thread that is at them."""
-
-MOST_BLOCKS: Final = 50_000
-"""Of one blob: https://learn.microsoft.com/azure/storage/blobs/scalability-targets."""
-
-MEBIBYTE: Final = 1024 * 1024
-WINDOW: Final = 4
-"""Blocks of one file that are on their way at once."""
-
-LARGE_AT_ONCE: Final = 2
-"""Large files that are on their way at once. Memory is bounded by this, the window and the block."""
-
-
-def block_size(size: int) -> int:
-    """Return the block size for *size* bytes: as small as the number of blocks allows."""
-    least = -(-size // MOST_BLOCKS)
-    return max(BLOCK, -(-least // MEBIBYTE) * MEBIBYTE)
-
-
-def block_id(index: int, md5: bytes) -> str:
-    """Return the id of a block, which holds its MD5: a staged block is known by it.
-
-    Ids of one blob must be equally long, and these are as long as azure-storage-blob's: blocks that it left do no harm.
-    """
-    return base64.b64encode(f"{index:06d}-{md5.hex()}-blocks".encode("ascii")[:46]).decode("ascii")
+def for_each(work: Callable[[_Item], None], items: Iterable[_Item]) -> None:
+    """Do *work* for all of *items* in threads; the first failure ends it, and so does an interruption."""
+    pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="data")
+    pending: deque[Future[None]] = deque()
+    try:
+        for item in items:
+            pending.append(pool.submit(work, item))
+            if len(pending) > 2 * WORKERS:
+                pending.popleft().result()
+        while pending:
+            pending.popleft().result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 @dataclass(kw_only=True)
@@ -130,7 +54,6 @@ class Tally:
     sent_bytes: int = 0
     same_files: int = 0
     same_bytes: int = 0
-    kept_bytes: int = 0
     unchecked: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -142,62 +65,43 @@ class Tally:
 
 
 class Transfer:
-    """The transfers of one command, with threads for blocks and the tally of all.
+    """The transfers of one command, and the tally of all.
 
     Methods raise ServiceError if a storage refuses or stays away, or a checksum is not that of the source.
     """
 
     def __init__(self, tally: Tally) -> None:
         self.tally = tally
-        self._pool = ThreadPoolExecutor(LARGE_AT_ONCE * WINDOW, thread_name_prefix="blocks")
+        self._small = threading.Semaphore(WORKERS)
         self._large = threading.Semaphore(LARGE_AT_ONCE)
 
-    def close(self) -> None:
-        """Let the threads go; blocks that were not begun are left out."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
-    def send(self, file: LocalFile, name: str, there: Entry | None, *, storage: Storage) -> None:
-        """Send *file* as the blob *name*, unless *there* is the same already.
+    def send(self, file: LocalFile, name: str, storage: Storage) -> None:
+        """Send *file* as the blob *name*, unless that is the same already.
 
         Raises:
             InvalidError: the file cannot be read, or changes meanwhile.
         """
-        known = there.md5 if there is not None and there.size == file.size else None
-        if file.size <= SMALL:
-            data = b"".join(blocks_of(file, SMALL + 1))
-            md5 = _md5(data)
-            if known == md5:
-                self.tally.add(same_files=1, same_bytes=file.size)
-                return
-            storage.put(name, data, md5=md5)
-            self.tally.add(sent_files=1, sent_bytes=len(data))
+        there = storage.find(name)
+        md5 = md5_of(file.path)
+        if there is not None and (there.size, there.md5) == (file.size, md5):
+            self.tally.add(same_files=1, same_bytes=file.size)
             return
-        with self._large:
-            if known is not None and known == md5_of(file.path):
-                self.tally.add(same_files=1, same_bytes=file.size)
-                return
-            self._send_blocks(lambda: blocks_of(file, block_size(file.size)), name, storage, lambda md5: md5)
+        with self._room(file.size):
+            storage.upload(name, self._counted(blocks_of(file)), file.size, md5=md5)
+        self.tally.add(sent_files=1)
 
-    def copy(self, entry: Entry, source: Storage, name: str, there: Entry | None, *, storage: Storage) -> None:
-        """Copy the blob *entry* to *name*, by this machine, unless *there* is the same."""
+    def copy(self, entry: Entry, source: Storage, name: str, storage: Storage) -> None:
+        """Copy the blob *entry* to *name*, by this machine, unless that is the same already."""
+        there = storage.find(name)
         if there is not None and is_copy(entry, there):
             self.tally.add(same_files=1, same_bytes=entry.size)
             return
-        if entry.md5 is None:
-            self.tally.add(unchecked=1)
-        if entry.size <= SMALL:
-            data = source.read(entry, 0, entry.size)
-            storage.put(name, data, md5=_checked(entry, _md5(data), source))
-            self.tally.add(sent_files=1, sent_bytes=len(data))
-            return
-        with self._large:
-            step = block_size(entry.size)
-            self._send_blocks(
-                lambda: self._fetched(entry, source, 0, step), name, storage, lambda md5: _checked(entry, md5, source)
-            )
+        with self._room(entry.size):
+            storage.upload(name, self._counted(_checked(entry, source)), entry.size, md5=entry.md5)
+        self.tally.add(sent_files=1, unchecked=entry.md5 is None)
 
     def receive(self, entry: Entry, source: Storage, path: Path) -> None:
-        """Download *entry* as *path*, unless it exists; rename it when it is complete.
+        """Download *entry* as *path*, unless it is there; it gets its name when it is complete.
 
         Raises:
             InvalidError: the file cannot be written.
@@ -205,85 +109,29 @@ class Transfer:
         if holds(path, entry):
             self.tally.add(same_files=1, same_bytes=entry.size)
             return
+        part = path.with_name(f".{secrets.token_hex(8)}.part")
         try:
-            self._receive(entry, source, path)
-        except OSError as error:
-            raise InvalidError(
-                f"The file {path} cannot be written: {error.strerror or error}.",
-                hint="The bytes received so far are kept: make room, and run the command again.",
-            ) from error
-
-    def _receive(self, entry: Entry, source: Storage, path: Path) -> None:
-        def counted(blocks: Iterator[bytes]) -> Iterator[bytes]:
-            for data in blocks:
-                yield data
-                self.tally.add(sent_bytes=len(data))
-
-        with PartFile(path, entry, source.place) as part:
-            self.tally.add(kept_bytes=part.received, unchecked=entry.md5 is None)
-            if entry.size <= SMALL:
-                part.write(counted(iter([source.read(entry, part.received, entry.size - part.received)])))
-            else:
-                with self._large:
-                    part.write(counted(self._fetched(entry, source, part.received, BLOCK)))
-            if not part.complete():
-                raise _damaged(entry, source)
-        self.tally.add(sent_files=1)
-
-    def _send_blocks(
-        self, read: Callable[[], Iterator[bytes]], name: str, storage: Storage, check: Callable[[bytes], bytes]
-    ) -> None:
-        """Send the blocks of *read* that are missing, and make the blob of them."""
-        known = storage.blocks(name)
-        for attempt in range(2):
-            whole = hashlib.md5(usedforsecurity=False)
-            ids: list[str] = []
-            pending: deque[Future[None]] = deque()
+            path.parent.mkdir(parents=True, exist_ok=True)
             try:
-                for data in read():
-                    whole.update(data)
-                    md5 = _md5(data)
-                    ids.append(block_id(len(ids), md5))
-                    if ids[-1] in known:
-                        self.tally.add(kept_bytes=len(data))
-                        continue
-                    if len(pending) >= WINDOW:
-                        pending.popleft().result()
-                    pending.append(self._pool.submit(self._stage, storage, name, ids[-1], data, md5))
-                while pending:
-                    pending.popleft().result()
+                with self._room(entry.size), part.open("xb") as file:
+                    source.download(entry, file)
+                if part.stat().st_size != entry.size or (entry.md5 is not None and md5_of(part) != entry.md5):
+                    raise _damaged(entry, source)
+                stamp(part, entry)
+                part.replace(path)
             finally:
-                for one in pending:
-                    one.cancel()
-            if storage.commit(name, ids, md5=check(whole.digest())):
-                self.tally.add(sent_files=1)
-                return
-            if attempt == 0:
-                # Blocks that were there have been dropped by the storage since: all are sent.
-                known = frozenset()
-        raise ServiceError(
-            f"{storage.place}/{name}: the storage does not keep the blocks that it was sent.",
-            hint="Is another client writing the same blob? Run the command again when it has ended.",
-            transient=True,
-        )
+                part.unlink(missing_ok=True)
+        except OSError as error:
+            raise InvalidError(f"The file {path} cannot be written: {error.strerror or error}.") from error
+        self.tally.add(sent_files=1, sent_bytes=entry.size, unchecked=entry.md5 is None)
 
-    def _stage(self, storage: Storage, name: str, block: str, data: bytes, md5: bytes) -> None:
-        storage.stage(name, block, data, md5=md5)
-        self.tally.add(sent_bytes=len(data))
+    def _room(self, size: int) -> threading.Semaphore:
+        return self._large if size > LARGE else self._small
 
-    def _fetched(self, entry: Entry, source: Storage, start: int, step: int) -> Iterator[bytes]:
-        """Yield the blob's bytes from *start* on, in ordered blocks, fetching ahead."""
-        pending: deque[Future[bytes]] = deque()
-        try:
-            for offset in range(start, entry.size, step):
-                pending.append(self._pool.submit(source.read, entry, offset, min(step, entry.size - offset)))
-                if len(pending) >= WINDOW:
-                    yield pending.popleft().result()
-            while pending:
-                yield pending.popleft().result()
-        finally:
-            for one in pending:
-                one.cancel()
+    def _counted(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
+        for data in blocks:
+            self.tally.add(sent_bytes=len(data))
+            yield data
 
 
 def is_copy(entry: Entry, there: Entry) -> bool:
@@ -295,14 +143,15 @@ def is_copy(entry: Entry, there: Entry) -> bool:
     return entry.md5 is None and there.modified > entry.modified
 
 
-def _md5(data: bytes) -> bytes:
-    return hashlib.md5(data, usedforsecurity=False).digest()
-
-
-def _checked(entry: Entry, md5: bytes, source: Storage) -> bytes:
-    if entry.md5 not in (None, md5):
-        raise _damaged(entry, source)
-    return md5
+def _checked(entry: Entry, source: Storage) -> Iterator[bytes]:
+    """Yield a blob's contents; raise before its last block if the checksum is not that of the source."""
+    whole, read = hashlib.md5(usedforsecurity=False), 0
+    for data in source.chunks(entry):
+        whole.update(data)
+        read += len(data)
+        if read >= entry.size and entry.md5 not in (None, whole.digest()):
+            raise _damaged(entry, source)
+        yield data
 
 
 def _damaged(entry: Entry, source: Storage) -> ServiceError:

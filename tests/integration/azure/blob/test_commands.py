@@ -25,7 +25,7 @@ def pictures(two: TwoTargets) -> Path:
     (folder / "cats" / "one.png").write_bytes(b"one")
     (folder / "cats" / "söme näme.png").write_bytes(b"two")
     (folder / "dogs.csv").write_bytes(b"three")
-    (folder / "large.bin").write_bytes(os.urandom(20_000_000))
+    (folder / "large.bin").write_bytes(os.urandom(70_000_000))
     return folder
 
 
@@ -39,7 +39,7 @@ def test_an_asset_goes_up_is_listed_comes_down_and_is_copied_to_another_target(
 ) -> None:
     assert "workspaceblobstore" in two.run("ls")
     sent = two.run("upload", "pictures", "--name", "pictures")
-    assert re.search(r"sent 4 files \(20\.0 MB\)", sent)
+    assert re.search(r"sent 4 files \(70\.0 MB\)", sent)
     assert sent.splitlines()[1:] == [f"{STORE}/data/pictures/1/", "azureml:pictures:1"]
     listed = [json.loads(line) for line in two.run("ls", "-r", "--json", "azureml:pictures@latest").splitlines()]
     assert [one["name"] for one in listed] == ["cats/one.png", "cats/söme näme.png", "dogs.csv", "large.bin"]
@@ -73,7 +73,7 @@ def test_removing_asks_and_is_careful(two: TwoTargets, pictures: Path) -> None:
     assert "is a folder: nothing was removed" in two.run("rm", "-y", f"{STORE}/old", code=2)
     assert "means everything in the container" in two.run("rm", "-y", f"{STORE}/", code=2)
     assert "only paths in a datastore" in two.run("rm", "-y", "azureml:pictures:1", code=2)
-    assert "Delete 4 files (20.0 MB)" in two.run("rm", "-r", f"{STORE}/old", code=7)
+    assert "Delete 4 files (70.0 MB)" in two.run("rm", "-r", f"{STORE}/old", code=7)
     two.run("rm", "-y", f"{STORE}/old/*.csv")
     assert "deleted 3 files" in two.run("rm", "-r", "-y", f"{STORE}/old")
     assert "There is nothing at" in two.run("ls", f"{STORE}/old", code=8)

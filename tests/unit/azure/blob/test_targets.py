@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import io
-import queue
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from aml_train.azure.blob.transfer import Tally, Workers
+from aml_train.azure.blob.transfer import Tally
 from aml_train.azure.http import HttpWay
 from aml_train.cli import data as progress
 from aml_train.config.load import load_targets
@@ -55,12 +53,11 @@ def test_the_ways_to_a_target() -> None:
 def test_the_summary_says_all_that_matters() -> None:
     tally = Tally()
     tally.add(files=4, size=4000, sent_files=1, sent_bytes=1000, same_files=2, same_bytes=2000)
-    tally.add(kept_bytes=500, unchecked=1)
+    tally.add(unchecked=1)
     assert progress._summary("sent", tally, 1.0) == (
-        "sent 1 file (1.0 kB) in 1.0 s; 2 were there already; 500 B had arrived earlier; "
-        "1 without a stored checksum, checked by size alone"
+        "sent 1 file (1.0 kB) in 1.0 s; 2 were there already; 1 without a stored checksum, checked by size alone"
     )
-    assert progress._amount(tally) == "3 of 4 so far files, 3.5 kB of 4.0 kB"
+    assert progress._amount(tally) == "3 of 4 so far files, 3.0 kB of 4.0 kB"
 
 
 def test_progress_is_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,52 +72,6 @@ def test_progress_is_lines_where_there_is_no_terminal(monkeypatch: pytest.Monkey
     with progress._shown("sent", Tally(files=2, size=10, counted=True), file):
         assert written.wait(60)
     assert file.getvalue().splitlines()[0] == "· sent: 0 of 2 files, 0 B of 10 B"
-
-
-def test_the_first_failure_ends_all_work_and_is_told() -> None:
-    taken = []
-
-    def work(item: int) -> None:
-        taken.append(item)
-        raise ValueError(f"item {item}")
-
-    def items() -> list[int]:
-        return list(range(10_000))
-
-    with pytest.raises(ValueError, match="item "):
-        Workers(work, 3).run(items())
-    assert len(taken) <= 3
-
-
-def test_the_last_item_is_taken_however_late_it_comes() -> None:
-    taken: list[int] = []
-    workers = Workers(taken.append, 1)
-    found_empty = threading.Event()
-    get = workers._queue.get
-
-    def overtaken(timeout: float) -> int:
-        """Find the queue empty, and be kept from telling until the last item is in it."""
-        workers._queue.get = get  # type: ignore[method-assign]
-        found_empty.set()
-        workers._ended.wait()
-        raise queue.Empty
-
-    def items() -> Iterator[int]:
-        found_empty.wait()
-        yield 1
-
-    workers._queue.get = overtaken  # type: ignore[method-assign, assignment]
-    workers.run(items())
-    assert taken == [1]
-
-
-def test_a_failing_source_ends_the_work() -> None:
-    def items() -> object:
-        yield 1
-        raise ValueError("the listing broke off")
-
-    with pytest.raises(ValueError, match="the listing broke off"):
-        Workers[int](lambda _item: None, 2).run(items())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
