@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from aml_train.azure.blob.datastores import DataWorkspace as DataWorkspace
     from aml_train.azure.blob.datastores import asset_type as asset_type
     from aml_train.azure.blob.datastores import workspace_of as workspace_of
-    from aml_train.azure.blob.job_files import job_files as job_files
     from aml_train.azure.blob.lease import AzureLeases as AzureLeases
-    from aml_train.azure.blob.model_files import fetch_place as fetch_place
-    from aml_train.azure.blob.model_files import model_place as model_place
     from aml_train.azure.blob.operations import Place as Place
+    from aml_train.azure.blob.places import fetch_place as fetch_place
+    from aml_train.azure.blob.places import job_files as job_files
+    from aml_train.azure.blob.places import model_place as model_place
     from aml_train.azure.blob.storage import Entry as Entry
     from aml_train.azure.blob.transfer import Tally as Tally
     from aml_train.azure.browse import JobFilter as JobFilter
@@ -76,9 +76,9 @@ _MODULES = {
     "DataWorkspace": "blob.datastores",
     "asset_type": "blob.datastores",
     "workspace_of": "blob.datastores",
-    "job_files": "blob.job_files",
-    "fetch_place": "blob.model_files",
-    "model_place": "blob.model_files",
+    "job_files": "blob.places",
+    "fetch_place": "blob.places",
+    "model_place": "blob.places",
     "AzureLeases": "blob.lease",
     "Place": "blob.operations",
     "Entry": "blob.storage",

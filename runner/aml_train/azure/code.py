@@ -67,34 +67,17 @@ def ensure_code(rest: AzureRest, files: FileSet, submission: CancelToken) -> str
     found = _find(rest, name, snapshot)
     if found is not None:
         return found
-    address = _upload(rest, name, snapshot, submission, "the code")
+    address = _upload(rest, name, snapshot, submission)
     properties = {"hash_sha256": snapshot.content_hash, "hash_version": HASH_VERSION}
     body = {"properties": {"codeUri": address, "isAnonymous": True, "properties": properties}}
     _ask(rest, "PUT", _asset(name), "Registering the code", body)
     return f"azureml:{name}:1"
 
 
-def upload_folder(rest: AzureRest, files: FileSet, token: CancelToken, noun: str) -> str:
-    """Upload files to a separate place of the workspace's storage; return its address.
-
-    Args:
-        rest: the workspace.
-        files: one file at least.
-        token: calls the upload off.
-        noun: what the files are, for errors.
-
-    Raises:
-        InvalidError: a file changed while it was read.
-        CancelledError: the upload was called off.
-        ServiceError: the service or its storage refuses, or does not answer.
-    """
-    return _upload(rest, str(uuid.uuid4()), read_snapshot(files), token, noun)
-
-
-def _upload(rest: AzureRest, name: str, snapshot: Snapshot, token: CancelToken, noun: str) -> str:
+def _upload(rest: AzureRest, name: str, snapshot: Snapshot, submission: CancelToken) -> str:
     """Upload a snapshot to the place of a code asset; return its folder's address."""
     body = {"pendingUploadType": "TemporaryBlobReference"}
-    answer = _ask(rest, "POST", f"{_asset(name)}/startPendingUpload", f"Preparing the upload of {noun}", body)
+    answer = _ask(rest, "POST", f"{_asset(name)}/startPendingUpload", "Preparing the upload of the code", body)
     place = answer.at("blobReferenceForConsumption")
     address = place.text("credential.sasUri")
     if split(address) is None:
@@ -102,7 +85,7 @@ def _upload(rest: AzureRest, name: str, snapshot: Snapshot, token: CancelToken, 
     root = snapshot.files.root.name
     folder = root if _PLAIN.fullmatch(root) else "code"
     with _Upload(address, folder, snapshot) as upload:
-        token.add_action(upload.stop)
+        submission.add_action(upload.stop)
         upload.run()
     return f"{place.text('blobUri').rstrip('/')}/{folder}"
 

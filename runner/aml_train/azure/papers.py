@@ -8,12 +8,11 @@ from functools import partial
 from typing import Final
 from urllib.parse import quote
 
-from aml_train.azure.blob.address import LocalPath, parse_address
 from aml_train.azure.blob.datastores import DataWorkspace
+from aml_train.azure.blob.places import model_place
 from aml_train.azure.blob.storage import Entry, Storage
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.answers import MOST_BYTES
-from aml_train.core.errors import ServiceError
 from aml_train.jobs import ModelView
 from aml_train.models import StoredFile
 
@@ -34,7 +33,8 @@ class AzurePapers:
 
     def model_files(self, model: ModelView) -> Iterator[StoredFile]:
         """See :meth:`aml_train.models.catalogue.PaperStore.model_files`."""
-        return self._at(model.path, f"{model.name} version {model.version}")
+        place = model_place(self._data, model.path, f"{model.name} version {model.version}")
+        return _files(place.storage, place.path)
 
     def code_files(self, job: str) -> Iterator[StoredFile] | None:
         """See :meth:`aml_train.models.catalogue.PaperStore.code_files`."""
@@ -61,13 +61,6 @@ class AzurePapers:
         """See :meth:`aml_train.models.catalogue.PaperStore.write`."""
         md5 = hashlib.md5(content, usedforsecurity=False).digest()
         self._storage().put(_name(model, version, name), content, md5=md5)
-
-    def _at(self, text: str, what: str) -> Iterator[StoredFile]:
-        address = parse_address(text)
-        if isinstance(address, LocalPath):
-            raise ServiceError(f"The files of {what} are at {text}, no datastore.")
-        where = self._data.locate(address)
-        return _files(self._data.storage(where.datastore), where.path)
 
     def _storage(self) -> Storage:
         return self._data.storage(self._data.default_datastore())
