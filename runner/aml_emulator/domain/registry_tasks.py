@@ -14,9 +14,7 @@ from typing import Any, Final, Protocol
 from aml_emulator.domain.errors import InvalidError, NotFoundError, NotSupportedError
 from aml_emulator.domain.workspace import Workspace
 from aml_emulator.executor import (
-    BuildStep,
     Folder,
-    PushStep,
     Step,
     TaskEnding,
     TaskError,
@@ -25,12 +23,12 @@ from aml_emulator.executor import (
     UnsupportedTaskError,
     parse_task,
 )
-from aml_emulator.schema import FLAG, LIST, OBJECT, TEXT, Fields, ListOf, Whole
+from aml_emulator.schema import FLAG, LIST, OBJECT, TEXT, Fields, Whole
 
 RECORDS: Final = "acr-runs"
 CONTAINER: Final = "acr-tasks"
 _ENDED: Final = frozenset({"Succeeded", "Failed", "Canceled", "Error", "Timeout"})
-_TYPES: Final = ("EncodedTaskRunRequest", "DockerBuildRequest")
+_TASK: Final = "EncodedTaskRunRequest"
 
 RUN_REQUEST: Final = Fields(
     {
@@ -38,12 +36,6 @@ RUN_REQUEST: Final = Fields(
         "encodedTaskContent": TEXT,
         "encodedValuesContent": TEXT,
         "values": LIST,
-        "imageNames": ListOf(TEXT),
-        "isPushEnabled": FLAG,
-        "noCache": FLAG,
-        "dockerFilePath": TEXT,
-        "target": TEXT,
-        "arguments": ListOf(Fields({"name": TEXT, "value": TEXT, "isSecret": FLAG}, required=("name", "value"))),
         "sourceLocation": TEXT,
         "timeout": Whole(low=300, high=28_800),
         "isArchiveEnabled": FLAG,
@@ -54,7 +46,7 @@ RUN_REQUEST: Final = Fields(
     },
     required=("type", "platform"),
 )
-"""The fields of a request (azure-mgmt-containerregistry 10.3.0, ``v2019_06_01_preview``: ``RunRequest`` and its kinds)."""
+"""The fields of a request (azure-mgmt-containerregistry 10.3.0, ``v2019_06_01_preview``: ``EncodedTaskRunRequest``)."""
 
 
 class Executor(Protocol):
@@ -111,7 +103,7 @@ class RegistryTasks:
             InvalidError: a request that the service refuses.
             NotSupportedError: one that is not supported here.
         """
-        if request["type"] not in _TYPES:
+        if request["type"] != _TASK:
             raise NotSupportedError(f"runs of the type '{request['type']}'")
         if str(request["platform"]["os"]).lower() != "linux":
             raise NotSupportedError("agents of another system than Linux")
@@ -132,7 +124,7 @@ class RegistryTasks:
             properties = {
                 "runId": number,
                 "status": "Queued",
-                "runType": "QuickBuild" if request["type"] == "DockerBuildRequest" else "QuickRun",
+                "runType": "QuickRun",
                 "createTime": self._now(),
                 "lastUpdatedTime": self._now(),
                 "outputImages": [],
@@ -234,29 +226,13 @@ def _steps(request: Mapping[str, Any]) -> tuple[Step, ...]:
     Raises:
         TaskError: it is not one of these, or not supported here.
     """
-    if request["type"] == "EncodedTaskRunRequest":
-        if request.get("values") or request.get("encodedValuesContent"):
-            raise UnsupportedTaskError("values of a task file")
-        try:
-            text = base64.b64decode(str(request.get("encodedTaskContent", "")), validate=True).decode()
-        except (binascii.Error, UnicodeDecodeError) as error:
-            raise TaskError("encodedTaskContent is not base64 of text") from error
-        return parse_task(text)
-    if not request.get("dockerFilePath"):
-        raise TaskError("dockerFilePath is missing")
-    timeout, names = int(request.get("timeout") or 3600), tuple(request.get("imageNames") or ())
-    build = BuildStep(
-        id="build",
-        context="",
-        dockerfile=str(request["dockerFilePath"]),
-        tags=names,
-        arguments={str(one["name"]): str(one["value"]) for one in request.get("arguments") or ()},
-        target=str(request.get("target") or ""),
-        no_cache=bool(request.get("noCache")),
-        timeout=timeout,
-    )
-    push = request.get("isPushEnabled", True) and names
-    return (build, PushStep(id="push", images=names, timeout=timeout)) if push else (build,)
+    if request.get("values") or request.get("encodedValuesContent"):
+        raise UnsupportedTaskError("values of a task file")
+    try:
+        text = base64.b64decode(str(request.get("encodedTaskContent", "")), validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError) as error:
+        raise TaskError("encodedTaskContent is not base64 of text") from error
+    return parse_task(text)
 
 
 def _logins(request: Mapping[str, Any]) -> dict[str, tuple[str, str]]:

@@ -13,7 +13,7 @@ import tarfile
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import IO, Any, Final, Literal, Protocol
 
@@ -214,7 +214,7 @@ class TaskRunner:
         options: dict[str, Any] = {
             "t": tags,
             "labels": "{}",
-            **({"version": "2"} if step.buildkit else {}),
+            "version": "2",  # BuildKit
             **({"target": step.target} if step.target else {}),
             **({"platform": step.platform} if step.platform else {}),
             **({"networkmode": step.network} if step.network else {}),
@@ -335,22 +335,13 @@ def _follow_build(task: _Task, step: BuildStep, output: BuildOutput) -> None:
     trace = PlainTrace()
     try:
         for message in output:
-            if text := "".join(_lines(trace, message)):
+            if text := "".join(trace.read(message)):
                 task.sink.log(text)
             if "error" in message:
                 raise TaskFailedError(f"failed to run step ID: {step.id}: {str(message['error']).strip()}")
             task.go_on()
     except TraceError as error:
         raise TaskFailedError(f"failed to run step ID: {step.id}: BuildKit's messages: {error}") from error
-
-
-def _lines(trace: PlainTrace, message: Mapping[str, Any]) -> Iterator[str]:
-    if "stream" in message:
-        yield str(message["stream"])
-    elif "status" in message:
-        yield status_line(message)
-    else:
-        yield from trace.read(message)
 
 
 def _new_archive(target: IO[bytes]) -> tarfile.TarFile:

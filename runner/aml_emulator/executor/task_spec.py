@@ -34,7 +34,6 @@ class BuildStep:
     Attributes:
         context: a folder of the source.
         dockerfile: a path in the source.
-        buildkit: whether BuildKit builds; otherwise the classic builder.
         network: empty for the engine's default, or ``none``.
         shm: bytes of ``/dev/shm``; 0 for the engine's default.
         limits: name of a limit → its soft and hard bound, -1 for none.
@@ -51,7 +50,6 @@ class BuildStep:
     no_cache: bool = False
     shm: int = 0
     limits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    buildkit: bool = False
     timeout: int = STEP_SECONDS
 
 
@@ -143,10 +141,13 @@ def _step(step: Any, name: str, timeout: int) -> Step:
     environment = _texts(step.get("env", []), "env")
     if unknown := [one for one in environment if one != BUILDKIT]:
         raise UnsupportedTaskError(f"the variable {unknown[0].partition('=')[0]} of a step")
-    return parse_build(str(step["build"]), name=name, buildkit=BUILDKIT in environment, timeout=timeout)
+    build = parse_build(str(step["build"]), name=name, timeout=timeout)
+    if BUILDKIT not in environment:
+        raise UnsupportedTaskError("a build without BuildKit")
+    return build
 
 
-def parse_build(words: str, *, name: str, buildkit: bool, timeout: int) -> BuildStep:
+def parse_build(words: str, *, name: str, timeout: int) -> BuildStep:
     """Return the step of the words after ``docker build``. Pure.
 
     Raises:
@@ -170,7 +171,6 @@ def parse_build(words: str, *, name: str, buildkit: bool, timeout: int) -> Build
         no_cache=given.no_cache,
         shm=given.shm_size,
         limits=dict(given.ulimit),
-        buildkit=buildkit,
         timeout=timeout,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -16,10 +17,9 @@ from tests.unit.emulator.memory_service import StoredBlobs
 from tests.unit.emulator.parts import Service
 
 REQUEST: dict[str, Any] = {
-    "type": "DockerBuildRequest",
+    "type": "EncodedTaskRunRequest",
     "platform": {"os": "Linux"},
-    "dockerFilePath": "Dockerfile",
-    "imageNames": ["digits:1"],
+    "encodedTaskContent": base64.b64encode(b"steps: [{push: ['digits:1']}]").decode(),
 }
 
 
