@@ -18,7 +18,6 @@ from typing import Any, Final, cast
 
 from aml_emulator.api.app import App
 from aml_emulator.api.routing import Route
-from aml_emulator.domain import LIMITS
 from scripts.docs.markdown import docstring, page, paragraph, table
 from tests.contracts.recorded.facts import Exchange, read_facts
 
@@ -27,10 +26,6 @@ _RECORDED: Final = Path("tests/contracts/recorded")
 _CLIENTS: Final = Path("tests/contracts/clients.json")
 _PROVIDER: Final = "/subscriptions/{sub}/providers/Microsoft.MachineLearningServices"
 
-_LIMITS: Final = (
-    "AzureML refuses what is larger with 400 and the name of the field, and so does the local one. `aml-train validate`"
-    " reports those of a job's names, description and tags before anything is submitted."
-)
 SECTIONS: Final = {
     "{WS}": "Azure Resource Manager: the workspace",
     _PROVIDER: "Azure Resource Manager: locations and registries",
@@ -91,7 +86,6 @@ def coverage(root: Path) -> str:
         if mine:
             sections += [f"## {title}", table(("operation", "meaning", "clients", "recorded"), map(_row, mine))]
     sections += ["## Recorded, and not supported", table(("operation", "recorded"), elsewhere)]
-    sections += ["## Limits", paragraph(_LIMITS), table(("at most", "limited", "field", "source"), _limits())]
     return page("Operations of the local AzureML", paragraph(intro), *sections)
 
 
@@ -144,10 +138,6 @@ def _counts(root: Path) -> tuple[int, int]:
     refused = sum(reasons.refuse(one) is not None for one in cases)
     del root
     return len(cases) - refused, refused
-
-
-def _limits() -> list[tuple[str, str, str, str]]:
-    return [(f"{one.most:,}", one.what, f"`{one.field}`", one.source) for one in LIMITS]
 
 
 def _row(one: Operation) -> tuple[str, str, str, str]:

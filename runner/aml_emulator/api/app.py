@@ -58,7 +58,6 @@ from aml_emulator.api.v1 import metrics as v1_metrics
 from aml_emulator.api.v1 import models as v1_models
 from aml_emulator.api.v1 import runs as v1_runs
 from aml_emulator.api.v1.other_services import other_body, other_service
-from aml_emulator.api.versions import check as check_version
 from aml_emulator.context import Context
 from aml_emulator.domain import (
     DomainError,
@@ -292,8 +291,6 @@ class App:
     def _dispatch(self, call: Call) -> Any:
         found = (self._login if call.host in LOGIN_HOSTS else self._routes).find(call.method, call.path)
         principal = None if found is not None and found[0].open else self._principal(call.headers, call.host)
-        if call.host == MANAGEMENT_HOST and call.path.lower().startswith("/subscriptions/"):
-            check_version(call.path, call.query.get("api-version"))
         if found is None:
             version = call.query.get("api-version", "none")
             operation = f"{call.method} https://{call.host}{call.path} (api-version {version})"

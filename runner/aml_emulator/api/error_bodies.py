@@ -19,9 +19,7 @@ OF_MANAGEMENT: Final = frozenset(
     {
         "AuthenticationFailed",
         "ExpiredAuthenticationToken",
-        "InvalidApiVersionParameter",
         "InvalidAuthenticationToken",
-        "MissingApiVersionParameter",
         "NoRegisteredProviderFound",
         "ResourceGroupNotFound",
         "ResourceNotFound",

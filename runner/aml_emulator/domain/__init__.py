@@ -100,7 +100,6 @@ if TYPE_CHECKING:
     from aml_emulator.domain.jobs.types import PIPELINE_SHAPE as PIPELINE_SHAPE
     from aml_emulator.domain.jobs.types import RUNCONFIG_SHAPE as RUNCONFIG_SHAPE
     from aml_emulator.domain.jobs.types import SWEEP_SHAPE as SWEEP_SHAPE
-    from aml_emulator.domain.limits import LIMITS as LIMITS
     from aml_emulator.domain.locations import AssetId as AssetId
     from aml_emulator.domain.locations import JobOutput as JobOutput
     from aml_emulator.domain.locations import parse_location as parse_location
@@ -264,7 +263,6 @@ _MODULES = {
     "PIPELINE_SHAPE": "jobs.types",
     "SWEEP_SHAPE": "jobs.types",
     "RUNCONFIG_SHAPE": "jobs.types",
-    "LIMITS": "limits",
     "AssetId": "locations",
     "JobOutput": "locations",
     "parse_location": "locations",

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from aml_emulator.domain.errors import InvalidError, NotFoundError
-from aml_emulator.domain.limits import ARTIFACT_PATH, ARTIFACTS, check_limit
 from aml_emulator.domain.workspace import Workspace
 from aml_emulator.executor import Folder, UnsafePathError, safe_relative
 from aml_emulator.store import Artifact, Run
@@ -144,16 +143,12 @@ class UploadedArtifacts:
 
 
 def check_paths(paths: Iterable[str]) -> None:
-    """Return if these can be paths of artifacts, in one request.
+    """Return if these can be paths of artifacts.
 
     Raises:
-        InvalidError: one cannot, or there are too many.
+        InvalidError: one cannot.
     """
-    paths = tuple(paths)
-    if len(paths) > ARTIFACTS.most:
-        raise InvalidError(f"Artifact batch size exceeded the limit of {ARTIFACTS.most}")
     for path in paths:
-        check_limit(ARTIFACT_PATH, path)
         if not path or path.startswith("/") or ".." in path.split("/"):
             raise InvalidError(f"Not a path of an artifact: '{path}'")
 

@@ -22,7 +22,6 @@ from aml_emulator.domain.curated import (
 )
 from aml_emulator.domain.environments import conda_of, context_as_known
 from aml_emulator.domain.errors import ConflictError, InvalidError, NotFoundError
-from aml_emulator.domain.limits import check_asset_name, check_asset_version
 from aml_emulator.domain.locations import AssetId, in_datastore, parse_location
 from aml_emulator.domain.models import delete_model, delete_model_name, locate_model
 from aml_emulator.domain.workspace import Workspace, shelf
@@ -37,6 +36,9 @@ _NO_COMPONENT: Final = ("NotFound", "ComponentNotFound")
 DATA_TYPES: Final = ("uri_file", "uri_folder", "mltable")
 _IMAGE: Final = re.compile(r"[A-Za-z0-9][\w.:/@+-]*")
 """The form of an image's reference, roughly: neither empty nor with spaces, and no option of a command."""
+
+_NAME: Final = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9._-]{0,254}")
+_VERSION_NAME: Final = re.compile(r"[^\s/:@]{1,255}")
 
 IMMUTABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "environments": ("image", "build", "condaFile"),
@@ -314,4 +316,22 @@ def _refuse_changes(workspace: Workspace, kind: str, known: AssetVersion, proper
         raise ConflictError(
             f"A version with name {known.name} and version {known.version} exists already in {kind}, and its"
             f" {', '.join(changed)} cannot be changed. Use another version."
+        )
+
+
+def check_asset_version(version: str) -> None:
+    """Raise InvalidError if no version of an asset can be called this."""
+    if not _VERSION_NAME.fullmatch(version):
+        raise InvalidError(
+            f"The version '{version}' of the asset is invalid: at most 255 characters, and spaces, '/', ':' and '@' have"
+            " a meaning in references to it."
+        )
+
+
+def check_asset_name(name: str) -> None:
+    """Raise InvalidError if an asset cannot have this name."""
+    if not _NAME.fullmatch(name):
+        raise InvalidError(
+            f"The name '{name}' of the asset is invalid: at most 255 letters, digits, '.', '_' and '-', not beginning"
+            " with '.' or '-'."
         )

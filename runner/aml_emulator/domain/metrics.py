@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from aml_emulator.domain.errors import InvalidError, NotFoundError
-from aml_emulator.domain.limits import METRIC_COLUMNS, PARAMETERS, check_limit, check_metrics, check_run_fields
 from aml_emulator.domain.workspace import Workspace
 from aml_emulator.store import LIST, Metric, MetricRow, ParameterConflictError, Run
 
@@ -51,14 +50,9 @@ def log_to_run(
     """Log metrics, parameters and tags of a run: all of them or none.
 
     Raises:
-        InvalidError: a parameter has another value already, or there is more than the service allows.
+        InvalidError: a parameter has another value already.
     """
     others = dict(tags or {})
-    check_metrics(metric.key for metric in metrics)
-    check_run_fields(tags=others, before=run.tags)
-    if params:
-        known = dict(workspace.store.metrics.params(run.id))
-        check_limit(PARAMETERS, {*known, *(name for name, _ in params)})
     name = others.pop(RUN_NAME, None)
     with workspace.store.transaction():
         try:
@@ -83,14 +77,7 @@ def metric_page(
 
 
 def log_values(workspace: Workspace, run: Run, rows: Sequence[MetricRow]) -> None:
-    """Add azureml-core's values; one that was sent before, by its id, counts once.
-
-    Raises:
-        InvalidError: there are more values, columns or characters than the service allows.
-    """
-    check_metrics(row.name for row in rows)
-    for row in rows:
-        check_limit(METRIC_COLUMNS, row.columns)
+    """Add azureml-core's values; one that was sent before, by its id, counts once."""
     store = workspace.store
     with store.transaction():
         numbers = [row for row in store.v1.add_rows(run.id, map(_stored, rows)) if row.data is None]

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from aml_emulator.domain.errors import InvalidError, NotFoundError
-from aml_emulator.domain.limits import check_run_fields
 from aml_emulator.domain.workspace import Workspace
 from aml_emulator.schema import FLAG, TEXT, WORD, WORDS, Fields
 from aml_emulator.store import RUN_ORDER, Experiment, Run
@@ -93,13 +92,6 @@ def put_run(workspace: Workspace, run_id: str, given: Mapping[str, Any], *, expe
     properties = {key: str(value) for key, value in (given.get("properties") or {}).items() if value is not None}
     with workspace.store.transaction():
         known = store.get(run_id)
-        check_run_fields(
-            display_name=given.get("displayName") or given.get("name"),
-            description=given.get("description"),
-            tags=tags,
-            properties=properties,
-            before=known.tags if known else None,
-        )
         if known is None:
             return _made(workspace, run_id, given, experiment, tags, properties)
         store.change(

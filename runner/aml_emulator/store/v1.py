@@ -91,14 +91,13 @@ class V1Store:
 
     def rows(self, run_id: str, name: str) -> list[MetricRow]:
         """Return the values logged under a name, without numbers, oldest first."""
-        return self._rows(run_id, name, limit=-1)
-
-    def first_rows(self, run_id: str, name: str, *, limit: int) -> tuple[list[MetricRow], int]:
-        """Return the first of :meth:`rows`, and how many there are."""
-        count = self._db.number(
-            "SELECT count(*) FROM metric_rows WHERE run_id = ? AND name = ? AND data IS NOT NULL", (run_id, name)
+        # azureml-core sends several batches at a time: one that was logged first may arrive last.
+        rows = self._db.rows(
+            "SELECT metric_id, name, kind, columns, created, step, data FROM metric_rows"
+            " WHERE run_id = ? AND name = ? AND data IS NOT NULL ORDER BY created, id",
+            (run_id, name),
         )
-        return self._rows(run_id, name, limit=limit), count
+        return [MetricRow(**decoded(row, "columns", "data")) for row in rows]
 
     def lists(self, run_id: str) -> set[str]:
         """Return the names under which lists of numbers were logged."""
@@ -106,12 +105,3 @@ class V1Store:
             "SELECT DISTINCT name FROM metric_rows WHERE run_id = ? AND data IS NULL AND kind = ?", (run_id, LIST)
         )
         return {str(row["name"]) for row in rows}
-
-    def _rows(self, run_id: str, name: str, *, limit: int) -> list[MetricRow]:
-        # azureml-core sends several batches at a time: one that was logged first may arrive last.
-        rows = self._db.rows(
-            "SELECT metric_id, name, kind, columns, created, step, data FROM metric_rows"
-            " WHERE run_id = ? AND name = ? AND data IS NOT NULL ORDER BY created, id LIMIT ?",
-            (run_id, name, limit),
-        )
-        return [MetricRow(**decoded(row, "columns", "data")) for row in rows]

@@ -15,12 +15,12 @@ from aml_emulator.api.mlflow.search import (
     parse_order,
 )
 from aml_emulator.api.v1.run_filter import predicate
+from aml_emulator.domain.assets import check_asset_name, check_asset_version
 from aml_emulator.domain.clusters import seconds_of
 from aml_emulator.domain.data_map import canonical
 from aml_emulator.domain.environments import conda_of
 from aml_emulator.domain.errors import DomainError
 from aml_emulator.domain.jobs.docker_args import docker_options
-from aml_emulator.domain.limits import check_asset_name, check_asset_version, check_metrics, check_run_fields
 from aml_emulator.domain.locations import in_datastore, parse_location
 from aml_emulator.executor.expressions import ExpressionError, expression_references, render
 from aml_emulator.executor.globs import matcher, split_glob
@@ -159,8 +159,6 @@ def test_parts_of_jobs(text: str) -> None:
         check_asset_name,
         check_asset_version,
         conda_of,
-        lambda one: check_metrics([one]),
-        lambda one: check_run_fields(display_name=one),
     ):
         refused(lambda read=read: read(text), DomainError)
 

@@ -9,7 +9,6 @@ from typing import Any
 from aml_emulator.api.errors import resource_not_found
 from aml_emulator.api.routing import Call, Route
 from aml_emulator.api.shapes import iso, resource
-from aml_emulator.api.versions import VERSIONS
 from aml_emulator.context import Context
 from aml_emulator.domain import NotSupportedError
 from aml_emulator.identity import Identity
@@ -162,7 +161,7 @@ class Workspaces:
             "registrationState": "Registered",
             "registrationPolicy": "RegistrationRequired",
             "resourceTypes": [
-                {"resourceType": kind, "locations": locations, "apiVersions": list(reversed(VERSIONS))}
+                {"resourceType": kind, "locations": locations, "apiVersions": ["2024-10-01", "2024-04-01"]}
                 for kind in ("workspaces", "workspaces/computes")
             ],
         }

@@ -18,7 +18,6 @@ from aml_emulator.domain.jobs.pipelines.runs import PipelineRuns, changed_graph
 from aml_emulator.domain.jobs.places import check_reachable, place_outputs
 from aml_emulator.domain.jobs.sweeps.runs import SweepRuns, changed_sweep, sweep_properties
 from aml_emulator.domain.jobs.to_run_spec import run_spec
-from aml_emulator.domain.limits import EXPERIMENT, check_limit, check_run_fields
 from aml_emulator.domain.runs import JOB_NAME, known_job
 from aml_emulator.domain.workspace import Workspace
 from aml_emulator.executor import Ending, JobExecutor, RunError, RunSpec, spec_from_json, spec_to_json
@@ -87,7 +86,6 @@ class JobService:
         if composed_kind(job) == PIPELINE:
             job = whole_pipeline(self._workspace, job)
         if self._workspace.store.runs.get(name) is None:
-            _check_sizes(job)
             if composed_kind(job) is not None:
                 self._composed.check(job)
             else:
@@ -188,7 +186,6 @@ class JobService:
 
     def change(self, name: str, fields: Mapping[str, Any]) -> Run:
         """Change the names, tags and description of a job, and whether it is archived."""
-        _check_sizes(fields)
         tags = fields.get("tags")
         with self._workspace.store.transaction():
             run = known_job(self._workspace, name)
@@ -393,17 +390,6 @@ class RunProgress:
             exit_code=error.exit_code if error else (0 if status == "Completed" else None),
         )
         logger.info("job %s: %s%s", self._run_id, status, f" ({error.message})" if error else "")
-
-
-def _check_sizes(fields: Mapping[str, Any]) -> None:
-    """Refuse a job whose names, texts or tags are larger than the service allows."""
-    check_limit(EXPERIMENT, str(fields.get("experimentName") or ""))
-    check_run_fields(
-        display_name=fields.get("displayName"),
-        description=fields.get("description"),
-        tags=fields.get("tags"),
-        properties=fields.get("properties"),
-    )
 
 
 def _texts(values: Mapping[str, Any] | None) -> dict[str, str]:

@@ -362,25 +362,6 @@ def test_a_file_is_passed_on_by_ranges(
 
 
 @pytest.mark.parametrize(
-    ("query", "code", "words"),
-    [
-        ("api-version=", "MissingApiVersionParameter", "is required for all requests"),
-        ("api-version=latest", "InvalidApiVersionParameter", "'latest' is invalid. The supported versions are '20"),
-        ("api-version=2024-01-02", "InvalidApiVersionParameter", "2025-12-01,"),
-    ],
-)
-@pytest.mark.parametrize("path", [WS, f"{WS}/jobs", f"{WS}/nothing/there/is"])
-def test_a_request_to_resource_manager_names_its_version(
-    service: Service, path: str, query: str, code: str, words: str
-) -> None:
-    answer = service.call("GET", f"{path}?{query}")
-    assert (answer.status, answer.json["error"]["code"]) == (400, code)
-    assert words in answer.json["error"]["message"]
-    # AzureML's own services have their version in the path.
-    assert service.call("GET", f"{WS}/jobs?{query}", host=API).status == 200
-
-
-@pytest.mark.parametrize(
     ("token", "code"),
     [
         ("", "AuthenticationFailed"),
