@@ -56,6 +56,28 @@ class BuildOptions:
     secrets: BuildSecrets = field(default_factory=BuildSecrets)
     cache: Cache = field(default_factory=Cache)
 
+    def arguments(self) -> list[str]:
+        """Return them as options of ``docker build``. Pure."""
+        words = [f"--secret={secret}" for secret in self.secrets.options]
+        words += [
+            f"--build-arg={name}" if value is None else f"--build-arg={name}={value}"
+            for name, value in sorted(self.build_args.items())
+        ]
+        words += self.cache.arguments(no_cache=self.no_cache)
+        words += [f"--target={self.target}"] if self.target is not None else []
+        return [*words, "--no-cache"] if self.no_cache else words
+
+
+def comparison_dockerfile(spec: ImageSpec, image: str) -> str | None:
+    """Return the Dockerfile that compares packages of *image* with the base's. Pure.
+
+    None if none are protected, or the image's own Dockerfile compares them.
+    """
+    if spec.protect is None or not spec.protect.packages:
+        return None
+    step = render_protect(spec.protect, "base")
+    return f"FROM {spec.base.pinned} AS base\n\nFROM {image}\n\nUSER root\n\n{step}\n"
+
 
 def build_argv(
     cli: BuildCli,
@@ -81,17 +103,7 @@ def build_argv(
     if tag is not None:
         argv.append(f"--tag={tag}")
     argv += [f"--iidfile={iidfile}", f"--file={dockerfile}"]
-    argv += [f"--secret={secret}" for secret in options.secrets.options]
-    argv += [
-        f"--build-arg={name}" if value is None else f"--build-arg={name}={value}"
-        for name, value in sorted(options.build_args.items())
-    ]
-    argv += options.cache.arguments(no_cache=options.no_cache)
-    if options.target is not None:
-        argv.append(f"--target={options.target}")
-    if options.no_cache:
-        argv.append("--no-cache")
-    return [*argv, str(context)]
+    return [*argv, *options.arguments(), str(context)]
 
 
 def build_image(
@@ -132,10 +144,7 @@ def build_image(
     image = _built(engine, image_id, tag)
     if spec.base.local_only:
         verify_base(image.attrs, spec.base, engine)
-    if spec.protect is not None and spec.protect.packages:
-        check = (
-            f"FROM {spec.base.pinned} AS base\n\nFROM {tag}\n\nUSER root\n\n{render_protect(spec.protect, 'base')}\n"
-        )
+    if (check := comparison_dockerfile(spec, tag)) is not None:
         check_options = BuildOptions(no_cache=no_cache, build_args=spec.trust.build_arguments(spec.repository))
         checked = run.build(check, {PROTECT: protect_script()}, {}, None, check_options)
         _remove(engine, checked)

@@ -13,13 +13,12 @@ from aml_train.core.docker import BuildCli
 from aml_train.core.errors import Fault, ImageError, InvalidError
 from aml_train.core.events import TestsFinished
 from aml_train.core.references import is_digest
-from aml_train.image.build.build import BUILD_TIMEOUT, BuildOptions, BuildRun, secret_masker
+from aml_train.image.build.build import BUILD_TIMEOUT, BuildOptions, BuildRun, comparison_dockerfile, secret_masker
 from aml_train.image.build.cache import Cache
 from aml_train.image.build_secrets import build_secrets
 from aml_train.image.builder import Verified
 from aml_train.image.candidate import Candidate
 from aml_train.image.context import ImageContext
-from aml_train.image.dockerfile.render import render_protect
 from aml_train.image.inputs import PROTECT, protect_script
 from aml_train.image.readiness.facts import Facts
 from aml_train.image.registry.manifest import Manifest
@@ -40,14 +39,7 @@ def push_argv(
     output = "--output=type=cacheonly" if name is None else f"--output=type=image,name={name},push=true"
     argv = [cli.path, "buildx", "build", f"--builder={builder}", "--provenance=false", output, "--progress=plain"]
     argv += [f"--platform={platform}", f"--metadata-file={folder / _METADATA}", f"--file={folder / 'Dockerfile'}"]
-    argv += [f"--secret={secret}" for secret in options.secrets.options]
-    argv += [f"--build-arg={key}={value}" for key, value in sorted(options.build_args.items())]
-    argv += options.cache.arguments(no_cache=options.no_cache)
-    if options.target is not None:
-        argv.append(f"--target={options.target}")
-    if options.no_cache:
-        argv.append("--no-cache")
-    return [*argv, str(folder / "context")]
+    return [*argv, *options.arguments(), str(folder / "context")]
 
 
 def pushed_digest(folder: Path) -> str:
@@ -161,10 +153,9 @@ class BuildxBuilder:
     def _protect(self, ctx: ImageContext, cli: BuildCli, image: str, *, force: bool) -> None:
         """Compare the packages of a user's Dockerfile with its base's."""
         spec = ctx.spec
-        if spec.protect is None or not spec.protect.packages:
+        dockerfile = comparison_dockerfile(spec, image)
+        if dockerfile is None:
             return
-        step = render_protect(spec.protect, "base")
-        dockerfile = f"FROM {spec.base.pinned} AS base\n\nFROM {image}\n\nUSER root\n\n{step}\n"
         options = BuildOptions(
             no_cache=force, cache=_logins(ctx), build_args=spec.trust.build_arguments(spec.repository)
         )

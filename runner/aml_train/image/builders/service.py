@@ -16,7 +16,7 @@ from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
 from aml_train.core.temporary import temporary_folder
 from aml_train.core.text import Piece
-from aml_train.image.build.build import BUILD_TIMEOUT, secret_masker, write_context
+from aml_train.image.build.build import BUILD_TIMEOUT, comparison_dockerfile, secret_masker, write_context
 from aml_train.image.build.progress import PlainProgress
 from aml_train.image.builder import Verified
 from aml_train.image.builders.verification import (
@@ -27,7 +27,6 @@ from aml_train.image.builders.verification import (
 )
 from aml_train.image.candidate import Candidate
 from aml_train.image.context import ImageContext
-from aml_train.image.dockerfile.render import render_protect
 from aml_train.image.inputs import PROTECT, protect_script
 from aml_train.image.readiness.check import judge_probe
 from aml_train.image.readiness.facts import Facts
@@ -235,12 +234,9 @@ class ServiceBuilder:
 
     def _protect(self, ctx: ImageContext, built: ServiceBuild, manifest: Manifest) -> None:
         """Compare the packages of a user's Dockerfile with its base's."""
-        protect = ctx.spec.protect
-        if protect is None or not protect.packages:
+        text = comparison_dockerfile(ctx.spec, f"{ctx.location.job_name}/{ctx.candidates}@{manifest.digest}")
+        if text is None:
             return
-        image = f"{ctx.location.job_name}/{ctx.candidates}@{manifest.digest}"
-        step = render_protect(protect, "base")
-        text = f"FROM {ctx.spec.base.pinned} AS base\n\nFROM {image}\n\nUSER root\n\n{step}\n"
         comparison = replace(
             built,
             name=f"protect-{secrets.token_hex(8)}",
