@@ -140,7 +140,7 @@ def test_tests_that_fail_there_release_nothing(emulator: Emulator, project: Path
     assert ended.code == 4, ended.errors
     assert "1 of 1 tests failed in the image" in ended.errors
     with Registry(f"http://localhost:{emulator.registry_port}", same_machine=True) as registry:
-        repository = f"acr/{project.parent.name.lower().replace('_', '-')}"
+        repository = f"acr/{project.parent.name.lower().replace('_', '-')}-proposals"
         assert registry.tags(repository) == []
         assert registry.tags(f"{repository}-candidate") == []
 
