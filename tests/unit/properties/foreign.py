@@ -71,7 +71,7 @@ def trees(draw: st.DrawFn, seeds: Sequence[str], words: Sequence[str] = ()) -> s
         return draw(texts(seeds, words))
     tree = copy.deepcopy(tree)
     word = st.sampled_from([*words, *PIECES])
-    value = (
+    value: st.SearchStrategy[Any] = (
         st.none() | st.booleans() | st.integers() | st.floats() | word | st.just([]) | st.just({}) | st.lists(word)
     )
     for _ in range(draw(st.integers(1, 3))):
@@ -117,7 +117,7 @@ def foreign(seeds: Sequence[str], words: str | Sequence[str] = (), *, tree: bool
         tree: the inputs are YAML or JSON.
     """
 
-    def decorate(test: _Test) -> _Test:
+    def decorate(test: _Test) -> Any:
         pieces = words.split() if isinstance(words, str) else words
         given_texts = given(text=trees(seeds, pieces) if tree else texts(seeds, pieces))(test)
         folder = EXAMPLES / test.__name__.removeprefix("test_")
@@ -133,7 +133,7 @@ def as_text(data: bytes) -> str:
     return data.decode("utf-8", "surrogatepass")
 
 
-def refused(read: Callable[[], Any], *errors: type[Exception]) -> Any:
+def refused(read: Callable[..., Any], *errors: type[Exception]) -> Any:
     """Return what *read* returns; None for one of these errors, which must say something."""
     try:
         return read()

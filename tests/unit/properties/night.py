@@ -24,7 +24,7 @@ def properties() -> Iterator[str]:
 
 def drive(name: str, seconds: float) -> None:
     """Give one property bytes that reach new code, until it fails or the time is over."""
-    import atheris
+    import atheris  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
     module, _, test = name.partition(".")
     with atheris.instrument_imports(include=["aml_train", "aml_emulator", "aml_train_action"]):
