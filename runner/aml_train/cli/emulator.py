@@ -7,25 +7,84 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
-from urllib.parse import quote, urlsplit
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlencode, urlsplit
 
 import click
 
-from aml_train.cli.emulator_registry import registry
-from aml_train.cli.emulator_request import ask_emulator, emulator_settings, running_emulator
-from aml_train.cli.emulator_workspaces import workspace
 from aml_train.cli.masking import print_exactly
 from aml_train.cli.options import this_host
-from aml_train.cli.result import json_option, print_result_line
+from aml_train.cli.result import json_option, print_result, print_result_line
+
+if TYPE_CHECKING:
+    from aml_train.local import EmulatorInfo, EmulatorSettings
 
 _FAULTS: Final = ("status", "delay", "truncate", "reset", "outage")
 _FOLLOW_SECONDS: Final = 0.5
+_DELETE_SECONDS: Final = 330.0
 _DATA_SCHEMES: Final = ("https", "http", "wasbs", "wasb", "abfss", "abfs")
 _DATA_STORE: Final = "workspaceblobstore"
 """The datastore of copies, below ``mapped/``: the local AzureML deletes unused ones."""
+
+
+def emulator_settings() -> EmulatorSettings:
+    """Return the settings of the local AzureML in the environment."""
+    from aml_train.local import EmulatorSettings
+
+    return EmulatorSettings.from_environment(dict(os.environ))
+
+
+def ask_emulator(
+    path: str, query: Mapping[str, object] | None = None, *, method: str = "GET", seconds: float = 60.0
+) -> dict[str, Any]:
+    """Send an admin request to the running local AzureML; return its answer.
+
+    Entries of *query* that are None are left out.
+
+    Raises:
+        InvalidError: it refuses the request.
+        ServiceError: it does not run, or fails.
+    """
+    from aml_train.core.errors import InvalidError, ServiceError
+    from aml_train.local import request_admin
+
+    settings = emulator_settings()
+    given = {name: value for name, value in (query or {}).items() if value is not None}
+    target = settings.path_of(f"{path}?{urlencode(given)}" if given else path)
+    answer = request_admin(settings, target, method=method, seconds=seconds)
+    if answer is None:
+        raise ServiceError(f"{settings.name} does not run.", hint="Start it: aml-train emulator start")
+    status, value = answer
+    reason = str(value.get("error", status)).rstrip(".")
+    if status in (400, 404) or (status == 409 and path == "workspaces"):
+        raise InvalidError(f"{settings.name} refused the request: {reason}.")
+    if status >= 400:
+        raise ServiceError(f"{settings.name} failed: {reason}.", hint="aml-train emulator logs")
+    return value
+
+
+def running_emulator(workspace: str | None = None) -> EmulatorInfo:
+    """Return the description of the running local AzureML.
+
+    Args:
+        workspace: one of its workspaces; that of the environment if None.
+
+    Raises:
+        InvalidError: it has no such workspace.
+        ServiceError: it does not run.
+    """
+    from aml_train.core.errors import ServiceError
+    from aml_train.local import emulator_info
+
+    settings = emulator_settings()
+    settings = settings if workspace is None else replace(settings, workspace=workspace)
+    found = emulator_info(settings)
+    if found is None:
+        raise ServiceError(f"{settings.name} does not run.", hint="Start it: aml-train emulator start")
+    return found
 
 
 @click.group()
@@ -37,9 +96,6 @@ def emulator() -> None:
     eval "$(aml-train emulator env)"       connects azure-ai-ml and MLflow in this shell
     python my_azure_ml_script.py
     """
-
-
-emulator.add_command(workspace)
 
 
 @emulator.command("start")
@@ -409,7 +465,91 @@ def data_remove(address: str) -> None:
     click.echo(json.dumps(ask_emulator("data", {"address": address}, method="DELETE")["data"], indent=2))
 
 
-emulator.add_command(registry)
+@emulator.group()
+def registry() -> None:
+    """Make registries, which share assets beyond a workspace.
+
+    \b
+    aml-train emulator registry create shared
+    eval "$(aml-train emulator env)"
+    python -c 'from azure.ai.ml import MLClient; ... MLClient(credential, registry_name="shared")'
+
+    The registry azureml always exists, with the curated environments that an image plays.
+    """
+
+
+@registry.command("create")
+@click.argument("name")
+@click.option("--description", metavar="TEXT", help="Description of the registry.")
+def registry_create(name: str, *, description: str | None) -> None:
+    """Create the registry NAME, for environments, models, data and components."""
+    click.echo(
+        json.dumps(
+            ask_emulator("registries", {"name": name, "description": description}, method="POST")["registries"],
+            indent=2,
+        )
+    )
+
+
+@registry.command("list")
+def registry_list() -> None:
+    """Show the registries, and how many versions of assets each has."""
+    click.echo(json.dumps(ask_emulator("registries")["registries"], indent=2))
+
+
+@registry.command("delete")
+@click.argument("name")
+def registry_delete(name: str) -> None:
+    """Delete the registry NAME with its assets."""
+    click.echo(json.dumps(ask_emulator("registries", {"name": name}, method="DELETE")["registries"], indent=2))
+
+
+@emulator.group()
+def workspace() -> None:
+    """Create, list and delete workspaces of the running local AzureML.
+
+    \b
+    aml-train emulator workspace create team-a
+    eval "$(aml-train emulator env --workspace team-a)"
+    aml-train emulator workspace delete team-a
+
+    A workspace has its own jobs, data, models, environments, clusters and page. The identity, the registry and faults are shared.
+    """
+
+
+@workspace.command("create")
+@click.argument("name")
+@json_option()
+def workspace_create(name: str, *, as_json: bool) -> None:
+    """Create the workspace NAME."""
+    made = ask_emulator("workspaces", {"name": name}, method="POST")
+    if as_json:
+        print_result(made)
+        return
+    click.echo(f"workspace {made['name']} is ready")
+    click.echo(f'Next: eval "$(aml-train emulator env --workspace {made["name"]})"', err=True)
+
+
+@workspace.command("list")
+@json_option(lines=True)
+def workspace_list(*, as_json: bool) -> None:
+    """Print the names of the workspaces, the first one first."""
+    found: list[dict[str, Any]] = ask_emulator("workspaces")["workspaces"]
+    for one in found:
+        if as_json:
+            print_result_line(one)
+        else:
+            click.echo(one["name"])
+
+
+@workspace.command("delete")
+@click.argument("name")
+@click.option("--force", is_flag=True, help="Cancel its jobs that run.")
+def workspace_delete(name: str, *, force: bool) -> None:
+    """Delete the workspace NAME with its jobs, data and models."""
+    query = {"name": name, "force": "1" if force else None}
+    ask_emulator("workspaces", query, method="DELETE", seconds=_DELETE_SECONDS)
+    click.echo(f"workspace {name} is deleted")
 
 
 def _images_by_pattern(texts: Sequence[str]) -> dict[str, str]:
