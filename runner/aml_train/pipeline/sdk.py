@@ -100,11 +100,6 @@ class SdkLoader:
             self._thread = threading.Thread(target=self._load, name="prepare-sdk", daemon=True)
             self._thread.start()
 
-    def join(self) -> None:
-        """Wait until it is loaded, if that was begun."""
-        if self._thread is not None:
-            self._thread.join()
-
     def __call__(self, event: Event) -> None:
         if isinstance(event, LogLine) and event.source in ("build", "tests"):
             self.start()
