@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from aml_train.core.docker import BuildCli
-from aml_train.core.errors import ImageError, TestsFailedError
+from aml_train.core.errors import ImageError
 from aml_train.core.events import ImageChecked, TestsFinished
-from aml_train.image import verify
 from aml_train.image.readiness import check as checking
 from aml_train.image.readiness.check import probe_image
 from aml_train.image.readiness.facts import Facts
@@ -63,18 +62,6 @@ def test_what_is_not_ready_is_not_released(
 
 
 @pytest.mark.full
-def test_the_reason_is_told_where_tests_fail_too(
-    spec: ImageSpec, tests: MakeTests, ensure: Ensure, recorder: Recorder
-) -> None:
-    """They fail at once, long before the checks are done."""
-    with pytest.raises(ImageError, match=r"(?s)azureml-packages: .*\nAlso: the tests failed \(exit code 3\)"):
-        ensure(replace(spec, checks=STRICT), tests(command="exit 3"))
-    with pytest.raises(TestsFailedError, match=r"^the tests failed \(exit code 3\)"):
-        ensure(spec, tests(command="exit 3"))
-    assert len(recorder.of(ImageChecked)) == 2
-
-
-@pytest.mark.full
 def test_an_unchanged_image_is_not_looked_into_again(
     spec: ImageSpec,
     tests: MakeTests,
@@ -102,44 +89,10 @@ def test_an_unchanged_image_is_not_looked_into_again(
 
 
 @pytest.mark.full
-def test_another_probe_looks_once_more_and_does_not_test_again(
-    spec: ImageSpec,
-    tests: MakeTests,
-    ensure: Ensure,
-    recorder: Recorder,
-    looks: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    first = ensure(spec, tests())
-    for module in (checking, verify):
-        monkeypatch.setattr(module, "probe_key", lambda: "f" * 16)
-
-    second: Any = ensure(spec, tests(), cli=_never).record
-    third = ensure(spec, tests(), cli=_never).record
-
-    assert len(looks) == 2
-    assert first.record is not None
-    assert (second.probe, second.at) == ("f" * 16, first.record.at)
-    assert third == second
-    assert [event.cached for event in recorder.of(TestsFinished)] == [False, True, True]
-
-
-@pytest.mark.full
 def test_an_image_without_tests_is_checked(spec: ImageSpec, ensure: Ensure, looks: list[str]) -> None:
     assert ensure(spec, None).record is None
     assert ensure(spec, None, cli=_never).how == "found"
     assert len(looks) == 1
-
-
-@pytest.mark.full
-def test_a_damaged_record_of_facts_is_an_error(spec: ImageSpec, ensure: Ensure, registry: Registry) -> None:
-    digest = ensure(spec, None).digest
-    checking.store_facts(registry, spec.repository, digest, {"format": 1})
-
-    with pytest.raises(
-        ImageError, match=r"the record of facts .*:facts-[0-9a-f]{40}-[0-9a-f]{16} is damaged: it lacks bash"
-    ):
-        ensure(spec, None, cli=_never)
 
 
 def test_a_weakened_test_never_inherits_a_record(

@@ -18,7 +18,6 @@ from aml_train.core.events import Notice
 from aml_train.core.references import ImageRef
 from aml_train.image import disk
 from aml_train.image.base import docker_registries, resolve_base
-from aml_train.image.build.build import build_image
 from aml_train.image.disk import Room, check_disk, find_room
 from aml_train.image.inputs import BaseImage
 from aml_train.image.registry.client import RegistryLocation
@@ -78,23 +77,6 @@ def test_only_what_the_engine_lacks_counts(
     assert [event.text.endswith("it will be tight.") for event in recorder.of(Notice)] == [True]
 
 
-@pytest.mark.full
-def test_what_buildkit_has_pulled_is_there(
-    remote: BaseImage,
-    spec: ImageSpec,
-    engine: DockerClient,
-    recorder: Recorder,
-    room: list[int],
-    cli: BuildCli,
-) -> None:
-    room.append(0)
-    tag = f"aml-train-test:{secrets.token_hex(6)}"
-    mine = replace(spec, base=remote, dockerfile=f"FROM {remote.pinned}\nENV A={tag[-12:]}\n")
-    image_id = build_image(mine, cli=cli, engine=engine, tag=tag, listener=recorder)
-    engine.images.remove(image_id, force=True)
-    check_disk(remote, spec.platform, engine=engine, environ=cli.environ, listener=recorder)
-
-
 def test_the_stage_ends_before_anything_is_pulled(
     remote: BaseImage,
     spec: ImageSpec,
@@ -111,16 +93,6 @@ def test_the_stage_ends_before_anything_is_pulled(
 
 
 @pytest.mark.full
-def test_a_registry_that_does_not_answer_is_told_and_no_more(
-    remote: BaseImage, engine: DockerClient, recorder: Recorder, cli: BuildCli
-) -> None:
-    gone = replace(remote, reference=ImageRef.parse(str(remote.reference).replace("/base-", "/no-base-")))
-    check_disk(gone, engine_platform(engine), engine=engine, environ=cli.environ, listener=recorder)
-    (notice,) = recorder.of(Notice)
-    assert "fits the engine's disk cannot be known: the registry " in notice.text
-
-
-@pytest.mark.full
 def test_the_room_of_a_local_engine_is_the_file_systems(engine: DockerClient) -> None:
     root = engine.info()["DockerRootDir"]
     if not Path(root).is_dir():
@@ -131,34 +103,3 @@ def test_the_room_of_a_local_engine_is_the_file_systems(engine: DockerClient) ->
     assert found.path == root
     assert found.free is not None
     assert 0.8 * min(before, after) <= found.free <= 1.2 * max(before, after)
-
-
-@pytest.mark.full
-def test_the_room_of_a_remote_engine_is_asked_of_a_container(
-    engine: DockerClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = find_room(engine, {})
-    there = find_room(engine, {"DOCKER_HOST": "tcp://engine.example:2376"})
-    after = find_room(engine, {})
-    assert there.how.startswith("a container of ")
-    assert before.free is not None
-    assert there.free is not None
-    assert after.free is not None
-    # Neighbours write and remove gigabytes meanwhile.
-    assert 0.8 * min(before.free, after.free) <= there.free <= 1.2 * max(before.free, after.free)
-
-    monkeypatch.setattr(disk, "_TRIED", 0)
-    unknown = find_room(engine, {"DOCKER_HOST": "tcp://engine.example:2376"})
-    assert unknown.free is None
-    assert "no image whose container could report it" in unknown.how
-
-
-@pytest.mark.full
-def test_the_room_as_the_engines_own_container_sees_it(engine: DockerClient) -> None:
-    """As in the action: the process is in a container, and its root lies in the engine's folder."""
-    code = "import pathlib, sys; sys.stdout.write(pathlib.Path('/proc/self/mountinfo').read_text())"
-    text = engine.containers.run(BASE, entrypoint=["python3", "-c", code], remove=True, network_mode="none").decode()
-    driver = engine.info()["Driver"]
-    if driver != "overlay2":
-        pytest.skip(f"the engine keeps images by {driver}")
-    assert disk.upper_folder(text).startswith(f"{engine.info()['DockerRootDir']}/")

@@ -84,12 +84,6 @@ def released(registry: Registry, spec: ImageSpec, done: Tested, extra: Sequence[
 
 
 @pytest.mark.full
-def test_without_a_fault(small: ImageSpec, ensure: Ensure, registry: Registry, recorder: Recorder) -> None:
-    released(registry, small, ensure(small, release_tags=["v1"]), ["v1"])
-    assert not recorder.of(Notice)
-
-
-@pytest.mark.full
 @pytest.mark.parametrize(
     "fault",
     [
@@ -111,45 +105,6 @@ def test_what_the_engine_gives_up_is_taken_up_again(
     assert "the push of localhost:" in notice.text
     assert notice.text.endswith("Retrying in 0 s: attempt 2 of 4.")
     assert [event.stage for event in recorder.of(StageFinished)].count("push") == 1
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(
-    "fault",
-    [
-        pytest.param(Fault(what=PATCH, status=500), id="500 in a layer"),
-        pytest.param(Fault(what=PATCH, body_bytes=1 << 20), id="reset in a layer"),
-        pytest.param(Fault(what=r"^PUT .*/blobs/uploads/", lose_answer=True), id="answer lost after a layer"),
-    ],
-)
-def test_what_the_engine_sits_out_itself(
-    small: ImageSpec, ensure: Ensure, registry: Registry, recorder: Recorder, faulty: FaultyRegistry, fault: Fault
-) -> None:
-    faulty.faults.append(replace(fault))
-    released(registry, small, ensure(small))
-    assert faulty.faults[0].happened == 1
-    assert not recorder.of(Notice)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(
-    "fault",
-    [
-        pytest.param(Fault(what=r"^POST .*[?]mount=", status=429, headers={"Retry-After": "0"}), id="429"),
-        pytest.param(Fault(what=r"^POST .*[?]mount=", status=503, times=2), id="503"),
-        pytest.param(Fault(what=r"^POST .*[?]mount=", times=2), id="reset"),
-        pytest.param(Fault(what=rf"{MANIFEST}dig-", status=500, times=2), id="500 at a tag"),
-        pytest.param(Fault(what=rf"{MANIFEST}v1", lose_answer=True), id="answer of a tag lost"),
-        pytest.param(Fault(what=r"^GET .*/manifests/sha256", times=2), id="reset when it is read back"),
-    ],
-)
-def test_what_our_own_requests_sit_out(
-    small: ImageSpec, ensure: Ensure, registry: Registry, recorder: Recorder, faulty: FaultyRegistry, fault: Fault
-) -> None:
-    faulty.faults.append(replace(fault))
-    released(registry, small, ensure(small, release_tags=["v1"]), ["v1"])
-    assert faulty.faults[0].happened == fault.times
-    assert not recorder.of(Notice)
 
 
 def test_a_broken_push_resumes(small: ImageSpec, ensure: Ensure, registry: Registry, faulty: FaultyRegistry) -> None:
@@ -199,19 +154,6 @@ def test_a_pull_that_breaks_off_is_done_again(
 
 
 @pytest.mark.full
-def test_a_registry_that_stays_busy(
-    small: ImageSpec, ensure: Ensure, registry: Registry, recorder: Recorder, faulty: FaultyRegistry
-) -> None:
-    faulty.faults.append(Fault(what=PATCH, status=429, times=-1))
-    with pytest.raises(ImageError, match=r"the push of localhost:.* failed: .*\(4 attempts\)"):
-        ensure(small)
-    assert registry.tags(small.repository) == []
-    assert len(recorder.of(Notice)) == 3
-    faulty.faults.clear()
-    released(registry, small, ensure(small))
-
-
-@pytest.mark.full
 def test_a_right_that_is_lost_in_mid_push(
     small: ImageSpec, ensure: Ensure, registry: Registry, recorder: Recorder, faulty: FaultyRegistry
 ) -> None:
@@ -230,23 +172,6 @@ def test_a_right_that_is_lost_in_mid_push(
     assert registry.tags(small.repository) == []
 
 
-def test_no_right_at_all_is_told_before_the_push(
-    small: ImageSpec, ensure: Ensure, faulty: FaultyRegistry, recorder: Recorder
-) -> None:
-    faulty.faults.append(Fault(what=r"^POST ", status=403, times=-1))
-    with pytest.raises(ImageError, match=r"refused to upload to .*: HTTP 403 DENIED a fault"):
-        ensure(small)
-    assert faulty.count("^PATCH", 403) + faulty.count("^PATCH", 202) == 0
-    assert not recorder.of(Notice)
-
-
-@pytest.mark.full
-def test_a_wait_that_is_too_long_is_told(small: ImageSpec, ensure: Ensure, faulty: FaultyRegistry) -> None:
-    faulty.faults.append(Fault(what=r"^POST ", status=429, times=-1, headers={"Retry-After": "3600"}))
-    with pytest.raises(ImageError, match=r"HTTP 429 TOOMANYREQUESTS a fault \(it asks to wait: Retry-After 3600\)"):
-        ensure(small)
-
-
 def test_a_release_that_breaks_off_is_not_taken_for_one(
     small: ImageSpec, ensure: Ensure, registry: Registry, faulty: FaultyRegistry, recorder: Recorder
 ) -> None:
@@ -259,18 +184,6 @@ def test_a_release_that_breaks_off_is_not_taken_for_one(
     done = ensure(small, release_tags=["v1"])
     assert done.how == "built"
     released(registry, small, done, ["v1"])
-
-
-@pytest.mark.full
-def test_an_immutable_tag_that_is_right_already(
-    small: ImageSpec, ensure: Ensure, registry: Registry, faulty: FaultyRegistry
-) -> None:
-    """Another run has released the same digest, and locked its tag."""
-    first = ensure(small)
-    faulty.faults.append(Fault(what=rf"{MANIFEST}dig-", status=405, times=-1))
-    assert registry.untag(small.repository, small.address_tag) is False  # a plain registry cannot
-    again = ensure(small)
-    assert (again.how, again.digest) == ("found", first.digest)
 
 
 @pytest.mark.full

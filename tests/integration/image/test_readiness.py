@@ -152,37 +152,6 @@ def test_what_is_broken_is_told(
     assert _errors(found) <= {check, *({"librdmacm"} if check == "libibverbs" else ())}
 
 
-def test_an_image_without_azureml_packages(engine: DockerClient, make_image: MakeImage) -> None:
-    found = _look(engine, make_image(DRIVERS))
-
-    assert _errors(found) == {"azureml-packages"}
-    assert found["azureml-packages"][0].what == "the image lacks azureml-defaults, azureml-mlflow"
-
-
-@pytest.mark.full
-def test_conflicting_packages(engine: DockerClient, make_image: MakeImage) -> None:
-    image = make_image(
-        f"{READY}RUN PIP_BREAK_SYSTEM_PACKAGES=1 python3 -m pip install --no-deps urllib3==1.25.2 pytest==9.0.1\n"
-    )
-    found = _look(engine, image)
-
-    assert "azureml-conflicts" in _errors(found)
-    assert "urllib3 1.25.2" in found["azureml-conflicts"][0].what
-    assert "azureml" in found["azureml-conflicts"][0].what
-    # pytest without what it needs is nobody's but the user's.
-    assert [finding.level for finding in found["pip-conflicts"]] == ["warning"]
-    assert "pytest 9.0.1 requires" in found["pip-conflicts"][0].what
-
-
-@pytest.mark.full
-def test_an_import_that_fails(engine: DockerClient, make_image: MakeImage) -> None:
-    image = make_image(f"{READY}RUN rm -r $(python3 -c 'import msrest; print(msrest.__path__[0])')\n")
-
-    found = _look(engine, image)
-
-    assert any("No module named 'msrest'" in finding.what for finding in found["azureml-import"])
-
-
 @pytest.mark.full
 def test_the_entrypoint_is_left_out_and_no_user_is_no_crash(engine: DockerClient, make_image: MakeImage) -> None:
     image = make_image(f'{DRIVERS}ENTRYPOINT ["/bin/false"]\nUSER 12345\n')
@@ -217,27 +186,6 @@ def test_without_a_usable_python(engine: DockerClient, make_image: MakeImage, ch
 
 
 @pytest.mark.full
-def test_without_a_shell(engine: DockerClient, make_image: MakeImage) -> None:
-    found = _look(
-        engine, make_image(f"FROM {BASE} AS a\nFROM scratch\nCOPY --from=a /etc/os-release /etc/os-release\n")
-    )
-
-    assert _errors(found) == {"shell", "python"}
-    assert found["shell"][0].what == "the image has no /bin/sh"
-
-
-@pytest.mark.full
-def test_an_image_for_another_platform(engine: DockerClient, make_image: MakeImage) -> None:
-    """Its programs are in a format that this machine's kernel does not know."""
-    foreign = make_image(
-        f"FROM {BASE} AS a\nRUN printf '\\177ELF no' > /sh && chmod 755 /sh\nFROM scratch\nCOPY --from=a /sh /bin/sh\n"
-    )
-    with pytest.raises(ImageError, match=r"(?i)exec format error") as caught:
-        probe_image(engine, foreign)
-    assert "another platform" in (caught.value.hint or "")
-
-
-@pytest.mark.full
 def test_nccl_and_mpi(engine: DockerClient, make_image: MakeImage) -> None:
     image = make_image(
         f"{DRIVERS}RUN apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends openmpi-bin\n"
@@ -249,21 +197,6 @@ def test_nccl_and_mpi(engine: DockerClient, make_image: MakeImage) -> None:
     assert found["nccl"][0].what.startswith("NCCL is there and does not load: ")
     assert found["nccl-plugin"][0].what.startswith("NCCL's network plugin libnccl-net.so does not load: ")
     assert _errors(found) == {"nccl", "nccl-sockets"}
-
-
-@pytest.mark.full
-def test_a_probe_that_comes_to_no_result_is_never_ready(engine: DockerClient, make_image: MakeImage) -> None:
-    broken = make_image(
-        f"FROM {BASE}\nRUN echo 'raise OSError(\"on purpose\")' > $(python3 -c 'import json; print(json.__file__)')\n"
-    )
-    with pytest.raises(ImageError, match=r"came to no result \(exit code 1\)\n(?s:.*)OSError: on purpose"):
-        probe_image(engine, broken)
-
-    slow = make_image(
-        f"FROM {BASE}\nRUN echo 'import time; time.sleep(6000)' >> $(python3 -c 'import json; print(json.__file__)')\n"
-    )
-    with pytest.raises(ImageError, match="the checks of the image took longer than 3 seconds"):
-        probe_image(engine, slow, timeout=3)
 
 
 @pytest.mark.full

@@ -10,7 +10,7 @@ import requests
 
 from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError, TestsFailedError, TimedOutError
-from aml_train.core.events import Event, ImageReady, LogLine, Notice, Progress, StageFinished, TestsFinished
+from aml_train.core.events import ImageReady, LogLine, Notice, Progress, StageFinished, TestsFinished
 from aml_train.core.references import ImageRef
 from aml_train.image.build.build import build_image, verify_base
 from aml_train.image.completeness import lost_part
@@ -144,19 +144,6 @@ def test_failing_test_releases_nothing(
     assert [(e.passed, e.failed) for e in recorder.of(TestsFinished)] == [(1, 1)]
 
 
-def test_failing_tests_in_a_found_image_leave_no_record(
-    spec: ImageSpec, tests: MakeTests, ensure: Ensure, project: Path, registry: Registry
-) -> None:
-    ensure(spec, tests())
-    before = registry.tags(spec.repository)
-    (project / "tests" / "test_bad.py").write_text("def test_bad():\n    raise ValueError('no')\n")
-
-    with pytest.raises(TestsFailedError, match="test_bad"):
-        ensure(spec, tests(), cli=_never)
-
-    assert registry.tags(spec.repository) == before
-
-
 def test_without_tests_there_is_no_record(spec: ImageSpec, ensure: Ensure) -> None:
     assert ensure(spec, None).record is None
     assert ensure(spec, None, cli=_never).how == "found"
@@ -197,16 +184,6 @@ def test_build_that_takes_too_long_is_killed(
             break
     else:
         pytest.fail("no build came to its step")
-
-
-@pytest.mark.full
-def test_build_is_killed_when_the_listener_fails(spec: ImageSpec, engine: DockerClient, cli: BuildCli) -> None:
-    def listener(_: Event) -> None:
-        raise KeyboardInterrupt
-
-    spec = replace(spec, dockerfile=f"FROM {spec.base.pinned}\nRUN sleep 36001 # {spec.repository}\n")
-    with pytest.raises(KeyboardInterrupt):
-        build_image(spec, cli=cli, engine=engine, tag="aml-train-test:interrupted", listener=listener)
 
 
 def test_moved_base_is_noticed(

@@ -1,13 +1,10 @@
 from __future__ import annotations
 
 import re
-import secrets
 import subprocess
-import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,7 +15,6 @@ from aml_train.core.events import Event, LogLine, Notice, TestsFinished
 from aml_train.image.build.build import build_image
 from aml_train.image.leftovers import LABEL_OWNER, sweep_leftovers, this_owner
 from aml_train.image.spec import ImageSpec, TestSpec
-from aml_train.image.testing.container import has_gpus
 from aml_train.image.testing.run import run_tests
 from tests.integration.conftest import BASE, Recorder, tidy_up
 
@@ -26,14 +22,6 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 MakeTests = Callable[..., TestSpec]
-LARGE = "head -c 60000000 /dev/zero >"
-STAND_IN = """
-import os, shlex
-(path,) = (word.partition("=")[2] for word in shlex.split(os.environ["PYTEST_ADDOPTS"]) if word.startswith("--junitxml="))
-with open(path, "wb") as file:
-    file.truncate(60_000_000)
-"""
-"""What pytest writes where tests have printed hundreds of thousands of lines."""
 
 REPORT = '<testsuite tests="1"><testcase classname="a" name="b">{}</testcase></testsuite>'
 
@@ -150,29 +138,6 @@ def test_limits_hold(engine: DockerClient, tests: MakeTests, recorder: Recorder)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(
-    ("settings", "message", "hint"),
-    [
-        (
-            {"limits": ContainerLimits(memory=1 << 20)},
-            r"could not be started: .*[Mm]emory limit",
-            "Check cpus, memory",
-        ),
-        ({"limits": ContainerLimits(cpus=100_000)}, "could not be started: .*CPUs", "Check cpus, memory"),
-        ({"limits": ContainerLimits(gpus="all")}, "could not be started: .*", "gpus: none"),
-    ],
-)
-def test_what_the_engine_cannot_give(
-    engine: DockerClient, tests: MakeTests, recorder: Recorder, settings: dict[str, Any], message: str, hint: str
-) -> None:
-    if settings["limits"].gpus == "all" and has_gpus(engine.info()):
-        pytest.skip("this engine has GPUs")
-    with pytest.raises(TestsFailedError, match=message) as caught:
-        run_tests(BASE, tests(command="true", **settings), engine=engine, listener=recorder)
-    assert hint in (caught.value.hint or "")
-
-
-@pytest.mark.full
 def test_a_folder_of_its_own_with_output_and_places(
     spec: ImageSpec, cli: BuildCli, engine: DockerClient, tests: MakeTests, project: Path, recorder: Recorder
 ) -> None:
@@ -221,141 +186,3 @@ def test_a_kept_container_can_be_entered(engine: DockerClient, tests: MakeTests,
     finally:
         subprocess.run(["/bin/sh", "-c", remove], capture_output=True, check=True)
     assert engine.containers.list(all=True, filters={"name": enter.split()[2]}) == []
-
-
-@pytest.mark.full
-def test_container_is_removed_when_the_listener_fails(engine: DockerClient, tests: MakeTests) -> None:
-    def listener(event: Event) -> None:
-        if isinstance(event, LogLine):
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run_tests(BASE, tests(command="echo x; sleep 6000"), engine=engine, listener=listener)
-    assert not [
-        thread
-        for thread in threading.enumerate()
-        if isinstance(thread, threading.Timer) and not thread.finished.is_set()
-    ]
-
-
-@pytest.fixture(scope="module")
-def with_pytest(engine: DockerClient, cli: BuildCli, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """An image with pytest, a user who is not root, and reports of others where the tests' own belong."""
-    folder = tmp_path_factory.mktemp("with-pytest")
-    (folder / "old.xml").write_text(REPORT.format(""))
-    (folder / "Dockerfile").write_text(
-        f"FROM {BASE}\nRUN pip install --no-cache-dir pytest==9.0.1 pytest-xdist==3.8.0"
-        " && python -m venv /old && /old/bin/pip install --no-cache-dir pytest==6.2.5 pytest-xdist==2.5.0\n"
-        "COPY old.xml /workspace/old.xml\nUSER 65534\n"
-    )
-    tag = f"aml-train-test-pytest-{secrets.token_hex(4)}:1"
-    subprocess.run([cli.path, "build", "--quiet", "--tag", tag, str(folder)], env=dict(cli.environ), check=True)
-    yield tag
-    engine.images.remove(tag, force=True)
-
-
-FILES = {
-    "test_good.py": "def test_good(): pass\n",
-    "test_bad.py": "def test_bad(): assert 0\n",
-    "test_skipped.py": "import pytest\n@pytest.mark.skip\ndef test_it(): pass\n",
-    "test_exits.py": "import os\ndef test_exits(): os._exit(0)\n",
-    "test_crashes.py": "import os\ndef test_crashes(): os.kill(os.getpid(), 11)\n",
-    "test_starts.py": "import subprocess\ndef test_starts(): assert subprocess.call(['pytest', 'test_bad.py'])\n",
-    "test_unit.py": "import unittest\nclass T(unittest.TestCase):\n    def test(self): pass\n",
-    "test_unit_bad.py": "import unittest\nclass T(unittest.TestCase):\n    def test(self): self.fail()\n",
-    "stale.xml": REPORT.format(""),
-}
-BAD = "1 of 2 tests failed in the image, although the command ended with exit code 0"
-UNFINISHED = "a pytest did not come to its end, and left no report, although the command ended with exit code 0"
-UNITTEST = "python -m unittest"
-EMPTY = {"allow_empty": True}
-
-
-@pytest.mark.parametrize(
-    ("command", "settings", "ended"),
-    [
-        ("pytest test_good.py", {}, 1),
-        ("pytest test_good.py\npytest test_good.py", {}, 2),
-        ("/old/bin/pytest test_good.py; /old/bin/pytest -n2 test_good.py", {}, 2),
-        ("pytest --version && pytest test_good.py > log", {}, 1),
-        ("PYTHONPATH=. pytest test_good.py", {}, 1),
-        ("PYTEST_ADDOPTS=-q pytest test_good.py", {}, 1),
-        ("pytest -n2 test_good.py test_starts.py", {}, 2),
-        ("pytest test_good.py --junitxml=mine.xml", {}, 1),
-        ("pytest test_good.py --junitxml=old.xml", {"junit": "old.xml"}, 1),
-        ("mkdir out; cp stale.xml out/a.xml; cp stale.xml out/b.xml", {"junit": "out"}, 2),
-        (f"{UNITTEST} test_unit", {}, 1),
-        ("true", {"evidence": "exit-code"}, None),
-        # Each of these ended with exit code 0 and passed.
-        (f"{UNITTEST} discover -p 'none*'; true", {"shell": ("/bin/sh",)}, "the command ran no test"),
-        (f"{UNITTEST} discover -p 'none*' || true", EMPTY, 0),
-        (f"{UNITTEST} test_unit_bad; {UNITTEST} test_unit", {"shell": ("/bin/sh",)}, BAD),
-        (f"{UNITTEST} test_unit_bad 2>&1 | tee log; pytest test_good.py", {}, BAD),
-        ("pytest test_bad.py; pytest test_good.py", {"shell": ("/bin/sh",)}, BAD),
-        ("pytest test_bad.py\npytest test_good.py", {}, r"1 of 1 tests failed in the image\n"),
-        ("for one in bad good; do pytest test_$one.py; done", {"shell": ("sh",)}, BAD),
-        ("for one in bad good; do /old/bin/pytest test_$one.py --junitxml=r.xml; done", {"shell": ("sh",), "junit": "r.xml"}, BAD),
-        ("pytest test_bad.py & pytest test_good.py & wait", {}, BAD),
-        ("pytest test_bad.py | tee log; pytest test_good.py", {}, BAD),
-        ("pytest -n2 test_bad.py test_good.py || true", {}, BAD),
-        ("PYTHONPATH=. pytest test_bad.py || PYTHONPATH=. pytest test_good.py", {}, BAD),
-        ("pytest test_crashes.py; pytest test_good.py", {"shell": ("/bin/sh",)}, UNFINISHED),
-        ("pytest no_such_file.py || pytest test_good.py", {}, UNFINISHED),
-        ("pytest test_exits.py", {}, UNFINISHED),
-        ("true", {}, "nothing shows that a test was executed: true"),
-        ("pytest test_skipped.py", {}, "no test was executed: the only one was skipped"),
-        ("pytest test_skipped.py", EMPTY, 0),
-        ("pytest -k none", {}, r"the command ran no test \(exit code 5\)"),
-        ("pytest -k none", EMPTY, 0),
-        # Reports that the project and the image bring are none of these tests.
-        ("python -m this", {"junit": "stale.xml"}, "wrote no report at stale.xml"),
-        ("python -m this", {"junit": "old.xml"}, "wrote no report at old.xml"),
-    ],
-)  # fmt: skip
-def test_what_counts_as_passed(
-    engine: DockerClient,
-    tests: MakeTests,
-    project: Path,
-    recorder: Recorder,
-    with_pytest: str,
-    command: str,
-    settings: dict[str, Any],
-    ended: int | str | None,
-) -> None:
-    for name, content in FILES.items():
-        (project / name).write_text(content)
-    spec = tests(command=command, **settings)
-    if not isinstance(ended, str):
-        assert run_tests(with_pytest, spec, engine=engine, listener=recorder).passed == ended
-        return
-    with pytest.raises(TestsFailedError, match=ended):
-        run_tests(with_pytest, spec, engine=engine, listener=recorder)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"command": f"{LARGE} r.xml; exit 1", "junit": "r.xml"}, r"the tests failed \(exit code 1\)"),
-        (
-            {"command": f"{LARGE} r.xml", "junit": "r.xml"},
-            "report /workspace/r.xml in the container is larger than 50 MiB",
-        ),
-        ({"command": "python3 -m pytest -q; true", "env": {"PYTHONPATH": "stand_in"}}, "is larger than 50 MiB"),
-    ],
-)
-def test_a_report_that_is_too_large_ends_the_tests_at_once(
-    engine: DockerClient,
-    tests: MakeTests,
-    project: Path,
-    recorder: Recorder,
-    settings: dict[str, Any],
-    message: str,
-) -> None:
-    """The engine locks a container while a file of it is being sent: what is asked of it next would wait for that."""
-    (project / "stand_in").mkdir()
-    (project / "stand_in" / "pytest.py").write_text(STAND_IN)
-    began = time.monotonic()
-    with pytest.raises(TestsFailedError, match=message):
-        run_tests(BASE, tests(**settings), engine=engine, listener=recorder)
-    assert time.monotonic() - began < 120

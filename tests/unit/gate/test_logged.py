@@ -18,14 +18,13 @@ from aml_train.azure.http import WorkspaceId, read_answer
 from aml_train.azure.run_metrics import read_logged
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.answers import Answer
-from aml_train.core.clock import Clock
 from aml_train.core.errors import ServiceError
-from aml_train.core.tables import MOST_CHARACTERS, MOST_POINTS, Table, masked
+from aml_train.core.tables import MOST_CHARACTERS, Table, masked
 from aml_train.gate.history import MetricPoint
 from aml_train.gate.logged import LIST, SCALAR, TABLE, Logged, LoggedRow, LoggedSet, columns_of, in_order, problem_of
 from aml_train.gate.logged_tables import MOST_BYTES, file_of, tables_of
-from aml_train.jobs.metrics import read_tables, settle_logged
-from tests.support.fake_workspace import FakeClock, FakeService
+from aml_train.jobs.metrics import read_tables
+from tests.support.fake_workspace import FakeService
 
 
 def logged(
@@ -84,14 +83,6 @@ def test_what_is_no_series(metric: Logged, name: str, why: str) -> None:
     assert why in (problem_of(name, columns) or "")
 
 
-def test_two_columns_of_one_name_are_none() -> None:
-    first, second = logged("a", TABLE, {"b.c": 1}, types={"b.c": "Int"}), logged("a.b", TABLE, {"c": 2}, c="Int")
-    columns = columns_of(LoggedSet(metrics=(first, second), left=("gone",)))
-    assert columns.series == {}
-    assert columns.problems["a.b.c"] == "two columns of what was logged have this name"
-    assert columns.problems["gone"] == "the job logged too much to read all of it"
-
-
 def test_rows_are_in_the_order_of_their_times() -> None:
     times = ["2026-11-21T10:00:00.2Z", "2026-11-21T10:00:00.1Z", "2026-11-21T10:00:00.2Z", "no time"]
     rows = [LoggedRow(data={"n": number}, created=time) for number, time in enumerate(times)]
@@ -121,20 +112,6 @@ def test_tables_texts_and_lists() -> None:
     summary = shown(logged("list", LIST, 3, 1, "NaN", 2))
     assert (summary.rows, summary.note) == ((("4", "1", "3", "2"),), "1 of them NaN")
     assert summary.course[:2] == ((0, 3.0), (1, 1.0))
-
-
-def test_what_is_long_is_cut_and_says_so() -> None:
-    wide = logged("t", TABLE, *({f"c{c}": r for c in range(30)} for r in range(100)), whole=False, types={f"c{c}": "Int" for c in range(30)})  # fmt: skip
-    table = shown(wide)
-    assert (len(table.rows), len(table.rows[0])) == (20, 20)
-    assert table.more == "and 80 more rows and 10 more columns; only the first 100 rows were read"
-    course = shown(logged("list", LIST, *range(10_000))).course
-    assert (len(course), course[0], course[-1]) == (MOST_POINTS, (0, 0.0), (9999, 9999.0))
-    many = LoggedSet(
-        metrics=tuple(logged(f"n{i}", SCALAR, "x", types={f"n{i}": "String"}) for i in range(25)), left=("y",)
-    )
-    tables, more = tables_of(many, "job", {})
-    assert (len(tables), more) == (20, 6)
 
 
 def test_files_of_known_shapes_are_tables() -> None:
@@ -258,33 +235,6 @@ def test_there_is_a_bound_to_names_and_rows(monkeypatch: pytest.MonkeyPatch) -> 
         ("one", 1, False),
     ]
     assert found.left == ("three",)
-
-
-def test_a_run_without_metrics_and_a_service_that_refuses() -> None:
-    assert read_logged(Rest({}), "j", known=(), first=()) == LoggedSet()
-    with pytest.raises(ServiceError, match="Listing what the job j logged: AzureML answered 403"):
-        read_logged(Rest({("list", None, None): 403}), "j", known=(), first=())
-
-
-class Growing(FakeService):
-    """Logged rows arrive one at a time."""
-
-    reads = 0
-
-    def logged(self, name: str, **_: Any) -> LoggedSet:
-        self.reads += 1
-        rows = [{"a": number} for number in range(min(self.reads, 3))]
-        return LoggedSet(metrics=(logged("t", TABLE, *rows, a="Int"),))
-
-
-def test_reading_goes_on_until_two_reads_agree() -> None:
-    clock = FakeClock()
-    service, time = Growing(), Clock(now=clock.now, sleep=clock.sleep)
-    found = settle_logged(service, "j", known=(), wanted=["t.a"], clock=time, pause=lambda: 0.1)
-    assert (len(found.metrics[0].rows), service.reads) == (3, 4)
-    quiet = FakeService()
-    assert settle_logged(quiet, "j", known=(), wanted=[], clock=time, pause=lambda: 0.1) == LoggedSet()
-    assert len(clock.sleeps) == 3
 
 
 def test_a_file_that_cannot_be_read_is_told() -> None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 import requests
 
-from aml_train.core.errors import ImageError, ServiceError
+from aml_train.core.errors import ServiceError
 from aml_train.core.references import ImageRef
 from aml_train.image.base import MovedTags, docker_login, docker_registries, resolve_base
 from aml_train.image.base_files import Registries
@@ -42,10 +42,6 @@ def test_login(tmp_path: Path, document: object, registry: str, expected: tuple[
     assert (None if found is None else (found.username, found.password, found.identity_token)) == expected
 
 
-def test_home_without_a_configuration(tmp_path: Path) -> None:
-    assert docker_login("r.test", {"HOME": str(tmp_path)}) is None
-
-
 @pytest.mark.parametrize(
     ("registry", "url"),
     [
@@ -76,15 +72,6 @@ class Engine:
         return type("Image", (), {"attrs": {
             "Os": "linux", "Architecture": "amd64", "Id": IMAGE_ID, "RepoDigests": self.digests,
         }})  # fmt: skip
-
-
-class Nothing(Engine):
-    """An engine without images."""
-
-    def get(self, name: str) -> Any:
-        from docker.errors import ImageNotFound
-
-        raise ImageNotFound(name)
 
 
 def registry_of(transport: FakeRegistry) -> Registries:
@@ -180,39 +167,3 @@ def test_a_sign_in_that_fails_does_not_keep_the_engines_from_being_used() -> Non
     base = resolved(Engine(OLD), FakeRegistry(), check=MovedTags(refused, remark=remarks.append))
     assert base.digest == OLD
     assert "(Azure refused the sign-in)" in remarks[0]
-
-
-def test_missing_asks_nobody(registry: FakeRegistry) -> None:
-    assert resolved(Engine(OLD), registry, pull="missing").digest == OLD
-    assert registry.log == []
-
-
-def test_always_needs_the_answer(registry: FakeRegistry) -> None:
-    assert resolved(Engine(OLD), registry, pull="always").digest == digest_of(MANIFEST)
-    broken = FakeRegistry(fail_first=[requests.ConnectionError("no route")])
-    with pytest.raises(
-        ImageError, match=r"^aml-train\.yml:3: .* cannot be looked up, as `image\.pull: always` demands: "
-    ):
-        resolved(Engine(OLD), broken, pull="always")
-    with pytest.raises(ImageError, match=r"the base r\.test/team/base:1 is not in the registry r\.test"):
-        resolved(Engine(OLD), FakeRegistry(), pull="always")
-
-
-@pytest.mark.parametrize("pull", ["check", "always", "missing"])
-def test_an_image_of_no_registry_is_used_as_the_engine_has_it(pull: str, registry: FakeRegistry) -> None:
-    for engine in (Engine(), Engine(OLD, repository="elsewhere.test/x")):
-        base = resolved(engine, registry, pull=pull)
-        assert base == BaseImage(reference=NAME, image_id=IMAGE_ID, local_only=True)
-    assert registry.log == []
-
-
-def test_a_digest_cannot_move(registry: FakeRegistry) -> None:
-    pinned = ImageRef.parse(f"r.test/team/base@{OLD}")
-    assert resolved(Engine(OLD), registry, name=pinned).digest == OLD
-    assert registry.log == []
-
-
-def test_the_registry_is_asked_for_what_the_engine_does_not_have(registry: FakeRegistry) -> None:
-    assert resolved(Nothing(), registry, pull="missing") == BaseImage(reference=NAME, digest=digest_of(MANIFEST))
-    with pytest.raises(ImageError, match=r"is neither in the engine nor in the registry r\.test"):
-        resolved(Nothing(), FakeRegistry())

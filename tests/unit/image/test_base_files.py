@@ -5,7 +5,7 @@ import io
 import json
 import tarfile
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -146,12 +146,6 @@ def in_registry(
     return files, BaseImage(reference=ImageRef.parse("r.test/team/base:1"), digest=top), server
 
 
-def test_variables_of_a_base_in_a_registry_need_no_layer() -> None:
-    files, base, server = in_registry([layer({})], env=["RDMACORE_VERSION=56.0"])
-    assert files.drivers(base) == "rdma-core 56.0 (RDMACORE_VERSION)"
-    assert sum("/blobs/" in line for line in server.log) == 1
-
-
 def test_the_latest_list_of_packages_of_a_base_in_a_registry_counts() -> None:
     installed = {"var/lib/dpkg/status": STATUS.format(status="install ok installed")}
     removed = {"var/lib/dpkg/status": STATUS.format(status="deinstall ok config-files")}
@@ -183,20 +177,3 @@ def test_a_base_that_is_not_made_for_the_platform() -> None:
     with pytest.raises(ImageError, match="is not made for linux/arm64") as caught:
         other.distribution(base)
     assert caught.value.hint == "Give image.platform."
-
-
-def test_the_engines_variables_are_read_without_a_container() -> None:
-    class Engine:
-        images = property(lambda self: self)
-
-        def get(self, _image: str) -> Any:
-            return type("Image", (), {"attrs": {"Config": {"Env": ["MOFED_VERSION=5.1-2.3.7"]}}})
-
-    files = BaseFiles(platform="linux/amd64", engine=cast("Any", Engine()), registries=cast("Any", None))
-    base = BaseImage(reference=ImageRef.parse("a"), image_id="sha256:" + "1" * 64, local_only=True)
-    assert files.drivers(base) == "MLNX_OFED 5.1-2.3.7 (MOFED_VERSION)"
-
-
-@pytest.mark.parametrize("size", range(24))
-def test_a_layer_that_ends_early_says_nothing(size: int) -> None:
-    assert find_in_layer([gzip.compress(b"x" * 100)[:size]]) is None

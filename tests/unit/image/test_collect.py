@@ -14,7 +14,6 @@ from aml_train.core.references import ImageRef
 from aml_train.image.collect import (
     collect_context,
     collect_inputs,
-    refreshed,
     requirement_files,
     unresolved_base,
 )
@@ -254,30 +253,6 @@ def test_comments_of_an_ignore_file_change_no_address_and_are_not_in_the_context
     assert _address(tmp_path, dockerfile=config) != first
 
 
-def test_an_ignore_file_of_the_dockerfile_itself_goes_first(tmp_path: Path) -> None:
-    write(tmp_path, Dockerfile="FROM x\n", Dockerfile_DOT_dockerignore="*\n!b\n", _DOT_dockerignore="b\n", a="", b="")
-    files = collect_context(DockerfileConfig(file=tmp_path / "Dockerfile", context=tmp_path))
-    assert "b" in [entry.path for entry in files.entries]
-    assert "a" not in [entry.path for entry in files.entries]
-
-
-@pytest.mark.parametrize(
-    ("period", "start"),
-    [(None, None), (86400.0, "2026-11-21T00:00Z"), (3600.0, "2026-11-21T12:00Z"), (7 * 86400.0, "2026-11-19T00:00Z")],
-)
-def test_refreshed(period: float | None, start: str | None) -> None:
-    assert refreshed(period, NOW) == start
-
-
-def test_nobody_is_asked_offline() -> None:
-    assert (
-        unresolved_base(ImageRef.parse("nvcr.io/nvidia/pytorch:21.02-py3"), "linux/amd64").pinned
-        == "nvcr.io/nvidia/pytorch:21.02-py3"
-    )
-    pinned = ImageRef.parse("a@sha256:" + "b" * 64)
-    assert unresolved_base(pinned, "linux/amd64").pinned == pinned.familiar
-
-
 def test_unknown_distribution_needs_to_be_given(tmp_path: Path) -> None:
     config = ImageConfig(
         base=ImageRef.parse("a"),
@@ -286,17 +261,6 @@ def test_unknown_distribution_needs_to_be_given(tmp_path: Path) -> None:
         where="f:1",
     )
     with pytest.raises(InvalidError, match=r"f:3: `image\.ofed\.os` is missing: the base is not looked at; give it"):
-        collect_inputs(
-            config, project=tmp_path, platform="linux/amd64", resolve_base=unresolved_base, read_os=None, now=NOW
-        )
-
-
-def test_offline_the_base_of_auto_cannot_be_looked_at(tmp_path: Path) -> None:
-    config = ImageConfig(
-        base=ImageRef.parse("a"), ofed=OfedConfig(source="auto", where="f:3"), repository="r", where="f:1"
-    )
-    message = r"f:3: `image\.ofed: auto` depends on the base: the base is not looked at; write what it comes to: `ofed: none` for"
-    with pytest.raises(InvalidError, match=message):
         collect_inputs(
             config, project=tmp_path, platform="linux/amd64", resolve_base=unresolved_base, read_os=None, now=NOW
         )

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from docker.errors import APIError
 
 from aml_train.core.errors import ImageError
 from aml_train.core.events import Event, Notice
@@ -12,12 +11,9 @@ from aml_train.image.disk import (
     HEADROOM,
     Need,
     Room,
-    build_cache,
     child_for,
     judge_room,
     missing,
-    parse_df,
-    upper_folder,
 )
 from aml_train.image.registry.manifest import OCI_INDEX, Manifest, sha256_digest
 
@@ -87,59 +83,3 @@ def test_the_manifest_of_a_platform() -> None:
     assert child_for(index, "linux/arm64") == f"sha256:{1:064}"
     with pytest.raises(ImageError, match="has no image for linux/amd64"):
         child_for(index, "linux/amd64")
-
-
-def test_the_upper_folder_of_an_overlay() -> None:
-    upper = "/var/lib/docker/overlay2/1/diff"
-    overlay = (
-        f"181 71 0:61 / / rw,relatime master:5 - overlay overlay rw,lowerdir=/l:/m,upperdir={upper},workdir=/w\n"
-    )
-    other = "27 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n"
-    inner = f"9 1 0:61 / /x rw - overlay overlay rw,upperdir={upper}\n"
-    assert upper_folder(inner + overlay) == upper
-    assert upper_folder(other) == ""
-    assert upper_folder(inner) == ""
-    assert upper_folder("") == ""
-
-
-@pytest.mark.parametrize(
-    ("text", "free"),
-    [
-        (
-            "Filesystem 1024-blocks Used Available Capacity Mounted on\noverlay 264212084 35885720 70505192 34% /\n",
-            70505192 * 1024,
-        ),
-        ("", None),
-        ("df: no\nsuch\n", None),
-        ("F\nx 1 1 \u00b2 0% /\n", None),
-        (f"F\nx 1 1 {'9' * 5000} 0% /\n", None),
-    ],
-)
-def test_what_df_tells(text: str, free: int | None) -> None:
-    assert parse_df(text) == free
-
-
-class _Engine:
-    """An engine that answers others *busy* times before."""
-
-    def __init__(self, busy: int, reason: str = "a disk usage operation is already running") -> None:
-        self.busy, self.reason = busy, reason
-
-    def df(self) -> dict[str, Any]:
-        if self.busy > 0:
-            self.busy -= 1
-            raise APIError("500 Server Error", explanation=self.reason)
-        return {"BuildCache": [{"Description": "pulled from x@sha256:1"}]}
-
-
-def test_an_engine_that_answers_somebody_else_is_asked_again() -> None:
-    slept: list[float] = []
-    assert build_cache(cast("Any", _Engine(2)), sleep=slept.append) == [{"Description": "pulled from x@sha256:1"}]
-    assert slept == [1.0, 1.0]
-    with pytest.raises(APIError, match="already running"):
-        build_cache(cast("Any", _Engine(1000)), sleep=slept.append)
-    assert sum(slept) == 122
-    with pytest.raises(APIError, match="no space left"):
-        build_cache(
-            cast("Any", _Engine(1, "no space left on device")), sleep=lambda _seconds: pytest.fail("why wait?")
-        )

@@ -146,12 +146,6 @@ def test_the_dead_and_the_expired_are_swept_and_never_the_living() -> None:
     )
 
 
-def test_nothing_is_told_of_nothing() -> None:
-    engine, told = Engine({}, ["python:3.11"], RUNNING), list[Event]()
-    sweep_leftovers(engine, told.append)  # type: ignore[arg-type]
-    assert (engine.removed, told) == ([], [])
-
-
 def test_what_cannot_be_removed_is_told_and_the_rest_is_removed() -> None:
     class RefusalError(APIError):
         def __init__(self, status: int, explanation: str) -> None:
@@ -181,18 +175,6 @@ def test_what_cannot_be_removed_is_told_and_the_rest_is_removed() -> None:
     assert notice.text.endswith("1 container (tests)")
 
 
-def test_an_engine_that_does_not_answer_is_told_of() -> None:
-    def refuse(**_: Any) -> None:
-        raise APIError("500", explanation="no")
-
-    engine, told = SimpleNamespace(api=SimpleNamespace(containers=refuse)), list[Event]()
-    swept = sweep_leftovers(engine, told.append)  # type: ignore[arg-type]
-    assert (swept.containers, swept.images) == ((), ())
-    (warning,) = told
-    assert isinstance(warning, Notice)
-    assert "cannot be listed: 500" in warning.text
-
-
 def test_labels_and_tags_carry_owner_and_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aml_train.image.leftovers.in_container", lambda: False)
     monkeypatch.setattr("aml_train.image.leftovers.time.time", lambda: 1000.7)
@@ -212,8 +194,3 @@ def test_labels_and_tags_carry_owner_and_lease(monkeypatch: pytest.MonkeyPatch) 
     assert re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", tag), "what the engine takes as a tag"
     assert candidate_tag(engine, 60) != tag
     assert lease_of_image(f"localhost:7381/team/digits-candidate:{tag}") == lease
-
-
-def test_the_longest_tag_fits() -> None:
-    owner = Owner(machine="f" * 12, pid=2**22, start=2**63, container="f" * 12)
-    assert len(f"candidate-{owner}.{2**40}.{'f' * 12}") <= 128

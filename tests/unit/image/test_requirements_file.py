@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aml_train.image.requirements_file import (
-    ignore_patterns,
     logical_lines,
     normalised_ignore_file,
     normalised_requirements,
@@ -92,12 +91,3 @@ def test_comments_of_an_ignore_file_make_no_difference() -> None:
     assert normalised_ignore_file(b"# why\r\n*\r\n\r\n  !src  \r\n#!x\r\n") == normalised_ignore_file(b"*\n!src")
     assert normalised_ignore_file(b"*\n!src") == b"*\n!src\n"
     assert normalised_ignore_file(b"!src\n*\n") != normalised_ignore_file(b"*\n!src\n")
-
-
-def test_a_pattern_may_begin_with_the_sign_of_a_comment() -> None:
-    assert ignore_patterns(b" #drafts\n") == {1: "#drafts"}
-    assert ignore_patterns(normalised_ignore_file(b" #drafts\n")) == {1: "#drafts"}
-
-
-def test_an_ignore_file_in_another_encoding_stays_as_it_is() -> None:
-    assert normalised_ignore_file(b"# \xff\n*\n") == b"# \xff\n*\n"

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from aml_train.core.errors import InvalidError, ServiceError
-from aml_train.local.container import container_environment, fingerprint
-from aml_train.local.environment import client_environment, no_proxy, shell_exports, write_ca
+from aml_train.core.errors import ServiceError
+from aml_train.local.container import container_environment
+from aml_train.local.environment import client_environment, no_proxy, write_ca
 from aml_train.local.settings import IMAGE, EmulatorInfo, EmulatorSettings
 
 ANSWER: dict[str, Any] = {
@@ -105,11 +105,6 @@ def test_the_ca_alone_is_a_file_of_its_own(tmp_path: Path) -> None:
     assert written(path) == before
 
 
-def test_a_bundle_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidError, match=r"The CA bundle CURL_CA_BUNDLE=/nowhere\.pem cannot be read"):
-        client_environment(INFO, {"CURL_CA_BUNDLE": "/nowhere.pem"}, cache=tmp_path)
-
-
 @pytest.mark.parametrize(
     ("given", "kept"),
     [
@@ -122,13 +117,6 @@ def test_a_bundle_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 )
 def test_no_proxy_cannot_lead_past_the_emulator(given: str, kept: list[str]) -> None:
     assert no_proxy({"NO_PROXY": given}).split(",") == ["localhost", "127.0.0.1", "::1", *kept]
-
-
-def test_exports_are_quoted_for_a_shell() -> None:
-    assert (
-        shell_exports({"A": "x y", "B": "it's", "C": "plain"})
-        == "export A='x y'\nexport B='it'\"'\"'s'\nexport C=plain"
-    )
 
 
 def test_settings_come_from_the_environment() -> None:
@@ -149,22 +137,6 @@ def test_settings_come_from_the_environment() -> None:
         name="mine", image="x:1", host="172.17.0.1", port=1, registry_port=2, max_jobs=3, fuse=True
     )
     assert (found.volume, found.registry_engine_name) == ("mine-data", "localhost:2")
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("PORT", "http", "AML_TRAIN_EMULATOR_PORT: 'http' is not a number from 1 to 65535"),
-        ("PORT", "0", "is not a number from 1"),
-        ("REGISTRY_PORT", "70000", "AML_TRAIN_EMULATOR_REGISTRY_PORT: '70000' is not"),
-        ("MAX_JOBS", "-1", "AML_TRAIN_EMULATOR_MAX_JOBS: '-1' is not"),
-        ("FUSE", "1", "AML_TRAIN_EMULATOR_FUSE: '1' is neither yes nor no"),
-        ("NAME", "a b", "AML_TRAIN_EMULATOR_NAME: 'a b' cannot be the name"),
-    ],
-)
-def test_settings_that_make_no_sense_are_refused(name: str, value: str, message: str) -> None:
-    with pytest.raises(InvalidError, match=message):
-        EmulatorSettings.from_environment({f"AML_TRAIN_EMULATOR_{name}": value})
 
 
 @pytest.mark.parametrize(
@@ -194,9 +166,3 @@ def test_the_container_goes_on_through_a_proxy_that_it_can_reach(
         "AML_EMULATOR_PAGE_ADDRESS": "http://127.0.0.1:7380",
         **proxies,
     }
-
-
-def test_only_what_is_fixed_in_a_container_makes_it_anew() -> None:
-    assert fingerprint(EmulatorSettings()) == fingerprint(EmulatorSettings(host="other", image="x"))
-    assert fingerprint(EmulatorSettings()) != fingerprint(EmulatorSettings(port=1))
-    assert fingerprint(EmulatorSettings()) != fingerprint(EmulatorSettings(fuse=True))

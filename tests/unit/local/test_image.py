@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,7 +15,6 @@ from docker.errors import APIError
 from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError
 from aml_train.core.events import Event, LogLine, Notice
-from aml_train.core.version import __version__
 from aml_train.local import image
 from aml_train.local.settings import IMAGE, EmulatorSettings
 
@@ -103,18 +101,6 @@ def test_the_build_has_every_file_that_its_dockerfile_copies(built: list[dict[st
     assert not any("__pycache__" in file for file in build["files"])
 
 
-def test_a_proxys_address_is_passed_by_name(built: list[dict[str, Any]]) -> None:
-    obtain(Images(None), IMAGE, published=False)
-    assert built[0]["build_args"] == {"VERSION": __version__, "HTTPS_PROXY": None}
-
-
-def test_the_wheel_has_the_lock_files_in_the_package() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
-    assert wheel["force-include"] == {lock: f"aml_emulator/{lock}" for lock in image.LOCKS}
-    assert image.SOURCES in wheel["packages"]
-
-
 def installed(folder: Path) -> Path:
     """Copy the package to where pip would install it, with the lock files of the wheel."""
     package = folder / "site-packages/aml_emulator"
@@ -136,19 +122,6 @@ def test_an_installation_gives_the_same_context_as_a_checkout(tmp_path: Path) ->
     more = {Path(image.SOURCES) / lock for lock in image.LOCKS}
     assert contents[0].keys() - contents[1].keys() == more
     assert {path: data for path, data in contents[0].items() if path not in more} == contents[1]
-
-
-def test_an_installation_without_a_lock_file_is_named(tmp_path: Path) -> None:
-    package = installed(tmp_path)
-    (package / "requirements/node.txt").unlink()
-    with pytest.raises(ImageError, match=r"aml_emulator/requirements/node\.txt is missing"):
-        image.write_context(package, tmp_path / "context")
-
-
-def test_an_installation_without_the_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
-    with pytest.raises(ImageError, match="this installation lacks the files to build it from"):
-        obtain(Images(None), IMAGE, published=False)
 
 
 def test_a_build_that_fails_names_the_image_the_reason_and_the_remedy(

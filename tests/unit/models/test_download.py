@@ -100,16 +100,6 @@ def test_a_passport_that_is_gone_is_no_model_without_one(lost: list[str], messag
     assert not list(tmp_path.iterdir())
 
 
-def test_a_passport_of_another_version_is_refused(tmp_path: Path) -> None:
-    world = PassportWorld()
-    world.register("8")
-    world.issue(version="8")
-    for name in (PASSPORT_FILE, SIGNATURE_FILE):
-        world.papers.kept["digits", "7", name] = world.papers.kept["digits", "8", name]
-    with pytest.raises(PassportError, match="and it is another one"):
-        download(world, tmp_path / "model")
-
-
 @pytest.mark.parametrize("name", [PASSPORT_FILE, SIGNATURE_FILE])
 def test_a_damaged_passport_is_refused(name: str, tmp_path: Path) -> None:
     world = PassportWorld()
@@ -142,22 +132,6 @@ def test_a_folder_that_is_not_empty_is_replaced_only_with_force(tmp_path: Path) 
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
-def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
-    (tmp_path / "model").mkdir()
-    plain(tmp_path / "model", {"a": b"1"})
-    assert content(tmp_path / "model") == {"a": b"1"}
-
-
-@pytest.mark.parametrize("force", [False, True])
-def test_a_file_or_a_link_is_no_folder(tmp_path: Path, *, force: bool) -> None:
-    (tmp_path / "file").write_text("x")
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
-    for name in ("file", "link"):
-        with pytest.raises(InvalidError, match="is there, and is no folder"):
-            plain(tmp_path / name, {"a": b"1"}, force=force)
-
-
 def test_an_interrupted_download_leaves_the_folder_as_it_was_and_is_continued(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "model/mine").write_text("kept")
@@ -169,9 +143,3 @@ def test_an_interrupted_download_leaves_the_folder_as_it_was_and_is_continued(tm
     plain(tmp_path / "model", {"a": b"1", "b": b"2"}, force=True)
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
     assert content(tmp_path / "model") == {"a": b"1", "b": b"2"}
-
-
-def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(InvalidError, match="cannot be written to"):
-        plain(tmp_path / "file" / "model", {"a": b"1"})

@@ -198,18 +198,6 @@ def test_a_registry_that_does_not_answer_breaks_nothing() -> None:
     ]
 
 
-def test_an_environment_that_was_given_is_recorded() -> None:
-    world = World()
-    world.job = replace(world.job, tags={"aml-train.tested": "given, not tested"})
-    given = {
-        name: value for name, value in world.model.tags.items() if name in ("aml-train.job", "aml-train.model-source")
-    }
-    world.model = replace(world.model, tags=given, properties={})
-    steps = {step.kind: step for step in world.trace().walk()}
-    assert (steps["environment"].state, steps["environment"].detail) == ("recorded", "given, not tested")
-    assert "image" not in steps
-
-
 def test_a_model_that_azureml_core_registered_has_the_lineage_of_its_job() -> None:
     world = World()
     world.model = replace(world.model, tags={}, properties={}, job="j")
@@ -229,10 +217,3 @@ def test_a_model_that_azureml_core_registered_has_the_lineage_of_its_job() -> No
     world.model = replace(world.model, properties={"aml-train.job": "j"})
     (broken,) = world.trace().broken
     assert "its tag aml-train.job was changed since its registration: it is None, and was j" in broken.detail
-
-
-def test_a_model_of_somebody_else_has_no_lineage() -> None:
-    world = World()
-    world.model = replace(world.model, tags={}, properties={})
-    (broken,) = world.trace().broken
-    assert broken.detail == "no job made it: neither its tags nor AzureML name one"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -11,10 +10,7 @@ import pytest
 from aml_train.config.sections.model import StagePolicy
 from aml_train.core.errors import AmlTrainError, CancelledError, GateFailedError, InvalidError, ServiceError
 from aml_train.core.events import ModelPromoted, Notice, PromotionDecided, RuleDecided
-from aml_train.jobs.states import JobStatus
-from aml_train.jobs.workspace import JobView
 from aml_train.models.promotion.request import PromotionRequest
-from aml_train.pipeline.promotion import run_promotion
 from tests.support.fake_promotion import KilledError, Place, rules
 
 POLICY = StagePolicy(rules=rules(">= baseline"), bootstrap=True, where="aml-train.yml:8")
@@ -161,16 +157,6 @@ def test_the_newest_candidate_that_passed_is_chosen_and_said() -> None:
     )
 
 
-def test_without_a_candidate_it_says_what_there_is() -> None:
-    place = Place()
-    place.add(0.5, "production")
-    place.add(0.6, gate="none")
-    with pytest.raises(
-        GateFailedError, match=r"No version of digits is in candidate .* there are: 2 \(no stage\), 1 \(production\)"
-    ):
-        place.promoter().promote(request())
-
-
 def test_only_from_the_stages_that_are_allowed() -> None:
     place = Place()
     place.add(0.5)
@@ -179,13 +165,6 @@ def test_only_from_the_stages_that_are_allowed() -> None:
         GateFailedError, match=r"is in no stage, .* from candidate or staging only \(aml-train.yml:8\)"
     ):
         place.promoter().promote(request("1", policy=policy))
-
-
-def test_what_is_there_already_stays() -> None:
-    place = Place()
-    place.add(0.5, "production")
-    made = place.promoter().promote(request("1"))
-    assert (made.status, place.catalogue.writes) == ("unchanged", [])
 
 
 def test_a_dry_run_decides_and_changes_nothing() -> None:
@@ -331,34 +310,6 @@ def test_a_rollback_does_not_guess() -> None:
         place.promoter().rollback(request())
 
 
-def test_a_rollback_warns_of_a_broken_lineage_and_goes_on() -> None:
-    place = Place()
-    place.add(0.1, "production")
-    place.add(0.2)
-    place.promoter().promote(request("2"))
-    place.service.history_of.pop("job-1")
-    place.service.jobs["job-1"] = JobView(name="job-1", status=JobStatus.FAILED)
-    assert place.promoter().rollback(request()).model.version == "1"
-    warnings = [one.text for one in place.events if isinstance(one, Notice) and one.level == "warning"]
-    assert any("job job-1: it is Failed, and not Completed" in text for text in warnings)
-
-
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (b"{", "cannot be read"),
-        (b'{"format": 9}', "its format is 9, and this version of aml-train reads 1: use the version that wrote it"),
-        (b'{"format": 1, "model": "x"}', "about the model 'x'"),
-    ],
-)
-def test_a_record_that_cannot_be_read_is_said(content: bytes, reason: str) -> None:
-    place = Place()
-    place.add(0.1)
-    place.store.contents["digits"] = content
-    with pytest.raises(ServiceError, match=reason):
-        place.promoter().promote(request("1"))
-
-
 @pytest.mark.parametrize(
     ("more", "error", "reason"),
     [
@@ -373,18 +324,3 @@ def test_what_cannot_be_asked(more: dict[str, Any], error: type[AmlTrainError], 
     place.add(0.1)
     with pytest.raises(error, match=reason):
         place.promoter().promote(request(**more))
-
-
-def test_it_ends_as_every_run_ends() -> None:
-    place = Place()
-    place.add(0.1, "production")
-    place.add(0.2)
-    end, made = run_promotion(lambda: place.promoter().promote(request("2")), place.events.append)
-    assert made is not None
-    assert (end.status, end.exit_code, place.events[-1]) == ("promoted", 0, end)
-    facts = json.loads(json.dumps(end.facts))
-    assert (facts["promoted_version"], facts["previous_version"], facts["gate"]) == ("2", "1", "passed")
-    assert facts["lineage"]["parts"][1]["state"] == "verified"
-    place.add(0.1)
-    end, made = run_promotion(lambda: place.promoter().promote(request("3")), place.events.append)
-    assert (end.status, end.exit_code, made) == ("gate-failed", 6, None)

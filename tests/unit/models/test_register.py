@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -144,20 +143,6 @@ def test_lineage_tells_all_and_no_secret() -> None:
     }
 
 
-def test_a_long_decision_fits_a_tag() -> None:
-    rule = parse_rule(">= 0.5")
-    rules = tuple(
-        RuleDecision(
-            metric=f"metric {number}", rule=rule, where="f:1", value=1.0, limit=0.5, verdict="met", reason=""
-        )
-        for number in range(100)
-    )
-    text = lineage_tags(job_view(), metrics={}, decision=Decision(rules=rules))["aml-train.gate-rules"]
-    assert len(text) <= 1000
-    *kept, rest = json.loads(text)
-    assert rest == f"{100 - len(kept)} more"
-
-
 def test_no_more_tags_than_azureml_allows_and_what_is_left_out_is_counted() -> None:
     many = {f"aml-train.metric.{number}": "1" for number in range(60)}
     tags = fitting({"a": "x" * 2000, "k" * 101: "1", **many, "aml-train.data.d": "1"})
@@ -215,17 +200,6 @@ def test_two_runs_of_one_job_register_one_version() -> None:
     service.meanwhile.append(other)
     view, found = register_model(service, SPEC, job="j", tags={})
     assert (view.version, found, len(service.registered)) == ("1", False, 1)
-
-
-def test_a_refusal_that_is_no_conflict_stays_one() -> None:
-    service = Crowded(artifacts=["outputs/model/a"])
-
-    def refuse(_model: NewModel) -> None:
-        raise ServiceError("AzureML answered 403")
-
-    service.meanwhile.append(refuse)
-    with pytest.raises(ServiceError, match="AzureML answered 403"):
-        register_model(service, SPEC, job="j", tags={})
 
 
 @pytest.mark.parametrize(

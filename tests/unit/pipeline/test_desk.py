@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 import aml_train.pipeline.desk
-from aml_train.core.errors import ImageError, InvalidError
+from aml_train.core.errors import ImageError
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
 from aml_train.image import ImageSettings, RegistryLocation, TestSpec
@@ -149,22 +149,3 @@ def test_the_image_of_an_environment(
     prepared = replace(World(None).prepared, config=cast("Any", config), host=cast("Any", host))
     found = find_desk_image(prepared, lambda _event: None, given)
     assert (found.reference, found.origin()) == (reference, environment)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ("azureml://registries/azureml/environments/x/versions/1", "names no environment of the workspace"),
-        ("a b", "`a b` names no environment of the workspace"),
-    ],
-)
-def test_what_is_no_environment(given: str, message: str) -> None:
-    with pytest.raises(InvalidError, match=message):
-        find_desk_image(World(None).prepared, lambda _event: None, given)
-
-
-def test_a_job_without_an_environment() -> None:
-    world = World(None)
-    world.prepared.plan.__class__.image = None
-    with pytest.raises(InvalidError, match="the job has no environment"):
-        find_desk_image(world.prepared, lambda _event: None)

@@ -10,9 +10,9 @@ import pytest
 
 from aml_train.config.sections.gate import BaselineConfig, GateRule, JsonValue
 from aml_train.core.clock import Clock
-from aml_train.core.errors import GateFailedError, InvalidError, ServiceError
+from aml_train.core.errors import GateFailedError, InvalidError
 from aml_train.gate.decide import GateResult
-from aml_train.gate.logged import TABLE, Logged, LoggedRow, LoggedSet
+from aml_train.gate.logged import TABLE, Logged, LoggedRow
 from aml_train.gate.rules import parse_rule
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView
@@ -80,30 +80,6 @@ def test_a_metric_counts_before_a_column_of_the_same_name_and_a_column_that_is_n
     assert second.verdict == third.verdict == "missed"
     assert second.reason == "text.a is missing (its value 2 of 2 is no number); wanted > 0"
     assert third.reason == "text.b is missing (of text: it is a table, whose columns are text.a); wanted > 0"
-
-
-def test_a_column_of_the_baseline() -> None:
-    service = FakeService(
-        history_of={"old": {"m": [1.0]}},
-        logged_as={"job": [row("row", {"loss": 0.4})], "old": [row("row", {"loss": 0.9}, {"loss": 0.5})]},
-    )
-    gated = decide(service, rule("< baseline", "row.loss"), baseline=BaselineConfig(job="old", where="f:1"))
-    (decision,) = gated.decision.rules
-    assert (decision.verdict, decision.limit) == ("met", 0.5)
-    assert gated.comparison is not None
-    assert gated.comparison.right.metrics == {"m": 1.0, "row.loss": 0.5}
-
-
-def test_tables_that_cannot_be_read_matter_to_rules_alone() -> None:
-    class Refusing(FakeService):
-        def logged(self, name: str, **_: Any) -> LoggedSet:
-            raise ServiceError("403")
-
-    gated = decide(Refusing(metrics={"m": [1.0]}), rule("> 0"))
-    assert gated.decision.met
-    assert gated.remark == "Tables and lists that the job logged are not shown: 403"
-    with pytest.raises(ServiceError, match="403"):
-        decide(Refusing(metrics={"m": [1.0]}), rule("> 0", "row.loss"))
 
 
 @pytest.mark.parametrize(
@@ -211,9 +187,3 @@ def test_the_baseline_stands_beside_the_job_and_different_data_are_told() -> Non
     check_baseline(service, [], replace(strict, version="9", bootstrap=True), data={"train": "digits:7"})
     with pytest.raises(GateFailedError, match="there are no data to compare with"):
         check_baseline(service, [], replace(strict, version="9"), data={"train": "digits:7"})
-
-
-def test_nothing_is_asked_of_a_baseline_that_no_rule_needs(tmp_path: Path) -> None:
-    baseline = BaselineConfig(file=tmp_path / "missing.json")
-    check_baseline(FakeService(), [rule("> 0")], baseline)
-    assert decide(FakeService(metrics={"m": [1.0]}), rule("> 0"), baseline=baseline).decision.met

@@ -11,7 +11,7 @@ import pytest
 
 from aml_train.config.sections.gate import BaselineConfig
 from aml_train.core.events import Event, JobStatusChanged, Notice
-from aml_train.gate.history import MetricPoint, written_after
+from aml_train.gate.history import MetricPoint
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView
 from tests.support.fake_workspace import FakeClock, FakeService
@@ -109,13 +109,6 @@ def test_what_is_said_of_a_gate(rules: Any, message: str) -> None:
     assert run(make_plan(rules, baseline=PRODUCTION), good_service())[0].message == message
 
 
-def test_a_gate_that_only_warned_is_not_called_met() -> None:
-    plan = make_plan({"acc": [">= 2"]})
-    warning = tuple(replace(rule, policies=replace(rule.policies, severity="warn")) for rule in plan.gate)
-    outcome, _ = run(replace(plan, gate=warning), good_service())
-    assert outcome.message == "The job completed; no rule of the gate is met, and none ends the run (1 warned)."
-
-
 END = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
 MS = int(END.timestamp() * 1000)
 
@@ -144,11 +137,6 @@ def test_values_that_were_written_after_the_end_are_reported() -> None:
     )
 
 
-def test_values_at_the_end_itself_are_no_news() -> None:
-    _, events = run(make_plan({"acc": [">= 0.5"]}), late_service(-5, 0, 0.9), attach=True, job="job")
-    assert not [event for event in events if isinstance(event, Notice) and "after the job's end" in event.text]
-
-
 @pytest.mark.parametrize(("ago", "pause"), [(5, 0.3), (120, 0.0), (None, 0.3)])
 def test_only_metrics_of_a_job_that_ended_long_ago_are_read_twice_at_once(ago: int | None, pause: float) -> None:
     service, clock = late_service(-5), FakeClock()
@@ -156,10 +144,3 @@ def test_only_metrics_of_a_job_that_ended_long_ago_are_read_twice_at_once(ago: i
     service.jobs["job"] = replace(service.jobs["job"], ended=ended)
     outcome, _ = run(make_plan({"acc": [">= 0.5"]}), service, clock=clock, attach=True, job="job")
     assert (outcome.status, clock.sleeps) == ("passed", [pause])
-
-
-def test_which_values_are_late() -> None:
-    late = MetricPoint(step=3, value=1.0, timestamp=MS + 1001)
-    known = {"a": [MetricPoint(step=1, value=1.0, timestamp=MS), late], "b": [], "c": [replace(late, timestamp=0)]}
-    assert written_after(known, END) == {"a": [late]}
-    assert written_after(known, None) == {}

@@ -61,22 +61,6 @@ def ignore(_event: Event) -> None:
     pass
 
 
-def test_browsing_starts_the_local_azureml_once(emulator: Emulator) -> None:
-    host = Host(environ={"HOME": "/nowhere"})
-    first = open_workspace(host, LOCAL, Path(), ignore)
-    assert (first.service.name, emulator.started) == ("local workspace", 1)  # type: ignore[attr-defined]
-    open_workspace(host, LOCAL, Path(), ignore)
-    assert (emulator.started, emulator.connected) == (1, [host.environ] * 2)
-
-
-def test_what_only_cancels_starts_nothing(emulator: Emulator) -> None:
-    host = Host(environ={"HOME": "/nowhere"})
-    assert find_open_workspace(host, LOCAL, Path()) is None
-    emulator.running = True
-    assert find_open_workspace(host, LOCAL, Path()) is not None
-    assert emulator.started == 0
-
-
 def test_the_local_registry_is_reached_by_the_name_that_jobs_use(emulator: Emulator) -> None:
     connection = open_workspace(Host(environ={"HOME": "/nowhere"}), LOCAL, Path(), ignore)
     assert connection.registry("other.azurecr.io") is None
@@ -137,17 +121,3 @@ def test_data_targets_are_opened_once_each(monkeypatch: pytest.MonkeyPatch, tmp_
     assert targets.workspace(None) is targets.workspace("prod")
     targets.workspace("dev")
     assert opened == ["prod", "dev"]
-
-
-def test_the_engine_is_connected_to_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    connections: list[Mapping[str, str]] = []
-
-    def connect(environ: Mapping[str, str]) -> object:
-        connections.append(environ)
-        return object()
-
-    monkeypatch.setattr("aml_train.core.docker.connect_engine", connect)
-    host = Host(environ={"DOCKER_HOST": "unix:///nowhere"})
-    assert host.engine() is host.engine()
-    assert connections == [host.environ]
-    assert "DOCKER_HOST" not in repr(host)

@@ -16,12 +16,6 @@ def test_the_command_maps_the_action_and_pulls_nothing(tmp_path: Path) -> None:
     assert command[-6:] == ["--env", "A=1", "--env", "B=2", "--var", "V=3"]
 
 
-def test_another_event_is_told_with_its_payload(tmp_path: Path) -> None:
-    command = act_command(tmp_path, {}, act="act", event="release", payload=Path("/the/event.json"))
-    assert command[:2] == ["act", "release"]
-    assert command[-2:] == ["--eventpath", "/the/event.json"]
-
-
 def test_everything_that_the_action_is_built_from_is_exported_and_little_else(tmp_path: Path) -> None:
     exported = export_action(tmp_path)
     assert sorted(path.name for path in exported.iterdir()) == sorted(ACTION_PARTS)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from scripts.bootstrap import needs, sources
-from scripts.bootstrap.commands import BootstrapError, CommandFailedError, Shell, last_line, read_tail
+from scripts.bootstrap.commands import BootstrapError, CommandFailedError, Shell
 from scripts.bootstrap.daemon import await_socket
 from scripts.bootstrap.decisions import (
     AptInstall,
@@ -27,9 +27,6 @@ from scripts.bootstrap.probes import (
     Cli,
     Ping,
     find_daemon_process,
-    parse_docker_version,
-    parse_os_release,
-    parse_process,
 )
 from scripts.bootstrap.stand_in import DEFAULT_MIRROR, AptSource, find_mirror, parse_deb822, parse_one_line
 from scripts.bootstrap.steps import emulator_build_argv
@@ -37,32 +34,6 @@ from scripts.lock import LOCKS, compile_argv, without
 
 ROOT = Path(__file__).resolve().parents[3]
 HOST = Host(root=True, system="Linux", apt=True, systemd=False, python=(3, 11))
-
-
-@pytest.mark.parametrize(
-    ("text", "major"),
-    [
-        ("Docker version 20.10.24+dfsg1, build 297e128", 20),
-        ("Docker version 28.2.2, build e6534b4", 28),
-        ("podman version 5.2.0", 5),
-        ("docker", 0),
-        ("", 0),
-    ],
-)
-def test_docker_version(text: str, major: int) -> None:
-    assert parse_docker_version(text) == major
-
-
-@pytest.mark.parametrize(
-    ("major", "buildx", "buildkit"), [(20, False, True), (28, False, False), (28, True, True), (0, False, False)]
-)
-def test_which_clients_build_with_buildkit(major: int, buildx: bool, buildkit: bool) -> None:
-    assert Cli(path="docker", major=major, buildx=buildx).buildkit is buildkit
-
-
-def test_os_release() -> None:
-    text = "# comment\nID=linuxmint\nID_LIKE=\"ubuntu debian\"\nNAME='Mint'\n\n"
-    assert parse_os_release(text) == {"ID": "linuxmint", "ID_LIKE": "ubuntu debian", "NAME": "Mint"}
 
 
 ONE_LINE = """
@@ -90,20 +61,6 @@ URIs: http://disabled.example/debian
 Suites: bookworm
 Components: main
 """
-
-
-def test_one_line_sources() -> None:
-    assert list(parse_one_line(ONE_LINE)) == [
-        AptSource(uri="https://packages.example/apt", suites=("tool-bookworm",), components=("main",)),
-        AptSource(uri="http://ftp.de.debian.org/debian/", suites=("bookworm",), components=("main", "contrib")),
-    ]
-
-
-def test_deb822_sources() -> None:
-    assert list(parse_deb822(DEB822)) == [
-        AptSource(uri="http://mirror.example/debian", suites=("bookworm", "bookworm-updates"), components=("main",)),
-        AptSource(uri="http://mirror.example/debian-security", suites=("bookworm-security",), components=("main",)),
-    ]
 
 
 @pytest.mark.parametrize(
@@ -161,14 +118,6 @@ def test_a_published_versions_image_has_the_repositorys_name(tmp_path: Path) -> 
     assert named == emulator_image(version, "Octo/Train") == f"ghcr.io/octo/train-emulator:{version}"
 
 
-def test_a_missing_version_is_an_error(tmp_path: Path) -> None:
-    file = tmp_path / "runner/aml_train/core/version.py"
-    file.parent.mkdir(parents=True)
-    file.write_text("VERSION = 1\n")
-    with pytest.raises(ValueError, match=r"version\.py holds no __version__"):
-        sources.project_version(tmp_path)
-
-
 def test_the_emulators_image_is_built_with_buildx_where_it_is() -> None:
     step = BuildEmulatorImage(reference="e:1", source="abc")
     argv = emulator_build_argv(
@@ -191,20 +140,6 @@ def test_the_emulators_image_is_built_by_an_old_client() -> None:
         "--tag=e:1",
         ".",
     ]
-
-
-@pytest.mark.parametrize(("text", "expected"), [("a\nb\n\n", "b"), ("", ""), ("  x  ", "x")])
-def test_last_line(text: str, expected: str) -> None:
-    assert last_line(text) == expected
-
-
-def test_a_tail_holds_whole_lines(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    log.write_text("".join(f"line {number}\n" for number in range(2000)))
-    lines = read_tail(log).splitlines()
-    assert lines[-1] == "line 1999"
-    assert lines[0].startswith("line 1")
-    assert 300 < len(lines) < 500
 
 
 class FlakyShell(Shell):
@@ -241,12 +176,6 @@ def test_after_the_last_failure_the_error_shows_the_logs_end(tmp_path: Path, mon
         CommandFailedError, match=r"apt-get update: exit code 100 \(all of it: .*log\)\nE: no network"
     ):
         shell.run_patiently(["apt-get", "update"])
-
-
-def test_a_process_and_its_state() -> None:
-    assert parse_process("7 (dockerd) S 1 7 7 0 -1 4194560") == ("dockerd", "S")
-    assert parse_process("8 (a) Z (b) R 1 8") == ("a) Z (b", "R")
-    assert parse_process("") == ("", "")
 
 
 def test_a_daemon_that_was_killed_and_not_asked_how_it_ended_does_not_run(tmp_path: Path) -> None:
@@ -324,14 +253,6 @@ def test_the_loop_ends_with_instructions_where_nothing_can_be_done(tmp_path: Pat
         BootstrapError, match=r"base:1 could not be pulled: no such host\n  → make `docker pull base:1`"
     ):
         machine.satisfy("base-image")
-
-
-def test_every_profile_names_known_needs(tmp_path: Path) -> None:
-    known = {"venv", "client-v1", "engine", "base-image", "emulator-image", "services", "browser"}
-    assert set().union(*needs.PROFILES.values()) == known
-    machine = needs.Machine(Shell(root=tmp_path, log=tmp_path / "log", say=lambda _: None), HOST)
-    with pytest.raises(ValueError, match="'other' is none of the needs"):
-        machine.satisfy("other")
 
 
 def test_lock_files_share_their_versions(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from aml_train.cli import cli
 from aml_train.core import events
-from scripts.docs import markdown, recording, reference
+from scripts.docs import recording, reference
 
 ROOT = Path(__file__).parents[3]
 PAGES = reference.generated(ROOT)
@@ -43,18 +43,6 @@ def test_every_event_and_field_has_its_line() -> None:
         assert all(f"| `{one.name}` |" in section for one in dataclasses.fields(kind) if one.name != "at")
 
 
-def test_a_key_has_its_type_and_meaning() -> None:
-    text = PAGES[Path("docs/reference/keys.md")]
-    assert "| `watch.on-cancel` | `cancel`, `detach` |" in text
-    assert "| `model.name`* | text | Name of the model. |" in text
-
-
-def test_docstrings_become_markdown() -> None:
-    text = "The ``word`` of *name*, as :class:`aml_train.core.events.Event` has it."
-    assert markdown.docstring(text) == "The `word` of `name`, as `Event` has it."
-    assert markdown.table(("a", "b"), [("x|y", "")]) == "| a | b |\n| --- | --- |\n| x\\|y | |"
-
-
 RECORDINGS = sorted((ROOT / "docs/recordings").glob("*.ansi"))
 
 
@@ -64,22 +52,3 @@ def test_a_picture_shows_its_recording(path: Path) -> None:
     assert picture == recording.drawn(path), "run `.venv/bin/python -m scripts.docs write`"
     # GitHub shows no picture that loads something from another site. An address may be part of the text.
     assert not re.search(r"\b(?:href|src)=|@import|url\([^#)]", picture)
-
-
-def test_long_foreign_output_is_folded() -> None:
-    lines = ["✓ image    built", *(f"│ job      epoch {n}" for n in range(9)), "· job      Completed"]
-    assert list(recording.folded(lines)) == [
-        lines[0],
-        "│ job      epoch 0",
-        "\x1b[2m│ job      …\x1b[0m",
-        "│ job      epoch 7",
-        "│ job      epoch 8",
-        lines[-1],
-    ]
-    assert list(recording.folded(lines[:4])) == lines[:4]
-
-
-def test_the_lines_of_running_stages_are_gone() -> None:
-    output = "\n\x1b[?25l\x1b[?25h\n\x1b[32m✓ \x1b[0mtarget\n\n\x1b[?25l✓ push\n"
-    assert recording.settled(output) == ["\x1b[32m✓ \x1b[0mtarget", "✓ push"]
-    assert recording.settled("a\n\nb\n") == ["a", "", "b"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scripts.docs.links import dead_links
-from scripts.docs.site import expanded, place, relinked, stage
+from scripts.docs.site import expanded, stage
 
 
 @pytest.fixture
@@ -43,24 +43,6 @@ def test_pages_and_the_files_that_they_link_to_are_staged(repository: Path) -> N
     assert "[a](a.md#x)" in home
     assert "[example](repository/examples/one/README.md)" in home
     assert "[file](repository/examples/one/compose.yaml)" in home
-
-
-def test_a_link_to_a_folder_without_a_page_becomes_text(repository: Path) -> None:
-    text, linked = relinked(repository, Path("docs/a.md"), (repository / "docs/a.md").read_text())
-    assert "\n\nfolder [out](https://example.org/x) " in text
-    assert linked == []
-
-
-def test_code_is_not_changed(repository: Path) -> None:
-    page = Path("docs/decisions/0001-x.md")
-    text, linked = relinked(repository, page, (repository / page).read_text())
-    assert "[fence](../../README.md)" in text
-    assert linked == [Path("docs/a.md")]
-
-
-def test_the_place_of_a_file() -> None:
-    assert str(place(Path("docs/decisions/x.md"))) == "decisions/x.md"
-    assert str(place(Path("CHANGELOG.md"))) == "repository/CHANGELOG.md"
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,6 @@ from aml_train.image.build.build import BuildOptions, build_argv
 from aml_train.image.build.progress import PlainProgress
 from aml_train.image.push import follow_push
 
-DIGEST = "sha256:" + "a" * 64
-
 
 @pytest.mark.parametrize(
     ("buildx", "no_cache", "expected"),
@@ -101,39 +99,6 @@ def test_errors(lines: list[str], message: str, hint: str) -> None:
     error = progress.error(9)
     assert message in error.message
     assert hint in (error.hint or "")
-
-
-def test_a_long_line_comes_in_pieces_of_one_step() -> None:
-    progress = PlainProgress()
-    pieces = [
-        ("#5 [2/2] RUN x", False),
-        ("#5 0.1 aaa", True),
-        ("#6 bbb", True),
-        ("ccc\rddd", False),
-        ("#5 0.2 next", False),
-    ]
-    events = [event for line, more in pieces for event in progress.feed(line, more=more)]
-    assert [(e.origin, e.text, e.more) for e in events if isinstance(e, LogLine)][1:] == [
-        ("RUN x", "aaa", True),
-        ("RUN x", "#6 bbb", True),
-        ("RUN x", "ccc", False),
-        ("RUN x", "ddd", False),
-        ("RUN x", "next", False),
-    ]
-
-
-def test_push_is_followed() -> None:
-    events: list[Progress] = []
-    stream = [
-        {"status": "The push refers to repository [r]"},
-        {"status": "Pushing", "id": "a", "progressDetail": {"current": 5, "total": 10}},
-        {"status": "Pushing", "id": "b", "progressDetail": {"current": 7, "total": 6}},
-        {"status": "Pushed", "id": "a", "progressDetail": {}},
-        {"aux": {"Tag": "t", "Digest": DIGEST, "Size": 1}},
-    ]
-    assert follow_push(stream, "r:t", events.append) == DIGEST  # type: ignore[arg-type]
-    assert (events[0].done, events[0].total) == (5, 10)
-    assert (events[-1].done, events[-1].total) == (17, 17)
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ import pytest
 from aml_train.config.sections.image import SecretConfig
 from aml_train.config.sections.image_packages import PROTECTED
 from aml_train.core.errors import ImageError
-from aml_train.image.build.build import BuildOptions, docker_config, secret_masker, write_context
-from aml_train.image.build.cache import Cache, cache_kind
+from aml_train.image.build.build import docker_config, secret_masker
+from aml_train.image.build.cache import cache_kind
 from aml_train.image.build.progress import PlainProgress
-from aml_train.image.build_secrets import BuildSecrets, SecretAccess, build_secrets
+from aml_train.image.build_secrets import SecretAccess, build_secrets
 from aml_train.image.dockerfile.in_build import protect
 from aml_train.image.registry.auth import RegistryAuth
 
@@ -50,27 +50,6 @@ def test_a_secret_that_is_not_there(secret: SecretConfig, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cache", "no_cache", "arguments"),
-    [
-        (Cache(), False, []),
-        (Cache(kind="inline", repository="r/i"), False, ["--build-arg=BUILDKIT_INLINE_CACHE=1"]),
-        (Cache(kind="inline", repository="r/i", found=True), False, ["--cache-from=r/i:cache", "--build-arg=BUILDKIT_INLINE_CACHE=1"]),
-        (Cache(kind="inline", repository="r/i", found=True), True, ["--build-arg=BUILDKIT_INLINE_CACHE=1"]),
-        (
-            Cache(kind="registry", repository="r/i", found=True),
-            False,
-            [
-                "--cache-from=type=registry,ref=r/i:cache-layers",
-                "--cache-to=type=registry,ref=r/i:cache-layers,mode=max,image-manifest=true,oci-mediatypes=true",
-            ],
-        ),
-    ],
-)  # fmt: skip
-def test_cache_arguments(cache: Cache, no_cache: bool, arguments: list[str]) -> None:
-    assert cache.arguments(no_cache=no_cache) == arguments
-
-
-@pytest.mark.parametrize(
     ("buildx", "status", "kind"),
     [
         (True, [["driver-type", "io.containerd.snapshotter.v1"]], "registry"),
@@ -102,12 +81,6 @@ def test_the_credentials_of_a_build_are_in_a_folder_of_its_own(tmp_path: Path) -
     (tmp_path / "home/.docker/config.json").write_text("{")
     with pytest.raises(ImageError, match=r"config\.json is not JSON"):
         docker_config(tmp_path / "other", {"HOME": str(tmp_path / "home")}, {"r:1": auth})
-
-
-def test_context(tmp_path: Path) -> None:
-    write_context(tmp_path / "context", {"a/b.txt": b"1", "c": b"2"}, {})
-    assert (tmp_path / "context/a/b.txt").read_bytes() == b"1"
-    assert BuildOptions().secrets == BuildSecrets()
 
 
 def test_a_step_of_ours_speaks_for_itself() -> None:
@@ -165,32 +138,6 @@ def test_what_changed_of_the_base(root: Callable[..., Path]) -> None:
     assert protect.changes(*dpkg, [], []) == []
 
 
-def test_another_build_of_the_same_version_is_a_change(root: Callable[..., Path]) -> None:
-    before, same, other = (
-        root("a", {"torch": "2"}, {}),
-        root("b", {"torch": "2"}, {}),
-        root("c", {"torch": "2"}, {}, "a.py,sha256=9,2\n"),
-    )
-    packages = [protect.pip_packages(folder, ["/lib/site"]) for folder in (before, same, other)]
-    assert protect.changes(packages[0], packages[1], ["torch"], []) == []
-    assert protect.changes(packages[0], packages[2], ["torch"], []) == [
-        "torch 2 was replaced by another build of the same version"
-    ]
-
-
-def test_protect_prints_what_the_builder_shows(
-    root: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    base = root("base", {}, {"libnccl2": "2.18"})
-    assert protect.main([str(base), "libnccl2"]) == 1
-    error = capsys.readouterr().err.splitlines()
-    assert error[0] == "aml-train: error: protected packages of the base have changed:"
-    assert error[1].startswith("aml-train: error:   libnccl2 2.18 ")
-    assert error[2].startswith("aml-train: remedy: ")
-    assert "protect: {allow: [libnccl2]}" in error[2]
-    assert protect.main([str(base), "libnccl2", "--allow", "libnccl*"]) == 0
-
-
 TOO_OLD = (
     "Error response from daemon: client version 1.41 is too old. Minimum supported API version is 1.44, "
     "please upgrade your client to a newer version"
@@ -206,10 +153,3 @@ def test_an_engine_that_refuses_an_old_client_is_named(line: str) -> None:
         "the docker command is too old for the engine: it speaks API 1.41, and the engine none below 1.44"
     )
     assert "docker-buildx" in str(error.hint)
-
-
-def test_what_a_step_prints_of_another_engine_is_no_reason() -> None:
-    progress = PlainProgress()
-    for line in ("#7 [2/3] RUN docker version", f"#7 0.4 {TOO_OLD}", "#7 ERROR: exit code: 1"):
-        list(progress.feed(line))
-    assert "the image's step 'RUN docker version' failed" in progress.error(1).message

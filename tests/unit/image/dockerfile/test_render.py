@@ -8,14 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aml_train.config.sections.image import CopyConfig, ImageConfig, RunStep
-from aml_train.config.sections.image_ofed import OfedConfig
+from aml_train.config.sections.image import ImageConfig, RunStep
 from aml_train.config.sections.image_packages import PipConfig
-from aml_train.core.file_selection import FileEntry
-from aml_train.core.files import FileSet
 from aml_train.image.dockerfile.render import quote, render_dockerfile
 from aml_train.image.inputs import ImageInputs
-from tests.support.image_configs import BASE, DIGEST, FULL, INPUTS, OFED, plan
+from tests.support.image_configs import BASE, DIGEST, INPUTS, plan
 
 SMALL = ImageConfig(base=BASE.reference, repository="r", where="f:1")
 
@@ -96,77 +93,3 @@ def test_refresh_is_in_the_commands_that_install() -> None:
     without = plan(inputs=replace(INPUTS, refreshed=None)).dockerfile
     assert with_it.count(': "installed since 2026-11-16T00:00Z" && \\') == 5
     assert with_it.replace('    : "installed since 2026-11-16T00:00Z" && \\\n', "") == without
-
-
-def test_a_file_is_copied_under_its_new_name_and_a_folder_as_its_contents() -> None:
-    entry = FileEntry(path="a.txt", executable=False, size=0, link="b")
-    config = replace(
-        SMALL,
-        copy=(CopyConfig(source=Path("/p/a.txt"), target="/x/b.txt"), CopyConfig(source=Path("/p/d"), target="/y")),
-    )
-    trees = {
-        "copy/0": FileSet(root=Path("/p"), entries=(entry,)),
-        "copy/1": FileSet(root=Path("/p/d"), entries=(entry,)),
-    }
-    text = render_dockerfile(config, base="x:1", inputs=ImageInputs(trees=trees))
-    assert 'COPY ["copy/0/a.txt", "/x/b.txt"]\n\nCOPY ["copy/1/", "/y/"]\n' in text
-
-
-def test_nothing_is_compared_where_nothing_changes() -> None:
-    inputs = ImageInputs(files={"protect.py": b""})
-    assert "protect.py" not in plan(SMALL, inputs=inputs).dockerfile
-    assert "protect.py" not in plan(replace(SMALL, env={"A": "b"}), inputs=inputs).dockerfile
-    assert "protect.py" in plan(replace(SMALL, apt=("git",)), inputs=inputs).dockerfile
-
-
-def test_the_tarball_is_checked_and_leaves_with_its_layer() -> None:
-    text = plan(replace(FULL, ofed=OFED["mirror"])).dockerfile
-    [step] = [step for step in text.split("\n\n") if "mlnxofedinstall" in step]
-    assert "--user-space-only --without-fw-update --all --without-neohost-backend --force" in step
-    assert (
-        step.index("1" * 64)
-        < step.index("tar --extract")
-        < step.index("mlnxofedinstall")
-        < step.index("rm -rf /tmp/aml-train")
-    )
-    assert "--proto =http,https" in step
-    assert "--proto =https " in plan().dockerfile
-
-
-def test_the_repository_is_trusted_by_the_pinned_key_alone() -> None:
-    text = plan(replace(FULL, ofed=OFED["doca"])).dockerfile
-    assert "--export --output /usr/share/keyrings/aml-train-doca.gpg 70454E6BF5D9C2D3B78709E8DC726C5E41B9CC50" in text
-    assert (
-        "signed-by=/usr/share/keyrings/aml-train-doca.gpg] https://linux.mellanox.com/public/repo/doca/2.9.1/ubuntu22.04/x86_64/ ./"
-        in text
-    )
-    assert "doca-ofed-userspace" in text
-
-
-def test_the_package_is_checked_unpacked_and_leaves_with_its_layer() -> None:
-    text = plan(replace(FULL, ofed=OFED["package"])).dockerfile
-    [step] = [step for step in text.split("\n\n") if "doca-ofed-userspace" in step]
-    order = [
-        "https://www.mellanox.com/downloads/DOCA/DOCA_v3.2.1/host/doca-host_3.2.1-044000-25.10-ubuntu2404_amd64.deb",
-        "f16f08572b3b2f513b80af66c881c6a60c19e74f0da50afafaa42b0c34116533",
-        "dpkg-deb --extract /tmp/aml-train/doca.deb",
-        'echo "deb [trusted=yes] file:${list%/*} ./"',
-        "Pin: release l=DOCA-HOST*",
-        "doca-ofed-userspace",
-        "rm -rf /etc/apt/sources.list.d/aml-train-doca.list /etc/apt/preferences.d/aml-train-doca /tmp/aml-train",
-    ]
-    positions = [step.index(part) for part in order]
-    assert positions == sorted(positions)
-    assert "--proto =https " in step
-    assert "dpkg --install" not in step
-
-
-def test_nothing_is_installed_where_auto_finds_drivers() -> None:
-    config = replace(FULL, ofed=OfedConfig(source="auto"))
-    found = plan(config, inputs=replace(INPUTS, drivers="rdma-core 56.0 (RDMACORE_VERSION)"))
-    assert "ibverbs-providers" not in found.dockerfile
-    assert (found.checks.infiniband, found.checks.installs_ofed) == (True, False)
-    none = plan(config)
-    assert "ibverbs-providers" in none.dockerfile
-    assert (none.checks.infiniband, none.checks.installs_ofed) == (True, True)
-    assert none.address != found.address

@@ -13,7 +13,7 @@ import stamina
 from requests.adapters import BaseAdapter
 
 from aml_train.core.errors import ImageError
-from aml_train.image.registry.auth import Authenticator, BusyError, RegistryAuth, renew
+from aml_train.image.registry.auth import BusyError, RegistryAuth
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.http import _backoff
 from aml_train.image.registry.manifest import OCI_MANIFEST, Manifest, sha256_digest
@@ -96,30 +96,6 @@ def test_ended_tokens_are_renewed() -> None:
         client.head_manifest("a", "x")
 
 
-def test_tokens_are_kept_for_as_long_as_they_are_good() -> None:
-    acr = Acr()
-    authenticator = Authenticator(acr.session, "my.azurecr.io", acr, now=lambda: acr.now)
-    challenge = f'Bearer realm="{REALM}",service="s"'
-    assert authenticator.header(["a"]) is None
-    assert authenticator.answer(challenge, ["a"], None) == "Bearer access-0"
-    acr.now = 54.0
-    assert authenticator.header(["a"]) == "Bearer access-0"
-    assert authenticator.header(["b"]) is None
-    acr.now = 56.0
-    assert authenticator.header(["a"]) is None
-
-
-def test_basic_credentials_are_renewed() -> None:
-    acr = Acr()
-    authenticator = Authenticator(acr.session, "h", acr, now=lambda: acr.now)
-    first = authenticator.answer('Basic realm="x"', ["a"], None)
-    assert first == authenticator.header(["a"])
-    assert authenticator.answer('Basic realm="x"', ["a"], first) is None
-    assert renew(acr)
-    assert not renew(RegistryAuth(username="me"))
-    assert not renew(None)
-
-
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
@@ -155,18 +131,6 @@ def test_an_upload_that_breaks_off_is_begun_again() -> None:
     script = Script(play)
     assert Registry(URL, transport=script).upload_blob("a", content) == sha256_digest(content)
     assert puts == ["PUT /v2/a/blobs/uploads/0", "PUT /v2/a/blobs/uploads/1"]
-
-
-def test_a_question_whether_a_push_can_begin() -> None:
-    answers = {"POST": answer(202, Location="/v2/a/blobs/uploads/7"), "DELETE": answer(404)}
-    script = Script(lambda what, _: answers[what.partition(" ")[0]])
-    Registry(URL, transport=script).check_push("a")
-    assert script.log == ["POST /v2/a/blobs/uploads/", "DELETE /v2/a/blobs/uploads/7"]
-    answers["DELETE"] = answer(500)
-    Registry(URL, transport=script).check_push("a")
-    answers["POST"] = answer(403, b'{"errors": [{"code": "DENIED", "message": "no"}]}')
-    with pytest.raises(ImageError, match=r"refused to upload to a: HTTP 403 DENIED no\n.*AcrPush"):
-        Registry(URL, transport=script).check_push("a")
 
 
 @pytest.mark.parametrize(("refusal", "there"), [(405, True), (412, True), (400, True), (405, False), (403, True)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -54,15 +53,6 @@ def test_a_document_is_found_by_the_digest_of_its_image(server: FakeRegistry) ->
     assert (("r", fallback_tag(image.digest)) in server.manifests) is not server.referrers
 
 
-def test_the_same_document_twice_is_one_referrer(server: FakeRegistry) -> None:
-    registry, image = _image(server)
-    for _ in range(2):
-        attach_document(registry, "r", image, artifact_type=KIND, content=b"paper")
-    attach_document(registry, "r", image, artifact_type="application/vnd.other", content=b"paper")
-    assert len(list_referrers(registry, "r", image.digest)) == 2
-    assert len(list_referrers(registry, "r", image.digest, artifact_type=KIND)) == 1
-
-
 def test_the_record_of_tests_refers_to_its_image(server: FakeRegistry) -> None:
     registry, image = _image(server)
     store_record(registry, "r", RECORD.__class__(**{**vars(RECORD), "digest": image.digest}))
@@ -108,33 +98,6 @@ def test_an_entry_that_another_client_lost_is_written_again() -> None:
     registry, image = _image(_Rival(3))
     made = attach_document(registry, "r", image, artifact_type=KIND, content=b"paper")
     assert list_referrers(registry, "r", image.digest) == (made,)
-
-
-def test_an_index_that_others_always_replace_is_an_error() -> None:
-    registry, image = _image(_Rival(99))
-    with pytest.raises(ImageError, match="was replaced by other clients 5 times in a row"):
-        attach_document(registry, "r", image, artifact_type=KIND, content=b"paper")
-
-
-def _no_index(server: FakeRegistry, digest: str) -> None:
-    server.manifests["r", fallback_tag(digest)] = (b'{"schemaVersion": 2}', OCI_MANIFEST)
-
-
-def _no_digest(server: FakeRegistry, digest: str) -> None:
-    index = {"manifests": [{"mediaType": OCI_MANIFEST, "digest": "md5:1", "size": 1}]}
-    server.manifests["r", fallback_tag(digest)] = (json.dumps(index).encode(), OCI_INDEX)
-
-
-@pytest.mark.parametrize(
-    ("damage", "reason"),
-    [(_no_index, "is not a list of referrers"), (_no_digest, "names something without digest")],
-)
-def test_a_damaged_list_is_refused(damage: Callable[[FakeRegistry, str], None], reason: str) -> None:
-    server = FakeRegistry()
-    registry, image = _image(server)
-    damage(server, image.digest)
-    with pytest.raises(ImageError, match=reason):
-        list_referrers(registry, "r", image.digest)
 
 
 def test_a_referrer_that_is_gone_or_changed_is_refused() -> None:

@@ -19,15 +19,13 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-from aml_train.config import PassportConfig
 from aml_train.core.answers import Answer
 from aml_train.core.errors import InvalidError
 from aml_train.models.catalogue import StoredFile
-from aml_train.models.passport.envelope import BadBundleError, encode_statement, pae, read_bundle
+from aml_train.models.passport.envelope import BadBundleError, encode_statement, read_bundle
 from aml_train.models.passport.keys import load_public_key, load_signer
 from aml_train.models.passport.manifest import FileManifest, hash_files, read_manifest
 from aml_train.models.passport.trust import _matches
-from aml_train.pipeline.passport import make_signer
 from tests.support.passport_world import new_signer
 
 STATEMENT = {"_type": "https://in-toto.io/Statement/v1", "subject": [], "predicateType": "x", "predicate": {}}
@@ -93,26 +91,6 @@ def test_a_passphrase_that_is_missing_or_wrong_is_never_shown(secret: str, tmp_p
         load_signer(None, "KEY", None, environ={})
 
 
-@pytest.mark.parametrize("content", [b"sesame", b"sesame\n", b"sesame\r\n"])
-def test_a_passphrase_in_a_file(content: bytes, tmp_path: Path) -> None:
-    (tmp_path / "k.pem").write_bytes(_pem(ec.generate_private_key(ec.SECP256R1()), b"sesame"))
-    (tmp_path / "word").write_bytes(content)
-    signer = load_signer(tmp_path / "k.pem", None, None, environ={}, passphrase_file=tmp_path / "word")
-    assert "sesame" not in f"{signer!r}{signer.title}"
-
-
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [(None, "word: No such file"), (b"\n", "word is empty"), (b"wrong", "its passphrase is missing or wrong")],
-)
-def test_a_passphrase_in_a_file_that_cannot_be_used(content: bytes | None, reason: str, tmp_path: Path) -> None:
-    (tmp_path / "k.pem").write_bytes(_pem(ec.generate_private_key(ec.SECP256R1()), b"sesame"))
-    if content is not None:
-        (tmp_path / "word").write_bytes(content)
-    with pytest.raises(InvalidError, match=reason):
-        load_signer(tmp_path / "k.pem", None, None, environ={}, passphrase_file=tmp_path / "word")
-
-
 def test_a_public_key_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "k.pub").write_bytes(b"?")
     with pytest.raises(InvalidError, match="is no public key in PEM"):
@@ -121,11 +99,6 @@ def test_a_public_key_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "k.pub").write_bytes(key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
     with pytest.raises(InvalidError, match="is not of one of the curves"):
         load_public_key(tmp_path / "k.pub")
-
-
-def test_the_encoding_that_is_signed() -> None:
-    # https://github.com/secure-systems-lab/dsse/blob/v1.0.2/protocol.md
-    assert pae(b"hello") == b"DSSEv1 28 application/vnd.in-toto+json 5 hello"
 
 
 def _changed(**changes: Any) -> bytes:
@@ -214,9 +187,3 @@ def test_a_manifest_that_is_none(change: dict[str, Any], reason: str) -> None:
 )
 def test_a_subject_of_a_policy(pattern: str, subject: str, found: bool) -> None:
     assert _matches(pattern, subject) is found
-
-
-def test_who_signs() -> None:
-    assert make_signer(PassportConfig(), {}) is None
-    with pytest.raises(InvalidError, match="signs with the identity of a workflow, and this process has none"):
-        make_signer(PassportConfig(keyless=True), {})
