@@ -73,13 +73,6 @@ class Reply:
     answer: Answer | None = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
 
-    @property
-    def found(self) -> Answer:
-        """The answer of a success."""
-        if self.answer is None:  # pragma: no cover - callers look at the status first
-            raise ServiceError(f"{self.status}: {self.message}")
-        return self.answer
-
 
 class Probe:
     """Signs in once and reads; the checks fill in what later ones need.

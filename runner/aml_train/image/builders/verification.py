@@ -2,7 +2,8 @@
 
 The image that is verified is the one in ``FROM``, by its manifest digest. A step of the build runs the probe and the tests in it, and
 writes files; a last stage has only these, and is pushed for us to read. A step of a build has neither the registry's credentials
-nor the engine's socket, unlike a ``cmd`` step of ACR Tasks (Azure/acr-builder, ``builder/context.go``, ``getDockerRunArgs``).
+nor the engine's socket, unlike a ``cmd`` step of ACR Tasks, which is privileged (Azure/acr-builder, ``builder/context.go``,
+``getDockerRunArgs``).
 """
 
 from __future__ import annotations
