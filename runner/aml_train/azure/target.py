@@ -227,7 +227,7 @@ def _check_workspace(rest: AzureRest) -> None:
         if error.transient or "There is no workspace" not in error.message:
             raise
         place = rest.workspace
-        known = _known(rest, f"{rest.cloud.arm}{place.path.rpartition('/')[0]}", "workspaces", place.name)
+        known = known_names(rest, place.path.rpartition("/")[0], "workspaces", place.name)
         raise ServiceError(error.message, hint=f"{error.hint} {known}") from None
 
 
@@ -236,20 +236,20 @@ def _check_compute(rest: AzureRest, compute: str) -> None:
     if "/" in name or name == SERVERLESS:
         return  # an ARM id, perhaps of another workspace: the service checks it on submission
     if rest.find_compute(name) is None:
-        known = _known(rest, rest.arm("/computes"), "computes", name)
+        known = known_names(rest, f"{rest.workspace.path}/computes", "computes", name)
         raise InvalidError(
             f"There is no compute {name!r} in the workspace {rest.workspace.name}. {known}",
             hint="Correct the target's or the job's compute, or make it: az ml compute create.",
         )
 
 
-def _known(rest: AzureRest, address: str, kind: str, wanted: str) -> str:
+def known_names(rest: AzureRest, path: str, kind: str, wanted: str) -> str:
     """Return the known names other than *wanted*, or that they cannot be listed.
 
     An identity may use a workspace without being allowed to list those of the resource group.
     """
     try:
-        listed = rest.items(address, f"Listing the {kind}", params={"api-version": _WORKSPACES_API})
+        listed = rest.items(f"{rest.cloud.arm}{path}", f"Listing the {kind}", params={"api-version": _WORKSPACES_API})
         return nearest_of(wanted, (item.text("name") for item in listed))
     except ServiceError as error:
         return f"The {kind} cannot be listed: {error.message}"

@@ -9,9 +9,9 @@ from urllib.parse import quote
 from aml_train.azure.doctor.probe import ML, Probe, Reply
 from aml_train.azure.names import nearest_of
 from aml_train.azure.roles import assignment, missing
+from aml_train.azure.target import known_names
 from aml_train.core.answers import Answer
 from aml_train.core.diagnosis import Outcome, failed, misconfigured, ok, skipped, warning
-from aml_train.core.errors import ServiceError
 
 _PREFIX: Final = "Microsoft.MachineLearningServices/workspaces"
 #: What a run does, by AzureML's operations
@@ -48,7 +48,7 @@ def check_workspace(probe: Probe) -> Outcome:
             assignment("AzureML Data Scientist", place.path, probe.principal, user=probe.is_user),
         )
     if reply.answer is None:
-        known = _known(probe, probe.workspace_path().rpartition("/")[0], "workspaces", place.name)
+        known = known_names(probe.rest(), probe.workspace_path().rpartition("/")[0], "workspaces", place.name)
         return misconfigured(
             f"{reply.code or reply.status}: there is no workspace {place.name} in the resource group {place.resource_group}. {known}",
             f"az ml workspace list {probe.at_group()} --output table; correct {probe.key('workspace')} and {probe.key('resource-group')}.",
@@ -102,7 +102,7 @@ def check_compute(probe: Probe) -> Outcome:
         return _found_compute(probe, name, reply.answer)
     if cluster is not None:
         return _new_cluster(probe, name, cluster.size)
-    known = _known(probe, probe.workspace_path("/computes"), "computes", name)
+    known = known_names(probe.rest(), probe.workspace_path("/computes"), "computes", name)
     return misconfigured(
         f"there is no compute {name}. {known}",
         f"az ml compute create --name {name} --type AmlCompute --size Standard_DS3_v2 --min-instances 0 --max-instances "
@@ -211,18 +211,3 @@ def _judge_quota(probe: Probe, size: str, cores: int, family: str, usage: Answer
 
 def _region(probe: Probe) -> str:
     return _location(probe).rpartition("/")[2]
-
-
-def _known(probe: Probe, path: str, kind: str, name: str) -> str:
-    """Return which names there are, or why they cannot be listed."""
-    what = f"Listing the {kind}"
-    try:
-        reply = probe.get(path, what, ML)
-        names = [one.text("name") for one in probe.items(reply, what)]
-    except ServiceError as error:
-        return f"The {kind} cannot be listed: {error.message}"
-    return (
-        f"The {kind} cannot be listed: {reply.code or reply.status}."
-        if reply.answer is None
-        else nearest_of(name, names)
-    )
