@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import Final
 
+from aml_train.pipeline.report import number
 from aml_train_action.report.record import Record
 
 #: Every output of action.yml; one that is not known is empty.
@@ -56,7 +56,7 @@ def outputs_of(record: Record) -> dict[str, str]:
         values |= {name: f"{value:.6f}" for name, value in known.items() if value is not None}
     if record.metrics is not None:
         chosen = choose_metrics(record)
-        values["run-metrics"] = json.dumps({name: jsonable(value) for name, value in chosen.items()})
+        values["run-metrics"] = json.dumps({name: number(value) for name, value in chosen.items()})
     values |= {"gate": record.gate, "gate-report": gate_report(record) if record.rules else ""}
     if record.comparison:
         values["baseline"] = record.comparison.right.title
@@ -83,8 +83,8 @@ def gate_report(record: Record, most: int = _MOST_CHARACTERS) -> str:
             "metric": rule.metric,
             "rule": rule.rule,
             "verdict": rule.verdict,
-            "value": None if rule.value is None else jsonable(rule.value),
-            "limit": None if rule.limit is None else jsonable(rule.limit),
+            "value": None if rule.value is None else number(rule.value),
+            "limit": None if rule.limit is None else number(rule.limit),
             "reason": rule.reason,
             "where": rule.where,
         }
@@ -93,11 +93,6 @@ def gate_report(record: Record, most: int = _MOST_CHARACTERS) -> str:
             break
         rules.append(found)
     return json.dumps({"gate": record.gate, "rules": rules, "left_out": len(record.rules) - len(rules)})
-
-
-def jsonable(value: float) -> float | str:
-    """Return *value* for JSON: as text if not finite, which compares to no number."""
-    return value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def choose_metrics(record: Record, most: int = _MOST_CHARACTERS) -> dict[str, float]:

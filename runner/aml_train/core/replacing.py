@@ -10,11 +10,8 @@ from pathlib import Path
 from aml_train.core.errors import InvalidError
 
 
-def replace_file(path: Path, content: bytes, *, option: str = "-o") -> None:
+def replace_file(path: Path, content: bytes) -> None:
     """Write *content* to *path* as a whole; a failure leaves the file as it was.
-
-    Args:
-        option: the option that named the file, for the remedy.
 
     Raises:
         InvalidError: the folder does not exist, or may not be written to.
@@ -22,7 +19,7 @@ def replace_file(path: Path, content: bytes, *, option: str = "-o") -> None:
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:
-        raise _unwritable(path, error, option) from error
+        raise _unwritable(path, error) from error
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
@@ -33,7 +30,7 @@ def replace_file(path: Path, content: bytes, *, option: str = "-o") -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             os.unlink(name)  # noqa: PTH108
-        raise _unwritable(path, error, option) from error
+        raise _unwritable(path, error) from error
 
 
 def _mask() -> int:
@@ -43,7 +40,7 @@ def _mask() -> int:
     return mask
 
 
-def _unwritable(path: Path, error: OSError, option: str) -> InvalidError:
+def _unwritable(path: Path, error: OSError) -> InvalidError:
     return InvalidError(
-        f"{path} cannot be written: {error.strerror}.", hint=f"Create its folder, or name another file with {option}."
+        f"{path} cannot be written: {error.strerror}.", hint="Create its folder, or name another file with -o."
     )
