@@ -25,13 +25,13 @@ from aml_train.image.registry.manifest import OCI_MANIFEST, Manifest, sha256_dig
 from aml_train.image.spec import ImageSpec, Tested, TestSpec
 from aml_train.jobs import Pace
 from aml_train.pipeline.branch_verdicts import Recorded
-from aml_train.pipeline.context import RunContext, RunOptions
-from aml_train.pipeline.result import RunResult
+from aml_train.pipeline.context import RunContext
+from aml_train.pipeline.result import RunOptions, RunResult
 from aml_train.pipeline.run import run
-from tests.support.fake_workspace import FakeClock
+from tests.support.fake_workspace import FakeClock, FakeService
 from tests.unit.image.registry.fake_registry import FakeRegistry
 from tests.unit.image.test_ensure import FACTS, LAYERS, World
-from tests.unit.pipeline.test_run import FakeService, good_service, make_plan
+from tests.unit.pipeline.test_run import good_service, make_plan
 
 RUNS = 6
 
