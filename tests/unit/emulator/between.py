@@ -40,13 +40,6 @@ class WatchedLock:
         self._lock.release()
 
 
-def ask_between(
-    service: Service, monkeypatch: pytest.MonkeyPatch, read: tuple[type, str], first: Asked, second: Asked
-) -> tuple[Answer, Answer]:
-    """Return the answers to two requests; see `between`."""
-    return between(service, monkeypatch, read, lambda: _ask(service, first), second)
-
-
 def between(
     service: Service,
     monkeypatch: pytest.MonkeyPatch,

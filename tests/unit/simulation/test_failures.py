@@ -6,7 +6,6 @@ import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 from simulation.cli import main
 from simulation.files import read_failure, write_failure
 from simulation.isolation import run_isolated
-from simulation.kernel import SimulationError
 from simulation.kernel.decisions import Value
 from simulation.runs import Job, Outcome, run
 from simulation.shrink import shrink
@@ -77,16 +75,6 @@ def test_shrinking_finds_what_a_failure_needs(needed: set[int], others: set[int]
     assert set(found.outcome.plan) == {f"next:{number}" for number in needed}
 
 
-def test_shrinking_keeps_the_invariant_and_obeys_its_bound() -> None:
-    def other(plan: Mapping[str, Value]) -> Outcome:
-        return Outcome(scenario="x", seed=0, plan=dict(plan), digest="", invariant="other")
-
-    failure = Outcome(scenario="x", seed=0, plan={"a": 1, "b": 2}, digest="", invariant="first")
-    assert shrink(failure, other).outcome == failure
-    bounded = shrink(failure, other, more=lambda tried: tried < 2)
-    assert (bounded.tried, bounded.complete) == (2, False)
-
-
 @pytest.mark.full
 def test_the_command_line_finds_and_replays(tmp_path: Path) -> None:
     failure, out = _first_failure(), io.StringIO()
@@ -104,62 +92,6 @@ def test_the_command_line_finds_and_replays(tmp_path: Path) -> None:
     document = json.loads(path.read_text())
     path.write_text(json.dumps({**document, "digest": "0" * 16}))
     assert main(["replay", str(path)], io.StringIO()) == 3
-
-
-def test_the_command_line_kills_at_each_switch_point() -> None:
-    out = io.StringIO()
-    assert main(["--scenario", "leases", "--kill-each", "client-0"], out) == 0
-    points = int(out.getvalue().partition(" has ")[2].split()[0])
-    assert points > 5
-    assert f"{points} runs in" in out.getvalue()
-
-
-def test_progress_and_ranges() -> None:
-    out = io.StringIO()
-    assert main(["--scenario", "leases", "--seeds", "3-6", "--workers", "2"], out) == 0
-    assert out.getvalue().startswith("4 runs in ")
-    assert main(["--scenario", "leases", "--minutes", "0", "--seeds", "5-"], out) == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (["--scenario", "nothing"], "no such scenario: nothing; there are "),
-        (["--scenario", "simulation.nothing:make"], "cannot be imported"),
-        (["--scenario", "leases", "--kill-each", "nothing"], "no process nothing: there are client-0"),
-        (["replay", "nothing.json"], "nothing.json cannot be read"),
-        (["replay"], "`replay` needs a FILE"),
-        (["--seeds", "9"], "'9' is no range such as 0-99"),
-        (["--seeds", "9-"], "seeds without an end need --minutes"),
-        (["--workers", "0"], "--workers is at least 1"),
-    ],
-)
-def test_bad_arguments(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    try:
-        code = main(arguments, io.StringIO())
-    except SystemExit as error:
-        code = int(str(error.code))
-    assert code == 2
-    assert text in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("document", "text"),
-    [
-        ([], "no file of a failure"),
-        ({"simulation": 2}, "no file of a failure"),
-        ({"simulation": 1}, "needs `scenario`"),
-        (
-            {"simulation": 1, "scenario": "x", "seed": 1, "plan": {"k": []}, "digest": "", "invariant": ""},
-            "the choice k",
-        ),
-    ],
-)
-def test_files_that_are_none(document: Any, text: str, tmp_path: Path) -> None:
-    path = tmp_path / "file.json"
-    path.write_text(json.dumps(document))
-    with pytest.raises(SimulationError, match=text):
-        read_failure(path)
 
 
 def test_a_run_that_breaks_the_simulation_is_an_outcome() -> None:

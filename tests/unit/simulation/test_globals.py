@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import aml_train
-from simulation.kernel.state import PRODUCT, PYTHON, SHARED, Globals
+from simulation.kernel.state import PRODUCT, PYTHON, SHARED
 
 _ROOT = Path(aml_train.__file__).parent
 _CHANGES = frozenset(
@@ -142,10 +142,3 @@ def test_the_listed_variables_exist() -> None:
             assert hasattr(value, name), f"{slot.module}.{slot.name}"
             value = getattr(value, name)
         slot.fresh(value)
-
-
-def test_the_values_outside_are_put_back() -> None:
-    variables = Globals([*PYTHON, *PRODUCT])
-    before = variables._read()
-    variables.enter(None)
-    assert all(now is then for now, then in zip(variables._read(), before, strict=True))

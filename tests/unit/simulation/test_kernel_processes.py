@@ -7,14 +7,13 @@ import signal
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 import requests
 
 from aml_train.core.signals import interrupt_on
 from aml_train.core.temporary import _this_process
-from aml_train.core.threads import _cleanups, cleanup_on_interrupt, exit_process
+from aml_train.core.threads import _cleanups, cleanup_on_interrupt
 from simulation.kernel import Decisions, Kernel, Moment, Network, Request, Response, Violation, installed
 from tests.support.simulated_world import later, simulate
 
@@ -101,57 +100,12 @@ def test_a_killed_process_starts_again() -> None:
     assert starts[1][1] - starts[0][1] == pytest.approx(30.0)
 
 
-@pytest.mark.parametrize(
-    ("code", "expected"),
-    [(lambda: None, 0), (lambda: sys.exit(7), 7), (lambda: sys.exit("text"), 1), (lambda: os._exit(5), 5)],
-    ids=["return", "exit", "message", "_exit"],
-)
-def test_exit_codes(code: object, expected: int) -> None:
-    assert callable(code)
-    _results, kernel = simulate(code)
-    assert kernel.processes[0].exit_code == expected
-
-
-def test_the_products_own_end_calls_atexit_and_ends_daemons() -> None:
-    log: list[str] = []
-
-    def main() -> None:
-        atexit.register(log.append, "atexit")
-        threading.Thread(target=later(5, lambda: log.append("daemon")), daemon=True).start()
-        exit_process(3)
-
-    _results, kernel = simulate(main)
-    assert kernel.processes[0].exit_code == 3
-    assert log == ["atexit"]
-
-
-def test_a_program_waits_for_threads_that_are_no_daemons() -> None:
-    log: list[str] = []
-
-    def main() -> None:
-        threading.Thread(target=later(5, lambda: log.append("thread"))).start()
-
-    simulate(main)
-    assert log == ["thread"]
-
-
 def test_an_unexpected_error_of_a_program_is_a_violation() -> None:
     def main() -> None:
         raise LookupError("unexpected")
 
     with pytest.raises(Violation, match=r"(?s)no-crash: program ended with.*LookupError: unexpected"):
         simulate(main)
-
-
-def test_an_error_that_ends_a_thread_is_in_the_trace(capsys: pytest.CaptureFixture[str]) -> None:
-    def main() -> None:
-        thread = threading.Thread(target=lambda: os.environ["MISSING"], name="worker")
-        thread.start()
-        thread.join()
-
-    _results, kernel = simulate(main)
-    assert any("program/worker" in line and "ends with KeyError: 'MISSING'" in line for line in kernel.trace.lines())
-    assert capsys.readouterr().err == ""
 
 
 def test_signals_reach_the_main_thread_of_their_process() -> None:
@@ -210,24 +164,6 @@ def _modules_cleanups() -> list[threading.Thread]:
     return threads._cleanups
 
 
-def test_a_lock_of_a_module_that_a_killed_process_held_is_free_for_others() -> None:
-    got: list[bool] = []
-
-    def hold() -> None:
-        with _LOCK:
-            time.sleep(100)
-
-    kernel = Kernel(Decisions(0, {"kill:holder:1": True}))
-    with installed(kernel):
-        kernel.process("holder", hold)
-        kernel.process("other", later(1, lambda: got.append(_LOCK.acquire(timeout=5))))
-        kernel.run()
-    assert got == [True]
-
-
-_LOCK = threading.Lock()
-
-
 def test_a_service_that_is_killed_resets_its_connections_and_its_successor_answers() -> None:
     seen: list[object] = []
 
@@ -253,38 +189,3 @@ def test_a_service_that_is_killed_resets_its_connections_and_its_successor_answe
         kernel.after(30.0, lambda: network.serve("service.test", serve, process=kernel.process("service")))
         kernel.run()
     assert seen == ["reset", "refused", "done"]
-
-
-def test_a_check_waits_until_a_change_is_complete() -> None:
-    lock, values = [threading.Lock()], [0, 0]
-    checked: list[tuple[int, int]] = []
-
-    def serve(request: Request) -> Response:
-        with lock[0]:
-            values[0] += 1
-            time.sleep(float(request.headers["seconds"]))
-            values[1] += 1
-        return Response()
-
-    def check(_moment: Moment) -> None:
-        with lock[0]:
-            checked.append((values[0], values[1]))
-
-    def client(seconds: str) -> None:
-        requests.post("https://service.test/", headers={"seconds": seconds}, timeout=60)
-
-    kernel = Kernel(Decisions(0, {}))
-    kernel.checker = check
-    with installed(kernel):
-        lock[0] = threading.Lock()
-        network = Network(kernel)
-        network.serve("service.test", serve, process=kernel.process("service"))
-        for name, seconds in (("one", "1"), ("two", "5")):
-            kernel.process(name, functools.partial(client, seconds))
-        kernel.run()
-    assert checked
-    assert all(first == second for first, second in checked)
-
-
-def test_the_file_system_is_the_real_one(tmp_path: Path) -> None:
-    assert simulate(lambda: (tmp_path / "file").write_text("text"))[0] == [4]

@@ -3,7 +3,6 @@ from __future__ import annotations
 import concurrent.futures
 import contextvars
 import datetime
-import logging
 import os
 import queue
 import random
@@ -26,7 +25,7 @@ from aml_train.core.threads import (
     map_parallel,
     run_parallel,
 )
-from simulation.kernel import Decisions, Kernel, SimulationError, Violation, WouldWaitError, installed
+from simulation.kernel import Decisions, Kernel, SimulationError, Violation, installed
 from simulation.kernel.entities import Limits
 from tests.support.simulated_world import simulate
 
@@ -265,16 +264,6 @@ def test_days_pass_at_once_and_every_clock_shows_them() -> None:
     assert time.monotonic() - began < 3600
 
 
-def test_the_wall_clock_is_skewed_and_the_monotonic_one_is_not() -> None:
-    (usual,), _kernel = simulate(lambda: (time.time(), time.monotonic(), datetime.datetime.now(datetime.UTC)))
-    (skewed,), _kernel = simulate(
-        lambda: (time.time(), time.monotonic(), datetime.datetime.now(datetime.UTC)), skew=90.0
-    )
-    assert skewed[0] - usual[0] == pytest.approx(90.0)
-    assert skewed[1] == usual[1]
-    assert (skewed[2] - usual[2]).total_seconds() == pytest.approx(90.0)
-
-
 def test_randomness_follows_from_the_seed() -> None:
     def main() -> list[object]:
         random.shuffle(numbers := list(range(9)))
@@ -286,34 +275,6 @@ def test_randomness_follows_from_the_seed() -> None:
     first, second = simulate(main)[0], simulate(main)[0]
     assert first == second
     assert len({str(value) for value in first[0]}) == 8
-
-
-def test_everything_is_put_back() -> None:
-    before = [
-        time.sleep,
-        time.monotonic,
-        threading.Lock,
-        vars(threading)["_active"],
-        queue.SimpleQueue,
-        os.urandom,
-        random.random,
-    ]
-    module = [_AT_IMPORT, _LOCAL, imported_monotonic, SYSTEM_CLOCK.sleep, socket.socket.connect]
-    simulate(lambda: time.sleep(1))
-    after = [
-        time.sleep,
-        time.monotonic,
-        threading.Lock,
-        vars(threading)["_active"],
-        queue.SimpleQueue,
-        os.urandom,
-        random.random,
-    ]
-    assert all(mine is theirs for mine, theirs in zip(before, after, strict=True))
-    now = [_AT_IMPORT, _LOCAL, imported_monotonic, SYSTEM_CLOCK.sleep, socket.socket.connect]
-    assert all(mine is theirs for mine, theirs in zip(module, now, strict=True))
-    assert abs(time.time() - datetime.datetime.now(datetime.UTC).timestamp()) < 60
-    logging.getLogger(__name__).info("locks of the log work outside of the simulation")
 
 
 def test_a_deadlock_is_reported_with_the_stack_of_each_thread() -> None:
@@ -357,45 +318,9 @@ def test_a_run_without_an_end_is_reported(loop: Callable[[], None]) -> None:
             kernel.run()
 
 
-def test_a_loop_that_only_looks_at_the_time_ends() -> None:
-    def main() -> bool:
-        end = time.monotonic() + 0.01
-        while time.monotonic() < end:
-            pass
-        return True
-
-    assert simulate(main)[0] == [True]
-
-
 def test_a_real_connection_is_refused() -> None:
     def main() -> None:
         with socket.socket() as connection, pytest.raises(SimulationError, match="without requests or urllib3"):
             connection.connect(("127.0.0.1", 1))
-
-    simulate(main)
-
-
-def test_code_outside_of_simulated_threads_cannot_wait() -> None:
-    kernel = Kernel(Decisions(0, {}))
-    with installed(kernel):
-        lock = threading.Lock()
-        lock.acquire()
-        with pytest.raises(WouldWaitError, match="cannot wait"):
-            lock.acquire()
-        with pytest.raises(SimulationError, match="installed already"), installed(Kernel(Decisions(0, {}))):
-            pass
-
-
-def test_threads_that_catch_their_end_are_left() -> None:
-    def stubborn() -> None:
-        while True:
-            try:
-                time.sleep(1)
-            except BaseException:  # noqa: BLE001, S112 - that is the point
-                continue
-
-    def main() -> None:
-        threading.Thread(target=stubborn, daemon=True).start()
-        time.sleep(5)
 
     simulate(main)

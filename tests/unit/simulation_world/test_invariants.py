@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.core import errors
 from simulation.world import invariants
 from simulation.world.builder import Tried
 from simulation.world.ends import Ended
 from simulation.world.invariants import ENDINGS, INVARIANTS, Invariant, swept, violations
-from simulation.world.oracle import holds, logged_values, missed
+from simulation.world.oracle import holds
 from simulation.world.project import MODEL, Project, Rule
 from simulation.world.truth import TrueJob, TrueModel, Truth
 from simulation.world.world import Acknowledged
@@ -310,14 +309,6 @@ def test_the_table_of_endings_is_that_of_the_docs() -> None:
     assert found == {code: set(words) for code, words in ENDINGS.items()}
 
 
-def test_every_class_of_errors_is_in_the_table() -> None:
-    left = [errors.AmlTrainError]
-    while left:
-        cls = left.pop()
-        assert cls.status in ENDINGS[cls.exit_code]
-        left += cls.__subclasses__()
-
-
 @pytest.mark.parametrize(
     ("rule", "values", "baseline", "wanted"),
     [
@@ -336,12 +327,3 @@ def test_every_class_of_errors_is_in_the_table() -> None:
 def test_the_oracle(rule: Rule, values: list[float], baseline: list[float] | None, wanted: bool) -> None:
     side = None if baseline is None else {"a": baseline}
     assert holds(rule, {"a": values}, side) is wanted
-
-
-def test_the_oracle_reads_what_is_executed() -> None:
-    assert logged_values("metric a 1 2\nmetric a 0 1\nmetric a 1 3\nexit 1\nmetric a 2 9") == {"a": [1.0, 3.0]}
-
-
-def test_bootstrap_skips_rules_of_a_missing_baseline() -> None:
-    rules = (Rule(metric="a", limit=0.1, baseline=True), Rule(metric="a", limit=0.9))
-    assert missed(rules, {"a": [0.5]}, None) == [rules[1]]
