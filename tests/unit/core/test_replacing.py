@@ -31,5 +31,5 @@ def test_a_folder_is_not_replaced(tmp_path: Path) -> None:
 def test_a_missing_folder_is_not_made(tmp_path: Path) -> None:
     file = tmp_path / "below" / "main.html"
     with pytest.raises(InvalidError, match=r"main\.html cannot be written: No such file or directory") as refused:
-        replace_file(file, b"x", option="--json")
-    assert refused.value.hint == "Create its folder, or name another file with --json."
+        replace_file(file, b"x")
+    assert refused.value.hint == "Create its folder, or name another file with -o."
