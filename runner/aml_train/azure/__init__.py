@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from aml_train.azure.acr import location_of as location_of
     from aml_train.azure.acr import logins_by_identity as logins_by_identity
     from aml_train.azure.acr import password_of as password_of
+    from aml_train.azure.acr_tasks import build_service as build_service
     from aml_train.azure.blob.address import DatastorePath as DatastorePath
     from aml_train.azure.blob.address import JobOutput as JobOutput
     from aml_train.azure.blob.address import LocalPath as LocalPath
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from aml_train.azure.browse import describe_job as describe_job
     from aml_train.azure.browse import list_jobs as list_jobs
     from aml_train.azure.browse import view_job as view_job
-    from aml_train.azure.build_services import build_service as build_service
     from aml_train.azure.clouds import cloud_named as cloud_named
     from aml_train.azure.compute import ensure_cluster as ensure_cluster
     from aml_train.azure.credentials import SECRET_VARIABLES as SECRET_VARIABLES
@@ -93,7 +93,7 @@ _MODULES = {
     "select_rows": "results",
     "read_results": "results",
     "sort_rows": "results",
-    "build_service": "build_services",
+    "build_service": "acr_tasks",
     "cloud_named": "clouds",
     "ensure_cluster": "compute",
     "azure_checks": "doctor.checks",

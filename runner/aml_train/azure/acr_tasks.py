@@ -12,11 +12,12 @@ import contextlib
 import shlex
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from typing import IO, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import requests
 
+from aml_train.azure.acr import find_registry
 from aml_train.azure.acr_run_log import RunLog
 from aml_train.azure.workspace import AzureRest
 from aml_train.core import retry as retries
@@ -27,7 +28,11 @@ from aml_train.core.events import Listener, Notice
 from aml_train.core.http_client import exchange, host_of
 from aml_train.core.text import Piece
 from aml_train.core.threads import cleanup_on_interrupt
-from aml_train.image import ServiceBuild
+from aml_train.image import ServiceBuild, is_acr
+
+if TYPE_CHECKING:
+    from aml_train.config import BuilderConfig
+    from aml_train.image import RegistryLocation
 
 API: Final = "2019-06-01-preview"
 #: Seconds of ``DockerBuildRequest.timeout`` in azure-mgmt-containerregistry 10.3.0.
@@ -312,3 +317,24 @@ class AcrTasks:
                 hint=f"Check {self._id}. {ROLES}",
             )
         return found
+
+
+def build_service(config: BuilderConfig, rest: AzureRest, location: RegistryLocation, listener: Listener) -> AcrTasks:
+    """Return ACR Tasks of the registry at *location*.
+
+    Raises:
+        InvalidError: it is no Azure Container Registry.
+        ServiceError: the registry is not visible to the identity, or Azure refuses.
+    """
+    host = location.job_name
+    if not is_acr(host):
+        raise InvalidError(
+            f"{config.where}: the builder `acr` needs an Azure Container Registry, and the target's is {host}",
+            hint="Use another builder, or name another registry: targets.NAME.registry.",
+        )
+    found = find_registry(rest, host)
+    if found is None:
+        raise ServiceError(
+            f"{config.where}: the registry {host} is not found, or not visible to this identity.", hint=ROLES
+        )
+    return AcrTasks(rest, found, listener=listener, where=config.where, agent_pool=config.agent_pool)

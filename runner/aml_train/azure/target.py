@@ -56,7 +56,7 @@ class AzureTarget:
         location = self.image_registry()
 
         def service(config: BuilderConfig) -> BuildService:
-            from aml_train.azure.build_services import build_service
+            from aml_train.azure.acr_tasks import build_service
 
             return build_service(config, self.rest, location, self.listener)
 
