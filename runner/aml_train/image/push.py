@@ -51,7 +51,7 @@ def push_image(
         listener: receives the number of bytes sent.
 
     Raises:
-        BrokenOffError: if the push fails: the engine reports that in the stream, not as an exception.
+        TransferInterruptedError: if the push fails: the engine reports that in the stream, not as an exception.
         ImageError: if the engine refuses it.
         WorkCancelledError: if *token* was cancelled meanwhile.
     """
@@ -122,7 +122,7 @@ def pull_image(
     """Pull ``repository@digest`` unless it is in the engine; return the image id.
 
     Raises:
-        BrokenOffError: if it cannot be pulled.
+        TransferInterruptedError: if it cannot be pulled.
     """
     import requests
     from docker.errors import APIError, ImageNotFound
