@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import requests
 
-from aml_train.azure.http import HttpWay, WorkspaceId
+from aml_train.azure.http import HttpSettings, WorkspaceId
 from aml_train.azure.sign_in import SignIn
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.clock import Clock
@@ -91,7 +91,7 @@ class Following:
             "PUT", self.client.arm("environments/logs/versions/1"), json={"properties": {"image": "none:1"}}
         ).raise_for_status()
         self.session = Counted()
-        way = HttpWay(proxy=environment["HTTPS_PROXY"], ca_bundle=environment["REQUESTS_CA_BUNDLE"])
+        way = HttpSettings(proxy=environment["HTTPS_PROXY"], ca_bundle=environment["REQUESTS_CA_BUNDLE"])
         plain = way.session()
         self.session.trust_env, self.session.proxies, self.session.verify = False, plain.proxies, plain.verify
         workspace = WorkspaceId(

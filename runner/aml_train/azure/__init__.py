@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from aml_train.azure.doctor.checks import azure_checks as azure_checks
     from aml_train.azure.doctor.probe import Wanted as Wanted
     from aml_train.azure.environments import find_environment_image as find_environment_image
-    from aml_train.azure.http import HttpWay as HttpWay
+    from aml_train.azure.http import HttpSettings as HttpSettings
     from aml_train.azure.http import WorkspaceId as WorkspaceId
     from aml_train.azure.http import read_answer as read_answer
     from aml_train.azure.image_uses import read_image_uses as read_image_uses
@@ -116,7 +116,7 @@ _MODULES = {
     "open_azure": "target",
     "settings_for": "target",
     "find_environment_image": "environments",
-    "HttpWay": "http",
+    "HttpSettings": "http",
     "AzureRest": "workspace",
     "read_image_uses": "image_uses",
     "AZURE_PACE": "target",

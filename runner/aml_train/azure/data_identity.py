@@ -21,7 +21,7 @@ import requests
 
 from aml_train.azure.blob.address import Asset, DatastorePath, LocalPath, parse_address
 from aml_train.azure.blob.datastores import Access, workspace_of
-from aml_train.azure.http import HttpWay
+from aml_train.azure.http import HttpSettings
 from aml_train.azure.workspace import AzureRest
 from aml_train.core import retry as retries
 from aml_train.core.answers import split
@@ -58,7 +58,7 @@ class CodeLister:
 
     def __init__(self, rest: AzureRest) -> None:
         self._reader = _Reader(rest, time.monotonic() + SECONDS)
-        data = workspace_of(rest, rest.credential, HttpWay(), rest.workspace.name)
+        data = workspace_of(rest, rest.credential, HttpSettings(), rest.workspace.name)
         # It is read while the assets are.
         self._access = in_background(lambda: data.access(data.default_datastore()), "datastore")
 
@@ -94,7 +94,7 @@ class _Reader:
     def __init__(self, rest: AzureRest, deadline: float) -> None:
         self._rest = rest
         self._deadline = deadline
-        self._data = workspace_of(rest, rest.credential, HttpWay(), rest.workspace.name)
+        self._data = workspace_of(rest, rest.credential, HttpSettings(), rest.workspace.name)
         self._lock = threading.Lock()
         self._access: dict[str, Access] = {}
 

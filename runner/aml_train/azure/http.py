@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HttpWay:
+class HttpSettings:
     """A way to a target.
 
     Attributes:

@@ -255,9 +255,9 @@ class AzureV2(AzureRest):
     def output_paths(self, name: str, output: str) -> Iterator[str]:
         from aml_train.azure.blob.address import JobOutput
         from aml_train.azure.blob.datastores import workspace_of
-        from aml_train.azure.http import HttpWay
+        from aml_train.azure.http import HttpSettings
 
-        data = workspace_of(self, self.credential, HttpWay(), self.workspace.name)
+        data = workspace_of(self, self.credential, HttpSettings(), self.workspace.name)
         where = data.locate(JobOutput(job=name, output=output, path=""))
         base = where.path.rstrip("/")
         for entry in data.storage(where.datastore).walk(base):

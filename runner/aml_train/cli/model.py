@@ -200,7 +200,7 @@ def download(address: str, project: ProjectOptions, *, to: Path | None, force: b
 
     Exit codes: 0, 2 the folder is not empty, 8 the service, 9 the files are not those that were signed.
     """
-    from aml_train.azure import AzurePapers, HttpWay, fetch_place, model_place, workspace_of
+    from aml_train.azure import AzurePapers, HttpSettings, fetch_place, model_place, workspace_of
     from aml_train.cli.data import moved
     from aml_train.models import check_target, download_model, find_model
 
@@ -208,7 +208,7 @@ def download(address: str, project: ProjectOptions, *, to: Path | None, force: b
     found = find_model(service, address)
     folder = to or Path(f"{found.name}-{found.version}")
     check_target(folder, force=force)
-    data = workspace_of(service, service.credential, HttpWay(), service.workspace.name)
+    data = workspace_of(service, service.credential, HttpSettings(), service.workspace.name)
     place = model_place(data, found.path, f"{found.name}:{found.version}")
 
     def work(tally: Any) -> DownloadedModel:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
-from aml_train.azure import HttpWay
+from aml_train.azure import HttpSettings
 from aml_train.config import Config, StagePolicy
 from aml_train.core.answers import Answer
 from aml_train.core.errors import InvalidError, ServiceError
@@ -92,7 +92,7 @@ def _fault_of_place(service: AzureV2, model: ModelView) -> str:
     """Return why the files of *model* are not those that its job wrote; empty if they are."""
     from aml_train.azure import parse_address, workspace_of
 
-    data = workspace_of(service, service.credential, HttpWay(), service.workspace.name)
+    data = workspace_of(service, service.credential, HttpSettings(), service.workspace.name)
     try:
         source, path = (
             data.locate(cast("Remote", parse_address(text))) for text in (model.tags.get(TAG_SOURCE, ""), model.path)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aml_train.azure import HttpWay
+from aml_train.azure import HttpSettings
 from aml_train.config import PassportConfig, PolicyConfig, TargetConfig, load_policy
 from aml_train.core.clock import SYSTEM_CLOCK
 from aml_train.core.errors import AmlTrainError, InvalidError, PassportError
@@ -62,7 +62,7 @@ def open_desk(service: Workspace, registry: Callable[[str], Registry | None]) ->
 
     if not isinstance(service, AzureV2):  # pragma: no cover - targets are workspaces of Azure or like them
         raise TypeError("passports need the storage of a workspace")
-    data = workspace_of(service, service.credential, HttpWay(), service.workspace.name)
+    data = workspace_of(service, service.credential, HttpSettings(), service.workspace.name)
     return Desk(
         service=service,
         catalogue=AzureCatalogue(service, SYSTEM_CLOCK),

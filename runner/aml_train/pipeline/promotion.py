@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from aml_train.azure import HttpWay
+from aml_train.azure import HttpSettings
 from aml_train.config import Config, PolicyConfig, TargetConfig
 from aml_train.core.clock import SYSTEM_CLOCK, Clock
 from aml_train.core.errors import AmlTrainError, CancelledError
@@ -116,7 +116,7 @@ class DefaultDatastore:
         if self._made is None:
             from aml_train.azure import AzureLeases, workspace_of
 
-            service, way = self._service, HttpWay()
+            service, way = self._service, HttpSettings()
             data = workspace_of(service, service.credential, way, service.workspace.name)
             access = data.access(data.default_datastore())
             self._made = AzureLeases(access, service.credential, clock=self._clock, way=way)

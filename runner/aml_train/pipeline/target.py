@@ -315,14 +315,14 @@ class DataTargets:
         return self._opened[target.name]
 
     def _local(self, target: TargetConfig) -> DataWorkspace:
-        from aml_train.azure import AzureRest, HttpWay, WorkspaceId, sign_in_to_azure, workspace_of
+        from aml_train.azure import AzureRest, HttpSettings, WorkspaceId, sign_in_to_azure, workspace_of
         from aml_train.local import EmulatorSettings, client_environment, emulator_info, start_emulator
 
         environ = self._host.environ
         settings = EmulatorSettings.from_environment(environ)
         found = emulator_info(settings) or start_emulator(settings, self._emit)
         variables = client_environment(found, environ)
-        way = HttpWay(proxy=variables["HTTPS_PROXY"], ca_bundle=variables["REQUESTS_CA_BUNDLE"])
+        way = HttpSettings(proxy=variables["HTTPS_PROXY"], ca_bundle=variables["REQUESTS_CA_BUNDLE"])
         credential = sign_in_to_azure({**variables, "AML_TRAIN_SIGN_IN": "secret"}, options=way.azure_options())
         place = WorkspaceId(
             subscription_id=found.subscription_id, resource_group=found.resource_group, name=found.workspace
@@ -330,7 +330,7 @@ class DataTargets:
         return workspace_of(AzureRest(place, credential, session=way.session()), credential, way, target.name)
 
     def _azure(self, target: TargetConfig) -> DataWorkspace:
-        from aml_train.azure import HttpWay, workspace_of
+        from aml_train.azure import HttpSettings, workspace_of
 
         service = open_workspace(self._host, target, self._targets.directory, self._emit).service
-        return workspace_of(service, service.credential, HttpWay(), target.name)
+        return workspace_of(service, service.credential, HttpSettings(), target.name)

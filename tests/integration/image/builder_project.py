@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aml_train.azure.http import HttpWay, WorkspaceId
+from aml_train.azure.http import HttpSettings, WorkspaceId
 from aml_train.azure.sign_in import sign_in_to_azure
 from aml_train.azure.workspace import AzureRest
 from aml_train.image.push import push_image
@@ -199,7 +199,7 @@ def recorded(registry: Registry, repository: str) -> TestRecord:
 def rest_of(emulator: Emulator) -> AzureRest:
     """Return a client of the workspace."""
     variables, info = {**emulator.environment(), "AML_TRAIN_SIGN_IN": "secret"}, emulator.info
-    way = HttpWay(proxy=variables["HTTPS_PROXY"], ca_bundle=variables["REQUESTS_CA_BUNDLE"])
+    way = HttpSettings(proxy=variables["HTTPS_PROXY"], ca_bundle=variables["REQUESTS_CA_BUNDLE"])
     place = WorkspaceId(
         subscription_id=info["subscription_id"], resource_group=info["resource_group"], name=info["workspace"]
     )

@@ -19,7 +19,7 @@ from requests.adapters import HTTPAdapter
 from aml_train.azure.blob.datastores import Access
 from aml_train.azure.blob.lease import AzureLeases
 from aml_train.azure.blob.storage import AzureBlobs
-from aml_train.azure.http import HttpWay
+from aml_train.azure.http import HttpSettings
 from aml_train.azure.sign_in import sign_in_to_azure
 from aml_train.core.clock import Clock
 from aml_train.core.errors import ServiceError
@@ -101,12 +101,12 @@ def faked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def blobs() -> AzureBlobs:
-    return AzureBlobs(ACCESS.account_url, "c", credential="a2V5", way=HttpWay())
+    return AzureBlobs(ACCESS.account_url, "c", credential="a2V5", way=HttpSettings())
 
 
 def leases() -> AzureLeases:
     clock = Clock(now=lambda: float(next(CLOCK)), sleep=lambda _seconds: None)
-    return AzureLeases(ACCESS, "a2V5", clock=clock, way=HttpWay(), wait=3.0)
+    return AzureLeases(ACCESS, "a2V5", clock=clock, way=HttpSettings(), wait=3.0)
 
 
 def found() -> Iterator[bytes]:

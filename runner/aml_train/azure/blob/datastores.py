@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from aml_train.azure.blob.address import Asset, DatastorePath, JobOutput, Remote, Scope, parse_address
 from aml_train.azure.blob.storage import Storage
-from aml_train.azure.http import HttpWay, error_for
+from aml_train.azure.http import HttpSettings, error_for
 from aml_train.azure.sign_in import SignIn
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.answers import Answer, split
@@ -344,7 +344,7 @@ def asset_type(given: str | None, *, single: bool, has_mltable: bool) -> str:
     return type_
 
 
-def workspace_of(rest: AzureRest, credential: SignIn, way: HttpWay, target: str) -> DataWorkspace:
+def workspace_of(rest: AzureRest, credential: SignIn, way: HttpSettings, target: str) -> DataWorkspace:
     """Return the data of a workspace; *target* is its name in messages."""
 
     def open_storage(access: Access) -> Storage:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aml_train.azure.blob.datastores import Access
 from aml_train.azure.blob.storage import error_code, retries
-from aml_train.azure.http import HttpWay
+from aml_train.azure.http import HttpSettings
 from aml_train.core.answers import MISREAD, REACH, traced
 from aml_train.core.clock import Clock
 from aml_train.core.errors import ServiceError
@@ -60,7 +60,7 @@ class AzureLeases:
         credential: TokenCredential,
         *,
         clock: Clock,
-        way: HttpWay,
+        way: HttpSettings,
         seconds: int = LEASE_SECONDS,
         wait: float = WAIT_SECONDS,
     ) -> None:

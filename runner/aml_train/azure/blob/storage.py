@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
 
-from aml_train.azure.http import HttpWay
+from aml_train.azure.http import HttpSettings
 from aml_train.core.answers import MISREAD, REACH, traced
 from aml_train.core.errors import ServiceError
 from aml_train.core.version import PRODUCT
@@ -131,7 +131,7 @@ class AzureBlobs:
         *,
         credential: str | TokenCredential | None = None,
         sas: str | None = None,
-        way: HttpWay,
+        way: HttpSettings,
     ) -> None:
         from azure.core.credentials import AzureSasCredential
         from azure.core.pipeline.transport import RequestsTransport

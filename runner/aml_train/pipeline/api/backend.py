@@ -88,10 +88,10 @@ class ConnectedBackend:
 
     def data(self) -> DataWorkspace:
         """Return the workspace's data."""
-        from aml_train.azure import HttpWay, workspace_of
+        from aml_train.azure import HttpSettings, workspace_of
 
         service = self.connection.service
-        return workspace_of(service, service.credential, HttpWay(), service.workspace.name)
+        return workspace_of(service, service.credential, HttpSettings(), service.workspace.name)
 
     def download(self, job: str, folder: Path, *, patterns: Sequence[str], outputs: Sequence[str]) -> None:
         """See :class:`Backend`."""

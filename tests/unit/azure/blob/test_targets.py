@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from aml_train.azure.blob.transfer import Tally
-from aml_train.azure.http import HttpWay
+from aml_train.azure.http import HttpSettings
 from aml_train.cli import data as progress
 from aml_train.config.load import load_targets
 from aml_train.core.errors import CancelledError, InvalidError
@@ -41,9 +41,9 @@ def test_wrong_targets_are_told_with_their_place(tmp_path: Path) -> None:
 
 
 def test_the_ways_to_a_target() -> None:
-    assert HttpWay().azure_options() == {}
-    assert HttpWay().session().trust_env is True
-    way = HttpWay(proxy="http://127.0.0.1:1", ca_bundle="ca.pem")
+    assert HttpSettings().azure_options() == {}
+    assert HttpSettings().session().trust_env is True
+    way = HttpSettings(proxy="http://127.0.0.1:1", ca_bundle="ca.pem")
     session = way.session()
     assert (session.trust_env, session.verify, session.proxies["https"]) == (False, "ca.pem", "http://127.0.0.1:1")
     options = way.azure_options()
