@@ -39,7 +39,7 @@ START: Final = "Start it: aml-train emulator start. Then run the same command ag
 _KILLED: Final = 137
 
 
-class Presence(Session):
+class EmulatorSession(Session):
     """A session with the local AzureML, which says so when its container has stopped.
 
     Args:
@@ -259,7 +259,7 @@ class LocalAzureML(AzureV2):
     """
 
     def __init__(
-        self, workspace: WorkspaceId, credential: SignIn, *, page: str, session: Presence | None = None
+        self, workspace: WorkspaceId, credential: SignIn, *, page: str, session: EmulatorSession | None = None
     ) -> None:
         super().__init__(workspace, credential)
         self.session = session or self.session
@@ -288,7 +288,7 @@ def connect_local(
         subscription_id=info.subscription_id, resource_group=info.resource_group, name=info.workspace
     )
     settings = EmulatorSettings(name=info.name)
-    session = Presence(lambda: how_stopped(settings), ca=write_ca(info), proxy=variables["HTTPS_PROXY"])
+    session = EmulatorSession(lambda: how_stopped(settings), ca=write_ca(info), proxy=variables["HTTPS_PROXY"])
     return LocalAzureML(workspace, sign_in_to_local(variables, session, fetched), page=page, session=session)
 
 

@@ -12,7 +12,7 @@ import requests
 
 from aml_train.core.errors import ImageError, ServiceError
 from aml_train.local.settings import EmulatorSettings
-from aml_train.local.target import PATIENCE, Presence, ending, how_stopped
+from aml_train.local.target import PATIENCE, EmulatorSession, ending, how_stopped
 
 
 class Adapter(requests.adapters.BaseAdapter):
@@ -43,8 +43,8 @@ class Clock:
         return self.now
 
 
-def session(outcomes: list[Exception | int], how: str | None, clock: Clock) -> Presence:
-    made = Presence(lambda: how, now=clock)
+def session(outcomes: list[Exception | int], how: str | None, clock: Clock) -> EmulatorSession:
+    made = EmulatorSession(lambda: how, now=clock)
     made.trust_env = False
     made.mount("https://", Adapter(outcomes))
     return made
@@ -126,7 +126,7 @@ def test_certificates_are_checked_with_the_given_ca_alone(monkeypatch: pytest.Mo
             return super().send(request)
 
     for ca in (None, tmp_path / "one.pem"):
-        made = Presence(lambda: None, ca=ca)
+        made = EmulatorSession(lambda: None, ca=ca)
         made.mount("https://", Checked([200]))
         made.get("https://management.azure.com/x")
     assert checked == [str(tmp_path / "all.pem"), str(tmp_path / "one.pem")]
@@ -144,7 +144,7 @@ def test_the_proxy_is_that_of_the_local_azureml_whatever_the_environment_says(
             seen.append(options["proxies"])
             return super().send(request, **options)
 
-    made = Presence(lambda: None, proxy="http://127.0.0.1:7380")
+    made = EmulatorSession(lambda: None, proxy="http://127.0.0.1:7380")
     made.mount("https://", Keeps([200]))
     made.get("https://management.azure.com/")
     assert seen == [{"https": "http://127.0.0.1:7380"}]
