@@ -66,13 +66,13 @@ class Cadence:
         self._grew: float | None = None
         self._asks_at: float | None = None
 
-    def looked(self, now: float, status: JobStatus | None) -> None:
+    def scanned(self, now: float, status: JobStatus | None) -> None:
         """Take note of an answer (*status*), or of none (None)."""
         self._calls += 1
         if status is not None and status is not self._status:
             self._status, self._since = status, now
 
-    def heard(self, now: float, *, grew: bool, began: float | None = None) -> bool:
+    def received(self, now: float, *, grew: bool, began: float | None = None) -> bool:
         """Record a reading of the logs; return whether the job should be polled now.
 
         Args:

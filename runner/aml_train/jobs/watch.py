@@ -31,7 +31,7 @@ class Watch:
     Args:
         listener: receives the job's statuses, and what the user should know.
         logs: reads the job's logs, and reports their lines.
-        looked: is called after each look at a job that has begun; returns a bound that the job has exceeded, or None.
+        scanned: is called after each look at a job that has begun; returns a bound that the job has exceeded, or None.
     """
 
     def __init__(
@@ -44,9 +44,9 @@ class Watch:
         limits: Limits,
         listener: Listener,
         logs: JobLogs,
-        looked: Callable[[JobView], Exceeded | None] = lambda _: None,
+        scanned: Callable[[JobView], Exceeded | None] = lambda _: None,
     ) -> None:
-        self._looked = looked
+        self._scanned = scanned
         self._service = service
         self._name = name
         self._clock = clock
@@ -108,7 +108,7 @@ class Watch:
         try:
             view = self._service.details(self._name)
             now = self._clock.now()
-            self._cadence.looked(now, view.status)
+            self._cadence.scanned(now, view.status)
             if self._view is None or view.status is not self._view.status:
                 self._listener(JobStatusChanged(job=self._name, status=view.status.value))
             if self.timing.seen(now, view):
@@ -119,14 +119,14 @@ class Watch:
         except ServiceError as error:
             if not error.transient:
                 raise
-            self._cadence.looked(self._clock.now(), None)
+            self._cadence.scanned(self._clock.now(), None)
             self._outlast(error)
             return None
         if self._outage is not None:
             self._listener(Notice(text="AzureML answers again."))
             self._outage = None
         if not (view.status.waiting or view.status.terminal):
-            self._over = self._looked(view)
+            self._over = self._scanned(view)
         self._read_logs(view)
         return view
 
@@ -143,7 +143,7 @@ class Watch:
         now = self._clock.now()
         until = now + self._cadence.pause(now)
         readable = self._outage is None
-        self._cadence.heard(now, grew=self._logs.has_grown(), began=self._reading)
+        self._cadence.received(now, grew=self._logs.has_grown(), began=self._reading)
         while (left := until - self._clock.now()) > 0:
             tailed = self._logs.turn() if readable else ()
             self._clock.sleep(min(left, self._pace.log) if tailed else left)
@@ -152,7 +152,7 @@ class Watch:
                 if not self._logs.read_some(tailed):
                     readable = False  # The next look renews the addresses.
                     continue
-                if self._cadence.heard(self._clock.now(), grew=self._logs.has_grown(), began=began):
+                if self._cadence.received(self._clock.now(), grew=self._logs.has_grown(), began=began):
                     return
 
     def _outlast(self, error: ServiceError) -> None:

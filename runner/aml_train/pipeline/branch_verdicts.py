@@ -256,13 +256,13 @@ def latest_passed(
         return LastPassed(why="this is not a git repository, so that its runs have no branch")
     passed: list[tuple[BranchVerdict, JobView]] = []
     others = 0
-    for looked, view in enumerate(service.tagged_jobs(verdict_tag(branch)), 1):
+    for scanned, view in enumerate(service.tagged_jobs(verdict_tag(branch)), 1):
         verdict = read_verdict(view.tags, branch)
         if verdict is None or not _is_ours(verdict, origin) or view.name == besides:
             others += 1
         elif verdict.gate != "failed" and view.status is JobStatus.COMPLETED:
             passed.append((verdict, view))
-        if passed and looked >= _ENOUGH:
+        if passed and scanned >= _ENOUGH:
             break
     return _first_proved(service, prover, branch, passed) or LastPassed(
         why=f"no run of {origin.configuration} in {origin.repository or 'this repository'} on the branch {branch} has passed"

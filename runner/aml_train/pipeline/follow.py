@@ -164,7 +164,7 @@ def _watch(
         limits=limits,
         listener=emit,
         logs=logs,
-        looked=(lambda _: None) if graph is None else graph.look,
+        scanned=(lambda _: None) if graph is None else graph.look,
     )
 
 

@@ -77,7 +77,7 @@ class Client:
     """The pipeline in this process, as the action composes it, on the night's clock.
 
     Attributes:
-        heard: what happened, and at which hour.
+        received: what happened, and at which hour.
         views: each answer to the question for the job's details.
     """
 
@@ -87,7 +87,7 @@ class Client:
     project: Path
     environment: dict[str, str]
     real_sleep: Callable[[float], None]
-    heard: list[tuple[float, Event]] = field(default_factory=list)
+    received: list[tuple[float, Event]] = field(default_factory=list)
     views: list[JobView] = field(default_factory=list)
 
     def run(self) -> RunResult:
@@ -97,16 +97,16 @@ class Client:
             load_config(None, directory=self.project), Host(environ=self.environment, assertion=assertion)
         )
         return run_prepared(
-            prepared, RunOptions(), listeners=[lambda event: self.heard.append((self.night.hours, event))]
+            prepared, RunOptions(), listeners=[lambda event: self.received.append((self.night.hours, event))]
         )
 
     def of(self, kind: type[Event]) -> list[Any]:
         """Return the events of one kind."""
-        return [event for _, event in self.heard if isinstance(event, kind)]
+        return [event for _, event in self.received if isinstance(event, kind)]
 
     def notices(self) -> list[tuple[float, str]]:
         """Return hours and texts of all notices."""
-        return [(hour, event.text) for hour, event in self.heard if isinstance(event, Notice)]
+        return [(hour, event.text) for hour, event in self.received if isinstance(event, Notice)]
 
     def until(self, met: Callable[[Mapping[str, int]], object]) -> None:
         """Return when the numbers of jobs by status are as wanted. No time passes by the night's clock."""
@@ -213,11 +213,14 @@ def test_a_watch_of_24_hours(client: Client, monkeypatch: pytest.MonkeyPatch) ->
     assert 24 <= night.hours < 24.1
     assert not night.due
     lines = [
-        (hour, line) for hour, event in client.heard if isinstance(event, LogLines) for line in event.text.split("\n")
+        (hour, line)
+        for hour, event in client.received
+        if isinstance(event, LogLines)
+        for line in event.text.split("\n")
     ]
     assert [text for _, text in lines if text.startswith("hour ")] == [f"hour {hour}" for hour in range(1, 24)]
     late = [text for at, text in lines if text.startswith("hour ") and at - int(text[5:]) > 0.02]
-    assert late == ["hour 13"], "each line is heard with the next look, unless GitHub has no assertion for it"
+    assert late == ["hour 13"], "each line is received with the next look, unless GitHub has no assertion for it"
     assert [event.status for event in client.of(JobStatusChanged)][-1] == "Completed"
     assert [event.version for event in client.of(ModelRegistered)] == ["1"]
 

@@ -82,12 +82,12 @@ def test_zsh_completes_at_a_prompt(environment: Mapping[str, str]) -> None:
         os.write(
             terminal, b'autoload -Uz compinit; compinit -u -D; eval "$(aml-train completion zsh)"; print rea""dy\n'
         )
-        heard = until(terminal, b"ready\r\n")
+        received = until(terminal, b"ready\r\n")
         # Completed by Tab; then the line is printed in capital letters, which the typed one does not have.
         os.write(terminal, b"aml-train promo\t")
-        heard += until(terminal, b"promote")
+        received += until(terminal, b"promote")
         os.write(terminal, b'\x01print -r -- ${(U):-"\x05"}\n')
-        assert b"AML-TRAIN PROMOTE" in until(terminal, b"AML-TRAIN PROMOTE"), heard
+        assert b"AML-TRAIN PROMOTE" in until(terminal, b"AML-TRAIN PROMOTE"), received
     finally:
         zsh.kill()
         zsh.wait()
@@ -97,10 +97,10 @@ def test_zsh_completes_at_a_prompt(environment: Mapping[str, str]) -> None:
 
 def until(terminal: int, wanted: bytes) -> bytes:
     """Read until *wanted* is there, and return everything that was read."""
-    heard, end = b"", time.monotonic() + SECONDS
-    while wanted not in heard:
-        assert time.monotonic() < end, heard
+    received, end = b"", time.monotonic() + SECONDS
+    while wanted not in received:
+        assert time.monotonic() < end, received
         ready, _, _ = select.select([terminal], [], [], 1.0)
         if ready:
-            heard += os.read(terminal, 65536)
-    return heard
+            received += os.read(terminal, 65536)
+    return received

@@ -54,15 +54,15 @@ def test_files_environment_and_output(
 
 @pytest.mark.full
 def test_lines_arrive_while_the_tests_run(engine: DockerClient, tests: MakeTests, recorder: Recorder) -> None:
-    """The tests wait for an answer to their first line: it is heard while they run, or never."""
+    """The tests wait for an answer to their first line: it is received while they run, or never."""
 
     def listener(event: Event) -> None:
         recorder(event)
         if isinstance(event, LogLine) and event.text == "one":
             (container,) = engine.containers.list(filters={"label": f"{LABEL_OWNER}={this_owner(engine)}"})
-            container.put_archive("/workspace", pack_files({"heard": b""}, folder="answer"))
+            container.put_archive("/workspace", pack_files({"received": b""}, folder="answer"))
 
-    command = "echo one; until test -e answer/heard; do sleep 0.05; done; echo two"
+    command = "echo one; until test -e answer/received; do sleep 0.05; done; echo two"
     run_tests(BASE, tests(command=command, evidence="exit-code"), engine=engine, listener=listener)
     assert [line.text for line in recorder.of(LogLine)] == ["one", "two"]
 

@@ -34,7 +34,7 @@ HOST = "mine.azurecr.io"
 def located(
     host: str, settings: TargetConfig, *, password: str | None = None, **outer: str
 ) -> tuple[RegistryLocation, list[Event], list[str]]:
-    heard: list[Event] = []
+    received: list[Event] = []
     fetched: list[str] = []
     location = location_of(
         host,
@@ -43,10 +43,10 @@ def located(
         sign_in=identity(),
         scope=AZURE_PUBLIC.registry_scope,
         outer=outer,
-        listener=heard.append,
+        listener=received.append,
         fetched=fetched.append,
     )
-    return location, heard, fetched
+    return location, received, fetched
 
 
 def refusing(monkeypatch: pytest.MonkeyPatch, *, transient: bool = False) -> None:
@@ -76,11 +76,11 @@ def test_docker_login_stands_in_for_an_identity_that_is_refused(
     with pytest.raises(ServiceError, match="refused the sign-in"):
         located(HOST, settings, DOCKER_CONFIG=str(tmp_path))
     (tmp_path / "config.json").write_text(f'{{"auths": {{"{HOST}": {{"auth": "bWU6d29yZA=="}}}}}}')
-    location, heard, _ = located(HOST, settings, DOCKER_CONFIG=str(tmp_path))
+    location, received, _ = located(HOST, settings, DOCKER_CONFIG=str(tmp_path))
     auth = location.credentials()
     assert auth is not None
     assert (auth.username, auth.password) == ("me", "word")
-    (notice,) = heard
+    (notice,) = received
     assert isinstance(notice, Notice)
     assert notice.level == "warning"
     assert notice.text.endswith(f"The credentials that docker login keeps for {HOST} are used instead.")

@@ -79,9 +79,9 @@ class Service:
 
 def ensure(service: Service, cluster: ClusterConfig = CLUSTER) -> list[str]:
     """Run and return what was told."""
-    heard: list[Event] = []
-    ensure_cluster(service, cluster, listener=heard.append, clock=FakeClock())  # type: ignore[arg-type]
-    return [event.text for event in heard if isinstance(event, Notice)]
+    received: list[Event] = []
+    ensure_cluster(service, cluster, listener=received.append, clock=FakeClock())  # type: ignore[arg-type]
+    return [event.text for event in received if isinstance(event, Notice)]
 
 
 @pytest.fixture(autouse=True)

@@ -56,7 +56,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, Any]) -> li
 
 
 def opened(compute: str | None = "cpu", **outer: str) -> tuple[target.AzureTarget, list[Event]]:
-    heard: list[Event] = []
+    received: list[Event] = []
     made = target.open_azure(
         TargetConfig(name="azure", kind="azure"),
         WORKSPACE,
@@ -64,17 +64,17 @@ def opened(compute: str | None = "cpu", **outer: str) -> tuple[target.AzureTarge
         place=BuildPlace(config=BuilderConfig(), local=lambda: cast("Any", None), environ={}),
         outer=outer,
         assertion=None,
-        listener=heard.append,
+        listener=received.append,
     )
-    return made, heard
+    return made, received
 
 
 def test_a_target_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = answering(monkeypatch, {f"{PROVIDER}/space": THERE, f"{PROVIDER}/space/computes/cpu": {"name": "cpu"}})
-    made, heard = opened("azureml:cpu")
+    made, received = opened("azureml:cpu")
     assert asked == [f"{PROVIDER}/space", f"{PROVIDER}/space/computes/cpu"]
     assert (made.pace.shortest, made.pace.longest, made.pace.calls) == (1.0, 60.0, 1000)
-    assert [event.text for event in heard if isinstance(event, Notice)] == [
+    assert [event.text for event in received if isinstance(event, Notice)] == [
         "Signing in to Azure with the service principal's secret."
     ]
 
@@ -82,9 +82,9 @@ def test_a_target_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_sovereign_cloud_has_its_own_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
     address = PROVIDER.replace("management.azure.com", "management.chinacloudapi.cn")
     answering(monkeypatch, {f"{address}/space": THERE})
-    made, heard = opened(None, AZURE_ENVIRONMENT="azurechinacloud")
+    made, received = opened(None, AZURE_ENVIRONMENT="azurechinacloud")
     assert made.rest.cloud is cloud_named("AzureChinaCloud")
-    assert [event.text for event in heard if isinstance(event, Notice)] == [
+    assert [event.text for event in received if isinstance(event, Notice)] == [
         "Signing in to AzureChinaCloud with the service principal's secret."
     ]
 

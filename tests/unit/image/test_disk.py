@@ -36,14 +36,14 @@ def test_what_is_missing(chains: list[list[str]], compressed: int, layers: int) 
 
 
 def _judge(need: Need, free: int | None) -> list[tuple[str, str]]:
-    heard: list[Event] = []
+    received: list[Event] = []
     judge_room(
         "nvcr.io/nvidia/pytorch:24.10-py3",
         need,
         Room(path="/var/lib/docker", free=free, how="it is said"),
-        heard.append,
+        received.append,
     )
-    return [(event.level, event.text) for event in heard if isinstance(event, Notice)]
+    return [(event.level, event.text) for event in received if isinstance(event, Notice)]
 
 
 def test_too_little_says_by_how_much_and_the_ways_out() -> None:

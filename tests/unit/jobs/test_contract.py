@@ -88,9 +88,9 @@ class InMemory(Subject):
         return contextlib.nullcontext()
 
     def ensure_compute(self, cluster: ClusterConfig) -> list[str]:
-        heard: list[Event] = []
-        self.service.ensure_compute(cluster, listener=heard.append)
-        return [event.text for event in heard if isinstance(event, Notice)]
+        received: list[Event] = []
+        self.service.ensure_compute(cluster, listener=received.append)
+        return [event.text for event in received if isinstance(event, Notice)]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)

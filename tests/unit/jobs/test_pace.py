@@ -40,7 +40,7 @@ def found(job: Job, pace: Pace) -> tuple[float, int]:
     while True:
         status = job.status(now)
         calls += 1
-        cadence.looked(now, status)
+        cadence.scanned(now, status)
         if status is S.COMPLETED:
             return now - (job.over + job.finalizing), calls
         until = now + cadence.pause(now)
@@ -49,7 +49,7 @@ def found(job: Job, pace: Pace) -> tuple[float, int]:
             grew = line < len(job.lines) and job.lines[line] <= now
             while line < len(job.lines) and job.lines[line] <= now:
                 line += 1
-            if cadence.heard(now, grew=grew):
+            if cadence.received(now, grew=grew):
                 break
 
 
@@ -69,13 +69,13 @@ def test_a_job_that_logs_each_second_is_found_within_two_seconds(hours: float, g
 def test_the_time_that_reading_takes_is_no_silence() -> None:
     """Logs that grow so fast that reading what is new takes longer than the pause between two readings."""
     cadence, now = Cadence(AZURE, 0.0), 0.0
-    cadence.looked(now, S.RUNNING)
+    cadence.scanned(now, S.RUNNING)
     for _ in range(5):
         began = now + AZURE.log
         now = began + 4.0
-        assert not cadence.heard(now, grew=True, began=began)
-    assert not cadence.heard(now + AZURE.log, grew=False)
-    assert cadence.heard(now + 2 * AZURE.log, grew=False)
+        assert not cadence.received(now, grew=True, began=began)
+    assert not cadence.received(now + AZURE.log, grew=False)
+    assert cadence.received(now + 2 * AZURE.log, grew=False)
 
 
 @pytest.mark.parametrize("hours", [0.5, 3, 12, 24])
@@ -127,11 +127,11 @@ def test_nothing_costs_more_than_the_budget(status: Callable[[float], JobStatus]
     cadence, now, calls, draw = Cadence(AZURE, 0.0), 0.0, [], random.Random(7)  # noqa: S311
     while now < 36 * HOURS:
         calls.append(now)
-        cadence.looked(now, status(now))
+        cadence.scanned(now, status(now))
         until = now + cadence.pause(now)
         while until - now > 1e-9:
             now += min(until - now, AZURE.log)
-            if cadence.heard(now, grew=log == "noisy" and draw.random() < 0.3):
+            if cadence.received(now, grew=log == "noisy" and draw.random() < 0.3):
                 break
     for hours in (12, 24, 36):
         assert sum(call <= hours * HOURS for call in calls) <= 1000 * hours / 12

@@ -19,10 +19,10 @@ S = JobStatus
 
 
 def _watch(
-    service: FakeService, clock: FakeClock, heard: list[Event] | None = None, **limits: Any
+    service: FakeService, clock: FakeClock, received: list[Event] | None = None, **limits: Any
 ) -> tuple[JobView, Exception | None, list[Event]]:
     service.jobs["j"] = JobView(name="j", status=S.QUEUED, placement=Placement(compute="gpu"))
-    events: list[Event] = [] if heard is None else heard
+    events: list[Event] = [] if received is None else received
     view, failure = watch(
         service,
         "j",
@@ -108,7 +108,7 @@ def test_a_job_that_waits_for_long_is_told_why() -> None:
     service = FakeService(script=[S.QUEUED], waits="The compute gpu cannot grow: ClusterCoreQuotaReached: no cores.")
     events: list[Event] = []
     with pytest.raises(TimedOutError, match=r"has not started within 900 s .* ClusterCoreQuotaReached: no cores\."):
-        _watch(service, FakeClock(), heard=events, queue=900.0)
+        _watch(service, FakeClock(), received=events, queue=900.0)
     told = [event.text for event in events if isinstance(event, Notice) and "still waits" in event.text]
     assert told == ["The job j still waits. The compute gpu cannot grow: ClusterCoreQuotaReached: no cores."]
 

@@ -49,8 +49,8 @@ def test_a_start_reports_another_version(monkeypatch: pytest.MonkeyPatch, versio
     monkeypatch.setattr(lifecycle, "reached", lambda _client, _container, settings: settings)
     monkeypatch.setattr(lifecycle, "healthy", lambda _: True)
     monkeypatch.setattr(lifecycle, "emulator_info", lambda _: SimpleNamespace(version=version))
-    heard: list[Event] = []
+    received: list[Event] = []
     engine: Any = contextlib.nullcontext()
-    start_emulator(EmulatorSettings(), heard.append, engine=engine)
-    notices = [one for one in heard if isinstance(one, Notice)]
+    start_emulator(EmulatorSettings(), received.append, engine=engine)
+    notices = [one for one in received if isinstance(one, Notice)]
     assert [one.level for one in notices] == (["warning"] if warned else [])

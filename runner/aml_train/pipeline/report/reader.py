@@ -192,13 +192,13 @@ class PartReader:
         """Read the last lines of the logs."""
         self._sources.progress("logs")
 
-        def heard(event: Event) -> None:
+        def received(event: Event) -> None:
             if isinstance(event, Notice):
                 self._gaps.say("logs", event.text)
 
         def read() -> list[values.Log]:
             runs = parts.runs_with_logs(self._service, view, children)
-            return parts.read_logs(self._service, runs, self._sources.clock, self._sources.masker.mask, heard)
+            return parts.read_logs(self._service, runs, self._sources.clock, self._sources.masker.mask, received)
 
         return {"logs": tuple(self._gaps.read("logs", read, []))}
 

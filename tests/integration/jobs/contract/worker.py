@@ -71,9 +71,9 @@ def ingredients(service: AzureV2, name: str) -> tuple[str, str, str | None]:
 
 def ensure_compute(service: AzureV2, cluster: ClusterConfig) -> list[str]:
     """Have the cluster there; return what was told."""
-    heard: list[Event] = []
-    ensure_cluster(service, cluster, listener=heard.append, clock=CLOCK)
-    return [event.text for event in heard if isinstance(event, Notice)]
+    received: list[Event] = []
+    ensure_cluster(service, cluster, listener=received.append, clock=CLOCK)
+    return [event.text for event in received if isinstance(event, Notice)]
 
 
 def submit(make: Callable[[CancelToken], Any], called_off: bool) -> tuple[Any, bool]:

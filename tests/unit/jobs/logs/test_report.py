@@ -10,7 +10,7 @@ SOCKETS = b"n:1:1 [0] NCCL INFO NET/IB : No device found.\nn:1:1 [0] NCCL INFO U
 RAISED = 'Traceback (most recent call last):\n  File "train.py", line 3, in f\n{}: {}\n'
 
 
-def heard(
+def received(
     service: FakeService, *, every: bool = False, looks: int = 1, reason: str | None = None
 ) -> tuple[list[Event], LogsEnded]:
     service.script = [JobStatus.RUNNING] * (looks - 1) + [JobStatus.FAILED]
@@ -29,13 +29,13 @@ def ranks(**texts: str) -> dict[str, bytes]:
 
 def test_lines_carry_path_and_rank_and_azuremls_own_come_on_demand() -> None:
     logs = {**ranks(r0="a\n", r1="b\n"), "system_logs/x.log": b"system\n"}
-    events, _ = heard(FakeService(logs=logs))
+    events, _ = received(FakeService(logs=logs))
     lines = [event for event in events if isinstance(event, LogLines)]
     assert [(line.origin, line.rank, line.label, line.text) for line in lines] == [
         ("user_logs/std_log_process_0.txt", "0", "rank 0", "a"),
         ("user_logs/std_log_process_1.txt", "1", "rank 1", "b"),
     ]
-    events, _ = heard(FakeService(logs=logs), every=True)
+    events, _ = received(FakeService(logs=logs), every=True)
     assert [event.label for event in events if isinstance(event, LogLines)][-1] == "system_logs/x.log"
 
 
@@ -47,7 +47,7 @@ def test_the_report_has_the_last_lines_of_every_rank_and_the_first_traceback_fir
             r2="start 2\n",
         )
     )
-    events, ended = heard(service)
+    events, ended = received(service)
     assert [tail.rank for tail in ended.tails] == ["0", "1", "2"]
     assert [one.message for one in ended.tracebacks] == [
         "ValueError: bad label",
@@ -64,7 +64,9 @@ def test_the_report_has_the_last_lines_of_every_rank_and_the_first_traceback_fir
 
 def test_the_rank_that_azureml_names_comes_first() -> None:
     logs = ranks(r1=RAISED.format("E", "1"), r4=RAISED.format("E", "4"))
-    _, ended = heard(FakeService(logs=logs), reason="Rank 4 of the job's command ended with exit code 1: lost rank 1")
+    _, ended = received(
+        FakeService(logs=logs), reason="Rank 4 of the job's command ended with exit code 1: lost rank 1"
+    )
     assert [one.rank for one in ended.tracebacks] == ["4", "1"]
 
 
@@ -90,7 +92,7 @@ def test_nccl_on_sockets_is_warned_of_once_where_the_nodes_have_infiniband() -> 
     service = FakeService(
         logs=ranks(r0=SOCKETS.decode(), r1=SOCKETS.decode()), nodes=NodeKind(size="Standard_ND96asr_v4")
     )
-    (text,) = warnings(heard(service, looks=3)[0])
+    (text,) = warnings(received(service, looks=3)[0])
     assert "NCCL uses sockets, although nodes of Standard_ND96asr_v4 have InfiniBand" in text
 
 
@@ -111,7 +113,7 @@ def test_a_job_that_failed_before_it_wrote_a_log_is_told_from_azuremls_own() -> 
     service = FakeService(
         logs={"user_logs/std_log.txt": b"", "system_logs/lifecycler.log": b"pulling\nno such image\n"}
     )
-    events, ended = heard(service)
+    events, ended = received(service)
     assert [(tail.origin, tail.lines) for tail in ended.tails] == [
         ("system_logs/lifecycler.log", ("pulling", "no such image"))
     ]
