@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from aml_train.pipeline.execute import run_prepared as run_prepared
     from aml_train.pipeline.execute import sweep_engine as sweep_engine
     from aml_train.pipeline.gate_junit import gate_junit_listener as gate_junit_listener
+    from aml_train.pipeline.override import TargetOverride as TargetOverride
+    from aml_train.pipeline.override import overriding_targets as overriding_targets
+    from aml_train.pipeline.override import target_override as target_override
     from aml_train.pipeline.passport import open_desk as open_desk
     from aml_train.pipeline.passport import open_verifier as open_verifier
     from aml_train.pipeline.passport import policy_of as policy_of
@@ -56,9 +59,6 @@ if TYPE_CHECKING:
     from aml_train.pipeline.result import RunResult as RunResult
     from aml_train.pipeline.run_files import mentioned as mentioned
     from aml_train.pipeline.run_files import own_output as own_output
-    from aml_train.pipeline.standing import StandIn as StandIn
-    from aml_train.pipeline.standing import stand_in as stand_in
-    from aml_train.pipeline.standing import standing_in as standing_in
     from aml_train.pipeline.target import Connection as Connection
     from aml_train.pipeline.target import DataTargets as DataTargets
     from aml_train.pipeline.target import Host as Host
@@ -109,9 +109,9 @@ _MODULES = {
     "unlogged": "compare",
     "with_metrics": "compare",
     "parse_reference": "compare",
-    "StandIn": "standing",
-    "stand_in": "standing",
-    "standing_in": "standing",
+    "TargetOverride": "override",
+    "target_override": "override",
+    "overriding_targets": "override",
     "Connection": "target",
     "Target": "target",
     "DataTargets": "target",

@@ -17,6 +17,7 @@ from aml_train.core.git import Checkout
 from aml_train.core.trust import Trust
 from aml_train.image import secret_access
 from aml_train.jobs import TargetNames
+from aml_train.pipeline.override import target_override
 from aml_train.pipeline.plan import Plan, make_plan
 from aml_train.pipeline.resolve import (
     BRANCH_VARIABLE,
@@ -29,7 +30,6 @@ from aml_train.pipeline.resolve import (
 )
 from aml_train.pipeline.run_files import file_ids, secret_files
 from aml_train.pipeline.sdk import with_sdk
-from aml_train.pipeline.standing import stand_in
 from aml_train.pipeline.target import Host
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def prepare_run(
         ImageError: the engine does not answer, or the base image is not found.
     """
     own = {*own, *file_ids(*secret_files(config))}
-    if not image or stand_in() is not None:
+    if not image or target_override() is not None:
         config = dataclasses.replace(config, image=None, tests=None, images=())
     if image:  # else nothing is submitted
         config = with_sdk(config)

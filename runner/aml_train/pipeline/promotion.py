@@ -25,8 +25,8 @@ from aml_train.models import (
 )
 from aml_train.pipeline.candidates import proved, sealed
 from aml_train.pipeline.evaluate import evaluate
+from aml_train.pipeline.override import target_override
 from aml_train.pipeline.passport import open_desk
-from aml_train.pipeline.standing import stand_in
 from aml_train.pipeline.target import Host, open_workspace
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def open_promoter(
         InvalidError: the target's workspace is not configured, a key of the policy cannot be read, or the password of the registry's user is missing.
         ServiceError: there is nothing to sign in with, or the local AzureML does not start.
     """
-    if (instead := stand_in()) is not None:
+    if (instead := target_override()) is not None:
         return instead.promoter(emit)
     from aml_train.azure import AzureCatalogue, password_of
 

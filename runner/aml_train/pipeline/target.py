@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from aml_train.pipeline.standing import stand_in
+from aml_train.pipeline.override import target_override
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -130,7 +130,7 @@ def open_target(host: Host, config: Config, plan: Plan, emit: Listener) -> Targe
     from aml_train.core.temporary import sweep_folders
     from aml_train.image import sweep_leftovers
 
-    if (instead := stand_in()) is not None:
+    if (instead := target_override()) is not None:
         found: Target = instead.target()
         return found
     sweep_folders(emit)

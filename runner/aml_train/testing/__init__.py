@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from aml_train.testing.memory import MemoryService as MemoryService
     from aml_train.testing.memory import Training as Training
     from aml_train.testing.memory import TrainingFailedError as TrainingFailedError
-    from aml_train.testing.stand_in import memory_workspace as memory_workspace
+    from aml_train.testing.override import memory_workspace as memory_workspace
     from aml_train.testing.workspace import AmlWorkspace as AmlWorkspace
     from aml_train.testing.workspace import find_or_start as find_or_start
     from aml_train.testing.workspace import temporary_workspace as temporary_workspace
@@ -22,7 +22,7 @@ _MODULES = {
     "MemoryService": "memory",
     "Training": "memory",
     "TrainingFailedError": "memory",
-    "memory_workspace": "stand_in",
+    "memory_workspace": "override",
     "AmlWorkspace": "workspace",
     "find_or_start": "workspace",
     "temporary_workspace": "workspace",

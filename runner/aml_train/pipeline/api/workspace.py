@@ -134,10 +134,10 @@ class Workspace:
             ServiceError: there is nothing to sign in with, or the local AzureML does not start.
         """
         from aml_train.config import load_targets
-        from aml_train.pipeline import open_workspace, stand_in
+        from aml_train.pipeline import open_workspace, target_override
         from aml_train.pipeline.api.backend import ConnectedBackend
 
-        instead = stand_in()
+        instead = target_override()
         if instead is not None:
             return cls(backend=instead.backend())
         targets = load_targets(None if config is None else Path(config), directory=Path(directory))

@@ -20,7 +20,7 @@ from aml_train.core.references import ImageRef
 from aml_train.image import ImageSpec, Registry, RegistryLocation, Tested, TestSpec
 from aml_train.jobs import JobView, ModelView, Pace
 from aml_train.models import Catalogue, PaperStore, Promoter, StoredFile
-from aml_train.pipeline import Target, make_promoter, standing_in
+from aml_train.pipeline import Target, make_promoter, overriding_targets
 from aml_train.pipeline.api import Backend
 from aml_train.testing.memory import MemoryService, Training, nothing
 from aml_train.testing.memory_models import MemoryCatalogue, MemoryRecords
@@ -50,23 +50,23 @@ def memory_workspace(training: Training = nothing, service: MemoryService | None
         service: a workspace that has jobs and models; *training* does not count then.
     """
     service = MemoryService(training=training, any_compute=True) if service is None else service
-    with standing_in(MemoryStandIn(service=service)):
+    with overriding_targets(MemoryOverride(service=service)):
         yield service
 
 
 @dataclass
-class MemoryStandIn:
-    """See :class:`aml_train.pipeline.StandIn`."""
+class MemoryOverride:
+    """See :class:`aml_train.pipeline.TargetOverride`."""
 
     service: MemoryService
     records: MemoryRecords = field(default_factory=MemoryRecords)
 
     def target(self) -> Target:
-        """See :class:`aml_train.pipeline.StandIn`."""
+        """See :class:`aml_train.pipeline.TargetOverride`."""
         return MemoryTarget(service=self.service)
 
     def backend(self) -> Backend:
-        """See :class:`aml_train.pipeline.StandIn`."""
+        """See :class:`aml_train.pipeline.TargetOverride`."""
         return MemoryBackend(service=self.service)
 
     def promoter(self, emit: Listener) -> Promoter:

@@ -1,4 +1,4 @@
-"""A stand-in for every target: how a workspace in memory takes a target's place.
+"""An override of every target: how a workspace in memory takes a target's place.
 
 Tests of programs that use aml-train put one in place. Nothing is connected then, whatever target the configuration names.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from aml_train.models import Promoter
 
 
-class StandIn(Protocol):
+class TargetOverride(Protocol):
     """A workspace that is used in place of a target's."""
 
     @property
@@ -32,16 +32,16 @@ class StandIn(Protocol):
         """Return the promoter of its models."""
 
 
-_present: list[StandIn] = []
+_present: list[TargetOverride] = []
 
 
-def stand_in() -> StandIn | None:
-    """Return the stand-in that is in place; None if there is none."""
+def target_override() -> TargetOverride | None:
+    """Return the override that is in place; None if there is none."""
     return _present[-1] if _present else None
 
 
 @contextlib.contextmanager
-def standing_in(one: StandIn) -> Iterator[None]:
+def overriding_targets(one: TargetOverride) -> Iterator[None]:
     """Use *one* in place of every target of this process, during the block."""
     _present.append(one)
     try:
