@@ -76,7 +76,6 @@ class AzureMlService:
             faults=Faults(clock=now),
             requests=RequestLog(clock=now),
             fleet=Fleet(clock=now, seed=identity.instance),
-            data=folder,
             data_map=DataMap(folder / "data-map.json"),
         )
         prepare_workspace(context, max_jobs=_MAX_JOBS)
