@@ -21,7 +21,7 @@ from aml_train.core.jsonc import JsoncError, change_jsonc, parse_jsonc
 
 if TYPE_CHECKING:
     from aml_train.config import Config
-    from aml_train.pipeline import DeskImage
+    from aml_train.pipeline import DevImage
 
 DEVCONTAINER: Final = Path(".devcontainer/devcontainer.json")
 EXTENSIONS: Final = ("ms-python.python", "ms-toolsai.vscode-ai")
@@ -44,14 +44,14 @@ environment_option: Final = click.option(
 )
 
 
-def find_image(project: ProjectOptions, environment: str | None) -> tuple[Config, DeskImage]:
+def find_image(project: ProjectOptions, environment: str | None) -> tuple[Config, DevImage]:
     """Return the configuration and the image to work in."""
     from aml_train.cli.console import ConsoleListener
-    from aml_train.pipeline import find_desk_image, prepare_run
+    from aml_train.pipeline import find_dev_image, prepare_run
 
     config = project.load()
     prepared = prepare_run(config, this_host())
-    return config, find_desk_image(prepared, ConsoleListener(sys.stderr), environment)
+    return config, find_dev_image(prepared, ConsoleListener(sys.stderr), environment)
 
 
 @click.command("devcontainer")
@@ -105,7 +105,7 @@ def devcontainer(
         click.echo(f"{DEVCONTAINER}: {status}, {image.reference}{_tests(image)}")
 
 
-def first_devcontainer(config: Config, image: DeskImage) -> str:
+def first_devcontainer(config: Config, image: DevImage) -> str:
     """Return the text of a new devcontainer.json."""
     resources = config.job.document.get("resources") or {}
     shm_size = resources.get("shm_size")
@@ -167,7 +167,7 @@ def _no_json(error: JsoncError, where: str) -> InvalidError:
     return InvalidError([Fault(where=where, what=what, remedy="correct it, or delete the file for a new one")])
 
 
-def _tests(image: DeskImage) -> str:
+def _tests(image: DevImage) -> str:
     if image.record is None:
         return ""
     count = "" if image.record.passed is None else f"{image.record.passed} "

@@ -17,7 +17,7 @@ from aml_train.cli.options import ProjectOptions, project_options
 if TYPE_CHECKING:
     from docker import DockerClient
 
-    from aml_train.pipeline import DeskImage
+    from aml_train.pipeline import DevImage
 
 _PLACE: Final = "/workspaces"
 _SHELL: Final = 'if command -v bash >/dev/null; then exec bash "$@"; else exec sh "$@"; fi'
@@ -95,7 +95,7 @@ def run_arguments(
     ]
 
 
-def _pull(engine: DockerClient, image: DeskImage) -> bool:
+def _pull(engine: DockerClient, image: DevImage) -> bool:
     """Have the image in the engine; return whether the engine has GPUs."""
     from aml_train.cli.console import ConsoleListener
     from aml_train.image import has_gpus, pull_image

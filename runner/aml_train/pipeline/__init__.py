@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from aml_train.pipeline.compare import unlogged as unlogged
     from aml_train.pipeline.compare import with_metrics as with_metrics
     from aml_train.pipeline.data import with_data as with_data
-    from aml_train.pipeline.desk import DeskImage as DeskImage
-    from aml_train.pipeline.desk import find_desk_image as find_desk_image
+    from aml_train.pipeline.dev_image import DevImage as DevImage
+    from aml_train.pipeline.dev_image import find_dev_image as find_dev_image
     from aml_train.pipeline.doctor.diagnose import DoctorProject as DoctorProject
     from aml_train.pipeline.doctor.diagnose import diagnose as diagnose
     from aml_train.pipeline.execute import json_listener as json_listener
@@ -67,8 +67,8 @@ if TYPE_CHECKING:
     from aml_train.pipeline.target import open_workspace as open_workspace
 
 _MODULES = {
-    "DeskImage": "desk",
-    "find_desk_image": "desk",
+    "DevImage": "dev_image",
+    "find_dev_image": "dev_image",
     "DoctorProject": "doctor.diagnose",
     "diagnose": "doctor.diagnose",
     "for_job": "plan",

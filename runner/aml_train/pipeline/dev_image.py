@@ -1,4 +1,4 @@
-"""The image to work in at the desk: the tested one, or that of an environment."""
+"""The image of a development container: the tested one, or that of an environment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ENVIRONMENT: Final = re.compile(r"(?:azureml:)?(?P<name>[\w.-]+)(?::(?P<version
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeskImage:
+class DevImage:
     """An image that the engine of this machine can run.
 
     Attributes:
@@ -52,7 +52,7 @@ class DeskImage:
         return {name: value for name, value in found.items() if value is not None}
 
 
-def find_desk_image(prepared: PreparedRun, emit: Listener, environment: str | None = None) -> DeskImage:
+def find_dev_image(prepared: PreparedRun, emit: Listener, environment: str | None = None) -> DevImage:
     """Return the image to work in. Builds, tests and pulls nothing.
 
     Args:
@@ -80,7 +80,7 @@ def find_desk_image(prepared: PreparedRun, emit: Listener, environment: str | No
     return _of_environment(prepared, found["name"], found["version"], emit)
 
 
-def _tested(prepared: PreparedRun, target: Target) -> DeskImage:
+def _tested(prepared: PreparedRun, target: Target) -> DevImage:
     """Return the configuration's image, with the record of its tests."""
     from aml_train.image import ImageSettings, known_record, locate_image
 
@@ -102,7 +102,7 @@ def _tested(prepared: PreparedRun, target: Target) -> DeskImage:
                 what = f"these tests have not passed in {location.job_name}/{spec.repository}@{manifest.digest} yet"
                 raise ImageError(what, hint=hint)
         config = registry.image_config(spec.repository, manifest, spec.platform)
-    return DeskImage(
+    return DevImage(
         repository=f"{location.push_name}/{spec.repository}",
         digest=manifest.digest,
         settings=ImageSettings.of(config.optional_text("config.User"), config.list_of_texts("config.Env")),
@@ -112,7 +112,7 @@ def _tested(prepared: PreparedRun, target: Target) -> DeskImage:
     )
 
 
-def _of_environment(prepared: PreparedRun, name: str, version: str | None, emit: Listener) -> DeskImage:
+def _of_environment(prepared: PreparedRun, name: str, version: str | None, emit: Listener) -> DevImage:
     from aml_train.azure import find_environment_image
 
     config = prepared.config
@@ -121,7 +121,7 @@ def _of_environment(prepared: PreparedRun, name: str, version: str | None, emit:
     return _of_image(prepared, image, f"{name}:{version}")
 
 
-def _of_image(prepared: PreparedRun, image: str, environment: str | None) -> DeskImage:
+def _of_image(prepared: PreparedRun, image: str, environment: str | None) -> DevImage:
     """Return an image by its name, at the digest that its registry has now.
 
     Environments name the registry as jobs do, which for the local AzureML is another name than the engine's.
@@ -138,4 +138,4 @@ def _of_image(prepared: PreparedRun, image: str, environment: str | None) -> Des
     base = lookup.resolve(reference, platform)
     settings: Any = lookup.settings(base, platform)
     name = reference.familiar if base.digest is None else base.pinned.partition("@")[0]
-    return DeskImage(repository=name, digest=base.digest, settings=settings, environment=environment)
+    return DevImage(repository=name, digest=base.digest, settings=settings, environment=environment)

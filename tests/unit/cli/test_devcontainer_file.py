@@ -16,22 +16,22 @@ from aml_train.config.load import load_config
 from aml_train.core.errors import ImageError, OutdatedError
 from aml_train.core.jsonc import parse_jsonc
 from aml_train.image import ImageSettings
-from aml_train.pipeline import DeskImage
+from aml_train.pipeline import DevImage
 
 FILE = ".devcontainer/devcontainer.json"
 FIRST, SECOND = "sha256:" + "a" * 64, "sha256:" + "b" * 64
 
 
-class Desk:
+class Project:
     """A project, and the image that its registry has."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.image = self.at(FIRST)
 
-    def at(self, digest: str | None, **settings: Any) -> DeskImage:
+    def at(self, digest: str | None, **settings: Any) -> DevImage:
         found = ImageSettings(**{"user": "azureml", "variables": {"CUDA_VERSION": "12"}, **settings})
-        return DeskImage(repository="localhost:7381/digits", digest=digest, settings=found, address="addr-1")
+        return DevImage(repository="localhost:7381/digits", digest=digest, settings=found, address="addr-1")
 
     def run(self, *arguments: str) -> Result:
         return CliRunner().invoke(cli, ["devcontainer", "-C", str(self.folder), *arguments], catch_exceptions=False)
@@ -42,21 +42,21 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     job = "{command: python train.py, resources: {shm_size: 4g}}"
     (tmp_path / "aml-train.yml").write_text(f"job: {job}\nimage: {{base: python}}\n")
-    made = Desk(tmp_path)
+    made = Project(tmp_path)
     monkeypatch.setattr(
         aml_train.cli.devcontainer, "find_image", lambda *_: (load_config(None, directory=tmp_path), made.image)
     )
     return made
 
 
-def test_the_file_is_written_kept_and_updated(desk: Desk) -> None:
-    created = desk.run()
-    assert desk.text.startswith("// The image in which the tests of this repository passed, by its digest.\n")
+def test_the_file_is_written_kept_and_updated(project: Project) -> None:
+    created = project.run()
+    assert project.text.startswith("// The image in which the tests of this repository passed, by its digest.\n")
     assert created.stdout == f"{FILE}: created, localhost:7381/digits@{FIRST}\n"
-    document = parse_jsonc(desk.text)
+    document = parse_jsonc(project.text)
     assert document["remoteUser"] == "azureml"
     assert document["runArgs"] == ["--shm-size=4g"]
     assert document["hostRequirements"] == {"gpu": "optional"}
@@ -65,35 +65,35 @@ def test_the_file_is_written_kept_and_updated(desk: Desk) -> None:
         "aml-train": {"address": "addr-1"},
     }
 
-    assert "unchanged" in desk.run().stdout
-    assert "unchanged" in desk.run("--check").stdout
-    (desk.folder / FILE).write_text(desk.text.replace("{\n", "{ // the team's\n", 1))
-    desk.image = desk.at(SECOND)
-    before = desk.text
+    assert "unchanged" in project.run().stdout
+    assert "unchanged" in project.run("--check").stdout
+    (project.folder / FILE).write_text(project.text.replace("{\n", "{ // the team's\n", 1))
+    project.image = project.at(SECOND)
+    before = project.text
     with pytest.raises(OutdatedError, match=f"{FILE} does not name localhost:7381/digits@{SECOND}") as caught:
-        desk.run("--check")
+        project.run("--check")
     assert (caught.value.exit_code, caught.value.hint) == (10, "Write it, and commit it: aml-train devcontainer")
-    assert desk.text == before
-    updated = json.loads(desk.run("--json").stdout)
+    assert project.text == before
+    updated = json.loads(project.run("--json").stdout)
     assert updated == {
         "status": "updated",
         "file": FILE,
         "image": f"localhost:7381/digits@{SECOND}",
         "address": "addr-1",
     }
-    assert desk.text == before.replace(FIRST, SECOND)
+    assert project.text == before.replace(FIRST, SECOND)
 
 
-def test_a_missing_file_is_outdated(desk: Desk) -> None:
+def test_a_missing_file_is_outdated(project: Project) -> None:
     with pytest.raises(OutdatedError, match=f"{FILE} does not exist"):
-        desk.run("--check")
-    assert not (desk.folder / FILE).exists()
+        project.run("--check")
+    assert not (project.folder / FILE).exists()
 
 
-def test_an_image_without_a_digest_is_refused(desk: Desk) -> None:
-    desk.image = desk.at(None)
+def test_an_image_without_a_digest_is_refused(project: Project) -> None:
+    project.image = project.at(None)
     with pytest.raises(ImageError, match="is in this engine only, so it has no digest") as caught:
-        desk.run()
+        project.run()
     assert caught.value.hint == "Push it to a registry, or open it here: aml-train image shell"
 
 

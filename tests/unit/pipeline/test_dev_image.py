@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-import aml_train.pipeline.desk
+import aml_train.pipeline.dev_image
 from aml_train.core.errors import ImageError
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
@@ -19,7 +19,7 @@ from aml_train.image.registry.client import Registry
 from aml_train.image.registry.manifest import sha256_digest
 from aml_train.image.spec import TestRecord
 from aml_train.jobs import TargetNames
-from aml_train.pipeline.desk import find_desk_image
+from aml_train.pipeline.dev_image import find_dev_image
 from aml_train.pipeline.prepare import PreparedRun
 from tests.support.image_configs import plan as plan_image
 from tests.unit.image.readiness.test_readiness import _facts
@@ -74,7 +74,7 @@ def tests(tmp_path: Any) -> TestSpec:
 
 
 def opened(world: World, monkeypatch: pytest.MonkeyPatch) -> PreparedRun:
-    monkeypatch.setattr(aml_train.pipeline.desk, "open_target", lambda *_: world)
+    monkeypatch.setattr(aml_train.pipeline.dev_image, "open_target", lambda *_: world)
     return world.prepared
 
 
@@ -82,12 +82,12 @@ def test_the_tested_image_by_its_digest(tests: TestSpec, monkeypatch: pytest.Mon
     world = World(tests)
     prepared = opened(world, monkeypatch)
     with pytest.raises(ImageError, match=r"is not in amllocal\.azurecr\.io yet") as caught:
-        find_desk_image(prepared, lambda _event: None)
+        find_dev_image(prepared, lambda _event: None)
     assert caught.value.hint == "Build and test it: aml-train image build"
 
     digest = world.release()
     with pytest.raises(ImageError, match=f"these tests have not passed in amllocal.azurecr.io/digits@{digest} yet"):
-        find_desk_image(prepared, lambda _event: None)
+        find_dev_image(prepared, lambda _event: None)
 
     record = TestRecord(
         digest=digest, key=tests.key(digest), command="pytest", passed=3, failed=0, skipped=0, seconds=1.0,
@@ -95,7 +95,7 @@ def test_the_tested_image_by_its_digest(tests: TestSpec, monkeypatch: pytest.Mon
     )  # fmt: skip
     with world.location.client() as registry:
         store_record(registry, SPEC.repository, record)
-    found = find_desk_image(prepared, lambda _event: None)
+    found = find_dev_image(prepared, lambda _event: None)
     assert found.reference == f"localhost:7381/digits@{digest}"
     assert found.settings == ImageSettings(user="azureml", variables={"A": "b=c"})
     assert found.record == record
@@ -105,7 +105,7 @@ def test_the_tested_image_by_its_digest(tests: TestSpec, monkeypatch: pytest.Mon
 def test_an_image_without_tests_has_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(None)
     world.release()
-    assert find_desk_image(opened(world, monkeypatch), lambda _event: None).record is None
+    assert find_dev_image(opened(world, monkeypatch), lambda _event: None).record is None
 
 
 class Lookup:
@@ -135,8 +135,8 @@ def test_the_image_of_an_environment(
     place = type("Place", (), {"platform": lambda _self: "linux/amd64"})()
     host = type("Host", (), {"place": lambda _self, _builder: place})()
     config = type("Config", (), {"target": None, "directory": None, "builder": None})()
-    monkeypatch.setattr(aml_train.pipeline.desk, "image_lookup", lambda *_: Lookup())
-    monkeypatch.setattr(aml_train.pipeline.desk, "open_workspace", lambda *_: type("C", (), {"service": None})())
+    monkeypatch.setattr(aml_train.pipeline.dev_image, "image_lookup", lambda *_: Lookup())
+    monkeypatch.setattr(aml_train.pipeline.dev_image, "open_workspace", lambda *_: type("C", (), {"service": None})())
     images = {
         "sklearn": "ours.azurecr.io/azureml/x:1",
         "here": "team/only-here:1",
@@ -147,5 +147,5 @@ def test_the_image_of_an_environment(
         lambda _rest, name, version: (version or "9", images[name]),
     )
     prepared = replace(World(None).prepared, config=cast("Any", config), host=cast("Any", host))
-    found = find_desk_image(prepared, lambda _event: None, given)
+    found = find_dev_image(prepared, lambda _event: None, given)
     assert (found.reference, found.origin()) == (reference, environment)
