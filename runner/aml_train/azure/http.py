@@ -94,18 +94,22 @@ class WorkspaceId:
         )
 
 
-def _message(response: requests.Response) -> str:
-    """Return the service's explanation: ``error.message``, or MLflow's ``message``."""
+def refusal_of(response: requests.Response) -> tuple[str, str]:
+    """Return the service's code and explanation: those of ``error``, or MLflow's own.
+
+    The code is empty without one.
+    """
     try:
         body = decode(response.content)
     except UndecodableError:
-        return response.text[:300].strip() or str(response.reason or "no reason given")
-    if isinstance(body, dict):
-        error = body.get("error")
-        for one in (error if isinstance(error, dict) else {}, body):
-            if isinstance(one.get("message"), str) and one["message"]:
-                return clean(one["message"])[:_LONGEST_MESSAGE]
-    return response.text[:300]
+        return "", response.text[:300].strip() or str(response.reason or "no reason given")
+    body = body if isinstance(body, dict) else {}
+    error = body.get("error")
+    for one in (error if isinstance(error, dict) else {}, body):
+        if isinstance(one.get("message"), str) and one["message"]:
+            code = one.get("code")
+            return code if isinstance(code, str) else "", clean(one["message"])[:_LONGEST_MESSAGE]
+    return "", response.text[:300]
 
 
 #: Status of a refusal → the remedy, for every sender.
@@ -121,7 +125,9 @@ def error_for(response: requests.Response, what: str) -> ServiceError:
     """Return the error for a refusal, without the query, which may be signed."""
     asked = retries.retry_after(response.headers)
     wait = "" if asked is None else f"; it asks to wait {asked:.0f} seconds"
-    message = f"{what}: AzureML answered {response.status_code} to {_place(response)}: {_message(response)}{wait}"
+    message = (
+        f"{what}: AzureML answered {response.status_code} to {_place(response)}: {refusal_of(response)[1]}{wait}"
+    )
     return ServiceError(
         f"{message} ({trace_of(response.headers)})",
         hint=HINTS.get(response.status_code),

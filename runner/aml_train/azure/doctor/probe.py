@@ -7,16 +7,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import requests
-
 from aml_train.azure.clouds import Cloud
 from aml_train.azure.credentials import Assertion
-from aml_train.azure.http import WorkspaceId, read_answer
+from aml_train.azure.http import WorkspaceId, read_answer, refusal_of
 from aml_train.azure.roles import Permission, permission_of
 from aml_train.azure.sign_in import Fetched, SignIn, sign_in_to_azure
 from aml_train.azure.workspace import AzureRest
 from aml_train.config import TargetConfig
-from aml_train.core.answers import MOST_PAGES, Answer, Pages, UndecodableError, decode, is_within
+from aml_train.core.answers import MOST_PAGES, Answer, Pages, is_within
 from aml_train.core.errors import ServiceError
 from aml_train.jobs import SERVERLESS
 
@@ -150,7 +148,8 @@ class Probe:
         if response.ok:
             answer = read_answer(response, what)
             return Reply(status=response.status_code, code="", message="", answer=answer, headers=response.headers)
-        code, message = _error_of(response)
+        code, message = refusal_of(response)
+        message = " ".join(message.split())[:600]
         return Reply(status=response.status_code, code=code, message=message, answer=None, headers=response.headers)
 
     def items(self, reply: Reply, what: str) -> Iterator[Answer]:
@@ -215,15 +214,3 @@ class Probe:
     def key(self, name: str) -> str:
         """Return the path of a target's key in aml-train.yml."""
         return f"targets.{self.wanted.target.name}.{name}"
-
-
-def _error_of(response: requests.Response) -> tuple[str, str]:
-    """Return code and message of a refusal; nothing is believed of its form."""
-    try:
-        body = decode(response.content)
-    except UndecodableError:
-        return "", response.text[:200].strip() or str(response.reason or "no reason given")
-    error = body.get("error") if isinstance(body, dict) else None
-    found = error if isinstance(error, dict) else body if isinstance(body, dict) else {}
-    code, message = found.get("code"), found.get("message")
-    return str(code) if isinstance(code, str) else "", " ".join(str(message or "no reason given").split())[:600]
