@@ -1,4 +1,4 @@
-"""The way to the desk: build and test the image, write devcontainer.json, bring it up with the command line of dev containers."""
+"""The way to a development container: build and test the image, write devcontainer.json, bring it up with the command line of dev containers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FILE = ".devcontainer/devcontainer.json"
 
 
 @pytest.fixture
-def desk(local: Local, digits: Path, tmp_path: Path) -> Iterator[Reader]:
+def reader(local: Local, digits: Path, tmp_path: Path) -> Iterator[Reader]:
     """The example, and a shell whose `aml-train` is this checkout's; no container of it is left."""
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -68,56 +68,56 @@ def devcontainer_exec(folder: Path, *command: str) -> str:
     return done.stdout
 
 
-def test_the_tested_image_comes_up_at_the_desk(desk: Reader) -> None:
-    assert "is not in" in desk.type("aml-train devcontainer --check", code=3)
-    desk.type(commands("Build the image, and write the file"))
-    text = (desk.folder / FILE).read_text()
+def test_the_tested_image_comes_up_in_a_development_container(reader: Reader) -> None:
+    assert "is not in" in reader.type("aml-train devcontainer --check", code=3)
+    reader.type(commands("Build the image, and write the file"))
+    text = (reader.folder / FILE).read_text()
     image = parse_jsonc(text)["image"]
     assert "/digits-proposals@sha256:" in image  # outside a git repository
-    assert "unchanged" in desk.type("aml-train devcontainer --check")
+    assert "unchanged" in reader.type("aml-train devcontainer --check")
 
-    up = json.loads(devcontainer(desk.folder, "up").splitlines()[-1])
+    up = json.loads(devcontainer(reader.folder, "up").splitlines()[-1])
     assert up["outcome"] == "success"
     inspected = subprocess.run(
         ["docker", "inspect", up["containerId"]], capture_output=True, text=True, check=True
     ).stdout
     assert json.loads(inspected)[0]["Config"]["Image"] == image
-    tests = devcontainer_exec(desk.folder, "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
+    tests = devcontainer_exec(reader.folder, "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
     assert " passed" in tests
 
-    shell = desk.type("aml-train image shell -- python -m pytest -q -p no:cacheprovider tests </dev/null")
+    shell = reader.type("aml-train image shell -- python -m pytest -q -p no:cacheprovider tests </dev/null")
     assert tests.splitlines()[-1].split(" in ")[0] == shell.splitlines()[-1].split(" in ")[0]
-    desk.type("aml-train image shell -- sh -c 'exit 7' </dev/null", code=7)
+    reader.type("aml-train image shell -- sh -c 'exit 7' </dev/null", code=7)
 
     # Another image: the file is outdated, and keeps what the user wrote.
-    (desk.folder / FILE).write_text(text.replace('"features": {},', '"features": {}, // none'))
-    edit(desk.folder / "aml-train.yml", "env: {DESK:", "env: {AT_THE_DESK: 'yes', DESK:")
-    assert "is not in" in desk.type("aml-train devcontainer --check", code=3)
-    desk.type("aml-train image build")
-    assert "does not name" in desk.type("aml-train devcontainer --check", code=10)
-    desk.type("aml-train devcontainer")
-    updated = (desk.folder / FILE).read_text()
+    (reader.folder / FILE).write_text(text.replace('"features": {},', '"features": {}, // none'))
+    edit(reader.folder / "aml-train.yml", "env: {DESK:", "env: {AT_THE_DESK: 'yes', DESK:")
+    assert "is not in" in reader.type("aml-train devcontainer --check", code=3)
+    reader.type("aml-train image build")
+    assert "does not name" in reader.type("aml-train devcontainer --check", code=10)
+    reader.type("aml-train devcontainer")
+    updated = (reader.folder / FILE).read_text()
     assert '"features": {}, // none' in updated
     assert parse_jsonc(updated)["image"] != image
-    desk.type("aml-train devcontainer --check")
-    assert desk.type("aml-train image shell -- printenv AT_THE_DESK </dev/null").splitlines()[-1] == "yes"
+    reader.type("aml-train devcontainer --check")
+    assert reader.type("aml-train image shell -- printenv AT_THE_DESK </dev/null").splitlines()[-1] == "yes"
 
 
-def test_the_image_of_an_environment_at_the_desk(desk: Reader) -> None:
+def test_the_image_of_an_environment_in_a_development_container(reader: Reader) -> None:
     """An environment that others registered: its image, by its digest."""
-    desk.type("aml-train image build")
-    built = json.loads(desk.type("aml-train devcontainer --json 2>/dev/null"))
+    reader.type("aml-train image build")
+    built = json.loads(reader.type("aml-train devcontainer --json 2>/dev/null"))
     image, digest = built["image"].split("@")
-    (desk.folder / "register.py").write_text(REGISTER)
+    (reader.folder / "register.py").write_text(REGISTER)
     theirs = f"amllocal.azurecr.io/{image.partition('/')[2]}@{digest}"
-    desk.type(f'eval "$(aml-train emulator env)"; {desk.local.python} register.py {theirs}')
-    (desk.folder / "register.py").unlink()
-    found = json.loads(desk.type("aml-train devcontainer --environment theirs --json 2>/dev/null"))
+    reader.type(f'eval "$(aml-train emulator env)"; {reader.local.python} register.py {theirs}')
+    (reader.folder / "register.py").unlink()
+    found = json.loads(reader.type("aml-train devcontainer --environment theirs --json 2>/dev/null"))
     assert (found["status"], found["image"]) == ("updated", built["image"])
     assert found["environment"] == "theirs:1"
-    text = (desk.folder / FILE).read_text()
+    text = (reader.folder / FILE).read_text()
     assert parse_jsonc(text)["customizations"]["aml-train"] == {"environment": "theirs:1"}
-    desk.type("aml-train image shell --environment theirs:1 -- python -c 'import sklearn' </dev/null")
+    reader.type("aml-train image shell --environment theirs:1 -- python -c 'import sklearn' </dev/null")
 
 
 #: Registers an environment of an image, as another engineer does.

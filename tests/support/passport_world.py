@@ -33,7 +33,7 @@ from aml_train.models.lineage import Tracer
 from aml_train.models.passport.envelope import Signer
 from aml_train.models.passport.issue import Passport, issue_passport
 from aml_train.models.passport.keys import KeySigner, PublicKey
-from aml_train.models.passport.observe import Desk
+from aml_train.models.passport.observe import Evidence
 from aml_train.models.passport.trust import Trust
 from aml_train.models.passport.values import Verification
 from aml_train.models.passport.verify import Verifier
@@ -142,8 +142,8 @@ class PassportWorld:
         self.issue()
 
     @property
-    def desk(self) -> Desk:
-        return Desk(service=self.service, catalogue=self.catalogue, registry=self.open, store=self.papers)
+    def evidence(self) -> Evidence:
+        return Evidence(service=self.service, catalogue=self.catalogue, registry=self.open, store=self.papers)
 
     @property
     def job(self) -> JobView:
@@ -184,11 +184,13 @@ class PassportWorld:
     def issue(self, signer: KeySigner | None = None, version: str = "7") -> Passport:
         """Issue the model's passport."""
         gate = tuple(self.shape.gate)
-        return issue_passport(self.desk, signer or self.signer, self.current(version), self.job, self.decision, gate)
+        return issue_passport(
+            self.evidence, signer or self.signer, self.current(version), self.job, self.decision, gate
+        )
 
     def sign_by(self, signer: Signer) -> None:
         """Issue the passport again, by another signer."""
-        issue_passport(self.desk, signer, self.current(), self.job, self.decision, tuple(self.shape.gate))
+        issue_passport(self.evidence, signer, self.current(), self.job, self.decision, tuple(self.shape.gate))
 
     def register(self, version: str) -> ModelView:
         """Register a version of the job's model."""
@@ -216,7 +218,7 @@ class PassportWorld:
 
     def verifier(self) -> Verifier:
         tracer = Tracer(service=self.service, catalogue=self.catalogue, registry=self.open)
-        return Verifier(desk=self.desk, trace=tracer.trace, trust=self.trust)
+        return Verifier(evidence=self.evidence, trace=tracer.trace, trust=self.trust)
 
     def promote(self) -> Promotion:
         """Promote the model into production, which demands everything."""

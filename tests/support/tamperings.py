@@ -210,7 +210,7 @@ def _other_model(world: World) -> None:
     world.service.registered.append(other)
     from aml_train.models.passport.issue import issue_passport
 
-    issue_passport(world.desk, world.signer, other, world.job, world.decision, tuple(world.shape.gate))
+    issue_passport(world.evidence, world.signer, other, world.job, world.decision, tuple(world.shape.gate))
     keep(world, world.papers.kept["letters", "7", PASSPORT_FILE])
 
 

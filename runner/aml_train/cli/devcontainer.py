@@ -36,7 +36,7 @@ _OTHER_WAYS: Final = ("build", "dockerFile", "dockerComposeFile")
 """Members by which a devcontainer.json names something else than an image (https://containers.dev/implementors/json_reference)."""
 
 
-#: The option that both commands of the desk have.
+#: The option that `devcontainer` and `shell` have.
 environment_option: Final = click.option(
     "--environment",
     metavar="NAME[:VERSION]",

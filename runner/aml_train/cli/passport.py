@@ -85,7 +85,7 @@ def passport(address: str, project: ProjectOptions, output: Path) -> None:
     verifier, model = _open(address, project, None)
     output.mkdir(parents=True, exist_ok=True)
     for name in (SIGNATURE_FILE, PASSPORT_FILE):
-        content = verifier.desk.store.read(model.name, model.version, name)
+        content = verifier.evidence.store.read(model.name, model.version, name)
         if not content:
             raise PassportError(
                 f"{model.name}:{model.version} has no {name}.", hint="Sign models: `passport` in aml-train.yml."
@@ -174,4 +174,4 @@ def _open(address: str, project: ProjectOptions, rules: PolicyConfig | None) -> 
     host = this_host()
     target = targets.named(project.target)
     verifier = open_verifier(host, target, targets.directory, rules, ConsoleListener(sys.stderr))
-    return verifier, find_model(verifier.desk.service, address)
+    return verifier, find_model(verifier.evidence.service, address)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from aml_train.models.passport.keys import load_signer as load_signer
     from aml_train.models.passport.manifest import SIGNATURE_FILE as SIGNATURE_FILE
     from aml_train.models.passport.manifest import hash_files as hash_files
-    from aml_train.models.passport.observe import Desk as Desk
+    from aml_train.models.passport.observe import Evidence as Evidence
     from aml_train.models.passport.recount import gate_claim as gate_claim
     from aml_train.models.passport.seal import read_seal as read_seal
     from aml_train.models.passport.seal import seal_verdict as seal_verdict
@@ -85,7 +85,7 @@ _MODULES = {
     "issue_passport": "passport.issue",
     "KeylessSigner": "passport.keyless",
     "load_signer": "passport.keys",
-    "Desk": "passport.observe",
+    "Evidence": "passport.observe",
     "load_trust": "passport.trust",
     "Verification": "passport.values",
     "Verifier": "passport.verify",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from aml_train.pipeline.override import TargetOverride as TargetOverride
     from aml_train.pipeline.override import overriding_targets as overriding_targets
     from aml_train.pipeline.override import target_override as target_override
-    from aml_train.pipeline.passport import open_desk as open_desk
+    from aml_train.pipeline.passport import open_evidence as open_evidence
     from aml_train.pipeline.passport import open_verifier as open_verifier
     from aml_train.pipeline.passport import policy_of as policy_of
     from aml_train.pipeline.plan import Plan as Plan
@@ -85,7 +85,7 @@ _MODULES = {
     "sweep_engine": "execute",
     "repository_of": "project_name",
     "gate_junit_listener": "gate_junit",
-    "open_desk": "passport",
+    "open_evidence": "passport",
     "open_verifier": "passport",
     "policy_of": "passport",
     "make_promoter": "promotion",

@@ -103,13 +103,15 @@ def run_prepared(
             recorded = plan.baseline is not None and plan.baseline.proof == "recorded"
             return Recorded(origin=plan.origin) if recorded else git
         from aml_train.models import load_trust
-        from aml_train.pipeline.passport import open_desk, policy_of
+        from aml_train.pipeline.passport import open_evidence, policy_of
         from aml_train.pipeline.seal import SealedProver
 
         policy = policy_of(config.passport, None, config.directory)
         if policy is None:  # pragma: no cover - the configuration names one
             return git
-        return SealedProver(desk=open_desk(target.service, target.registry), trust=load_trust(policy), git=git)
+        return SealedProver(
+            evidence=open_evidence(target.service, target.registry), trust=load_trust(policy), git=git
+        )
 
     provers: list[Prover] = []  # one: a run has one target
 

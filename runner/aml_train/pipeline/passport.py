@@ -13,7 +13,7 @@ from aml_train.core.errors import AmlTrainError, InvalidError, PassportError
 from aml_train.core.events import Listener
 from aml_train.gate import GateResult
 from aml_train.jobs import JobView, ModelView, Workspace
-from aml_train.models import Desk, Signer, Tracer, Verifier, has_passport, issue_passport, load_trust
+from aml_train.models import Evidence, Signer, Tracer, Verifier, has_passport, issue_passport, load_trust
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.target import Host, Target, open_workspace
 
@@ -56,14 +56,14 @@ def make_signer(
     return signer
 
 
-def open_desk(service: Workspace, registry: Callable[[str], Registry | None]) -> Desk:
+def open_evidence(service: Workspace, registry: Callable[[str], Registry | None]) -> Evidence:
     """Return the services by which the facts of passports are looked up."""
     from aml_train.azure import AzureCatalogue, AzurePapers, AzureV2, workspace_of
 
     if not isinstance(service, AzureV2):  # pragma: no cover - targets are workspaces of Azure or like them
         raise TypeError("passports need the storage of a workspace")
     data = workspace_of(service, service.credential, HttpSettings(), service.workspace.name)
-    return Desk(
+    return Evidence(
         service=service,
         catalogue=AzureCatalogue(service, SYSTEM_CLOCK),
         registry=registry,
@@ -82,9 +82,9 @@ def open_verifier(
     """
     trust = load_trust(policy) if policy is not None else None
     connection = open_workspace(host, target, directory, emit)
-    desk = open_desk(connection.service, connection.registry)
-    tracer = Tracer(service=desk.service, catalogue=desk.catalogue, registry=desk.registry)
-    return Verifier(desk=desk, trace=tracer.trace, trust=trust)
+    evidence = open_evidence(connection.service, connection.registry)
+    tracer = Tracer(service=evidence.service, catalogue=evidence.catalogue, registry=evidence.registry)
+    return Verifier(evidence=evidence, trace=tracer.trace, trust=trust)
 
 
 def policy_of(config: PassportConfig | None, named: Path | None, directory: Path) -> PolicyConfig | None:
@@ -118,11 +118,11 @@ def sign_model(ctx: RunContext, target: Target, job: JobView, gate: GateResult, 
         return
     with ctx.stage("register", f"Sign the passport of {model.name} version {model.version}") as summary:
         try:
-            desk = open_desk(target.service, target.registry)
-            if has_passport(desk, model):
+            evidence = open_evidence(target.service, target.registry)
+            if has_passport(evidence, model):
                 summary.append("it had been signed")
                 return
-            made = issue_passport(desk, signer, model, job, gate.decision, ctx.plan.gate)
+            made = issue_passport(evidence, signer, model, job, gate.decision, ctx.plan.gate)
         except PassportError:
             raise
         except AmlTrainError as error:

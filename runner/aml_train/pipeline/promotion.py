@@ -26,7 +26,7 @@ from aml_train.models import (
 from aml_train.pipeline.candidates import proved, sealed
 from aml_train.pipeline.evaluate import evaluate
 from aml_train.pipeline.override import target_override
-from aml_train.pipeline.passport import open_desk
+from aml_train.pipeline.passport import open_evidence
 from aml_train.pipeline.target import Host, open_workspace
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ def open_promoter(
     tracer = Tracer(service=connection.service, catalogue=catalogue, registry=connection.registry)
     verifier = None
     if policy is not None:
-        desk = open_desk(connection.service, connection.registry)
-        verifier = Verifier(desk=desk, trace=tracer.trace, trust=load_trust(policy))
+        evidence = open_evidence(connection.service, connection.registry)
+        verifier = Verifier(evidence=evidence, trace=tracer.trace, trust=load_trust(policy))
     return Promoter(
         service=connection.service,
         catalogue=catalogue,

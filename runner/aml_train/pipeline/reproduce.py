@@ -15,7 +15,7 @@ from aml_train.core.events import JobSubmitted, Listener
 from aml_train.core.tags import TAG_SOURCE
 from aml_train.jobs import JobLogs, JobView, Limits, LiveJob, ModelView, Watch, settle_metrics
 from aml_train.models import (
-    Desk,
+    Evidence,
     LineageStep,
     Reproduction,
     Tracer,
@@ -24,7 +24,7 @@ from aml_train.models import (
     find_model,
     hash_files,
 )
-from aml_train.pipeline.passport import open_desk
+from aml_train.pipeline.passport import open_evidence
 from aml_train.pipeline.target import Connection, Host, open_workspace
 
 if TYPE_CHECKING:
@@ -78,8 +78,8 @@ def open_reproducer(host: Host, target: TargetConfig, directory: Path, emit: Lis
         ServiceError: there is nothing to sign in with, or the local AzureML does not start.
     """
     connection = open_workspace(host, target, directory, emit)
-    desk = open_desk(connection.service, connection.registry)
-    return Reproducer(connection=connection, desk=desk, clock=SYSTEM_CLOCK, emit=emit)
+    evidence = open_evidence(connection.service, connection.registry)
+    return Reproducer(connection=connection, evidence=evidence, clock=SYSTEM_CLOCK, emit=emit)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,13 +88,13 @@ class Reproducer:
 
     Attributes:
         connection: the workspace.
-        desk: the workspace's files, data assets and registries.
+        evidence: the workspace's files, data assets and registries.
         clock: time.
         emit: receives what happens to the job, and its log.
     """
 
     connection: Connection
-    desk: Desk
+    evidence: Evidence
     clock: Clock
     emit: Listener
 
@@ -110,10 +110,12 @@ class Reproducer:
             GateFailedError: no job made the model, or the job is gone.
             ServiceError: there is no such version, or the service does not answer.
         """
-        desk = self.desk
-        model = find_model(desk.service, address)
-        lineage = Tracer(service=desk.service, catalogue=desk.catalogue, registry=desk.registry).trace(model)
-        job = desk.service.find(model.origin) if model.origin else None
+        evidence = self.evidence
+        model = find_model(evidence.service, address)
+        lineage = Tracer(service=evidence.service, catalogue=evidence.catalogue, registry=evidence.registry).trace(
+            model
+        )
+        job = evidence.service.find(model.origin) if model.origin else None
         if job is None:
             why = "; ".join(step.detail for step in lineage.broken) or "no job made it"
             raise GateFailedError(f"The model {model.name}:{model.version} cannot be trained again: {why}")
@@ -140,7 +142,7 @@ class Reproducer:
 
     def _read(self, job: str, model: ModelView, *, metrics: Sequence[str] = ()) -> Training:
         """Return what *job* made, which trained *model* or is to repeat that; *metrics* are those it should have logged."""
-        files = hash_files(self.desk.store.model_files(replace(model, path=place_of(model, job))))
+        files = hash_files(self.evidence.store.model_files(replace(model, path=place_of(model, job))))
         values, _ = settle_metrics(self._service, job, metrics, clock=self.clock, pause=lambda: _PAUSE)
         return Training(job=job, files=dict(files.digests), metrics=values)
 

@@ -15,10 +15,10 @@ from aml_train.core.errors import AmlTrainError, PassportError
 from aml_train.core.git import Origin
 from aml_train.gate import GateResult
 from aml_train.jobs import Identity, JobView, Workspace
-from aml_train.models import Desk, Trust, gate_claim, gate_fact, read_seal, seal_verdict
+from aml_train.models import Evidence, Trust, gate_claim, gate_fact, read_seal, seal_verdict
 from aml_train.pipeline.branch_verdicts import BranchVerdict, Proof, branch_of, read_verdict
 from aml_train.pipeline.context import RunContext
-from aml_train.pipeline.passport import open_desk
+from aml_train.pipeline.passport import open_evidence
 from aml_train.pipeline.proof import GitProver
 from aml_train.pipeline.target import Target
 
@@ -30,12 +30,12 @@ class SealedProver:
     """Proves verdicts by their seals; jobs by git, as *git* does.
 
     Attributes:
-        desk: where seals are kept.
+        evidence: where seals are kept.
         trust: whose signatures count.
         git: proves what has no seal: the job that a run was told to attach to.
     """
 
-    desk: Desk
+    evidence: Evidence
     trust: Trust
     git: GitProver
 
@@ -50,7 +50,7 @@ class SealedProver:
 
     def prove(self, service: Workspace, job: JobView, branch: str, verdict: BranchVerdict) -> Proof:
         """See :class:`aml_train.pipeline.branch_verdicts.Prover`."""
-        stated = read_seal(self.desk.store, self.trust, job.name, branch)
+        stated = read_seal(self.evidence.store, self.trust, job.name, branch)
         if isinstance(stated, str):
             return Proof(fault=stated)
         different = [name for name in _STATED if stated.optional_text(name) != getattr(verdict, name)]
@@ -84,7 +84,7 @@ def seal(ctx: RunContext, target: Target, job: JobView, gate: GateResult) -> Non
             "identity": identity_digest(target.service.identity(job.name, sdk=sdk)),
             "gate": gate_fact(gate.decision, plan.gate),
         }
-        seal_verdict(open_desk(target.service, target.registry).store, signer, job.name, branch, facts)
+        seal_verdict(open_evidence(target.service, target.registry).store, signer, job.name, branch, facts)
     except PassportError:
         raise
     except AmlTrainError as error:

@@ -41,7 +41,7 @@ def opened() -> Verifier:
 def prepare(*, port: int, folder: str) -> object:
     """Train with a code snapshot in an image with papers, register, and sign."""
     verifier = opened()
-    service = verifier.desk.service
+    service = verifier.evidence.service
     assert isinstance(service, AzureV2)
     image = tested(port)
     with Registry(f"http://localhost:{port}") as registry:
@@ -82,7 +82,7 @@ def prepare(*, port: int, folder: str) -> object:
     model, _ = register_model(service, spec, job=job, tags=tags)
     signer = make_signer(PassportConfig(key_file=Path(folder) / "signing.pem", passphrase_env="PASS"), os.environ)
     assert signer is not None
-    made = issue_passport(verifier.desk, signer, model, view, decision, RULES)
+    made = issue_passport(verifier.evidence, signer, model, view, decision, RULES)
     return {
         "job": job,
         "digest": image.digest,
@@ -95,8 +95,8 @@ def prepare(*, port: int, folder: str) -> object:
 def tamper(*, path: str) -> object:
     """Change one byte of a model's file in the storage; return its blob's name."""
     verifier = opened()
-    (model,) = verifier.desk.service.models(MODEL)
-    store = verifier.desk.store
+    (model,) = verifier.evidence.service.models(MODEL)
+    store = verifier.evidence.store
     data = store._data  # type: ignore[attr-defined]
     from aml_train.azure.blob.address import parse_address
 

@@ -51,14 +51,18 @@ def papers(monkeypatch: pytest.MonkeyPatch) -> MemoryPapers:
     papers = MemoryPapers()
     world = PassportWorld()
 
-    def desk(service: Any, _registry: Any) -> Any:
+    def evidence(service: Any, _registry: Any) -> Any:
         for one in service.registered:
             papers.models.setdefault(one.path, {"model.joblib": b"weights"})
         return replace(
-            world.desk, service=service, catalogue=MemoryCatalogue(service), store=papers, registry=lambda _host: None
+            world.evidence,
+            service=service,
+            catalogue=MemoryCatalogue(service),
+            store=papers,
+            registry=lambda _host: None,
         )
 
-    monkeypatch.setattr("aml_train.pipeline.passport.open_desk", desk)
+    monkeypatch.setattr("aml_train.pipeline.passport.open_evidence", evidence)
     assert HOST
     return papers
 
@@ -101,8 +105,8 @@ def test_a_version_that_has_a_passport_keeps_it(monkeypatch: pytest.MonkeyPatch)
     from aml_train.models.passport.issue import has_passport
 
     world = PassportWorld()
-    assert has_passport(world.desk, world.current())
+    assert has_passport(world.evidence, world.current())
     world.papers.kept["digits", "7", PASSPORT_FILE] += b" "
-    assert not has_passport(world.desk, world.current())
+    assert not has_passport(world.evidence, world.current())
     world.register("8")
-    assert not has_passport(world.desk, world.current("8"))
+    assert not has_passport(world.evidence, world.current("8"))

@@ -23,7 +23,7 @@ from aml_train.gate import Decision
 from aml_train.jobs import JobView, ModelView
 from aml_train.models.passport.envelope import BUNDLE, Bundle, Signer, encode_statement, read_bundle
 from aml_train.models.passport.manifest import SIGNATURE_FILE, STATEMENT
-from aml_train.models.passport.observe import PAPERS, Desk, Fact, Observation, Unknown, observe
+from aml_train.models.passport.observe import PAPERS, Evidence, Fact, Observation, Unknown, observe
 
 PASSPORT_TYPE: Final = "https://aml-train.org/passport/v1"
 PASSPORT_FILE: Final = "passport.sigstore.json"
@@ -41,12 +41,17 @@ class Passport:
 
 
 def issue_passport(
-    desk: Desk, signer: Signer, model: ModelView, job: JobView, decision: Decision, rules: tuple[GateRule, ...] = ()
+    evidence: Evidence,
+    signer: Signer,
+    model: ModelView,
+    job: JobView,
+    decision: Decision,
+    rules: tuple[GateRule, ...] = (),
 ) -> Passport:
     """State the facts of *model*, sign them, and keep the passport.
 
     Args:
-        desk: where facts are looked up, and the passport is kept.
+        evidence: where facts are looked up, and the passport is kept.
         signer: signs.
         model: the registered version.
         job: the job that wrote it.
@@ -58,7 +63,7 @@ def issue_passport(
         ServiceError: the workspace or its storage refuses or does not answer.
         ImageError: the registry refuses.
     """
-    seen = observe(desk, model, job)
+    seen = observe(evidence, model, job)
     if seen.manifest is None:
         raise PassportError(f"The files of {_title(model)} cannot be read: {_why(seen.facts['files'])}")
     if (fault := seen.manifest.fault) is not None:
@@ -77,11 +82,11 @@ def issue_passport(
             hint="Let the job write fewer files, such as one archive.",
         )
     bundle = read_bundle(signer.sign(encode_statement(statement)))
-    _keep(desk, model, job, signature=signature, bundle=bundle)
+    _keep(evidence, model, job, signature=signature, bundle=bundle)
     return Passport(bundle=bundle, signer=signer.title, left_out=tuple(_left_out(seen.facts)))
 
 
-def has_passport(desk: Desk, model: ModelView) -> bool:
+def has_passport(evidence: Evidence, model: ModelView) -> bool:
     """Return whether the version has the passport that it names.
 
     Raises:
@@ -90,7 +95,7 @@ def has_passport(desk: Desk, model: ModelView) -> bool:
     named = model.tags.get(TAG_PASSPORT)
     if named is None:
         return False
-    content = desk.store.read(model.name, model.version, PASSPORT_FILE)
+    content = evidence.store.read(model.name, model.version, PASSPORT_FILE)
     return named == f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
@@ -133,24 +138,24 @@ def gate_fact(decision: Decision, rules: tuple[GateRule, ...]) -> dict[str, Any]
     return {"word": decision.word, "rules": entries}
 
 
-def _keep(desk: Desk, model: ModelView, job: JobView, *, signature: bytes, bundle: Bundle) -> None:
+def _keep(evidence: Evidence, model: ModelView, job: JobView, *, signature: bytes, bundle: Bundle) -> None:
     """Keep both bundles with the model, the passport also with the image; tag it."""
-    desk.store.write(model.name, model.version, SIGNATURE_FILE, signature)
-    desk.store.write(model.name, model.version, PASSPORT_FILE, bundle.content)
-    _attach(desk, model, job, bundle)
-    desk.catalogue.change_tags(
+    evidence.store.write(model.name, model.version, SIGNATURE_FILE, signature)
+    evidence.store.write(model.name, model.version, PASSPORT_FILE, bundle.content)
+    _attach(evidence, model, job, bundle)
+    evidence.catalogue.change_tags(
         model.name, model.version, {TAG_PASSPORT: f"sha256:{bundle.digest}"}, guard=lambda: None
     )
 
 
-def _attach(desk: Desk, model: ModelView, job: JobView, bundle: Bundle) -> None:
+def _attach(evidence: Evidence, model: ModelView, job: JobView, bundle: Bundle) -> None:
     from aml_train.image import attach_document
 
     image, digest = job.tags.get(TAG_IMAGE), job.tags.get(TAG_DIGEST)
     if image is None or digest is None:
         return
     reference = ImageRef.parse(image)
-    registry = desk.registry(reference.registry)
+    registry = evidence.registry(reference.registry)
     if registry is None:
         raise ServiceError(f"The registry {reference.registry} cannot be reached from here.")
     with registry:

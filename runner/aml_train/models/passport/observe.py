@@ -52,7 +52,7 @@ PAPERS: Final = ("provenance", "sbom")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Desk:
+class Evidence:
     """The services by which facts are looked up.
 
     Attributes:
@@ -99,12 +99,12 @@ class Observation:
     facts: Mapping[str, Fact]
 
 
-def observe(desk: Desk, model: ModelView, job: JobView) -> Observation:
+def observe(evidence: Evidence, model: ModelView, job: JobView) -> Observation:
     """Look up the facts of *model*, which *job* wrote.
 
     Facts that cannot be looked up are unknown, and no error.
     """
-    manifest, files = _files(desk, model)
+    manifest, files = _files(evidence, model)
     facts: dict[str, Fact] = {
         "model": {
             "name": model.name,
@@ -115,15 +115,15 @@ def observe(desk: Desk, model: ModelView, job: JobView) -> Observation:
         },
         "files": files,
         "job": {"name": job.name, "experiment": job.experiment, "fingerprint": job.properties.get(TAG_FINGERPRINT)},
-        "code": _attempt(lambda: _code(desk, job)),
+        "code": _attempt(lambda: _code(evidence, job)),
         "data": shown_data(job),
         "parameters": shown_parameters(job),
-        "metrics": _attempt(lambda: metrics_of(desk.service, job.name)),
+        "metrics": _attempt(lambda: metrics_of(evidence.service, job.name)),
         "source": {name: job.tags[tag] for name, tag in _SOURCE.items() if tag in job.tags},
         "workflow": {"run": job.tags.get(TAG_RUN_URL)},
         "tags": fixed_tags(model),
     }
-    facts |= _of_image(desk, job, model.tags.get(TAG_NODE, ""))
+    facts |= _of_image(evidence, job, model.tags.get(TAG_NODE, ""))
     return Observation(manifest=manifest, facts=facts)
 
 
@@ -155,9 +155,9 @@ def _attempt(look: Callable[[], Fact]) -> Fact:
         return Unknown(reason=error.message)
 
 
-def _files(desk: Desk, model: ModelView) -> tuple[FileManifest | None, Fact]:
+def _files(evidence: Evidence, model: ModelView) -> tuple[FileManifest | None, Fact]:
     try:
-        manifest = hash_files(desk.store.model_files(model))
+        manifest = hash_files(evidence.store.model_files(model))
     except (ServiceError, InvalidError) as error:
         return None, Unknown(reason=error.message)
     return manifest, {"listing": manifest.listing, **_sums(manifest, manifest.root)}
@@ -167,15 +167,15 @@ def _sums(manifest: FileManifest, digest: str) -> dict[str, Any]:
     return {"sha256": digest, "files": len(manifest.digests), "bytes": manifest.size}
 
 
-def _code(desk: Desk, job: JobView) -> Fact:
-    files = desk.store.code_files(job.name)
+def _code(evidence: Evidence, job: JobView) -> Fact:
+    files = evidence.store.code_files(job.name)
     if files is None:
         return None
     manifest = hash_files(files)
     return _sums(manifest, manifest.listing)
 
 
-def _of_image(desk: Desk, job: JobView, node: str) -> dict[str, Fact]:
+def _of_image(evidence: Evidence, job: JobView, node: str) -> dict[str, Fact]:
     """Return the facts of the image that the job ran in, of its tests and its papers.
 
     The workspace's part of these facts does not depend on the registry's answer.
@@ -184,7 +184,7 @@ def _of_image(desk: Desk, job: JobView, node: str) -> dict[str, Fact]:
     if image is None or digest is None:
         return dict.fromkeys(("image", "tests", *PAPERS))
     try:
-        environment = desk.catalogue.environment_image(job.name, node)
+        environment = evidence.catalogue.environment_image(job.name, node)
     except ServiceError as error:
         return dict.fromkeys(("image", "tests", *PAPERS), Unknown(reason=error.message))
     tags = {"address": job.tags.get(TAG_ADDRESS), "base": job.tags.get(TAG_BASE)}
@@ -192,7 +192,7 @@ def _of_image(desk: Desk, job: JobView, node: str) -> dict[str, Fact]:
     key = job.tags.get(TAG_TESTED, "")
     tests = {"key": key} if key and " " not in key else None
     try:
-        return _in_registry(desk, ImageRef.parse(image), digest, recorded, tests)
+        return _in_registry(evidence, ImageRef.parse(image), digest, recorded, tests)
     except ValueError as error:
         return {"image": {**recorded, "digest": None, "fault": str(error)}, "tests": tests, **dict.fromkeys(PAPERS)}
     except (ImageError, ServiceError) as error:
@@ -205,7 +205,7 @@ def _of_image(desk: Desk, job: JobView, node: str) -> dict[str, Fact]:
 
 
 def _in_registry(
-    desk: Desk, reference: ImageRef, digest: str, recorded: Mapping[str, Any], tests: Mapping[str, str] | None
+    evidence: Evidence, reference: ImageRef, digest: str, recorded: Mapping[str, Any], tests: Mapping[str, str] | None
 ) -> dict[str, Fact]:
     """Return the facts of an image whose registry answers.
 
@@ -216,7 +216,7 @@ def _in_registry(
     """
     if not is_digest(digest):
         raise ValueError(f"{digest[:80]!r} is no digest")
-    registry = desk.registry(reference.registry)
+    registry = evidence.registry(reference.registry)
     if registry is None:
         raise ServiceError(f"the registry {reference.registry} cannot be reached from here")
     with registry:

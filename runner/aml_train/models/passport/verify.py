@@ -16,7 +16,7 @@ from aml_train.models.passport.compare import compare_facts
 from aml_train.models.passport.envelope import BUNDLE, BadBundleError, Bundle, read_bundle
 from aml_train.models.passport.issue import PASSPORT_FILE, PASSPORT_TYPE
 from aml_train.models.passport.manifest import SIGNATURE_FILE, STATEMENT, FileManifest, read_manifest
-from aml_train.models.passport.observe import Desk, Observation, observe
+from aml_train.models.passport.observe import Evidence, Observation, observe
 from aml_train.models.passport.recount import gate_claim
 from aml_train.models.passport.trust import Trust
 from aml_train.models.passport.values import Basis, Claim, Verification
@@ -34,12 +34,12 @@ class Verifier:
     """Verifies passports.
 
     Attributes:
-        desk: where facts are looked up.
+        evidence: where facts are looked up.
         trace: looks a model's lineage up.
         trust: whose signatures count; None if no policy says so.
     """
 
-    desk: Desk
+    evidence: Evidence
     trace: Callable[[ModelView], LineageStep]
     trust: Trust | None = None
 
@@ -50,7 +50,7 @@ class Verifier:
             ServiceError: the workspace or its storage refuses or does not answer.
         """
         title = f"{model.name}:{model.version}"
-        content = self.desk.store.read(model.name, model.version, PASSPORT_FILE)
+        content = self.evidence.store.read(model.name, model.version, PASSPORT_FILE)
         if not content:
             tagged = model.tags.get(TAG_PASSPORT)
             why = f"its passport {tagged} is gone from the workspace's storage" if tagged else _NO_PASSPORT
@@ -83,19 +83,19 @@ class Verifier:
             weak: what facts rest on that cannot be compared.
         """
         yield from _lineage(self.trace(model))
-        job = self.desk.service.find(model.origin or "")
+        job = self.evidence.service.find(model.origin or "")
         if job is None:
             yield _refused("job", f"the job {model.origin} is not in the workspace any more")
             return
-        seen = observe(self.desk, model, job)
+        seen = observe(self.evidence, model, job)
         yield from compare_facts(stated, seen.facts, weak)
         yield from self._manifest(model, seen, stated)
-        yield gate_claim(self.desk.service, job.name, stated.at("gate"), model.tags.get(TAG_GATE))
+        yield gate_claim(self.evidence.service, job.name, stated.at("gate"), model.tags.get(TAG_GATE))
         yield self._referrer(model, job, bundle)
 
     def _manifest(self, model: ModelView, seen: Observation, stated: Answer) -> Iterator[Claim]:
         """Check the bundle of the files: another tool verifies the model with it."""
-        content = self.desk.store.read(model.name, model.version, SIGNATURE_FILE)
+        content = self.evidence.store.read(model.name, model.version, SIGNATURE_FILE)
         if not content:
             yield _refused("manifest", f"the signature of the files, {SIGNATURE_FILE}, is gone from the storage")
             return
@@ -129,7 +129,7 @@ class Verifier:
             return Claim(name="referrer", basis="stated", detail="the job ran in an image that was given")
         try:
             reference = ImageRef.parse(image)
-            registry = self.desk.registry(reference.registry)
+            registry = self.evidence.registry(reference.registry)
             if registry is None:
                 why = f"the registry {reference.registry} cannot be reached from here"
                 return Claim(name="referrer", basis="unknown", detail=why)
