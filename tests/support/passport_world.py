@@ -45,7 +45,7 @@ from aml_train.testing.memory_models import MemoryCatalogue
 from tests.support.fake_promotion import FakeStore
 from tests.support.fake_workspace import FakeClock
 from tests.support.image_configs import BASE, plan
-from tests.support.memory_papers import MemoryPapers
+from tests.support.memory_passports import MemoryPassports
 from tests.support.memory_workspace import MemoryJob, MemoryService
 from tests.unit.image.registry.fake_registry import FakeRegistry
 
@@ -131,7 +131,7 @@ class PassportWorld:
         self.server = FakeRegistry(referrers=referrers)
         self.service = MemoryService()
         self.catalogue = MemoryCatalogue(self.service, data=["images:4"])
-        self.papers = MemoryPapers()
+        self.papers = MemoryPassports()
         self.store = FakeStore()
         self.events: list[Event] = []
         self.trust: Trust | None = Trust(keys=(self.signer.public,))

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from aml_train.azure.models import AzureCatalogue as AzureCatalogue
     from aml_train.azure.names import azure_names as azure_names
     from aml_train.azure.names import find_workspace as find_workspace
-    from aml_train.azure.papers import AzurePapers as AzurePapers
+    from aml_train.azure.passports import AzurePassports as AzurePassports
     from aml_train.azure.results import SORT_KEYS as SORT_KEYS
     from aml_train.azure.results import JobOrder as JobOrder
     from aml_train.azure.results import read_results as read_results
@@ -103,7 +103,7 @@ _MODULES = {
     "AzureCatalogue": "models",
     "azure_names": "names",
     "find_workspace": "names",
-    "AzurePapers": "papers",
+    "AzurePassports": "passports",
     "AzureV2": "sdk_v2",
     "Assertion": "credentials",
     "SECRET_VARIABLES": "credentials",

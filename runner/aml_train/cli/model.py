@@ -200,7 +200,7 @@ def download(address: str, project: ProjectOptions, *, to: Path | None, force: b
 
     Exit codes: 0, 2 the folder is not empty, 8 the service, 9 the files are not those that were signed.
     """
-    from aml_train.azure import AzurePapers, HttpSettings, fetch_place, model_place, workspace_of
+    from aml_train.azure import AzurePassports, HttpSettings, fetch_place, model_place, workspace_of
     from aml_train.cli.data import moved
     from aml_train.models import check_target, download_model, find_model
 
@@ -215,7 +215,7 @@ def download(address: str, project: ProjectOptions, *, to: Path | None, force: b
         return download_model(
             found,
             folder,
-            store=AzurePapers(service, data),
+            store=AzurePassports(service, data),
             fetch=lambda _model, path: fetch_place(place, path, tally),
             force=force,
         )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from aml_train.models.browse import version_facts as version_facts
     from aml_train.models.catalogue import Catalogue as Catalogue
     from aml_train.models.catalogue import LockedRecord as LockedRecord
-    from aml_train.models.catalogue import PaperStore as PaperStore
+    from aml_train.models.catalogue import PassportStore as PassportStore
     from aml_train.models.catalogue import PromotionStore as PromotionStore
     from aml_train.models.catalogue import StoredFile as StoredFile
     from aml_train.models.download import DownloadedModel as DownloadedModel
@@ -70,7 +70,7 @@ _MODULES = {
     "metrics_of": "browse",
     "version_facts": "browse",
     "Catalogue": "catalogue",
-    "PaperStore": "catalogue",
+    "PassportStore": "catalogue",
     "PromotionStore": "catalogue",
     "StoredFile": "catalogue",
     "DownloadedModel": "download",

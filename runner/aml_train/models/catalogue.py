@@ -102,7 +102,7 @@ class StoredFile:
     read: Callable[[], Iterator[bytes]] = field(repr=False)
 
 
-class PaperStore(Protocol):
+class PassportStore(Protocol):
     """The files that passports are about, and the passports of a workspace's models.
 
     Every method raises ServiceError if the storage refuses or does not answer, InvalidError for another kind of storage.

@@ -14,7 +14,7 @@ from typing import Final
 from aml_train.core.errors import InvalidError, PassportError
 from aml_train.core.tags import TAG_PASSPORT
 from aml_train.jobs import ModelView
-from aml_train.models.catalogue import PaperStore, StoredFile
+from aml_train.models.catalogue import PassportStore, StoredFile
 from aml_train.models.passport.envelope import BadBundleError, read_bundle
 from aml_train.models.passport.issue import PASSPORT_FILE
 from aml_train.models.passport.manifest import SIGNATURE_FILE, FileManifest, hash_files, read_manifest
@@ -62,7 +62,7 @@ def download_model(
     model: ModelView,
     folder: Path,
     *,
-    store: PaperStore,
+    store: PassportStore,
     fetch: Callable[[ModelView, Path], None],
     force: bool = False,
 ) -> DownloadedModel:
@@ -104,7 +104,7 @@ def download_model(
     return DownloadedModel(model=model, folder=folder, files=found, size=found.size, checked=signed is not None)
 
 
-def signed_files(model: ModelView, store: PaperStore) -> FileManifest | None:
+def signed_files(model: ModelView, store: PassportStore) -> FileManifest | None:
     """Return the digests that the version's passport states; None if it has none.
 
     Signatures are not checked here: ``aml-train verify`` does it, by a policy.

@@ -58,7 +58,7 @@ def make_signer(
 
 def open_evidence(service: Workspace, registry: Callable[[str], Registry | None]) -> Evidence:
     """Return the services by which the facts of passports are looked up."""
-    from aml_train.azure import AzureCatalogue, AzurePapers, AzureV2, workspace_of
+    from aml_train.azure import AzureCatalogue, AzurePassports, AzureV2, workspace_of
 
     if not isinstance(service, AzureV2):  # pragma: no cover - targets are workspaces of Azure or like them
         raise TypeError("passports need the storage of a workspace")
@@ -67,7 +67,7 @@ def open_evidence(service: Workspace, registry: Callable[[str], Registry | None]
         service=service,
         catalogue=AzureCatalogue(service, SYSTEM_CLOCK),
         registry=registry,
-        store=AzurePapers(service, data),
+        store=AzurePassports(service, data),
     )
 
 

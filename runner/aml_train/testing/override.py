@@ -19,7 +19,7 @@ from aml_train.core.globs import has_wildcards, select
 from aml_train.core.references import ImageRef
 from aml_train.image import ImageSpec, Registry, RegistryLocation, Tested, TestSpec
 from aml_train.jobs import JobView, ModelView, Pace
-from aml_train.models import Catalogue, PaperStore, Promoter, StoredFile
+from aml_train.models import Catalogue, PassportStore, Promoter, StoredFile
 from aml_train.pipeline import Target, make_promoter, overriding_targets
 from aml_train.pipeline.api import Backend
 from aml_train.testing.memory import MemoryService, Training, nothing
@@ -178,9 +178,9 @@ class MemoryBackend:
             for pattern in patterns or ("",):
                 _write(base, _matching(files, pattern), f"{job}: {pattern or output or 'default'}")
 
-    def papers(self) -> PaperStore:
+    def papers(self) -> PassportStore:
         """See :class:`aml_train.pipeline.api.Backend`."""
-        return MemoryPapers()
+        return MemoryPassports()
 
     def fetch_model(self, model: ModelView, folder: Path) -> None:
         """See :class:`aml_train.pipeline.api.Backend`."""
@@ -197,23 +197,23 @@ class MemoryBackend:
         _write(folder, below, title)
 
 
-class MemoryPapers:
-    """See :class:`aml_train.models.PaperStore`; no model has a passport."""
+class MemoryPassports:
+    """See :class:`aml_train.models.PassportStore`; no model has a passport."""
 
     def model_files(self, model: ModelView) -> Iterator[StoredFile]:
-        """See :class:`aml_train.models.PaperStore`."""
+        """See :class:`aml_train.models.PassportStore`."""
         return iter(())
 
     def code_files(self, job: str) -> Iterator[StoredFile] | None:
-        """See :class:`aml_train.models.PaperStore`."""
+        """See :class:`aml_train.models.PassportStore`."""
         return None
 
     def read(self, model: str, version: str, name: str) -> bytes:
-        """See :class:`aml_train.models.PaperStore`."""
+        """See :class:`aml_train.models.PassportStore`."""
         return b""
 
     def write(self, model: str, version: str, name: str, content: bytes) -> None:
-        """See :class:`aml_train.models.PaperStore`.
+        """See :class:`aml_train.models.PassportStore`.
 
         Raises:
             ServiceError: always: passports are not kept here.

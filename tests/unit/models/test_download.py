@@ -12,7 +12,7 @@ from aml_train.jobs.workspace import ModelView
 from aml_train.models.download import DownloadedModel, download_model
 from aml_train.models.passport.issue import PASSPORT_FILE
 from aml_train.models.passport.manifest import SIGNATURE_FILE
-from tests.support.memory_papers import MemoryPapers
+from tests.support.memory_passports import MemoryPassports
 from tests.support.passport_world import PassportWorld
 
 Fetch = Callable[[ModelView, Path], None]
@@ -112,7 +112,7 @@ MODEL = ModelView(name="digits", version="1", path="azureml://jobs/j/outputs/art
 
 
 def plain(folder: Path, files: dict[str, bytes], *, fails: bool = False, force: bool = False) -> DownloadedModel:
-    return download_model(MODEL, folder, store=MemoryPapers(), fetch=fetching(files, fails=fails), force=force)
+    return download_model(MODEL, folder, store=MemoryPassports(), fetch=fetching(files, fails=fails), force=force)
 
 
 def test_without_a_passport_nothing_is_checked_and_that_is_said(tmp_path: Path) -> None:

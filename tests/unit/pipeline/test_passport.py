@@ -20,7 +20,7 @@ from aml_train.pipeline.result import RunOptions, RunResult
 from aml_train.pipeline.run import run as run_pipeline
 from aml_train.testing.memory_models import MemoryCatalogue
 from tests.support.fake_workspace import FakeClock, FakeService
-from tests.support.memory_papers import MemoryPapers
+from tests.support.memory_passports import MemoryPassports
 from tests.support.passport_world import HOST, PassportWorld, new_signer
 from tests.unit.pipeline.test_run import FakeTarget, good_service, make_plan
 
@@ -46,9 +46,9 @@ def run(service: FakeService, signer: Any, *, reached: list[str], **options: Any
 
 
 @pytest.fixture
-def papers(monkeypatch: pytest.MonkeyPatch) -> MemoryPapers:
+def papers(monkeypatch: pytest.MonkeyPatch) -> MemoryPassports:
     """Have passports kept in memory, with files for every model."""
-    papers = MemoryPapers()
+    papers = MemoryPassports()
     world = PassportWorld()
 
     def evidence(service: Any, _registry: Any) -> Any:
@@ -81,7 +81,7 @@ def test_a_run_that_registers_nothing_needs_no_key() -> None:
     assert ended.exit_code == 0
 
 
-def test_a_registry_that_cannot_be_reached_ends_with_9_and_the_model_is_registered(papers: MemoryPapers) -> None:
+def test_a_registry_that_cannot_be_reached_ends_with_9_and_the_model_is_registered(papers: MemoryPassports) -> None:
     service = good_service()
     ended = run(service, new_signer, reached=[])
     assert (ended.status, ended.exit_code) == ("not-verified", 9)
@@ -91,7 +91,7 @@ def test_a_registry_that_cannot_be_reached_ends_with_9_and_the_model_is_register
     assert papers.kept == {}
 
 
-def test_an_outage_names_what_is_registered(papers: MemoryPapers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_outage_names_what_is_registered(papers: MemoryPassports, monkeypatch: pytest.MonkeyPatch) -> None:
     def down(*_args: Any) -> Any:
         raise ServiceError("the storage does not answer")
 

@@ -33,7 +33,7 @@ from aml_train.core.tags import (
     TAG_TESTED,
 )
 from aml_train.jobs import JobView, ModelView, Workspace, shown_data
-from aml_train.models.catalogue import Catalogue, PaperStore
+from aml_train.models.catalogue import Catalogue, PassportStore
 from aml_train.models.passport.manifest import FileManifest, hash_files
 from aml_train.models.register import shown_parameters
 
@@ -65,7 +65,7 @@ class Evidence:
     service: Workspace
     catalogue: Catalogue
     registry: Callable[[str], Registry | None]
-    store: PaperStore
+    store: PassportStore
 
 
 @dataclass(frozen=True, kw_only=True)

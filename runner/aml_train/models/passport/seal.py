@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from aml_train.core.answers import Answer
-from aml_train.models.catalogue import PaperStore
+from aml_train.models.catalogue import PassportStore
 from aml_train.models.passport.envelope import BadBundleError, Signer, encode_statement, read_bundle
 from aml_train.models.passport.manifest import STATEMENT
 from aml_train.models.passport.trust import Trust
@@ -18,7 +18,7 @@ SEAL_TYPE: Final = "https://aml-train.org/verdict/v1"
 _JOBS: Final = ".jobs"
 
 
-def seal_verdict(store: PaperStore, signer: Signer, job: str, branch: str, facts: Mapping[str, Any]) -> None:
+def seal_verdict(store: PassportStore, signer: Signer, job: str, branch: str, facts: Mapping[str, Any]) -> None:
     """Sign the *facts* of a verdict of *branch* on *job*, and keep them; the same ones are not signed again.
 
     Args:
@@ -41,7 +41,7 @@ def seal_verdict(store: PaperStore, signer: Signer, job: str, branch: str, facts
     store.write(_JOBS, job, _name(branch), signer.sign(encode_statement(statement)))
 
 
-def read_seal(store: PaperStore, trust: Trust, job: str, branch: str) -> Answer | str:
+def read_seal(store: PassportStore, trust: Trust, job: str, branch: str) -> Answer | str:
     """Return the facts that were sealed, or why there are none that count.
 
     Raises:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from aml_train.azure import DataWorkspace, JobFilter, JobRow
     from aml_train.jobs import ModelView
     from aml_train.jobs import Workspace as JobService
-    from aml_train.models import Catalogue, PaperStore
+    from aml_train.models import Catalogue, PassportStore
     from aml_train.pipeline import Connection
 
 
@@ -42,7 +42,7 @@ class Backend(Protocol):
     def download(self, job: str, folder: Path, *, patterns: Sequence[str], outputs: Sequence[str]) -> None:
         """Download files of a job below *folder*."""
 
-    def papers(self) -> PaperStore:
+    def papers(self) -> PassportStore:
         """Return the passports of its models."""
 
     def fetch_model(self, model: ModelView, folder: Path) -> None:
@@ -100,11 +100,11 @@ class ConnectedBackend:
         for place, path in job_files(self.data(), job, folder, patterns=patterns, outputs=outputs):
             place.download(path, Tally(), folder_wanted=True)
 
-    def papers(self) -> PaperStore:
+    def papers(self) -> PassportStore:
         """See :class:`Backend`."""
-        from aml_train.azure import AzurePapers
+        from aml_train.azure import AzurePassports
 
-        return AzurePapers(self.connection.service, self.data())
+        return AzurePassports(self.connection.service, self.data())
 
     def fetch_model(self, model: ModelView, folder: Path) -> None:
         """See :class:`Backend`."""

@@ -21,8 +21,8 @@ _FOLDER: Final = "aml-train/passport"
 _CHUNK: Final = 8 << 20
 
 
-class AzurePapers:
-    """See :class:`aml_train.models.catalogue.PaperStore`.
+class AzurePassports:
+    """See :class:`aml_train.models.catalogue.PassportStore`.
 
     Passports are in the default datastore: ``aml-train/passport/MODEL/VERSION/NAME``.
     """
@@ -32,12 +32,12 @@ class AzurePapers:
         self._data = data
 
     def model_files(self, model: ModelView) -> Iterator[StoredFile]:
-        """See :meth:`aml_train.models.catalogue.PaperStore.model_files`."""
+        """See :meth:`aml_train.models.catalogue.PassportStore.model_files`."""
         place = model_place(self._data, model.path, f"{model.name} version {model.version}")
         return _files(place.storage, place.path)
 
     def code_files(self, job: str) -> Iterator[StoredFile] | None:
-        """See :meth:`aml_train.models.catalogue.PaperStore.code_files`."""
+        """See :meth:`aml_train.models.catalogue.PassportStore.code_files`."""
         what = f"Looking for the code of the job {job}"
         found = self._rest.find_job(job)
         code = None if found is None else found.optional_text("properties.codeId")
@@ -51,14 +51,14 @@ class AzurePapers:
         return _files(storage, path)
 
     def read(self, model: str, version: str, name: str) -> bytes:
-        """See :meth:`aml_train.models.catalogue.PaperStore.read`."""
+        """See :meth:`aml_train.models.catalogue.PassportStore.read`."""
         storage = self._storage()
         entry = storage.find(_name(model, version, name))
         # One byte more than a document may have is enough to refuse it.
         return b"" if entry is None else storage.read(entry, 0, min(entry.size, MOST_BYTES + 1))
 
     def write(self, model: str, version: str, name: str, content: bytes) -> None:
-        """See :meth:`aml_train.models.catalogue.PaperStore.write`."""
+        """See :meth:`aml_train.models.catalogue.PassportStore.write`."""
         md5 = hashlib.md5(content, usedforsecurity=False).digest()
         self._storage().put(_name(model, version, name), content, md5=md5)
 

@@ -1,4 +1,4 @@
-"""The files of models and code in memory, and the passports: see :class:`aml_train.models.catalogue.PaperStore`."""
+"""The files of models and code in memory, and the passports: see :class:`aml_train.models.catalogue.PassportStore`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from aml_train.models.catalogue import StoredFile
 
 
 @dataclass
-class MemoryPapers:
-    """See :class:`aml_train.models.catalogue.PaperStore`.
+class MemoryPassports:
+    """See :class:`aml_train.models.catalogue.PassportStore`.
 
     Attributes:
         models: the files of models: a version's path → relative path → contents.
@@ -29,21 +29,21 @@ class MemoryPapers:
     fault: ServiceError | None = None
 
     def model_files(self, model: ModelView) -> Iterator[StoredFile]:
-        """See :meth:`aml_train.models.catalogue.PaperStore.model_files`."""
+        """See :meth:`aml_train.models.catalogue.PassportStore.model_files`."""
         if model.path not in self.models:
             raise ServiceError(f"There is nothing at {model.path}.")
         return self._files(self.models[model.path])
 
     def code_files(self, job: str) -> Iterator[StoredFile] | None:
-        """See :meth:`aml_train.models.catalogue.PaperStore.code_files`."""
+        """See :meth:`aml_train.models.catalogue.PassportStore.code_files`."""
         return self._files(self.code[job]) if job in self.code else None
 
     def read(self, model: str, version: str, name: str) -> bytes:
-        """See :meth:`aml_train.models.catalogue.PaperStore.read`."""
+        """See :meth:`aml_train.models.catalogue.PassportStore.read`."""
         return self.kept.get((model, version, name), b"")
 
     def write(self, model: str, version: str, name: str, content: bytes) -> None:
-        """See :meth:`aml_train.models.catalogue.PaperStore.write`."""
+        """See :meth:`aml_train.models.catalogue.PassportStore.write`."""
         self.kept[model, version, name] = content
 
     def _files(self, files: Mapping[str, bytes]) -> Iterator[StoredFile]:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from aml_train.azure.blob.address import DatastorePath
-from aml_train.azure.papers import AzurePapers
+from aml_train.azure.passports import AzurePassports
 from aml_train.core.answers import MOST_BYTES, Answer
 from aml_train.core.errors import ServiceError
 from aml_train.jobs.workspace import ModelView
@@ -37,30 +37,30 @@ class Data:
         return self._storage, uri.partition("container/")[2]
 
 
-def opened(*names: str, code: dict[str, Any] | None = None) -> AzurePapers:
+def opened(*names: str, code: dict[str, Any] | None = None) -> AzurePassports:
     job = Answer({"properties": {"codeId": CODE}}, ServiceError)
     rest = SimpleNamespace(
         cloud=SimpleNamespace(arm="https://arm"),
         find_job=lambda name: job if name == "job-1" else None,
         read=lambda *_args, **_options: None if code is None else Answer(code, ServiceError),
     )
-    return AzurePapers(cast("Any", rest), cast("Any", Data(MemoryStorage().fill(names))))
+    return AzurePassports(cast("Any", rest), cast("Any", Data(MemoryStorage().fill(names))))
 
 
-def files(papers: AzurePapers, path: str) -> list[str]:
+def files(passports: AzurePassports, path: str) -> list[str]:
     address = f"azureml://datastores/workspaceblobstore/paths/{path}"
-    return [file.path for file in papers.model_files(ModelView(name="m", version="1", path=address))]
+    return [file.path for file in passports.model_files(ModelView(name="m", version="1", path=address))]
 
 
 @pytest.mark.parametrize("path", ["run/model", "run/model/"])
 def test_the_files_of_a_folder_and_no_others(path: str) -> None:
-    papers = opened("run/model/a", "run/model/b/c", "run/model2/d", "run/model.txt")
-    assert files(papers, path) == ["a", "b/c"]
+    passports = opened("run/model/a", "run/model/b/c", "run/model2/d", "run/model.txt")
+    assert files(passports, path) == ["a", "b/c"]
 
 
 def test_files_below_a_single_file_count_as_clients_download_them() -> None:
-    papers = opened("run/model.pkl", "run/model.pkl/evil", "run/model.pkl2")
-    assert files(papers, "run/model.pkl") == ["model.pkl", "model.pkl/evil"]
+    passports = opened("run/model.pkl", "run/model.pkl/evil", "run/model.pkl2")
+    assert files(passports, "run/model.pkl") == ["model.pkl", "model.pkl/evil"]
 
 
 def test_the_code_of_a_job() -> None:
@@ -75,10 +75,10 @@ def test_the_code_of_a_job() -> None:
 
 
 def test_documents_are_kept_and_read_as_far_as_they_can_be_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    papers = opened()
-    assert papers.read("digits", "7", "model.sig") == b""
-    papers.write("digits", "7", "model.sig", b"signed")
-    assert papers.read("digits", "7", "model.sig") == b"signed"
-    monkeypatch.setattr("aml_train.azure.papers.MOST_BYTES", 3)
-    assert papers.read("digits", "7", "model.sig") == b"sign"
+    passports = opened()
+    assert passports.read("digits", "7", "model.sig") == b""
+    passports.write("digits", "7", "model.sig", b"signed")
+    assert passports.read("digits", "7", "model.sig") == b"signed"
+    monkeypatch.setattr("aml_train.azure.passports.MOST_BYTES", 3)
+    assert passports.read("digits", "7", "model.sig") == b"sign"
     assert MOST_BYTES > 3
