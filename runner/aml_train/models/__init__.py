@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from aml_train.models.passport.manifest import SIGNATURE_FILE as SIGNATURE_FILE
     from aml_train.models.passport.manifest import hash_files as hash_files
     from aml_train.models.passport.observe import Evidence as Evidence
-    from aml_train.models.passport.recount import gate_claim as gate_claim
     from aml_train.models.passport.seal import read_seal as read_seal
     from aml_train.models.passport.seal import seal_verdict as seal_verdict
     from aml_train.models.passport.trust import Trust as Trust
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     from aml_train.models.promotion.request import Confirm as Confirm
     from aml_train.models.promotion.request import Promotion as Promotion
     from aml_train.models.promotion.request import PromotionRequest as PromotionRequest
+    from aml_train.models.recount import gate_claim as gate_claim
     from aml_train.models.recount import read_histories as read_histories
     from aml_train.models.register import check_written as check_written
     from aml_train.models.register import fault_of_registration as fault_of_registration
@@ -93,7 +93,7 @@ _MODULES = {
     "render_lineage": "lineage",
     "Promoter": "promotion.promote",
     "gate_fact": "passport.issue",
-    "gate_claim": "passport.recount",
+    "gate_claim": "recount",
     "read_seal": "passport.seal",
     "seal_verdict": "passport.seal",
     "Trust": "passport.trust",

@@ -17,9 +17,9 @@ from aml_train.models.passport.envelope import BUNDLE, BadBundleError, Bundle, r
 from aml_train.models.passport.issue import PASSPORT_FILE, PASSPORT_TYPE
 from aml_train.models.passport.manifest import SIGNATURE_FILE, STATEMENT, FileManifest, read_manifest
 from aml_train.models.passport.observe import Evidence, Observation, observe
-from aml_train.models.passport.recount import gate_claim
 from aml_train.models.passport.trust import Trust
 from aml_train.models.passport.values import Basis, Claim, Verification
+from aml_train.models.recount import gate_claim
 
 if TYPE_CHECKING:
     from aml_train.image import Registry
