@@ -37,8 +37,12 @@ def late_port(port: int, seconds: float) -> Iterator[int]:
         server.close()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
-        loop.run_until_complete(asyncio.gather(*asyncio.all_tasks(loop), return_exceptions=True))
+        loop.run_until_complete(_end_tasks())
         loop.close()
+
+
+async def _end_tasks() -> None:
+    await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}), return_exceptions=True)
 
 
 async def _copy_late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seconds: float) -> None:

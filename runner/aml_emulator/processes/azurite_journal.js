@@ -194,6 +194,21 @@ function keepNamesTogether(Loki) {
   };
 }
 
+// Azurite looks a blob up by account, container, name and snapshot, in this order, and Loki uses an index for the first alone, which
+// every blob has: each request would look at all blobs. So the name comes first where the properties together are a key.
+function lookUpByName(Loki) {
+  const resultset = Loki.Resultset.prototype;
+  const { findAnd } = resultset;
+  resultset.findAnd = function (expressions) {
+    const name = expressions.find((one) => typeof one.name === "string");
+    const key = expressions.some((one) => typeof (one.snapshot ?? one.blobName) === "string");
+    const ordered = name && key ? [name, ...expressions.filter((one) => one !== name)] : expressions;
+    return findAnd.call(this, ordered);
+  };
+  // The operator by which a query of several properties gets there.
+  resultset.$and = resultset.findAnd;
+}
+
 // Loki is changed when Azurite loads it. In the image, too, where all else is bundled into one file, it is a module of its own.
 const load = Module._load;
 let changed = false;
@@ -203,6 +218,7 @@ Module._load = function (request, ...rest) {
     changed = true;
     keepJournals(found);
     keepNamesTogether(found);
+    lookUpByName(found);
   }
   return found;
 };
