@@ -44,6 +44,8 @@ LATE: Final = (
     "junitparser",
     "msal_extensions",
     "netrc",
+    "rich._emoji_replace",
+    "rich.console",
     "stamina",
     "webbrowser",
     "xml.etree.cElementTree",
