@@ -1,7 +1,7 @@
 """What is made through azure-ai-ml, met by arbitrary answers: our own errors, or the right result, within a bounded time.
 
 The SDK runs as it is; what takes the place of the network is requests' adapter, below azure-core's transport. What is read by plain REST,
-without the SDK, is in tests/unit/answers.
+without the SDK, is in tests/unit/properties.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from aml_train.jobs.workspace import JobView, ModelView, NewModel
 from tests.support.wrong_answers import CASES, Answering, Reply, as_json, tries
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of azure-ai-ml's own import
-#: A case takes some 20 ms, much longer than those of tests/unit/answers.
+#: A case takes some 20 ms, much longer than those of tests/unit/properties.
 COUNT = max(1, CASES // 50)
 #: Seconds that one case may wait: three attempts of some requests, each of which is repeated three times after a minute.
 MOST_SECONDS = 2400.0
