@@ -31,7 +31,8 @@ def main() -> None:
     from aml_train.config.load import load_config
     from aml_train.core.docker import buildkit_cli
     from aml_train.core.events import Broadcast, Event, StageFinished
-    from aml_train.image import BaseImages, BuildPlace  # noqa: F401
+    from aml_train.image.base import BaseImages  # noqa: F401
+    from aml_train.image.builders.place import BuildPlace  # noqa: F401
     from aml_train.image.ensure import ensure_image
     from aml_train.image.registry.client import RegistryLocation
     from aml_train.pipeline.prepare import prepare_run

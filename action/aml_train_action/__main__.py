@@ -17,7 +17,7 @@ def run(argv: list[str]) -> None:
     # Nothing guards the imports. The process that has started this one has blocked the signal meanwhile.
     signal.signal(signal.SIGINT, _end)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    from aml_train_action.inputs import read_environment
+    from aml_train_action.inputs.confidential import read_environment
 
     # Before anything else is imported: it may start the process again.
     environ = read_environment(os.environ, sys.orig_argv)

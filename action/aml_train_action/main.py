@@ -12,27 +12,20 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from aml_train.core.masking import secret_variables
 from aml_train_action import reporting
-from aml_train_action.github import (
-    Annotations,
-    Checkout,
-    Event,
-    GitHubLog,
-    Places,
-    State,
-    append,
-    branch_of,
-    read_checkout,
-    trust_of,
-    why_proposed,
-    write_outputs,
-)
-from aml_train_action.inputs import Inputs, load_configuration, read_inputs
-from aml_train_action.report import COMPUTED, Record, outputs_of, render_summary
+from aml_train_action.github.annotations import Annotations, Places
+from aml_train_action.github.files import State, append, write_outputs
+from aml_train_action.github.log import GitHubLog
+from aml_train_action.github.proposals import Checkout, Event, branch_of, read_checkout, trust_of, why_proposed
+from aml_train_action.inputs.inputs import Inputs, load_configuration, read_inputs
+from aml_train_action.report.outputs import COMPUTED, outputs_of
+from aml_train_action.report.record import Record
+from aml_train_action.report.summary import render_summary
 from aml_train_action.session import Invocation, Session, library_logs, open_session, signals
 
 if TYPE_CHECKING:
     from aml_train.core.events import Listener
-    from aml_train.pipeline import Commit, PreparedRun
+    from aml_train.pipeline.prepare import PreparedRun
+    from aml_train.pipeline.resolve import Commit
 
 
 def main(environ: Mapping[str, str], stdout: BinaryIO) -> int:
@@ -147,7 +140,8 @@ def _validate(invocation: Invocation) -> None:
 
 
 def _plan(invocation: Invocation) -> None:
-    from aml_train.pipeline import render_plan, with_data
+    from aml_train.pipeline.data import with_data
+    from aml_train.pipeline.plan import render_plan
 
     session = invocation.session
     session.text = render_plan(with_data(_prepare(invocation, read_checkout(invocation.inputs.directory))).plan)
@@ -166,7 +160,7 @@ def _promote(invocation: Invocation) -> None:
 
 def _secret_variables(session: Session, inputs: Inputs) -> dict[str, str]:
     """Return the variables with the paths that secret files may be read from."""
-    from aml_train.image import SECRET_PATH_VARIABLE, WORKSPACE_VARIABLE
+    from aml_train.image.build_secrets import SECRET_PATH_VARIABLE, WORKSPACE_VARIABLE
 
     paths = [session.environ.get(SECRET_PATH_VARIABLE, ""), *map(str, inputs.secret_paths)]
     allowed = os.pathsep.join(path for path in paths if path)
@@ -175,7 +169,8 @@ def _secret_variables(session: Session, inputs: Inputs) -> dict[str, str]:
 
 def _prepare(invocation: Invocation, checkout: Checkout, *, image: bool = True) -> PreparedRun:
     """Resolve and plan, with the workflow's identity; tokens are masked."""
-    from aml_train.pipeline import BRANCH_VARIABLE, prepare_run, read_commit
+    from aml_train.pipeline.prepare import prepare_run
+    from aml_train.pipeline.resolve import BRANCH_VARIABLE, read_commit
 
     session, environ = invocation.session, invocation.environ
 
@@ -207,7 +202,9 @@ def _registers(inputs: Inputs, event: Event, checkout: Checkout) -> tuple[bool, 
 
 def _run(invocation: Invocation) -> None:
     """Run the pipeline, or attach to a job."""
-    from aml_train.pipeline import RunOptions, gate_junit_listener, run_prepared
+    from aml_train.pipeline.execute import run_prepared
+    from aml_train.pipeline.gate_junit import gate_junit_listener
+    from aml_train.pipeline.result import RunOptions
 
     session, inputs = invocation.session, invocation.inputs
     checkout = read_checkout(inputs.directory)

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from aml_train.core.errors import ImageError
 from aml_train.core.events import Event, Notice
-from aml_train_action.github import abandoned_job, was_killed
-from aml_train_action.inputs import for_the_pipeline, load_configuration, read_inputs
+from aml_train_action.github.files import abandoned_job, was_killed
+from aml_train_action.inputs.confidential import for_the_pipeline
+from aml_train_action.inputs.inputs import load_configuration, read_inputs
 from aml_train_action.session import Session, open_session, signals
 
 if TYPE_CHECKING:
-    from aml_train.jobs import Workspace
+    from aml_train.jobs.workspace import Workspace
 
 
 def post(environ: Mapping[str, str], stdout: BinaryIO) -> int:
@@ -43,7 +44,8 @@ def post(environ: Mapping[str, str], stdout: BinaryIO) -> int:
 
 def _sweep(session: Session) -> None:
     """Remove the step's containers and images: its tests would continue to run."""
-    from aml_train.pipeline import Host, sweep_engine
+    from aml_train.pipeline.execute import sweep_engine
+    from aml_train.pipeline.target import Host
 
     def show(event: Event) -> None:
         if isinstance(event, Notice):
@@ -57,14 +59,14 @@ def _sweep(session: Session) -> None:
 
 def _cancel(job: str, session: Session) -> None:
     from aml_train.core.clock import Clock
-    from aml_train.jobs import request_cancel
+    from aml_train.jobs.live import request_cancel
 
     inputs = read_inputs(session.environ, session.step.workspace)
     config, _ = load_configuration(inputs)
     if config.watch.on_cancel != "cancel":
         session.channel.text(f"The job {job} continues.", sign="·")
         return
-    from aml_train.pipeline import find_open_workspace
+    from aml_train.pipeline.target import find_open_workspace
 
     host = session.host(inputs.azure.variables(session.environ))
     connection = find_open_workspace(host, config.target, config.directory)

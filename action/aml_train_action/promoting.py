@@ -11,8 +11,10 @@ from aml_train.core.events import Broadcast, Listener
 from aml_train_action.session import Invocation
 
 if TYPE_CHECKING:
-    from aml_train.config import Config, StagePolicy
-    from aml_train.models import Promoter, Promotion, PromotionRequest
+    from aml_train.config.model import Config
+    from aml_train.config.sections.model import StagePolicy
+    from aml_train.models.promotion.promote import Promoter
+    from aml_train.models.promotion.request import Promotion, PromotionRequest
 
 
 def promote(invocation: Invocation, listeners: Sequence[Listener]) -> None:
@@ -22,8 +24,9 @@ def promote(invocation: Invocation, listeners: Sequence[Listener]) -> None:
         InvalidError: no model is named, or the target names no workspace.
         ServiceError: the sign-in fails.
     """
-    from aml_train.pipeline import DEFAULT_BRANCH_VARIABLE, open_promoter, run_promotion
-    from aml_train.pipeline import policy_of as signers_of
+    from aml_train.pipeline.candidates import DEFAULT_BRANCH_VARIABLE
+    from aml_train.pipeline.passport import policy_of as signers_of
+    from aml_train.pipeline.promotion import open_promoter, run_promotion
 
     config = invocation.config
     request = _request(invocation)
@@ -45,7 +48,7 @@ def promote(invocation: Invocation, listeners: Sequence[Listener]) -> None:
 
 def policy_of(config: Config, stage: str) -> StagePolicy:
     """Return the policy of *stage*: that of `promote`, else the run's gate."""
-    from aml_train.config import StagePolicy
+    from aml_train.config.sections.model import StagePolicy
 
     found = config.promote.get(stage.lower())
     if found is not None:
@@ -59,7 +62,7 @@ def policy_of(config: Config, stage: str) -> StagePolicy:
 
 
 def _request(invocation: Invocation) -> PromotionRequest:
-    from aml_train.models import PromotionRequest
+    from aml_train.models.promotion.request import PromotionRequest
 
     session, inputs, config = invocation.session, invocation.inputs, invocation.config
     wanted = inputs.promotion

@@ -8,14 +8,15 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from aml_train.core.errors import Fault, InvalidError
-from aml_train_action.inputs import Inputs, PullInputs, configuration_name
+from aml_train_action.inputs.inputs import Inputs
+from aml_train_action.inputs.pulls import PullInputs, configuration_name
 from aml_train_action.session import Session
 
 if TYPE_CHECKING:
-    from aml_train.pipeline.report import Report
-    from aml_train_action.github import Api
-    from aml_train_action.pulls import Found
-    from aml_train_action.report import Origin
+    from aml_train.pipeline.report.values import Report
+    from aml_train_action.github.api import Api
+    from aml_train_action.pulls.find import Found
+    from aml_train_action.report.made import Origin
 
 
 def write(session: Session) -> None:
@@ -27,8 +28,9 @@ def write(session: Session) -> None:
     command = session.environ.get("INPUT_COMMAND", "").strip() or "run"
     if session.step.output is None or command not in ("run", "attach"):
         return
-    from aml_train.pipeline.report import MOST_BYTES
-    from aml_train_action.report import encode_within, report_path, write_report
+    from aml_train.pipeline.report.values import MOST_BYTES
+    from aml_train_action.report.files import report_path, write_report
+    from aml_train_action.report.made import encode_within
 
     given = session.environ.get("INPUT_REPORT-FILE", "").strip()
     path = report_path(session.environ, given)
@@ -38,14 +40,14 @@ def write(session: Session) -> None:
 
 def report_of(session: Session) -> Report:
     """Return the report of what the run has come to."""
-    from aml_train_action import report
+    from aml_train_action.report import made as report
 
     return report.report_of(session.record, _origin(session))
 
 
 def _origin(session: Session) -> Origin:
-    from aml_train.pipeline.report import Source
-    from aml_train_action.report import Origin
+    from aml_train.pipeline.report.values import Source
+    from aml_train_action.report.made import Origin
 
     mask, step = session.files.mask, session.step
     configuration, target = configuration_name(session.environ, step.workspace)
@@ -86,8 +88,9 @@ def _test_place(session: Session) -> Callable[[str], str]:
 
 def show(session: Session, inputs: Inputs) -> None:
     """Show reports in the pull request, of the triggering run or of this one."""
-    from aml_train_action.github import open_api, read_payload
-    from aml_train_action.pulls import find_own, find_triggering
+    from aml_train_action.github.api import open_api
+    from aml_train_action.github.payload import read_payload
+    from aml_train_action.pulls.find import find_own, find_triggering
 
     pulls = inputs.pulls
     api = open_api(session.environ, pulls.github_token)
@@ -110,7 +113,7 @@ def show(session: Session, inputs: Inputs) -> None:
 
 
 def _post(session: Session, api: Api, reports: Mapping[str, Report], found: Found) -> None:
-    from aml_train_action.pulls import post_comment
+    from aml_train_action.pulls.posting import post_comment
 
     lines = []
     for report in reports.values():
@@ -126,8 +129,9 @@ def _reports(session: Session, api: Api, pulls: PullInputs, found: Found) -> dic
     Raises:
         InvalidError: two are about one configuration, or one is no report.
     """
-    from aml_train.pipeline.report import MOST_BYTES, decode
-    from aml_train_action.pulls import key_of, list_reports, load_report
+    from aml_train.pipeline.report.values import MOST_BYTES, decode
+    from aml_train_action.pulls.artifact import list_reports, load_report
+    from aml_train_action.pulls.marker import key_of
 
     if pulls.report_file:
         try:

@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     for noisy in ("azure", "urllib3", "docker", "asyncio", "uvicorn"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    from aml_emulator.processes import StartError
+    from aml_emulator.processes.host import StartError
     from aml_emulator.serving import run
 
     try:

@@ -9,9 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from aml_emulator.domain import Workspace
-from aml_emulator.identity import Federation, Grants, Identity, Roles
-from aml_emulator.network import Faults, Recorder, RequestLog
+from aml_emulator.domain.workspace import Workspace
+from aml_emulator.identity.federation import Federation
+from aml_emulator.identity.grants import Grants
+from aml_emulator.identity.identity import Identity
+from aml_emulator.identity.roles import Roles
+from aml_emulator.network.fault_injection import Faults
+from aml_emulator.network.requests_log import Recorder, RequestLog
 
 logger = logging.getLogger(__name__)
 

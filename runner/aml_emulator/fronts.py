@@ -19,24 +19,17 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from aml_emulator.context import Context
-from aml_emulator.network import (
-    MAX_HEAD_BYTES,
-    NO_HEAD,
-    Certificates,
-    Connections,
-    Destination,
-    FaultFront,
-    Streams,
-    acknowledge,
-    address_of,
-    connect,
-    is_foreign,
-    join_streams,
-    parse_head,
-    refuse,
-)
-from aml_emulator.processes import listen
-from aml_emulator.registry import AcrInterface, Locks, RegistryFront, RegistryStorage
+from aml_emulator.network.certificates import Certificates
+from aml_emulator.network.connections import Connections, address_of
+from aml_emulator.network.fault_injection import FaultFront
+from aml_emulator.network.heads import NO_HEAD, is_foreign, parse_head
+from aml_emulator.network.hosts import Destination
+from aml_emulator.network.proxy import acknowledge, join_streams, refuse
+from aml_emulator.network.upstream import MAX_HEAD_BYTES, Streams, connect
+from aml_emulator.processes.host import listen
+from aml_emulator.registry.acr import AcrInterface, Locks
+from aml_emulator.registry.front import RegistryFront
+from aml_emulator.registry.storage import RegistryStorage
 from aml_emulator.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -56,7 +49,7 @@ class _Uvicorn(uvicorn.Server):
 class _Connection(HttpToolsProtocol):
     """A connection of uvicorn that acknowledges parts of requests at once.
 
-    See :func:`aml_emulator.network.acknowledge`.
+    See :func:`aml_emulator.network.proxy.acknowledge`.
 
     One that the proxy hands over may receive, and even end, before its task hears that TLS is ready.
 

@@ -20,59 +20,47 @@ import docker.errors
 from azure.core.exceptions import AzureError
 from starlette.concurrency import run_in_threadpool
 
-from aml_emulator.api import Admin, App, Directory, Gateway, OpenWorkspace, ServiceError, prepare_workspace
+from aml_emulator.api.admin import Admin, prepare_workspace
+from aml_emulator.api.app import App
+from aml_emulator.api.directory import Directory, OpenWorkspace
+from aml_emulator.api.errors import ServiceError
+from aml_emulator.api.gateway import Gateway
 from aml_emulator.context import Context
-from aml_emulator.domain import (
-    CuratedImages,
-    DataMap,
-    EnvironmentBuilds,
-    JobService,
-    RegistryTasks,
-    RunProgress,
-)
-from aml_emulator.executor import (
-    EnvironmentImages,
-    ExecutorSettings,
-    Fleet,
-    Shared,
-    Slots,
-    TaskRunner,
-    guarded,
-    why_unreachable,
-)
+from aml_emulator.domain.curated_images import CuratedImages
+from aml_emulator.domain.data_map import DataMap
+from aml_emulator.domain.environment_builds import EnvironmentBuilds
+from aml_emulator.domain.jobs.service import JobService, RunProgress
+from aml_emulator.domain.registry_tasks import RegistryTasks
+from aml_emulator.executor.environment_images import EnvironmentImages
+from aml_emulator.executor.fetch import guarded, why_unreachable
+from aml_emulator.executor.nodes import Fleet
+from aml_emulator.executor.shared import Shared, Slots
+from aml_emulator.executor.spec import ExecutorSettings
+from aml_emulator.executor.task_runner import TaskRunner
 from aml_emulator.fronts import (
     Application,
     PlainRegistry,
     start_fault_fronts,
     start_registry_fronts,
 )
-from aml_emulator.identity import Federation, Grants, Tokens, WorkspaceNames
-from aml_emulator.network import (
-    TLS_PORT,
-    Destination,
-    Faults,
-    Neighbours,
-    Outward,
-    Proxy,
-    Recorder,
-    RequestLog,
-    Upstream,
-    decide,
-    names_for_jobs,
-)
-from aml_emulator.page import Sites
-from aml_emulator.processes import (
-    Backing,
-    Child,
-    ChildError,
-    StartError,
-    listen,
-    own_container,
-    own_version,
-    system_authorities,
-)
+from aml_emulator.identity.federation import Federation
+from aml_emulator.identity.grants import Grants
+from aml_emulator.identity.names import WorkspaceNames
+from aml_emulator.identity.tokens import Tokens
+from aml_emulator.network.fault_injection import Faults
+from aml_emulator.network.hosts import Destination, decide, names_for_jobs
+from aml_emulator.network.neighbours import Neighbours
+from aml_emulator.network.outward import Outward
+from aml_emulator.network.proxy import TLS_PORT, Proxy
+from aml_emulator.network.requests_log import Recorder, RequestLog
+from aml_emulator.network.upstream import Upstream
+from aml_emulator.page.sites import Sites
+from aml_emulator.processes.backing import Backing
+from aml_emulator.processes.children import Child, ChildError
+from aml_emulator.processes.host import StartError, listen, own_container, own_version, system_authorities
 from aml_emulator.settings import Settings
-from aml_emulator.store import Blobs, Store
+from aml_emulator.store.blobs import Blobs
+from aml_emulator.store.store import Store
 from aml_emulator.workspaces import MakeRunner, Opener, resume, run_in_containers
 
 logger = logging.getLogger(__name__)

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
-from aml_emulator.identity import load_or_create
-from aml_emulator.network import prepare_certificates
-from aml_emulator.processes import Backing, StartError, hold, lock_file, reserved_port, start_children
+from aml_emulator.identity.identity import load_or_create
+from aml_emulator.network.certificates import prepare_certificates
+from aml_emulator.processes.backing import Backing, start_children
+from aml_emulator.processes.host import StartError, hold, lock_file, reserved_port
 from aml_emulator.settings import Settings
 
 if TYPE_CHECKING:

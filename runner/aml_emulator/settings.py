@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import get_args
 from urllib.parse import urlsplit
 
-from aml_emulator.domain import InvalidError, Quotas, parse_quotas, size_bytes
-from aml_emulator.executor import JOB_PROCESSES, MICROMAMBA_URL
-from aml_emulator.network import Clients
+from aml_emulator.domain.errors import InvalidError
+from aml_emulator.domain.jobs.docker_args import size_bytes
+from aml_emulator.domain.vm_sizes import Quotas, parse_quotas
+from aml_emulator.executor.limits import JOB_PROCESSES
+from aml_emulator.executor.spec import MICROMAMBA_URL
+from aml_emulator.network.neighbours import Clients
 from aml_emulator.reading import whole
 
 PREFIX = "AML_EMULATOR_"

@@ -17,12 +17,20 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from aml_emulator.api import Admin, App, OpenWorkspace, prepare_workspace
+from aml_emulator.api.admin import Admin, prepare_workspace
+from aml_emulator.api.app import App
+from aml_emulator.api.directory import OpenWorkspace
 from aml_emulator.context import Context
-from aml_emulator.domain import DataMap, JobService, RunProgress, ShownStates
-from aml_emulator.executor import EngineFault, ExecutorSettings, Fleet, JobExecutor, JobQueue, SinkFor
-from aml_emulator.identity import Identity, Tokens
-from aml_emulator.store import Store, has_unfinished_jobs
+from aml_emulator.domain.data_map import DataMap
+from aml_emulator.domain.jobs.service import JobService, RunProgress
+from aml_emulator.domain.workspace import ShownStates
+from aml_emulator.executor.engine_words import EngineFault
+from aml_emulator.executor.nodes import Fleet
+from aml_emulator.executor.queue import JobQueue
+from aml_emulator.executor.spec import ExecutorSettings, JobExecutor, SinkFor
+from aml_emulator.identity.identity import Identity
+from aml_emulator.identity.tokens import Tokens
+from aml_emulator.store.store import Store, has_unfinished_jobs
 
 logger = logging.getLogger(__name__)
 

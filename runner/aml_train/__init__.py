@@ -19,39 +19,39 @@ from aml_train.core.version import __version__
 
 if TYPE_CHECKING:
     from aml_train.core.threads import CancelToken as CancelToken
-    from aml_train.pipeline import RunOptions as RunOptions
-    from aml_train.pipeline import RunResult as RunResult
-    from aml_train.pipeline.api import Compared as Compared
-    from aml_train.pipeline.api import Histories as Histories
-    from aml_train.pipeline.api import JobList as JobList
-    from aml_train.pipeline.api import Workspace as Workspace
-    from aml_train.pipeline.api import attach as attach
-    from aml_train.pipeline.api import compare as compare
     from aml_train.pipeline.api import errors as errors
     from aml_train.pipeline.api import events as events
-    from aml_train.pipeline.api import load_config as load_config
-    from aml_train.pipeline.api import plan as plan
-    from aml_train.pipeline.api import promote as promote
-    from aml_train.pipeline.api import rollback as rollback
-    from aml_train.pipeline.api import run as run
+    from aml_train.pipeline.api.planning import attach as attach
+    from aml_train.pipeline.api.planning import load_config as load_config
+    from aml_train.pipeline.api.planning import plan as plan
+    from aml_train.pipeline.api.planning import run as run
+    from aml_train.pipeline.api.stages import Compared as Compared
+    from aml_train.pipeline.api.stages import compare as compare
+    from aml_train.pipeline.api.stages import promote as promote
+    from aml_train.pipeline.api.stages import rollback as rollback
+    from aml_train.pipeline.api.workspace import Histories as Histories
+    from aml_train.pipeline.api.workspace import JobList as JobList
+    from aml_train.pipeline.api.workspace import Workspace as Workspace
+    from aml_train.pipeline.result import RunOptions as RunOptions
+    from aml_train.pipeline.result import RunResult as RunResult
 
 _MODULES = {
     "CancelToken": "core.threads",
-    "Compared": "pipeline.api",
-    "Histories": "pipeline.api",
-    "JobList": "pipeline.api",
-    "RunOptions": "pipeline",
-    "RunResult": "pipeline",
-    "Workspace": "pipeline.api",
-    "attach": "pipeline.api",
-    "compare": "pipeline.api",
-    "errors": "pipeline.api",
-    "events": "pipeline.api",
-    "load_config": "pipeline.api",
-    "plan": "pipeline.api",
-    "promote": "pipeline.api",
-    "rollback": "pipeline.api",
-    "run": "pipeline.api",
+    "Compared": "pipeline.api.stages",
+    "Histories": "pipeline.api.workspace",
+    "JobList": "pipeline.api.workspace",
+    "RunOptions": "pipeline.result",
+    "RunResult": "pipeline.result",
+    "Workspace": "pipeline.api.workspace",
+    "attach": "pipeline.api.planning",
+    "compare": "pipeline.api.stages",
+    "errors": "pipeline.api.errors",
+    "events": "pipeline.api.events",
+    "load_config": "pipeline.api.planning",
+    "plan": "pipeline.api.planning",
+    "promote": "pipeline.api.stages",
+    "rollback": "pipeline.api.stages",
+    "run": "pipeline.api.planning",
 }
 __all__ = ["__version__", *_MODULES]
 __getattr__ = lazily(__name__, _MODULES)

@@ -102,7 +102,7 @@ def _main(masker: Masker) -> None:
     from aml_train.core.errors import AmlTrainError
 
     try:
-        from aml_train.cli import cli
+        from aml_train.cli.main import cli
 
         cli(prog_name="aml-train", standalone_mode=False, obj=masker)
     except AmlTrainError as error:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 import yaml
 
-from aml_train.cli import cli
+from aml_train.cli.main import cli
 from scripts.docs.markdown import code, page, paragraph, table
 
 _PROGRAM: Final = "aml-train"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from aml_train.core.docker import buildkit_cli, engine_platform
 from aml_train.core.events import Event, LogLine
-from aml_train.image import build_folder
+from aml_train.image.build.build import build_folder
 from scripts.release.bases import Source, find_bases, pin_bases, prepare_base
 from scripts.release.commands import ReleaseError
 from scripts.release.layout import Layout, write_layout

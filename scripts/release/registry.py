@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aml_train.image import Registry, docker_login, registry_route
+from aml_train.image.base import docker_login, registry_route
+from aml_train.image.registry.client import Registry
 from scripts.release.commands import ReleaseError
 from scripts.release.layout import MANIFEST_TYPE, Layout
 

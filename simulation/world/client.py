@@ -16,22 +16,19 @@ from pathlib import Path
 from typing import Any
 
 from aml_train.cli.console import ConsoleListener
-from aml_train.config import load_config, load_promotion, load_targets
+from aml_train.config.load import load_config, load_promotion, load_targets
 from aml_train.core.errors import AmlTrainError
 from aml_train.core.events import Broadcast, Event, Listener, RunFinished, to_json
 from aml_train.core.machine import expected
-from aml_train.image import PruneResult
-from aml_train.models import Promoter, Promotion, PromotionRequest
-from aml_train.pipeline import (
-    Host,
-    PruneOptions,
-    RunOptions,
-    open_promoter,
-    prepare_prune,
-    prepare_run,
-    run_prepared,
-    run_promotion,
-)
+from aml_train.image.prune.execute import PruneResult
+from aml_train.models.promotion.promote import Promoter
+from aml_train.models.promotion.request import Promotion, PromotionRequest
+from aml_train.pipeline.execute import run_prepared
+from aml_train.pipeline.prepare import prepare_run
+from aml_train.pipeline.promotion import open_promoter, run_promotion
+from aml_train.pipeline.prune import PruneOptions, prepare_prune
+from aml_train.pipeline.result import RunOptions
+from aml_train.pipeline.target import Host
 from simulation.world.builder import SimulatedBuilder, SimulatedHost
 from simulation.world.ends import Ended
 from simulation.world.project import MODEL, Project

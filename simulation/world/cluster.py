@@ -33,9 +33,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aml_emulator.context import Context
-from aml_emulator.executor import Ending, RunError, RunSink, RunSpec, SinkFor
-from aml_emulator.executor.spec import LOG_PATH
-from aml_emulator.store import Metric, MetricRow
+from aml_emulator.executor.spec import LOG_PATH, Ending, RunError, RunSink, RunSpec, SinkFor
+from aml_emulator.store.metrics import Metric
+from aml_emulator.store.v1 import MetricRow
 from simulation.world.storage import BlobStorage
 
 #: As AzureML says it: Azure/MachineLearningNotebooks#1242.

@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from aml_emulator.identity import Identity, Tokens
-from aml_emulator.network import Head
-from aml_emulator.registry import AcrInterface, Locks, RegistryFront, RegistryStorage
-from aml_emulator.registry.front import subject_of
+from aml_emulator.identity.identity import Identity
+from aml_emulator.identity.tokens import Tokens
+from aml_emulator.network.heads import Head
+from aml_emulator.registry.acr import AcrInterface, Locks
+from aml_emulator.registry.front import RegistryFront, subject_of
 from aml_emulator.registry.requests import Asked, read_request
-from aml_emulator.registry.storage import StoredManifest, Tag
+from aml_emulator.registry.storage import RegistryStorage, StoredManifest, Tag
 from simulation.world.http import Request, Response, json_response
 
 _DEFAULT_TYPE: Final = "application/vnd.docker.distribution.manifest.v2+json"

@@ -8,13 +8,20 @@ from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 
-from aml_emulator.api import App, Asked, prepare_workspace
+from aml_emulator.api.admin import prepare_workspace
+from aml_emulator.api.app import App, Asked
 from aml_emulator.context import Context
-from aml_emulator.domain import DataMap, JobService, RunProgress
-from aml_emulator.executor import Fleet
-from aml_emulator.identity import Federation, Grants, Identity, Tokens
-from aml_emulator.network import Faults, RequestLog
-from aml_emulator.store import Blobs, Store
+from aml_emulator.domain.data_map import DataMap
+from aml_emulator.domain.jobs.service import JobService, RunProgress
+from aml_emulator.executor.nodes import Fleet
+from aml_emulator.identity.federation import Federation
+from aml_emulator.identity.grants import Grants
+from aml_emulator.identity.identity import Identity
+from aml_emulator.identity.tokens import Tokens
+from aml_emulator.network.fault_injection import Faults
+from aml_emulator.network.requests_log import RequestLog
+from aml_emulator.store.blobs import Blobs
+from aml_emulator.store.store import Store
 from simulation.world.cluster import Cluster, ScriptExecutor
 from simulation.world.http import Request, Response, UnreachableError
 

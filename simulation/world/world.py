@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from unittest import mock
 
-from aml_emulator.identity import Identity
-from aml_emulator.network import Destination, decide
+from aml_emulator.identity.identity import Identity
+from aml_emulator.network.hosts import Destination, decide
 from simulation.world.builder import SimulatedEngine
 from simulation.world.cluster import Cluster
 from simulation.world.ends import Ended

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from aml_train.config import load_config
+from aml_train.config.load import load_config
 from aml_train.core.errors import InvalidError
 from tests.integration.conftest import BASE
 from tests.support.emulator_process import Emulator, running

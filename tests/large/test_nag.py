@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from aml_train import local
+from aml_train.local import lifecycle as local
+from aml_train.local.browser import browser_variables
+from aml_train.local.environment import client_environment
 from aml_train.local.settings import EmulatorInfo, EmulatorSettings
 from tests.support.emulator_image import emulator_image
 from tests.support.emulator_process import python_of_v1
@@ -113,8 +115,8 @@ def tutorial(info: EmulatorInfo, tmp_path_factory: pytest.TempPathFactory) -> Tu
     fill_in(scripts, info)
     environment = {name: os.environ[name] for name in ("PATH", "DOCKER_HOST") if name in os.environ}
     environment |= {"HOME": str(folder), "PYTHONPATH": str(packages)}
-    environment |= local.client_environment(info, os.environ, cache=folder / "cache")
-    reader = Tutorial(folder=scripts, environment=environment | local.browser_variables(sys.executable))
+    environment |= client_environment(info, os.environ, cache=folder / "cache")
+    reader = Tutorial(folder=scripts, environment=environment | browser_variables(sys.executable))
     register_data(folder / "coco", reader)
     return reader
 

@@ -12,7 +12,10 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from aml_train.config import GateRule, ImageConfig, PolicyConfig, StagePolicy
+from aml_train.config.policy import PolicyConfig
+from aml_train.config.sections.gate import GateRule
+from aml_train.config.sections.image import ImageConfig
+from aml_train.config.sections.model import StagePolicy
 from aml_train.core.clock import Clock
 from aml_train.core.events import Event
 from aml_train.core.tags import TAG_STAGE

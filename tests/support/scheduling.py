@@ -41,7 +41,6 @@ LONG: Final[Sequence[str]] = (
     "tests/unit/pipeline/test_truth_table.py",
     *GROUPS["example"],
     "tests/e2e/test_release.py",
-    "tests/integration/azure/blob/test_large_amounts.py",
     "tests/integration/models/test_promotion.py",
     *GROUPS["kills"],
     "tests/e2e/test_sdk_v1.py",

@@ -22,7 +22,8 @@ from aml_train.core.events import (
 )
 from aml_train.core.masking import Masker
 from aml_train.core.text import harmless, lines_of
-from aml_train.jobs import headline, innermost
+from aml_train.jobs.logs.tracebacks import innermost
+from aml_train.jobs.states import headline
 from aml_train_action.github.commands import ANNOTATIONS_SHOWN, annotation
 from aml_train_action.github.log import Channel
 

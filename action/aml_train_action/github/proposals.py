@@ -100,7 +100,7 @@ def _default_branch(payload: str) -> str | None:
 def read_checkout(directory: Path) -> Checkout:
     """Return the commit that is checked out around *directory*."""
     from aml_train.core import git
-    from aml_train.pipeline import repository_of
+    from aml_train.pipeline.project_name import repository_of
 
     commit = git.head(directory)
     if commit is None:

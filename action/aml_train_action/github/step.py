@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from aml_train.core.numbers import whole
-from aml_train.pipeline import Group
+from aml_train.pipeline.result import Group
 from aml_train_action.github.proposals import OWN_CODE, Event, read_event
 
 #: Of a tag's value in Azure: https://learn.microsoft.com/azure/azure-resource-manager/management/tag-resources#limitations

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from aml_train.azure import cloud_named
+from aml_train.azure.clouds import cloud_named
 from aml_train.core.errors import Fault, InvalidError
 from aml_train_action.inputs.confidential import for_the_pipeline
 

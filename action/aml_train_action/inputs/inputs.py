@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 
 from aml_train.core.errors import Fault, InvalidError
-from aml_train_action.github import LogLevel
+from aml_train_action.github.log import LogLevel
 from aml_train_action.inputs.azure import AzureInputs, read_azure
 from aml_train_action.inputs.promotion import PromotionInputs, read_promotion
 from aml_train_action.inputs.pulls import PullInputs, read_pulls
 
 if TYPE_CHECKING:
-    from aml_train.config import Config
+    from aml_train.config.model import Config
 
 Command = Literal["run", "attach", "validate", "plan", "doctor", "promote", "rollback", "report"]
 OnCancel = Literal["cancel", "detach"]
@@ -307,7 +307,7 @@ def load_configuration(inputs: Inputs) -> tuple[Config, tuple[str, ...]]:
 
 
 def _load(inputs: Inputs, *changes: str) -> Config:
-    from aml_train.config import load_config
+    from aml_train.config.load import load_config
 
     named = {
         f"--set {key}": f"with.{key.rpartition('.')[2]}" for key, _, _ in (one.partition("=") for one in changes)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from aml_train.pipeline.report import Report
+from aml_train.pipeline.report.values import Report
 from aml_train_action.pulls.marker import marker_of
 from aml_train_action.pulls.subject import Subject, Word, verdict
-from aml_train_action.report import Section, fit, left_out, literal, message, own_link, sections_of
+from aml_train_action.report.markdown import sections_of
+from aml_train_action.report.markup import literal, message, own_link
+from aml_train_action.report.sections import Section, fit, left_out
 
 LIMIT: Final = 65_536
 _RESERVE: Final = 2_048

@@ -13,7 +13,7 @@ from typing import Final
 
 from aml_train.core.answers import Answer
 from aml_train.core.errors import Fault, InvalidError
-from aml_train_action.github import Api
+from aml_train_action.github.api import Api
 from aml_train_action.pulls.subject import Subject
 
 #: Events whose runs are about one commit of a branch.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import Literal
 
-from aml_train.pipeline.report import Report
-from aml_train_action.github import Api, NotFoundError
+from aml_train.pipeline.report.values import Report
+from aml_train_action.github.api import Api, NotFoundError
 from aml_train_action.pulls.comment import render_comment
 from aml_train_action.pulls.marker import key_of, read_marker
 from aml_train_action.pulls.subject import Subject

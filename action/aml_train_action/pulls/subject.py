@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from aml_train.pipeline.report import Report
+from aml_train.pipeline.report.values import Report
 
 Word = Literal["passed", "failed", "cancelled", "unconfirmed"]
 _PASSING: Final = frozenset({"passed", "submitted", "valid", "planned", "checked"})

@@ -16,7 +16,8 @@ import msgspec
 from aml_train.core.comparison import Comparison
 from aml_train.core.events import ImageReady, RuleDecided, TestsFinished
 from aml_train.core.series import by_step
-from aml_train.pipeline import report as values
+from aml_train.pipeline.report import values
+from aml_train.pipeline.report.tidying import tidy
 from aml_train_action.report.record import Record
 
 #: Rules and rows of the comparison, the most of each.
@@ -103,7 +104,7 @@ def report_of(record: Record, origin: Origin) -> values.Report:
         reproduce=origin.reproduce,
         left_out=_left_out(record),
     )
-    return values.tidy(made, _cut)
+    return tidy(made, _cut)
 
 
 def encode_within(report: values.Report, *, most: int) -> bytes:

@@ -8,7 +8,8 @@ from typing import Final
 from aml_train.core.comparison import metric_difference
 from aml_train.core.events import GraphNode, NodeChanged
 from aml_train.core.text import duration, size
-from aml_train.pipeline.report import Report, Rule, chart, flowchart
+from aml_train.pipeline.report.pieces import chart, flowchart
+from aml_train.pipeline.report.values import Report, Rule
 from aml_train_action.report.markup import head, lines, literal, row, studio
 from aml_train_action.report.sections import Section
 

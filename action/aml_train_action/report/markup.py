@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from aml_train.pipeline.report import block, code
+from aml_train.pipeline.report.pieces import block, code
 
 _ADDRESS: Final = re.compile(r"https://(?P<host>[A-Za-z0-9.-]+)(:\d+)?(/[A-Za-z0-9._~%/?&=:@+,;#-]*)?")
 #: The studio of AzureML, in each cloud.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from aml_train.pipeline.report import number
+from aml_train.pipeline.report.values import number
 from aml_train_action.report.record import Record
 
 #: Every output of action.yml; one that is not known is empty.

@@ -18,18 +18,14 @@ from starlette.concurrency import run_in_threadpool
 from aml_emulator.api.errors import admin_answer
 from aml_emulator.api.provoke import Provoked
 from aml_emulator.context import Context
-from aml_emulator.domain import (
-    JobService,
-    RegistryTasks,
-    cluster_summaries,
-    count_shared,
-    create_default_cluster,
-    create_registry,
-    delete_registry,
-)
-from aml_emulator.executor import Folder
-from aml_emulator.identity import FederatedCredential
-from aml_emulator.network import KEPT_REQUESTS, Rule
+from aml_emulator.domain.clusters import cluster_summaries, create_default_cluster
+from aml_emulator.domain.jobs.service import JobService
+from aml_emulator.domain.registries import count_shared, create_registry, delete_registry
+from aml_emulator.domain.registry_tasks import RegistryTasks
+from aml_emulator.executor.spec import Folder
+from aml_emulator.identity.federation import FederatedCredential
+from aml_emulator.network.fault_injection import Rule
+from aml_emulator.network.requests_log import KEPT_REQUESTS
 from aml_emulator.reading import whole
 
 logger = logging.getLogger(__name__)

@@ -59,15 +59,12 @@ from aml_emulator.api.v1 import models as v1_models
 from aml_emulator.api.v1 import runs as v1_runs
 from aml_emulator.api.v1.other_services import other_body, other_service
 from aml_emulator.context import Context
-from aml_emulator.domain import (
-    DomainError,
-    EnvironmentBuilds,
-    JobService,
-    NotSupportedError,
-    RegistryTasks,
-)
-from aml_emulator.identity import Principal, TokenError
-from aml_emulator.network import LOGIN_HOSTS, REGISTRY_SUFFIX, SERVICE_SUFFIX
+from aml_emulator.domain.environment_builds import EnvironmentBuilds
+from aml_emulator.domain.errors import DomainError, NotSupportedError
+from aml_emulator.domain.jobs.service import JobService
+from aml_emulator.domain.registry_tasks import RegistryTasks
+from aml_emulator.identity.tokens import Principal, TokenError
+from aml_emulator.network.hosts import LOGIN_HOSTS, REGISTRY_SUFFIX, SERVICE_SUFFIX
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,8 @@ from typing import Any, Final
 from aml_emulator.api.routing import Call, Reply
 from aml_emulator.api.shapes import continued, iso
 from aml_emulator.context import Context
-from aml_emulator.domain import Artifacts, File, NotFoundError, check_paths
+from aml_emulator.domain.artifacts import Artifacts, File, check_paths
+from aml_emulator.domain.errors import NotFoundError
 from aml_emulator.schema import WORD, Fields, ListOf
 
 _RANGE: Final = re.compile(r"bytes=(\d{1,18})-(\d{1,18})?")

@@ -11,8 +11,10 @@ from aml_emulator.api.admin import Admin
 from aml_emulator.api.app import App
 from aml_emulator.api.errors import ServiceError, cannot_open
 from aml_emulator.context import Context
-from aml_emulator.domain import ConflictError, InvalidError, JobService, NotFoundError
-from aml_emulator.identity import Identity, WorkspaceNames
+from aml_emulator.domain.errors import ConflictError, InvalidError, NotFoundError
+from aml_emulator.domain.jobs.service import JobService
+from aml_emulator.identity.identity import Identity
+from aml_emulator.identity.names import WorkspaceNames
 
 logger = logging.getLogger(__name__)
 

@@ -7,14 +7,8 @@ import sqlite3
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from aml_emulator.domain import (
-    ConflictError,
-    DomainError,
-    InvalidError,
-    NotFoundError,
-    NotSupportedError,
-)
-from aml_emulator.store import is_disk_full
+from aml_emulator.domain.errors import ConflictError, DomainError, InvalidError, NotFoundError, NotSupportedError
+from aml_emulator.store.faults import is_disk_full
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from aml_emulator.api.directory import Directory, OpenWorkspace
 from aml_emulator.api.errors import ServiceError, admin_answer
-from aml_emulator.identity import Identity
+from aml_emulator.identity.identity import Identity
 
 _WORKSPACE: Final = re.compile(
     rb"/providers/Microsoft\.MachineLearningServices/workspaces/([^/]+)", flags=re.IGNORECASE

@@ -15,8 +15,8 @@ from aml_emulator.api.entra_errors import EntraError
 from aml_emulator.api.people import DEVICE_GRANTS, OPEN_TENANTS, People
 from aml_emulator.api.routing import Answers, Call, Reply, Route
 from aml_emulator.context import Context
-from aml_emulator.domain import NotSupportedError
-from aml_emulator.identity import LIFETIME_SECONDS, TokenError, decode_token
+from aml_emulator.domain.errors import NotSupportedError
+from aml_emulator.identity.tokens import LIFETIME_SECONDS, TokenError, decode_token
 
 ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 AUTHORITY = "https://login.microsoftonline.com"

@@ -10,9 +10,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from aml_emulator.domain import JobService, Workspace, is_low_priority, shown_compute
-from aml_emulator.executor import RunError
-from aml_emulator.store import Run
+from aml_emulator.domain.jobs.compute import is_low_priority, shown_compute
+from aml_emulator.domain.jobs.service import JobService
+from aml_emulator.domain.workspace import Workspace
+from aml_emulator.executor.spec import RunError
+from aml_emulator.store.runs import Run
 
 PREEMPTED: Final = (
     "AzureMLCompute job failed.\nPreemptionError: Nodes of this job got pre-empted. Check if the run has failed or"

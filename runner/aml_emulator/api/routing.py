@@ -17,8 +17,8 @@ from starlette.datastructures import Headers, QueryParams
 
 from aml_emulator.api.errors import MlflowError
 from aml_emulator.context import Context
-from aml_emulator.domain import InvalidError
-from aml_emulator.identity import Principal
+from aml_emulator.domain.errors import InvalidError
+from aml_emulator.identity.tokens import Principal
 from aml_emulator.schema import BodyError, Fields, Shape, check, read_json
 
 WORKSPACE = "/subscriptions/{sub}/resourceGroups/{rg}/providers/Microsoft.MachineLearningServices/workspaces/{ws}"

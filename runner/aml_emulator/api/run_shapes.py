@@ -10,18 +10,15 @@ from typing import Any, Final
 from aml_emulator.api.routing import Call, Handler, Route
 from aml_emulator.api.shapes import USER, iso
 from aml_emulator.context import Context
-from aml_emulator.domain import (
-    NODE_ID,
-    REUSED_RUN,
-    composed_kind,
-    compute_name,
-    datasets_read_by,
-    instance_count,
-    known_run,
-    logged_by,
-    output_asset,
-)
-from aml_emulator.store import Run
+from aml_emulator.domain.datasets import datasets_read_by
+from aml_emulator.domain.jobs.check import instance_count
+from aml_emulator.domain.jobs.composed import NODE_ID, composed_kind
+from aml_emulator.domain.jobs.compute import compute_name
+from aml_emulator.domain.jobs.output_assets import output_asset
+from aml_emulator.domain.metrics import logged_by
+from aml_emulator.domain.runs import known_run
+from aml_emulator.domain.workspace import REUSED_RUN
+from aml_emulator.store.runs import Run
 
 OUTPUT_TYPES = {
     "uri_file": "UriFile",

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from aml_emulator.api.routing import Call, Reply
-from aml_emulator.domain import InvalidError
+from aml_emulator.domain.errors import InvalidError
 
 Item = TypeVar("Item")
 

@@ -8,8 +8,9 @@ from typing import Final, Protocol
 
 from aml_emulator.domain.errors import InvalidError, NotFoundError
 from aml_emulator.domain.workspace import Workspace
-from aml_emulator.executor import Folder, UnsafePathError, safe_relative
-from aml_emulator.store import Artifact, Run
+from aml_emulator.executor.layout import UnsafePathError, safe_relative
+from aml_emulator.executor.spec import Folder
+from aml_emulator.store.runs import Artifact, Run
 
 OF_RUNS: Final = "ExperimentRun"
 """The origin of the files of runs; their container is ``dcid.`` and the run's id."""

@@ -26,7 +26,7 @@ from aml_emulator.domain.locations import AssetId, in_datastore, parse_location
 from aml_emulator.domain.models import delete_model, delete_model_name, locate_model
 from aml_emulator.domain.workspace import Workspace, shelf
 from aml_emulator.schema import ANYTHING, FLAG, OBJECT, TEXT, Fields, MapOf
-from aml_emulator.store import AssetContainer, AssetVersion
+from aml_emulator.store.assets import AssetContainer, AssetVersion
 
 ASSET_KINDS: Final = ("environments", "codes", "data", "models", "components")
 

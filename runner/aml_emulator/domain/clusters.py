@@ -16,9 +16,9 @@ from aml_emulator.domain.compute_instances import COMPUTE_INSTANCE, is_instance,
 from aml_emulator.domain.errors import InvalidError, NotSupportedError
 from aml_emulator.domain.vm_sizes import Quotas, VmSize, size_named, sizes
 from aml_emulator.domain.workspace import Workspace
-from aml_emulator.executor import ClusterView, Scale
-from aml_emulator.identity import Identity
-from aml_emulator.store import Compute
+from aml_emulator.executor.nodes import ClusterView, Scale
+from aml_emulator.identity.identity import Identity
+from aml_emulator.store.assets import Compute
 
 COMPUTE_NAME = re.compile(r"[A-Za-z](?:[A-Za-z0-9-]{0,30}[A-Za-z0-9])?")
 DEFAULT_SIZE = "Standard_DS3_v2"

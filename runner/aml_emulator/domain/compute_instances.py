@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from aml_emulator.domain.errors import ConflictError
 from aml_emulator.domain.workspace import Workspace
-from aml_emulator.store import Compute
+from aml_emulator.store.assets import Compute
 
 COMPUTE_INSTANCE: Final = "ComputeInstance"
 _STATE: Final = "state"

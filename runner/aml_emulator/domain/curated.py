@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from aml_emulator.domain.workspace import Workspace
 from aml_emulator.reading import whole
-from aml_emulator.store import AssetContainer, AssetVersion
+from aml_emulator.store.assets import AssetContainer, AssetVersion
 
 CURATED_REGISTRY: Final = "azureml"
 """The registry of Microsoft's own assets."""

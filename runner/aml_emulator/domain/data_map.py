@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from aml_emulator.executor import Folder
+from aml_emulator.executor.spec import Folder
 from aml_emulator.files import write_private
 
 SCHEMES = ("https", "http", "wasbs", "wasb", "abfss", "abfs")

@@ -20,7 +20,7 @@ from aml_emulator.domain.jobs.from_runconfig import dataset_references
 from aml_emulator.domain.locations import BlobPath, parse_location
 from aml_emulator.domain.workspace import Workspace
 from aml_emulator.reading import read_yaml
-from aml_emulator.store import AssetVersion
+from aml_emulator.store.assets import AssetVersion
 
 FILES: Final = frozenset({"uri_file", "uri_folder"})
 """Types of data assets that are FileDatasets."""

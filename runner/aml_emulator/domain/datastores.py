@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from aml_emulator.domain.errors import ConflictError, InvalidError, NotSupportedError
 from aml_emulator.domain.workspace import Workspace
-from aml_emulator.store import Datastore
+from aml_emulator.store.datastores import Datastore
 
 BLOB_DATASTORE: Final = "AzureBlob"
 FILE_DATASTORE: Final = "AzureFile"

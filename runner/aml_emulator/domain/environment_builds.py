@@ -12,7 +12,8 @@ from typing import Any, Final, Protocol
 from aml_emulator.domain.environments import image_of_environment
 from aml_emulator.domain.errors import InvalidError, NotFoundError
 from aml_emulator.domain.workspace import Workspace
-from aml_emulator.executor import BuildSpec, TaskEnding, TaskSink
+from aml_emulator.executor.spec import BuildSpec
+from aml_emulator.executor.task_runner import TaskEnding, TaskSink
 
 OPERATIONS: Final = "environment-builds"
 IMAGES: Final = "environment-images"
@@ -22,7 +23,7 @@ ACTIVE_BUILD: Final = ("Queued", "Running")
 
 
 class Executor(Protocol):
-    """Builds images: :class:`aml_emulator.executor.EnvironmentImages`."""
+    """Builds images: :class:`aml_emulator.executor.environment_images.EnvironmentImages`."""
 
     def submit(self, build: BuildSpec, image: str, sink: TaskSink) -> None:
         """Begin a build when there is room."""

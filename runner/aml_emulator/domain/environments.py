@@ -14,10 +14,10 @@ from aml_emulator.domain.curated import curated_image
 from aml_emulator.domain.errors import DomainError, InvalidError, NotSupportedError
 from aml_emulator.domain.locations import AssetId, parse_location
 from aml_emulator.domain.workspace import Workspace
-from aml_emulator.executor import BuildSpec
+from aml_emulator.executor.spec import BuildSpec
 from aml_emulator.reading import read_yaml
 from aml_emulator.schema import FLAG, OBJECT, TEXT, WORD, WORDS, BodyError, Fields, ListOf, check
-from aml_emulator.store import AssetVersion
+from aml_emulator.store.assets import AssetVersion
 
 DOCKER = Fields(
     {

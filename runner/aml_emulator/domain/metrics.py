@@ -15,7 +15,9 @@ from typing import Any, Final
 
 from aml_emulator.domain.errors import InvalidError, NotFoundError
 from aml_emulator.domain.workspace import Workspace
-from aml_emulator.store import LIST, Metric, MetricRow, ParameterConflictError, Run
+from aml_emulator.store.metrics import Metric, ParameterConflictError
+from aml_emulator.store.runs import Run
+from aml_emulator.store.v1 import LIST, MetricRow
 
 SCALAR: Final = "azureml.v1.scalar"
 RUN_NAME: Final = "mlflow.runName"

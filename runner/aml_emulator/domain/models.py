@@ -14,8 +14,8 @@ from typing import Any, Final
 from aml_emulator.domain.errors import InvalidError, NotSupportedError
 from aml_emulator.domain.locations import JobOutput, parse_location
 from aml_emulator.domain.workspace import Workspace
-from aml_emulator.executor import Folder
-from aml_emulator.store import AssetContainer, AssetVersion
+from aml_emulator.executor.spec import Folder
+from aml_emulator.store.assets import AssetContainer, AssetVersion
 
 MODEL_ASSETS: Final = "v1-assets"
 """The kind under which azureml-core's assets are stored, by their ids."""

@@ -21,7 +21,7 @@ from aml_emulator.domain.models import (
 )
 from aml_emulator.domain.workspace import Workspace
 from aml_emulator.reading import whole
-from aml_emulator.store import AssetContainer, AssetVersion
+from aml_emulator.store.assets import AssetContainer, AssetVersion
 
 STAGES: Final = ("None", "Staging", "Production", "Archived")
 """The stages of a version; "in the MLflow SDK, stage names are case sensitive" (the page above)."""

@@ -24,7 +24,7 @@ from aml_emulator.domain.curated import (
 from aml_emulator.domain.errors import ConflictError, InvalidError, NotFoundError
 from aml_emulator.domain.locations import AssetId, parse_location
 from aml_emulator.domain.workspace import REGISTRIES, Workspace, shelf
-from aml_emulator.store import AssetContainer, AssetVersion
+from aml_emulator.store.assets import AssetContainer, AssetVersion
 
 REGISTRY_KINDS: Final = ("environments", "models", "data", "components", "codes")
 """The kinds of assets that a registry has."""

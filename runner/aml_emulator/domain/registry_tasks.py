@@ -13,16 +13,9 @@ from typing import Any, Final, Protocol
 
 from aml_emulator.domain.errors import InvalidError, NotFoundError, NotSupportedError
 from aml_emulator.domain.workspace import Workspace
-from aml_emulator.executor import (
-    Folder,
-    Step,
-    TaskEnding,
-    TaskError,
-    TaskSink,
-    TaskSpec,
-    UnsupportedTaskError,
-    parse_task,
-)
+from aml_emulator.executor.spec import Folder
+from aml_emulator.executor.task_runner import TaskEnding, TaskSink
+from aml_emulator.executor.task_spec import Step, TaskError, TaskSpec, UnsupportedTaskError, parse_task
 from aml_emulator.schema import FLAG, LIST, OBJECT, TEXT, Fields, Whole
 
 RECORDS: Final = "acr-runs"
@@ -50,7 +43,7 @@ RUN_REQUEST: Final = Fields(
 
 
 class Executor(Protocol):
-    """Executes tasks; :class:`aml_emulator.executor.TaskRunner` does so on the engine."""
+    """Executes tasks; :class:`aml_emulator.executor.task_runner.TaskRunner` does so on the engine."""
 
     def submit(self, spec: TaskSpec, source: Folder | None, sink: TaskSink) -> None:
         """Begin a run when there is room."""

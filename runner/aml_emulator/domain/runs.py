@@ -9,7 +9,7 @@ from typing import Any
 from aml_emulator.domain.errors import InvalidError, NotFoundError
 from aml_emulator.domain.workspace import Workspace
 from aml_emulator.schema import FLAG, TEXT, WORD, WORDS, Fields
-from aml_emulator.store import RUN_ORDER, Experiment, Run
+from aml_emulator.store.runs import RUN_ORDER, Experiment, Run
 
 JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,254}")
 """The name of a job, which is its run's id."""

@@ -15,7 +15,8 @@ from typing import Any, Final
 from aml_emulator.domain.errors import InvalidError, NotFoundError
 from aml_emulator.domain.locations import BlobPath, parse_location
 from aml_emulator.domain.workspace import Workspace
-from aml_emulator.executor import Folder, UnsafePathError, safe_relative
+from aml_emulator.executor.layout import UnsafePathError, safe_relative
+from aml_emulator.executor.spec import Folder
 
 FOLDER: Final = "Snapshots"
 """The folder of the default datastore that holds snapshots."""

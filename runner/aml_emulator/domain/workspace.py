@@ -18,9 +18,15 @@ from aml_emulator.domain.locations import (
     parse_location,
 )
 from aml_emulator.domain.vm_sizes import DEFAULT_QUOTAS, Quotas
-from aml_emulator.executor import Fleet, Folder
-from aml_emulator.identity import Identity, Tokens
-from aml_emulator.store import AssetVersion, Blobs, Datastore, Run, Store
+from aml_emulator.executor.nodes import Fleet
+from aml_emulator.executor.spec import Folder
+from aml_emulator.identity.identity import Identity
+from aml_emulator.identity.tokens import Tokens
+from aml_emulator.store.assets import AssetVersion
+from aml_emulator.store.blobs import Blobs
+from aml_emulator.store.datastores import Datastore
+from aml_emulator.store.runs import Run
+from aml_emulator.store.store import Store
 
 MOST_HOPS = 10
 """How many assets may refer to one another until files are reached. Clients make one such step."""

@@ -20,7 +20,8 @@ from urllib3.exceptions import NewConnectionError
 
 from aml_emulator.executor.archive import ContentError
 from aml_emulator.executor.spec import InputSpec
-from aml_emulator.network import Destination, InwardError, Outward, decide, is_public_storage
+from aml_emulator.network.hosts import Destination, decide, is_public_storage
+from aml_emulator.network.outward import InwardError, Outward
 from aml_emulator.reading import whole
 
 CHUNK_BYTES = 1024 * 1024

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from aml_emulator.store import LARGEST, Series
+from aml_emulator.store.browse import LARGEST, Series
 
 WIDTH, HEIGHT = 400.0, 240.0
 LEFT, RIGHT, TOP, BOTTOM = 62.0, 16.0, 14.0, 42.0

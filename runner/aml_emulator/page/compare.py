@@ -7,13 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aml_emulator.api import Call
+from aml_emulator.api.routing import Call
 from aml_emulator.context import Context
-from aml_emulator.domain import InvalidError, compute_name, known_run
+from aml_emulator.domain.errors import InvalidError
+from aml_emulator.domain.jobs.compute import compute_name
+from aml_emulator.domain.runs import known_run
 from aml_emulator.page.charts import Chart, Given, draw, text
 from aml_emulator.page.runs import SETTINGS, environment_of, hyperparameters_of, lasted_of
 from aml_emulator.page.view import Document
-from aml_emulator.store import MetricSummary, Run, Series
+from aml_emulator.store.browse import MetricSummary, Series
+from aml_emulator.store.runs import Run
 
 FEWEST, MOST = 2, 10
 CHARTS: Final = 24

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from aml_emulator.context import Context
 from aml_emulator.page.charts import text
-from aml_emulator.store import Run
+from aml_emulator.store.runs import Run
 
 TAG_GATE: Final = "aml-train.gate"
 TAG_VERDICT: Final = "aml-train.verdict."

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aml_emulator.api import Call
+from aml_emulator.api.routing import Call
 from aml_emulator.context import Context
 from aml_emulator.page.charts import text
 from aml_emulator.page.runs import lasted_of
 from aml_emulator.page.view import Document, Paging, link
-from aml_emulator.store import ModelLine, RunFilter, RunLine
+from aml_emulator.store.listing import ModelLine, RunFilter, RunLine
 
 PAGE: Final = 50
 METRICS: Final = 8

@@ -6,13 +6,14 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from aml_emulator.api import Call
+from aml_emulator.api.routing import Call
 from aml_emulator.context import Context
-from aml_emulator.domain import NotFoundError, known_version
+from aml_emulator.domain.assets import known_version
+from aml_emulator.domain.errors import NotFoundError
 from aml_emulator.page.charts import text
 from aml_emulator.page.gate import TAG_GATE, WORDS, gate_of_model, texts
 from aml_emulator.page.view import Document, Paging, paged
-from aml_emulator.store import AssetVersion
+from aml_emulator.store.assets import AssetVersion
 
 KIND: Final = "models"
 PAGE: Final = 50

@@ -9,24 +9,19 @@ from urllib.parse import quote
 
 from azure.core.exceptions import ResourceNotFoundError
 
-from aml_emulator.api import Call
+from aml_emulator.api.routing import Call
 from aml_emulator.context import Context
-from aml_emulator.domain import (
-    BEST,
-    HYPERPARAMETERS,
-    NODE_ID,
-    REUSED_RUN,
-    SWEEP,
-    NotFoundError,
-    composed_kind,
-    compute_name,
-    known_run,
-    objective_of,
-)
+from aml_emulator.domain.errors import NotFoundError
+from aml_emulator.domain.jobs.composed import NODE_ID, SWEEP, composed_kind
+from aml_emulator.domain.jobs.compute import compute_name
+from aml_emulator.domain.jobs.sweeps.runs import BEST, HYPERPARAMETERS, objective_of
+from aml_emulator.domain.runs import known_run
+from aml_emulator.domain.workspace import REUSED_RUN
 from aml_emulator.page.charts import Chart, Given, draw, text
 from aml_emulator.page.gate import WORDS, gate_of_run
 from aml_emulator.page.view import Content, Document, Paging, duration, plain
-from aml_emulator.store import Artifact, MetricSummary, Run
+from aml_emulator.store.browse import MetricSummary
+from aml_emulator.store.runs import Artifact, Run
 
 CHARTS: Final = 24
 """Charts on the page of a run; the table has the last value of each metric."""

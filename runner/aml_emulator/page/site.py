@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
 from starlette.datastructures import Headers, QueryParams
 
-from aml_emulator.api import Call, Route, Router, service_error
+from aml_emulator.api.errors import service_error
+from aml_emulator.api.routing import Call, Route, Router
 from aml_emulator.context import Context
-from aml_emulator.domain import DomainError
-from aml_emulator.network import PAGE_PATH, Head, is_foreign
+from aml_emulator.domain.errors import DomainError
+from aml_emulator.network.heads import Head, is_foreign
+from aml_emulator.network.proxy import PAGE_PATH
 from aml_emulator.page import view
 from aml_emulator.page.compare import Comparison
 from aml_emulator.page.listing import RunList

@@ -6,8 +6,9 @@ import asyncio
 
 from starlette.concurrency import run_in_threadpool
 
-from aml_emulator.api import Directory, ServiceError
-from aml_emulator.network import Head
+from aml_emulator.api.directory import Directory
+from aml_emulator.api.errors import ServiceError
+from aml_emulator.network.heads import Head
 from aml_emulator.page.site import Site
 
 BELOW = ".localhost"

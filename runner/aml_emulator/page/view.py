@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
-from aml_emulator.api import Call
-from aml_emulator.identity import Identity
+from aml_emulator.api.routing import Call
+from aml_emulator.identity.identity import Identity
 
 Item = TypeVar("Item")
 

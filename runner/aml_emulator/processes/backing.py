@@ -10,8 +10,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from aml_emulator.identity import Identity
-from aml_emulator.network import Certificates
+from aml_emulator.identity.identity import Identity
+from aml_emulator.network.certificates import Certificates
 from aml_emulator.processes.children import Child, ChildSpec
 from aml_emulator.processes.host import reserved_port
 from aml_emulator.settings import Settings

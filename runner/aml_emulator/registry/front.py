@@ -20,18 +20,12 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs
 
-from aml_emulator.identity import RegistryAccess, Roles, TokenError, Tokens
-from aml_emulator.network import (
-    NO_HEAD,
-    BadHeadError,
-    Head,
-    connect,
-    join_streams,
-    linger,
-    parse_head,
-    read_target,
-    split_target,
-)
+from aml_emulator.identity.roles import Roles
+from aml_emulator.identity.tokens import RegistryAccess, TokenError, Tokens
+from aml_emulator.network.fault_injection import linger
+from aml_emulator.network.heads import NO_HEAD, BadHeadError, Head, parse_head, read_target, split_target
+from aml_emulator.network.proxy import join_streams
+from aml_emulator.network.upstream import connect
 from aml_emulator.reading import whole
 from aml_emulator.registry.acr import AcrInterface, Answer, refused
 from aml_emulator.registry.requests import Asked, plain_target, read_request, read_scope

@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass, replace
 from urllib.parse import parse_qs, quote, unquote
 
-from aml_emulator.identity import REPOSITORY_ACTIONS, RegistryAccess
-from aml_emulator.network import split_target
+from aml_emulator.identity.tokens import REPOSITORY_ACTIONS, RegistryAccess
+from aml_emulator.network.heads import split_target
 
 _WORD = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
 _NAME = rf"{_WORD}(?:/{_WORD})*"

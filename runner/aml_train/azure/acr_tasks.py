@@ -28,11 +28,12 @@ from aml_train.core.events import Listener, Notice
 from aml_train.core.http_client import exchange, host_of
 from aml_train.core.text import Piece
 from aml_train.core.threads import cleanup_on_interrupt
-from aml_train.image import ServiceBuild, is_acr
+from aml_train.image.builders.service import ServiceBuild
+from aml_train.image.registry.auth import is_acr
 
 if TYPE_CHECKING:
-    from aml_train.config import BuilderConfig
-    from aml_train.image import RegistryLocation
+    from aml_train.config.sections.image_builder import BuilderConfig
+    from aml_train.image.registry.client import RegistryLocation
 
 API: Final = "2019-06-01-preview"
 #: Seconds of ``DockerBuildRequest.timeout`` in azure-mgmt-containerregistry 10.3.0.

@@ -14,7 +14,8 @@ from aml_train.core.answers import Answer
 from aml_train.core.errors import ServiceError
 from aml_train.core.secrets import without_secret_values
 from aml_train.core.tags import TAG_FILES
-from aml_train.jobs import JobStatus, JobView, parse_status
+from aml_train.jobs.states import JobStatus, parse_status
+from aml_train.jobs.workspace import JobView
 
 _SETUP: Final = re.compile(r"\A# By aml-train: .*?^\) \|\| exit\n", re.DOTALL | re.MULTILINE)
 

@@ -31,7 +31,7 @@ from aml_train.core.file_selection import FileEntry
 from aml_train.core.files import FileSet, changed
 from aml_train.core.http_client import USER_AGENT, ProxyAdapter
 from aml_train.core.threads import CancelToken, in_background
-from aml_train.jobs import HASH_VERSION, Block, Snapshot, read_snapshot
+from aml_train.jobs.snapshot import HASH_VERSION, Block, Snapshot, read_snapshot
 
 _API: Final = "2023-04-01"
 #: Put Blob and Put Block of this version take Content-MD5 and answer 400 where it does not fit:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from aml_train.config import change_paths
+from aml_train.config.job.paths import change_paths
 from aml_train.core.temporary import temporary_folder
 from aml_train.core.text import yaml_text
 

@@ -14,23 +14,13 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from aml_train.azure.http import AzureHttp
-from aml_train.config import MOST_NESTED
+from aml_train.config.job.model import MOST_NESTED
 from aml_train.core.answers import Answer
 from aml_train.core.errors import GateFailedError, ServiceError
-from aml_train.gate import MetricPoint
-from aml_train.jobs import (
-    ChildView,
-    JobKind,
-    JobStatus,
-    JobView,
-    Objective,
-    best_trial,
-    counted,
-    disagreement,
-    of_nodes,
-    owners,
-    parse_status,
-)
+from aml_train.gate.history import MetricPoint
+from aml_train.jobs.composed import ChildView, JobKind, Objective, best_trial, counted, disagreement, of_nodes, owners
+from aml_train.jobs.states import JobStatus, parse_status
+from aml_train.jobs.workspace import JobView
 
 _API: Final = {"api-version": "2022-10-01"}
 

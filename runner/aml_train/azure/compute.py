@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from aml_train.azure.names import nearest_of
 from aml_train.azure.sdk_v2 import AzureV2, brief, translate
-from aml_train.config import ClusterConfig
+from aml_train.config.sections.targets import ClusterConfig
 from aml_train.core.answers import Answer
 from aml_train.core.clock import Clock
 from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError

@@ -28,7 +28,8 @@ from aml_train.core.answers import split
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.http_client import exchange, host_of
 from aml_train.core.threads import in_background, map_parallel
-from aml_train.jobs import DataFile, DataIdentity, DataSource, identity_of, listing_digest
+from aml_train.jobs.data import DataFile, DataIdentity, DataSource, identity_of
+from aml_train.jobs.snapshot import listing_digest
 
 SECONDS: Final = 5.0
 """Time within which the data of all inputs are listed."""

@@ -16,22 +16,22 @@ import requests
 from aml_train.azure.data_identity import CodeLister
 from aml_train.azure.http import TIMEOUT, AzureHttp
 from aml_train.azure.workspace import AzureRest
-from aml_train.config import MOST_NESTED
+from aml_train.config.job.model import MOST_NESTED
 from aml_train.core.answers import Answer
 from aml_train.core.errors import ServiceError
 from aml_train.core.files import FileSet
 from aml_train.core.http_client import exchange
 from aml_train.core.temporary import temporary_folder
 from aml_train.core.threads import map_parallel
-from aml_train.jobs import (
+from aml_train.jobs.identity import (
     Identity,
     code_names,
     environment_names,
     parts_of_document,
-    read_snapshot,
     run_identity,
     version_of,
 )
+from aml_train.jobs.snapshot import read_snapshot
 
 _API: Final = {"api-version": "2023-04-01"}
 #: Services that AzureML gives every job; others let people into it.

@@ -12,7 +12,7 @@ from aml_train.azure.http import JOBS_API, error_for
 from aml_train.azure.workspace import AzureRest, model_view
 from aml_train.core.clock import Clock
 from aml_train.core.errors import ServiceError
-from aml_train.jobs import ModelView
+from aml_train.jobs.workspace import ModelView
 
 _API: Final = {"api-version": "2023-08-01-preview"}
 #: What a PUT of a model's version holds (azure-ai-ml 1.34.1, ``_restclient/v2023_08_01_preview``, ModelVersionProperties),

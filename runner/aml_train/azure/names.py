@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from aml_train.azure.http import WorkspaceId
-from aml_train.config import Config, TargetConfig
+from aml_train.config.model import Config
+from aml_train.config.sections.targets import TargetConfig
 from aml_train.core.errors import InvalidError
-from aml_train.jobs import SERVERLESS, TargetNames
+from aml_train.jobs.spec import SERVERLESS, TargetNames
 
 #: The target's key → the key in config.json and the variable that say the same.
 _SOURCES: Final = {

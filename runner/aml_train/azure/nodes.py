@@ -5,7 +5,8 @@ from __future__ import annotations
 from aml_train.azure.http import AzureHttp
 from aml_train.core.answers import Answer
 from aml_train.core.errors import ServiceError
-from aml_train.jobs import SERVERLESS, NodeKind, Placement
+from aml_train.jobs.spec import SERVERLESS
+from aml_train.jobs.workspace import NodeKind, Placement
 
 
 def node_kind(rest: AzureHttp, placement: Placement) -> NodeKind:

@@ -13,8 +13,8 @@ from aml_train.azure.blob.places import model_place
 from aml_train.azure.blob.storage import Entry, Storage
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.answers import MOST_BYTES
-from aml_train.jobs import ModelView
-from aml_train.models import StoredFile
+from aml_train.jobs.workspace import ModelView
+from aml_train.models.catalogue import StoredFile
 
 _API: Final = {"api-version": "2023-04-01"}
 _FOLDER: Final = "aml-train/passport"

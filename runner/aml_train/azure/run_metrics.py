@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from aml_train.azure.http import AzureHttp
 from aml_train.core.answers import Answer, clean, pages_of
-from aml_train.gate import LIST, NUMBERS, SCALAR, TABLE, Logged, LoggedRow, LoggedSet, in_order, may_mean
+from aml_train.gate.logged import LIST, NUMBERS, SCALAR, TABLE, Logged, LoggedRow, LoggedSet, in_order, may_mean
 
 #: Names of which values are read, and rows of all of them together: what a report can show, and what memory may hold.
 _MOST_NAMES: Final = 50

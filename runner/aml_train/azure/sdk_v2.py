@@ -17,7 +17,7 @@ from aml_train.azure.http import HINTS, WorkspaceId
 from aml_train.azure.sdk import made, quiet
 from aml_train.azure.sign_in import SignIn
 from aml_train.azure.workspace import AzureRest
-from aml_train.config import mapping_at
+from aml_train.config.job.model import mapping_at
 from aml_train.core import retry as retries
 from aml_train.core.answers import REACH, clean, traced
 from aml_train.core.errors import AmlTrainError, InvalidError, RefusedError, ServiceError
@@ -25,8 +25,11 @@ from aml_train.core.tags import TAG_FINGERPRINT, TAG_GROUP, TAG_RESUBMITTED, TAG
 from aml_train.core.text import yaml_text
 from aml_train.core.threads import CancelToken
 from aml_train.core.version import PRODUCT
-from aml_train.jobs import DataIdentity, DataSource, Identity, JobSpec, JobView, ModelView, NewModel
-from aml_train.models import is_same_model
+from aml_train.jobs.data import DataIdentity, DataSource
+from aml_train.jobs.identity import Identity
+from aml_train.jobs.spec import JobSpec
+from aml_train.jobs.workspace import JobView, ModelView, NewModel
+from aml_train.models.register import is_same_model
 
 if TYPE_CHECKING:
     from azure.ai.ml import MLClient

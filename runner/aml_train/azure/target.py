@@ -19,12 +19,16 @@ from aml_train.core.clock import Clock
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.events import Listener, Notice
 from aml_train.core.threads import in_background
-from aml_train.image import ImageSpec, Tested, TestSpec
-from aml_train.jobs import SERVERLESS, Pace
+from aml_train.image.spec import ImageSpec, Tested, TestSpec
+from aml_train.jobs.pace import Pace
+from aml_train.jobs.spec import SERVERLESS
 
 if TYPE_CHECKING:
-    from aml_train.config import BuilderConfig, ClusterConfig, TargetConfig
-    from aml_train.image import BuildPlace, BuildService, Registry, RegistryLocation
+    from aml_train.config.sections.image_builder import BuilderConfig
+    from aml_train.config.sections.targets import ClusterConfig, TargetConfig
+    from aml_train.image.builders.place import BuildPlace
+    from aml_train.image.builders.service import BuildService
+    from aml_train.image.registry.client import Registry, RegistryLocation
 
 #: Azure limits how often a principal may ask: https://learn.microsoft.com/azure/azure-resource-manager/management/request-limits-and-throttling
 AZURE_PACE: Final = Pace(shortest=1.0, longest=60.0, share=0.05, calls=1000)
@@ -51,7 +55,7 @@ class AzureTarget:
 
     def ensure_image(self, spec: ImageSpec, tests: TestSpec | None, *, force: bool, commit: str | None) -> Tested:
         """Build, test and release the image in the workspace's registry, or find it."""
-        from aml_train.image import ensure_image
+        from aml_train.image.ensure import ensure_image
 
         location = self.image_registry()
 
@@ -83,13 +87,13 @@ class AzureTarget:
 
     def find_image(self, spec: ImageSpec) -> Tested | None:
         """Return the image if the workspace's registry has one."""
-        from aml_train.image import find_image
+        from aml_train.image.ensure import find_image
 
         return find_image(spec, location=self.image_registry())
 
     def find_build(self, spec: ImageSpec, tests: TestSpec | None, known: Tested, digest: str) -> Tested | None:
         """Return another tested build of the address of *known*, by its digest."""
-        from aml_train.image import find_build
+        from aml_train.image.ensure import find_build
 
         return find_build(spec, tests, known, digest, location=self.image_registry(), listener=self.listener)
 
@@ -119,7 +123,7 @@ class AzureTarget:
 
     def _doubts(self, host: str) -> Future[PullDoubt | None] | None:
         """Begin to check whether the compute may pull from *host*, while a build runs."""
-        from aml_train.image import is_acr
+        from aml_train.image.registry.auth import is_acr
 
         if not is_acr(host):
             return None

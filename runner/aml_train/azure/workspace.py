@@ -17,17 +17,17 @@ from aml_train.core.answers import Answer, pages_of
 from aml_train.core.errors import ServiceError
 from aml_train.core.http_client import exchange, host_of
 from aml_train.core.secrets import known_secrets
-from aml_train.gate import LoggedSet, MetricPoint
-from aml_train.jobs import (
-    ChildView,
-    JobStatus,
+from aml_train.gate.history import MetricPoint
+from aml_train.gate.logged import LoggedSet
+from aml_train.jobs.composed import ChildView
+from aml_train.jobs.states import JobStatus, parse_status
+from aml_train.jobs.workspace import (
     JobView,
     LogBeganAnewError,
     ModelView,
     NodeKind,
     Placement,
     StorageUnreachableError,
-    parse_status,
 )
 
 _MOST_CODES: Final = 20

@@ -16,7 +16,7 @@ from aml_train.cli.text import printable_line, terminal_width
 if TYPE_CHECKING:
     from aml_train.core.comparison import Comparison, Side
     from aml_train.core.series import History
-    from aml_train.jobs import Workspace
+    from aml_train.jobs.workspace import Workspace
 
 #: Charts that are drawn if no metric is named.
 _CHARTS: Final = 6
@@ -53,7 +53,7 @@ def compare(
     aml-train compare JOB baseline                            the one that is configured
     aml-train compare JOB report.json                         a file: {"val/accuracy": 0.95}
     """
-    from aml_train.pipeline import find_comparison, parse_reference, project_of, unlogged, with_metrics
+    from aml_train.pipeline.compare import find_comparison, parse_reference, project_of, unlogged, with_metrics
 
     names = parse_reference(left), parse_reference(right)
     workspace = functools.cache(lambda: _workspace(project))
@@ -78,7 +78,7 @@ def _workspace(project: ProjectOptions) -> Workspace:
 
 def _histories(workspace: Callable[[], Workspace], found: Comparison, metric: str) -> tuple[History, History]:
     """Return a metric's (step, value) pairs of both sides."""
-    from aml_train.pipeline import metric_points
+    from aml_train.pipeline.compare import metric_points
 
     def of(side: Side) -> History:
         return [(point.step, point.value) for point in metric_points(workspace, side, metric)]

@@ -66,7 +66,7 @@ def _beginning(words: Sequence[str], incomplete: str) -> list[str]:
 
 def _names(context: click.Context, key: str) -> tuple[str, ...]:
     """Return the names below *key* in the configuration; none if it cannot be read."""
-    from aml_train.config import load_targets
+    from aml_train.config.load import load_targets
     from aml_train.core.errors import AmlTrainError
 
     directory = context.params.get("directory") or Path()

@@ -35,7 +35,7 @@ from aml_train.core.events import (
     TestsFinished,
 )
 from aml_train.core.text import duration, size, slowest
-from aml_train.jobs import JobStatus, headline
+from aml_train.jobs.states import JobStatus, headline
 
 if TYPE_CHECKING:
     from aml_train.cli.live import LiveNodes, LiveStages

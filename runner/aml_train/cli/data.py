@@ -19,8 +19,12 @@ from aml_train.cli.result import json_option, print_result_line
 from aml_train.core.text import duration, size
 
 if TYPE_CHECKING:
-    from aml_train.azure import DataWorkspace, Entry, Place, Remote, Tally
-    from aml_train.pipeline import DataTargets
+    from aml_train.azure.blob.address import Remote
+    from aml_train.azure.blob.datastores import DataWorkspace
+    from aml_train.azure.blob.operations import Place
+    from aml_train.azure.blob.storage import Entry
+    from aml_train.azure.blob.transfer import Tally
+    from aml_train.pipeline.target import DataTargets
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Result = TypeVar("_Result")
@@ -87,13 +91,13 @@ def _asset_options(command: _Command) -> _Command:
 def open_targets(project: ProjectOptions) -> DataTargets:
     """Return the targets that the options of the command line select."""
     from aml_train.cli.console import ConsoleListener
-    from aml_train.pipeline import DataTargets
+    from aml_train.pipeline.target import DataTargets
 
     return DataTargets(this_host(), project.targets(), project.target, ConsoleListener(sys.stderr))
 
 
 def _remote(text: str) -> Remote:
-    from aml_train.azure import LocalPath, parse_address
+    from aml_train.azure.blob.address import LocalPath, parse_address
     from aml_train.core.errors import InvalidError
 
     address = parse_address(text)
@@ -104,7 +108,7 @@ def _remote(text: str) -> Remote:
 
 def _place(targets: DataTargets, text: str) -> Place:
     """Return the place to read from."""
-    from aml_train.azure import Place
+    from aml_train.azure.blob.operations import Place
 
     address = _remote(text)
     workspace = targets.workspace(address.target)
@@ -129,7 +133,8 @@ class _Destination:
             file: that file's name, if the destination is a folder.
             has_mltable: whether there is a file MLTable.
         """
-        from aml_train.azure import DatastorePath, asset_type
+        from aml_train.azure.blob.address import DatastorePath
+        from aml_train.azure.blob.datastores import asset_type
 
         path = f"{self.place.folder}{file or ''}" if file or not single else self.place.path.strip("/")
         click.echo(f"azureml://datastores/{self.datastore}/paths/{path}")
@@ -145,7 +150,8 @@ class _Destination:
 
 
 def _destination(targets: DataTargets, text: str) -> _Destination:
-    from aml_train.azure import DatastorePath, Place
+    from aml_train.azure.blob.address import DatastorePath
+    from aml_train.azure.blob.operations import Place
     from aml_train.core.errors import InvalidError
 
     address = _remote(text)
@@ -219,7 +225,7 @@ def upload(source: str, address: str | None, project: ProjectOptions, asset: Ass
     aml-train data upload images azureml://datastores/workspaceblobstore/paths/images
     aml-train data upload digits.csv --name digits
     """
-    from aml_train.azure import asset_type
+    from aml_train.azure.blob.datastores import asset_type
     from aml_train.core.errors import InvalidError
 
     targets = open_targets(project)
@@ -272,7 +278,7 @@ def cp(source: str, address: str, project: ProjectOptions, asset: AssetOptions) 
     aml-train data cp azureml:digits:3 azure::azureml://datastores/workspaceblobstore/paths/digits/3 --name digits
     aml-train data cp azure::azureml://jobs/JOB/outputs/model local::azureml://datastores/workspaceblobstore/paths/model
     """
-    from aml_train.azure import asset_type
+    from aml_train.azure.blob.datastores import asset_type
 
     targets = open_targets(project)
     read = _place(targets, source)
@@ -312,7 +318,7 @@ def moved(verb: str, work: Callable[[Any], _Result], *, quiet: bool = False) -> 
 
     With *quiet*, the result is not printed.
     """
-    from aml_train.azure import Tally
+    from aml_train.azure.blob.transfer import Tally
     from aml_train.core.errors import CancelledError
 
     tally = Tally()

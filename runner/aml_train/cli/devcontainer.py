@@ -20,8 +20,8 @@ from aml_train.core.errors import Fault, ImageError, InvalidError, OutdatedError
 from aml_train.core.jsonc import JsoncError, change_jsonc, parse_jsonc
 
 if TYPE_CHECKING:
-    from aml_train.config import Config
-    from aml_train.pipeline import DevImage
+    from aml_train.config.model import Config
+    from aml_train.pipeline.dev_image import DevImage
 
 DEVCONTAINER: Final = Path(".devcontainer/devcontainer.json")
 EXTENSIONS: Final = ("ms-python.python", "ms-toolsai.vscode-ai")
@@ -47,7 +47,8 @@ environment_option: Final = click.option(
 def find_image(project: ProjectOptions, environment: str | None) -> tuple[Config, DevImage]:
     """Return the configuration and the image to work in."""
     from aml_train.cli.console import ConsoleListener
-    from aml_train.pipeline import find_dev_image, prepare_run
+    from aml_train.pipeline.dev_image import find_dev_image
+    from aml_train.pipeline.prepare import prepare_run
 
     config = project.load()
     prepared = prepare_run(config, this_host())

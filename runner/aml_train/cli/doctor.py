@@ -31,7 +31,7 @@ def doctor(project: ProjectOptions, *, as_json: bool) -> None:
     Each line is a check; a failure names the command that mends it. Exit code 0 without a failure, 2 for this machine or
     its configuration, 8 for services.
     """
-    from aml_train.pipeline import DoctorProject, diagnose
+    from aml_train.pipeline.doctor.diagnose import DoctorProject, diagnose
 
     def show(result: CheckResult) -> None:
         if not as_json:

@@ -20,7 +20,7 @@ from aml_train.cli.options import this_host
 from aml_train.cli.result import json_option, print_result, print_result_line
 
 if TYPE_CHECKING:
-    from aml_train.local import EmulatorInfo, EmulatorSettings
+    from aml_train.local.settings import EmulatorInfo, EmulatorSettings
 
 _FAULTS: Final = ("status", "delay", "truncate", "reset", "outage")
 _FOLLOW_SECONDS: Final = 0.5
@@ -32,7 +32,7 @@ _DATA_STORE: Final = "workspaceblobstore"
 
 def emulator_settings() -> EmulatorSettings:
     """Return the settings of the local AzureML in the environment."""
-    from aml_train.local import EmulatorSettings
+    from aml_train.local.settings import EmulatorSettings
 
     return EmulatorSettings.from_environment(dict(os.environ))
 
@@ -49,7 +49,7 @@ def ask_emulator(
         ServiceError: it does not run, or fails.
     """
     from aml_train.core.errors import InvalidError, ServiceError
-    from aml_train.local import request_admin
+    from aml_train.local.admin import request_admin
 
     settings = emulator_settings()
     given = {name: value for name, value in (query or {}).items() if value is not None}
@@ -77,7 +77,7 @@ def running_emulator(workspace: str | None = None) -> EmulatorInfo:
         ServiceError: it does not run.
     """
     from aml_train.core.errors import ServiceError
-    from aml_train.local import emulator_info
+    from aml_train.local.admin import emulator_info
 
     settings = emulator_settings()
     settings = settings if workspace is None else replace(settings, workspace=workspace)
@@ -112,7 +112,8 @@ def emulator_start(environments: tuple[str, ...]) -> None:
     Its state is kept in a Docker volume.
     """
     from aml_train.cli.console import ConsoleListener
-    from aml_train.local import register_environments, start_emulator
+    from aml_train.local.admin import register_environments
+    from aml_train.local.lifecycle import start_emulator
 
     images = _images_by_pattern(environments)
     settings = emulator_settings()
@@ -129,7 +130,7 @@ def emulator_status() -> None:
 
     Prints as JSON whether it runs, its jobs by state, and requests that it did not support.
     """
-    from aml_train.local import emulator_status
+    from aml_train.local.lifecycle import emulator_status
 
     click.echo(json.dumps(emulator_status(emulator_settings()), indent=2))
 
@@ -137,7 +138,7 @@ def emulator_status() -> None:
 @emulator.command("stop")
 def emulator_stop() -> None:
     """Stop the local AzureML. Jobs, models and data are kept."""
-    from aml_train.local import stop_emulator
+    from aml_train.local.lifecycle import stop_emulator
 
     settings = emulator_settings()
     click.echo(f"{settings.name} is stopped" if stop_emulator(settings) else f"{settings.name} was not running")
@@ -147,7 +148,7 @@ def emulator_stop() -> None:
 @click.confirmation_option("--yes", prompt="Remove the container and all its jobs, models, images and data?")
 def emulator_reset() -> None:
     """Remove the local AzureML with everything in it."""
-    from aml_train.local import reset_emulator
+    from aml_train.local.lifecycle import reset_emulator
 
     settings = emulator_settings()
     reset_emulator(settings)
@@ -158,7 +159,7 @@ def emulator_reset() -> None:
 @click.option("-f", "--follow", is_flag=True, help="Continue as the log grows.")
 def emulator_logs(*, follow: bool) -> None:
     """Print the log of the local AzureML."""
-    from aml_train.local import emulator_logs
+    from aml_train.local.lifecycle import emulator_logs
 
     for line in emulator_logs(emulator_settings(), follow=follow):
         click.echo(line)
@@ -174,7 +175,8 @@ def emulator_env(*, workspace: str | None) -> None:
 
     BROWSER among them has programs that open a browser to sign you in open `aml-train emulator sign-in`, which grants at once.
     """
-    from aml_train.local import browser_variables, client_environment, shell_exports
+    from aml_train.local.browser import browser_variables
+    from aml_train.local.environment import client_environment, shell_exports
 
     variables = client_environment(running_emulator(workspace), dict(os.environ))
     named = {} if workspace is None else {"AML_TRAIN_EMULATOR_WORKSPACE": workspace}
@@ -203,7 +205,7 @@ def sign_in(address: str) -> None:
     the next browser opens it.
     """
     from aml_train.core.errors import InvalidError
-    from aml_train.local import answer_program, is_sign_in, sign_in_page
+    from aml_train.local.browser import answer_program, is_sign_in, sign_in_page
 
     if not is_sign_in(address):
         raise InvalidError("It is no address of a sign-in.", hint="Such as https://login.microsoftonline.com/….")
@@ -430,12 +432,12 @@ def data_map(address: str, local: str) -> None:
 
     Repeat the command after LOCAL has changed.
     """
-    from aml_train.azure import Place
+    from aml_train.azure.blob.operations import Place
     from aml_train.cli.console import ConsoleListener
     from aml_train.cli.data import moved
-    from aml_train.config import load_targets
+    from aml_train.config.load import load_targets
     from aml_train.core.errors import InvalidError
-    from aml_train.pipeline import DataTargets
+    from aml_train.pipeline.target import DataTargets
 
     if urlsplit(address).scheme not in _DATA_SCHEMES or not urlsplit(address).hostname:
         raise InvalidError(

@@ -30,8 +30,9 @@ from aml_train.core.checks import CHECKS, Level
 if TYPE_CHECKING:
     from docker import DockerClient
 
-    from aml_train.config import Config
-    from aml_train.image import Facts, ImageSpec
+    from aml_train.config.model import Config
+    from aml_train.image.readiness.facts import Facts
+    from aml_train.image.spec import ImageSpec
 
 _MARKS: Final[dict[Level, tuple[str, str]]] = {
     "error": ("✗", "red"),
@@ -73,7 +74,9 @@ def build(
     aml-train image build --json | jq -r .image
     """
     from aml_train.core.errors import InvalidError
-    from aml_train.pipeline import RunOptions, own_output, prepare_run
+    from aml_train.pipeline.prepare import prepare_run
+    from aml_train.pipeline.result import RunOptions
+    from aml_train.pipeline.run_files import own_output
 
     loaded = project.load()
     if loaded.image is None:
@@ -134,7 +137,8 @@ def check(
     from aml_train.cli.text import printable
     from aml_train.core.docker import connect_engine
     from aml_train.core.threads import drain
-    from aml_train.image import CheckPolicy, judge_facts, readiness_error
+    from aml_train.image.readiness.judge import judge_facts, readiness_error
+    from aml_train.image.spec import CheckPolicy
 
     engine = connect_engine(dict(os.environ))
     with contextlib.closing(engine), drain():
@@ -171,7 +175,7 @@ def _probe(reference: str, engine: DockerClient) -> Facts:
     from docker.errors import ImageNotFound
 
     from aml_train.core.errors import ImageError
-    from aml_train.image import probe_image
+    from aml_train.image.readiness.check import probe_image
 
     try:
         return probe_image(engine, reference)
@@ -183,8 +187,9 @@ def _build_and_probe(config: Config, engine: DockerClient, secret_paths: tuple[P
     """Build the configuration's image in the engine only, and return its facts."""
     from aml_train.cli.console import ConsoleListener
     from aml_train.core.docker import buildkit_cli
-    from aml_train.image import build_and_probe
-    from aml_train.pipeline import for_job, plan_image_only
+    from aml_train.image.make import build_and_probe
+    from aml_train.pipeline.plan import for_job
+    from aml_train.pipeline.prepare import plan_image_only
 
     environ = with_secret_paths(os.environ, secret_paths)
     spec = for_job(plan_image_only(config, this_host(environ), remark=_note), config)
@@ -217,8 +222,8 @@ def render(
     aml-train image render --write build && docker build build/context -f build/Dockerfile
     """
     from aml_train.core.errors import InvalidError
-    from aml_train.image import write_context
-    from aml_train.pipeline import plan_image_only
+    from aml_train.image.build.build import write_context
+    from aml_train.pipeline.prepare import plan_image_only
 
     loaded = project.load()
     spec = plan_image_only(loaded, this_host(), remark=_note, offline=offline)

@@ -16,10 +16,10 @@ from aml_train.cli.scaffold.ignore import propose_ignore
 from aml_train.cli.scaffold.jobs import Candidate, candidates, named, others_than
 from aml_train.cli.scaffold.project import Project, scan, unread
 from aml_train.cli.scaffold.proposal import propose
-from aml_train.config import check_text
+from aml_train.config.load import check_text
 from aml_train.core.errors import InvalidError
 from aml_train.core.release import action_reference
-from aml_train.pipeline import read_project
+from aml_train.pipeline.resolve import read_project
 
 NAME = "aml-train.yml"
 MOST_NAMED = 20

@@ -15,10 +15,11 @@ from aml_train.cli.result import json_option, print_result_line
 from aml_train.cli.text import print_facts, printable, printable_lines, terminal_width
 
 if TYPE_CHECKING:
-    from aml_train.azure import AzureV2, JobFilter, JobRow
+    from aml_train.azure.browse import JobFilter, JobRow
+    from aml_train.azure.sdk_v2 import AzureV2
     from aml_train.core.clock import Clock
     from aml_train.core.events import Event
-    from aml_train.jobs import LogText
+    from aml_train.jobs.logs.follow import LogText
 
 _FOLLOW_PAUSE: Final = 0.5
 _MOST_METRICS: Final = 6
@@ -36,13 +37,13 @@ def jobs() -> None:
 
 
 def _states() -> Sequence[str]:
-    from aml_train.jobs import JobStatus
+    from aml_train.jobs.states import JobStatus
 
     return [status.value.lower() for status in JobStatus]
 
 
 def _sort_keys() -> Sequence[str]:
-    from aml_train.azure import SORT_KEYS
+    from aml_train.azure.results import SORT_KEYS
 
     return SORT_KEYS
 
@@ -136,7 +137,8 @@ def _rows(
     import datetime
     import functools
 
-    from aml_train.azure import JobOrder, list_jobs, read_results, select_rows
+    from aml_train.azure.browse import list_jobs
+    from aml_train.azure.results import JobOrder, read_results, select_rows
 
     if not key and len(metrics) != 1:
         raise click.UsageError("--sort without a key needs one --metric, which it sorts by.")
@@ -153,9 +155,9 @@ def _rows(
 def _filter(
     statuses: Sequence[str], experiment: str | None, name: str | None, tags: Sequence[str], *, archived: bool
 ) -> JobFilter:
-    from aml_train.azure import JobFilter
-    from aml_train.config import nearest
-    from aml_train.jobs import JobStatus
+    from aml_train.azure.browse import JobFilter
+    from aml_train.config.yaml.shapes import nearest
+    from aml_train.jobs.states import JobStatus
 
     known = {status.value.lower(): status for status in JobStatus}
     for word in statuses:
@@ -215,10 +217,10 @@ def _metrics(values: Mapping[str, float], names: Sequence[str]) -> str:
 @json_option()
 def show(job: str, project: ProjectOptions, *, as_json: bool) -> None:
     """Show a job's settings, its state and its metrics."""
-    from aml_train.azure import describe_job
+    from aml_train.azure.browse import describe_job
     from aml_train.cli.tables import logged_tables
     from aml_train.core.tables import masked
-    from aml_train.jobs import tables_of_job
+    from aml_train.jobs.metrics import tables_of_job
 
     service = project.open_workspace()
     facts = describe_job(service, job)
@@ -264,8 +266,11 @@ def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> No
     """
     import fnmatch
 
-    from aml_train.azure import view_job
-    from aml_train.jobs import LogFollower, LogReader, failure_of, log_addresses, log_name, pages_of
+    from aml_train.azure.browse import view_job
+    from aml_train.jobs.logs.follow import LogFollower, LogReader, log_addresses
+    from aml_train.jobs.logs.names import log_name
+    from aml_train.jobs.logs.pages import pages_of
+    from aml_train.jobs.states import failure_of
 
     pages = pages_of(view_job(service, job))
     shown: list[str] = []
@@ -309,9 +314,9 @@ def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> No
 @target_options
 def cancel(names: tuple[str, ...], project: ProjectOptions) -> None:
     """Cancel jobs, and wait until they have ended; jobs that have ended stay as is."""
-    from aml_train.azure import view_job
+    from aml_train.azure.browse import view_job
     from aml_train.core.errors import ServiceError
-    from aml_train.jobs import await_end, request_cancel
+    from aml_train.jobs.live import await_end, request_cancel
 
     service, clock = project.open_workspace(), _clock()
     before = {name: view_job(service, name).status for name in names}
@@ -385,7 +390,7 @@ def download(
     aml-train jobs download JOB outputs/model 'outputs/*.json'
     aml-train jobs download JOB --output model -o model
     """
-    from aml_train.azure import job_files
+    from aml_train.azure.blob.places import job_files
     from aml_train.cli.data import moved, open_targets
 
     workspace = open_targets(project).workspace(None)

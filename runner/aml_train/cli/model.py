@@ -27,8 +27,14 @@ from aml_train.cli.result import json_option, print_result, print_result_line
 from aml_train.cli.text import print_facts, printable
 
 if TYPE_CHECKING:
-    from aml_train.config import Config, PolicyConfig, PromotionConfig, TargetConfig
-    from aml_train.models import Confirm, DownloadedModel, ModelRow, Promoter, Promotion, PromotionRequest
+    from aml_train.config.load import PromotionConfig
+    from aml_train.config.model import Config
+    from aml_train.config.policy import PolicyConfig
+    from aml_train.config.sections.targets import TargetConfig
+    from aml_train.models.browse import ModelRow
+    from aml_train.models.download import DownloadedModel
+    from aml_train.models.promotion.promote import Promoter
+    from aml_train.models.promotion.request import Confirm, Promotion, PromotionRequest
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -54,7 +60,7 @@ for _command in (passport, card, bom):
 
 def _open(project: ProjectOptions) -> Promoter:
     from aml_train.cli.console import ConsoleListener
-    from aml_train.pipeline import open_promoter
+    from aml_train.pipeline.promotion import open_promoter
 
     targets = project.targets()
     return open_promoter(this_host(), targets.named(project.target), targets.directory, ConsoleListener(sys.stderr))
@@ -94,7 +100,7 @@ def list_(
     """List models with their stages, or their versions. MODEL may have * and ?."""
     import itertools
 
-    from aml_train.models import ModelFilter, list_models, version_facts
+    from aml_train.models.browse import ModelFilter, list_models, version_facts
 
     promoter = _open(project)
     versions = versions or bool(metrics)
@@ -119,7 +125,7 @@ def list_(
             print_result_line(version_facts(one))
         return
     from aml_train.cli.tables import table
-    from aml_train.models import metrics_of
+    from aml_train.models.browse import metrics_of
 
     cells = []
     for one in each:
@@ -165,7 +171,7 @@ def show(address: str, project: ProjectOptions, *, as_json: bool) -> None:
     Prints its stage, metrics, parameters, tags and promotions.
     """
     from aml_train.core.errors import ServiceError
-    from aml_train.models import describe_model, find_model
+    from aml_train.models.browse import describe_model, find_model
 
     promoter = _open(project)
     found = find_model(promoter.service, address)
@@ -200,9 +206,13 @@ def download(address: str, project: ProjectOptions, *, to: Path | None, force: b
 
     Exit codes: 0, 2 the folder is not empty, 8 the service, 9 the files are not those that were signed.
     """
-    from aml_train.azure import AzurePassports, HttpSettings, fetch_place, model_place, workspace_of
+    from aml_train.azure.blob.datastores import workspace_of
+    from aml_train.azure.blob.places import fetch_place, model_place
+    from aml_train.azure.http import HttpSettings
+    from aml_train.azure.passports import AzurePassports
     from aml_train.cli.data import moved
-    from aml_train.models import check_target, download_model, find_model
+    from aml_train.models.browse import find_model
+    from aml_train.models.download import check_target, download_model
 
     service = project.open_workspace()
     found = find_model(service, address)
@@ -247,7 +257,8 @@ def lineage(address: str, project: ProjectOptions, *, as_json: bool) -> None:
     Exit codes: 0, 6 if a step is broken, 8 the service.
     """
     from aml_train.core.errors import GateFailedError
-    from aml_train.models import find_model, render_lineage
+    from aml_train.models.browse import find_model
+    from aml_train.models.lineage import render_lineage
 
     promoter = _open(project)
     traced = promoter.tracer.trace(find_model(promoter.service, address))
@@ -274,7 +285,7 @@ class ChangeOptions:
 
     def request(self, model: str, **more: Any) -> PromotionRequest:
         """Return the request for a change of the model's stage."""
-        from aml_train.pipeline.api import promotion_request
+        from aml_train.pipeline.api.stages import promotion_request
 
         return promotion_request(
             model,
@@ -366,7 +377,7 @@ def promote(
 
     Exit codes: 0 it is in the stage (also if it was already), 2 invalid, 6 refused, 8 the service.
     """
-    from aml_train.config import load_promotion
+    from aml_train.config.load import load_promotion
     from aml_train.core.errors import InvalidError
 
     found = load_promotion(project.config, directory=project.directory, target=project.target)
@@ -414,7 +425,7 @@ def rollback(model: str | None, project: ProjectOptions, change: ChangeOptions, 
 
 
 def _configured_model(project: ProjectOptions) -> str:
-    from aml_train.config import load_promotion
+    from aml_train.config.load import load_promotion
     from aml_train.core.errors import InvalidError
 
     found = load_promotion(project.config, directory=project.directory, target=project.target)
@@ -433,7 +444,7 @@ def _ask(question: str) -> bool:
 
 def _policy(found: PromotionConfig) -> PolicyConfig | None:
     """Return whose signatures count in a stage that demands a passport."""
-    from aml_train.pipeline import policy_of
+    from aml_train.pipeline.passport import policy_of
 
     return policy_of(found.passport, None, found.directory)
 
@@ -450,7 +461,7 @@ def _carry_out(
 ) -> NoReturn:
     """Change the stage, show it, and end with its exit code."""
     from aml_train.core.events import Broadcast
-    from aml_train.pipeline import open_promoter, run_promotion
+    from aml_train.pipeline.promotion import open_promoter, run_promotion
 
     with sigterm_as_interrupt(), output.listener() as shown:
         listener = Broadcast(shown)

@@ -21,10 +21,13 @@ from aml_train.cli.result import json_option
 from aml_train.core.signals import interrupt_on
 
 if TYPE_CHECKING:
-    from aml_train.azure import AzureV2
-    from aml_train.config import Config, Targets
+    from aml_train.azure.sdk_v2 import AzureV2
+    from aml_train.config.load import Targets
+    from aml_train.config.model import Config
     from aml_train.core.events import Event, Listener
-    from aml_train.pipeline import Host, PreparedRun, RunOptions
+    from aml_train.pipeline.prepare import PreparedRun
+    from aml_train.pipeline.result import RunOptions
+    from aml_train.pipeline.target import Host
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Option = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -71,7 +74,7 @@ class ProjectOptions:
 
     def load(self, *changes: str) -> Config:
         """Load and check the configuration, with further *changes*."""
-        from aml_train.config import load_config
+        from aml_train.config.load import load_config
 
         config = load_config(
             self.config,
@@ -86,14 +89,14 @@ class ProjectOptions:
 
     def targets(self) -> Targets:
         """Load the targets alone; the rest of the configuration is not checked."""
-        from aml_train.config import load_targets
+        from aml_train.config.load import load_targets
 
         return load_targets(self.config, directory=self.directory)
 
     def open_workspace(self) -> AzureV2:
         """Return the target's workspace; the local AzureML is started if it does not run."""
         from aml_train.cli.console import ConsoleListener
-        from aml_train.pipeline import open_workspace
+        from aml_train.pipeline.target import open_workspace
 
         targets = self.targets()
         return open_workspace(
@@ -110,7 +113,7 @@ def this_host(environ: Mapping[str, str] | None = None) -> Host:
     Tokens, and the secrets of jobs that are read, are masked from then on.
     """
     from aml_train.core.masking import MASK, without_tokens
-    from aml_train.pipeline import Host
+    from aml_train.pipeline.target import Host
 
     known = masker()
 
@@ -200,7 +203,8 @@ class OutputOptions:
         from aml_train.cli.console import ConsoleListener
         from aml_train.core.masked_events import masked_listener
         from aml_train.core.streams import lasting_output, unmasked
-        from aml_train.pipeline import gate_junit_listener, json_listener
+        from aml_train.pipeline.execute import json_listener
+        from aml_train.pipeline.gate_junit import gate_junit_listener
 
         if self.verbose and self.quiet:
             raise click.UsageError("--verbose and --quiet exclude each other.")
@@ -228,7 +232,7 @@ class OutputOptions:
 
         *gate_junit* is the file that gets a JUnit report of the gate.
         """
-        from aml_train.pipeline import run_prepared
+        from aml_train.pipeline.execute import run_prepared
 
         with self.listener(gate_junit) as listener:
             return run_prepared(prepared, options, listeners=(listener,), masker=masker()).exit_code
@@ -305,7 +309,7 @@ def secret_path(command: _Command) -> _Command:
 
 def with_secret_paths(environ: Mapping[str, str], paths: Sequence[Path]) -> dict[str, str]:
     """Return *environ* with *paths* among the places that secrets may be read from."""
-    from aml_train.image import SECRET_PATH_VARIABLE
+    from aml_train.image.build_secrets import SECRET_PATH_VARIABLE
 
     before = [environ.get(SECRET_PATH_VARIABLE, ""), *(str(path.absolute()) for path in paths)]
     return {**environ, SECRET_PATH_VARIABLE: os.pathsep.join(one for one in before if one)}

@@ -14,9 +14,10 @@ from aml_train.cli.result import json_option, print_result, result_text
 from aml_train.cli.text import printable
 
 if TYPE_CHECKING:
-    from aml_train.config import PolicyConfig
-    from aml_train.jobs import ModelView
-    from aml_train.models import Verification, Verifier
+    from aml_train.config.policy import PolicyConfig
+    from aml_train.jobs.workspace import ModelView
+    from aml_train.models.passport.values import Verification
+    from aml_train.models.passport.verify import Verifier
 
 _POLICY = click.option(
     "--policy",
@@ -80,7 +81,8 @@ def passport(address: str, project: ProjectOptions, output: Path) -> None:
     Nothing is verified. Exit codes: 0, 2 invalid, 8 the service, 9 there is no passport.
     """
     from aml_train.core.errors import PassportError
-    from aml_train.models import PASSPORT_FILE, SIGNATURE_FILE
+    from aml_train.models.passport.issue import PASSPORT_FILE
+    from aml_train.models.passport.manifest import SIGNATURE_FILE
 
     verifier, model = _open(address, project, None)
     output.mkdir(parents=True, exist_ok=True)
@@ -104,7 +106,7 @@ def card(address: str, project: ProjectOptions, policy: Path | None, output: Pat
 
     Exit codes: 0, 2 invalid, 8 the service, 9 the passport does not hold.
     """
-    from aml_train.models import model_card
+    from aml_train.models.passport.documents import model_card
 
     _write_document(address, project, policy, output, lambda found, text: model_card(found, text))
 
@@ -119,7 +121,7 @@ def bom(address: str, project: ProjectOptions, policy: Path | None, output: Path
 
     Exit codes: 0, 2 invalid, 8 the service, 9 the passport does not hold.
     """
-    from aml_train.models import ml_bom
+    from aml_train.models.passport.documents import ml_bom
 
     def make(found: Verification, text: str | None) -> str:
         return result_text(ml_bom(found, text)) + "\n"
@@ -157,8 +159,8 @@ def _verified(
 
 def _rules(project: ProjectOptions, named: Path | None) -> PolicyConfig | None:
     """Return the policy of the command line, else that of the configuration."""
-    from aml_train.config import load_passport
-    from aml_train.pipeline import policy_of
+    from aml_train.config.load import load_passport
+    from aml_train.pipeline.passport import policy_of
 
     if named is not None:
         return policy_of(None, named.absolute(), project.directory)
@@ -167,8 +169,8 @@ def _rules(project: ProjectOptions, named: Path | None) -> PolicyConfig | None:
 
 def _open(address: str, project: ProjectOptions, rules: PolicyConfig | None) -> tuple[Verifier, ModelView]:
     from aml_train.cli.console import ConsoleListener
-    from aml_train.models import find_model
-    from aml_train.pipeline import open_verifier
+    from aml_train.models.browse import find_model
+    from aml_train.pipeline.passport import open_verifier
 
     targets = project.targets()
     host = this_host()

@@ -14,7 +14,8 @@ from aml_train.cli.result import json_option, print_result
 from aml_train.core.text import size
 
 if TYPE_CHECKING:
-    from aml_train.image import PruneOutcome, PrunePlan, PruneResult
+    from aml_train.image.prune.execute import PruneOutcome, PruneResult
+    from aml_train.image.prune.plan import PrunePlan
 
 _MOST_REASONS: Final = 12
 _UNLISTED: Final = (
@@ -57,7 +58,7 @@ def prune(
     aml-train image prune --target azure --older-than 90 --keep-tag 'v*'
     """
     from aml_train.cli.console import ConsoleListener
-    from aml_train.pipeline import PruneOptions, prepare_prune, prune_facts
+    from aml_train.pipeline.prune import PruneOptions, prepare_prune, prune_facts
 
     config, targets = project.load(), project.targets()
     named = [targets.named(name) for name in targets.names("targets")]

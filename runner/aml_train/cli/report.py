@@ -15,7 +15,8 @@ from aml_train.cli.options import ProjectOptions, target_options, this_host
 from aml_train.cli.text import printable_line
 
 if TYPE_CHECKING:
-    from aml_train.pipeline.report import Report, ReportSources
+    from aml_train.pipeline.report.convert import ReportSources
+    from aml_train.pipeline.report.values import Report
 
 _SUFFIXES: Final[Mapping[str, str]] = {
     ".html": "html",
@@ -66,8 +67,8 @@ def report(
     """
     from aml_train.core.errors import InvalidError
     from aml_train.core.replacing import replace_file
-    from aml_train.pipeline import parse_reference
-    from aml_train.pipeline.report import collect_report
+    from aml_train.pipeline.compare import parse_reference
+    from aml_train.pipeline.report.collect import collect_report
 
     render = _renderer(_form(output, form))
     references = [parse_reference(text) for text in jobs]
@@ -101,17 +102,19 @@ def _form(output: str, form: str | None) -> str:
 
 
 def _renderer(form: str) -> Callable[[Report], bytes]:
-    from aml_train.pipeline import report as values
+    from aml_train.pipeline.report import values
+    from aml_train.pipeline.report.html import render_html
+    from aml_train.pipeline.report.markdown import render_markdown
 
-    forms = {"html": values.render_html, "markdown": values.render_markdown, "json": values.encode}
+    forms = {"html": render_html, "markdown": render_markdown, "json": values.encode}
     return forms[form]
 
 
 def _sources(project: ProjectOptions) -> ReportSources:
     """Open the target's workspace; progress is shown on standard error."""
     from aml_train.cli.console import ConsoleListener
-    from aml_train.pipeline import project_of
-    from aml_train.pipeline.report import open_report
+    from aml_train.pipeline.compare import project_of
+    from aml_train.pipeline.report.collect import open_report
 
     targets = project.targets()
     return open_report(

@@ -11,8 +11,8 @@ from aml_train.cli.options import ProjectOptions, sigterm_as_interrupt, target_o
 from aml_train.cli.result import json_option, print_result
 
 if TYPE_CHECKING:
-    from aml_train.models import Reproduction
-    from aml_train.pipeline import ReproductionPlan
+    from aml_train.models.reproduce import Reproduction
+    from aml_train.pipeline.reproduce import ReproductionPlan
 
 
 @click.command("reproduce")
@@ -49,7 +49,7 @@ def reproduce(
     aml-train reproduce digits:7 --tolerance 0.001
     """
     from aml_train.cli.console import ConsoleListener
-    from aml_train.pipeline import open_reproducer
+    from aml_train.pipeline.reproduce import open_reproducer
 
     targets = project.targets()
     target, host = targets.named(project.target), this_host()
@@ -65,7 +65,7 @@ def reproduce(
 
 def _show_lineage(plan: ReproductionPlan, *, err: bool) -> None:
     from aml_train.cli.text import printable
-    from aml_train.models import render_lineage
+    from aml_train.models.lineage import render_lineage
 
     for line in render_lineage(plan.lineage):
         click.echo(printable(line), err=err)
@@ -83,7 +83,7 @@ def _show_gone(plan: ReproductionPlan, *, as_json: bool) -> None:
 def _show(model: str, found: Reproduction, *, as_json: bool) -> None:
     """Print a comparison; raise if the two trainings differ."""
     from aml_train.cli.text import printable
-    from aml_train.pipeline import failed_reproduction
+    from aml_train.pipeline.reproduce import failed_reproduction
 
     if as_json:
         print_result(found.facts())

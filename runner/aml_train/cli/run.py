@@ -27,8 +27,8 @@ from aml_train.cli.options import (
 from aml_train.cli.result import json_option, print_result
 
 if TYPE_CHECKING:
-    from aml_train.config import Config
-    from aml_train.pipeline import PreparedRun
+    from aml_train.config.model import Config
+    from aml_train.pipeline.prepare import PreparedRun
 
 _JOB_SCHEMA: Final = "https://azuremlschemas.azureedge.net/latest/commandJob.schema.json"
 _JOB_ORDER: Final = (
@@ -70,7 +70,7 @@ def schema() -> None:
     aml-train schema > aml-train.schema.json
     # yaml-language-server: $schema=aml-train.schema.json
     """
-    from aml_train.config import json_schema
+    from aml_train.config.document import json_schema
 
     click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
 
@@ -142,7 +142,8 @@ def plan(project: ProjectOptions, *, as_json: bool) -> None:
 
     Prints the target, the Dockerfile as it will be built, the job as it will be submitted, the gate and the model.
     """
-    from aml_train.pipeline import own_output, prepare_run
+    from aml_train.pipeline.prepare import prepare_run
+    from aml_train.pipeline.run_files import own_output
 
     loaded = project.load()
     prepared = prepare_run(loaded, this_host(), own=own_output())
@@ -151,7 +152,9 @@ def plan(project: ProjectOptions, *, as_json: bool) -> None:
 
 def print_plan(prepared: PreparedRun, *, as_json: bool) -> None:
     """Print what a run would do, as text or as JSON."""
-    from aml_train.pipeline import plan_facts, render_plan, with_data
+    from aml_train.pipeline.data import with_data
+    from aml_train.pipeline.plan import render_plan
+    from aml_train.pipeline.plan_values import plan_facts
 
     plan = with_data(prepared).plan
     if as_json:
@@ -205,7 +208,9 @@ def run(
     aml-train run --fresh                           train again
     aml-train run --config job.yml                  a bare AzureML command job
     """
-    from aml_train.pipeline import Group, RunOptions, own_output, prepare_run
+    from aml_train.pipeline.prepare import prepare_run
+    from aml_train.pipeline.result import Group, RunOptions
+    from aml_train.pipeline.run_files import own_output
 
     if supersede and group is None:
         raise click.UsageError("--supersede needs --group, which names the older runs.")
@@ -257,7 +262,9 @@ def attach(
     aml-train run --no-wait            in one workflow
     aml-train attach                   in another one, later
     """
-    from aml_train.pipeline import RunOptions, own_output, prepare_run
+    from aml_train.pipeline.prepare import prepare_run
+    from aml_train.pipeline.result import RunOptions
+    from aml_train.pipeline.run_files import own_output
 
     with sigterm_as_interrupt():
         loaded = project.load()

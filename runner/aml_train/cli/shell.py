@@ -17,7 +17,7 @@ from aml_train.cli.options import ProjectOptions, project_options
 if TYPE_CHECKING:
     from docker import DockerClient
 
-    from aml_train.pipeline import DevImage
+    from aml_train.pipeline.dev_image import DevImage
 
 _PLACE: Final = "/workspaces"
 _SHELL: Final = 'if command -v bash >/dev/null; then exec bash "$@"; else exec sh "$@"; fi'
@@ -98,7 +98,8 @@ def run_arguments(
 def _pull(engine: DockerClient, image: DevImage) -> bool:
     """Have the image in the engine; return whether the engine has GPUs."""
     from aml_train.cli.console import ConsoleListener
-    from aml_train.image import has_gpus, pull_image
+    from aml_train.image.push import pull_image
+    from aml_train.image.testing.container import has_gpus
 
     if image.digest is not None:
         pull_image(engine, image.repository, image.digest, auth=image.auth, listener=ConsoleListener(sys.stderr))

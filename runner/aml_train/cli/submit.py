@@ -73,8 +73,11 @@ def submit(
     aml-train submit -c gpu -- python train.py --data data/imagenet
     aml-train submit -- sh -c 'nvidia-smi | tee outputs/gpus.txt'
     """
-    from aml_train.config import CommandLine, load_command
-    from aml_train.pipeline import RunOptions, own_output, prepare_run
+    from aml_train.config.job.command_line import CommandLine
+    from aml_train.config.load import load_command
+    from aml_train.pipeline.prepare import prepare_run
+    from aml_train.pipeline.result import RunOptions
+    from aml_train.pipeline.run_files import own_output
 
     if not arguments:
         raise click.UsageError("Which command? Such as: aml-train submit -- python train.py")

@@ -1,7 +1,4 @@
-"""Doors of folders.
-
-A package loads each module at the first use of one of its names.
-"""
+"""Public names that load their modules at the first use."""
 
 from __future__ import annotations
 
@@ -14,14 +11,13 @@ def lazily(package: str, names: Mapping[str, str]) -> Callable[[str], object]:
 
     Args:
         package: the package's name.
-        names: the names that it offers, each with the module below the package that defines it, or with "" for a module itself.
+        names: the names that it offers, each with the module below the package that defines it, or that it is.
     """
 
     def attribute(name: str) -> object:
         if name not in names:
             raise AttributeError(f"module '{package}' has no attribute '{name}'")
-        if not names[name]:
-            return import_module(f"{package}.{name}")
-        return getattr(import_module(f"{package}.{names[name]}"), name)
+        module = import_module(f"{package}.{names[name]}")
+        return module if names[name].endswith(f".{name}") else getattr(module, name)
 
     return attribute

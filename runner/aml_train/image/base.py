@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from aml_train.config import PullPolicy
+from aml_train.config.sections.image import PullPolicy
 from aml_train.core.docker import read_docker_configuration
 from aml_train.core.errors import AmlTrainError, ImageError
 from aml_train.core.references import DOCKER_HUB, ImageRef

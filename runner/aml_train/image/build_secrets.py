@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from aml_train.config import SecretConfig
+from aml_train.config.sections.image import SecretConfig
 from aml_train.core.errors import Fault, ImageError, InvalidError
 
 SECRET_PATH_VARIABLE: Final = "AML_TRAIN_SECRET_PATH"  # noqa: S105 - a name

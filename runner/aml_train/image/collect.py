@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from aml_train.config import CopyConfig, DockerfileConfig, ImageConfig
+from aml_train.config.sections.image import CopyConfig, DockerfileConfig, ImageConfig
 from aml_train.core.boundary import boundaries
 from aml_train.core.errors import Fault, InvalidError
 from aml_train.core.file_selection import CACHES, SECRETS, FileEntry, FileId, secret_rules

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from aml_train.config import SbomConfig
+from aml_train.config.sections.image_papers import SbomConfig
 from aml_train.core.docker import TooLargeError, fetch_file, pack_files, remove_container
 from aml_train.core.errors import ImageError
 from aml_train.core.threads import temporary

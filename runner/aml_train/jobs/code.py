@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from aml_train.config import CodeConfig
+from aml_train.config.sections.code import CodeConfig
 from aml_train.core.errors import InvalidError
 from aml_train.core.file_selection import FileEntry
 from aml_train.core.files import FileSet

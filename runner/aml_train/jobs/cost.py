@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aml_train.config import ClusterConfig, CostConfig
+from aml_train.config.sections.targets import ClusterConfig
+from aml_train.config.sections.watch import CostConfig
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.jobs.attempts import earlier_attempts
 from aml_train.jobs.pace import Cap

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from aml_train.config import inner_mappings, is_local
+from aml_train.config.job.model import inner_mappings
+from aml_train.config.job.paths import is_local
 from aml_train.core.tags import TAG_DATA_IDENTITY, VALUE_LENGTH
 
 _DIGITS: Final = 16

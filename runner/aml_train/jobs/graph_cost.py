@@ -10,7 +10,8 @@ import datetime
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from aml_train.config import ClusterConfig, CostConfig
+from aml_train.config.sections.targets import ClusterConfig
+from aml_train.config.sections.watch import CostConfig
 from aml_train.core.errors import CancelledError, InvalidError, ServiceError
 from aml_train.jobs.attempts import earlier_attempts
 from aml_train.jobs.composed import ChildView

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from aml_train.config import Place, is_local
+from aml_train.config.job.model import Place
+from aml_train.config.job.paths import is_local
 from aml_train.core.file_selection import FileEntry
 from aml_train.core.files import FileSet
 from aml_train.core.references import is_digest

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, Literal
 
-from aml_train.config import inner_mappings
+from aml_train.config.job.model import inner_mappings
 from aml_train.core.errors import InvalidError
 from aml_train.core.tags import KEY_LENGTH, TAG_DATA, VALUE_LENGTH
 from aml_train.jobs.data import recorded_contents

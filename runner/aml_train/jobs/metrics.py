@@ -11,7 +11,9 @@ from aml_train.core.clock import Clock
 from aml_train.core.errors import ServiceError
 from aml_train.core.tables import Table
 from aml_train.core.threads import map_parallel
-from aml_train.gate import MOST_BYTES, LoggedSet, MetricPoint, columns_of, file_of, is_json, tables_of
+from aml_train.gate.history import MetricPoint
+from aml_train.gate.logged import LoggedSet, columns_of
+from aml_train.gate.logged_tables import MOST_BYTES, file_of, is_json, tables_of
 from aml_train.jobs.workspace import Files, Metrics
 
 _READS: Final = 6

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from aml_train.config import MOST_NESTED
+from aml_train.config.job.model import MOST_NESTED
 from aml_train.core.errors import ServiceError
 from aml_train.jobs.composed import ChildView
 from aml_train.jobs.workspace import Jobs

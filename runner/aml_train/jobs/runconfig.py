@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from aml_train.core.errors import InvalidError
-from aml_train.image import Tested
+from aml_train.image.spec import Tested
 from aml_train.jobs.spec import JobSpec
 
 

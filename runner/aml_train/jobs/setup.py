@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aml_train.config import DataLink, SetupCommand
+from aml_train.config.sections.code import DataLink, SetupCommand
 from aml_train.core.errors import Fault, InvalidError
 from aml_train.core.files import FileSet
 

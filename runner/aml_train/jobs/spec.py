@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from aml_train.config import JobNode, Place, mapping_at
+from aml_train.config.job.model import JobNode, Place, mapping_at
 from aml_train.core.files import FileSet
 from aml_train.core.tags import (
     TAG_ADDRESS,
@@ -22,7 +22,7 @@ from aml_train.core.tags import (
     TAG_TESTED,
     VALUE_LENGTH,
 )
-from aml_train.image import Given, JobImage, Tested
+from aml_train.image.spec import Given, JobImage, Tested
 from aml_train.jobs.data import DataIdentity, change_text, changed_data, identity_marks, recorded_data
 from aml_train.jobs.parts import difference, in_one_line, part_tags, parts_of
 

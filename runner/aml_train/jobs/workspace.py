@@ -10,7 +10,8 @@ from typing import Literal, Protocol
 from aml_train.core.errors import ServiceError
 from aml_train.core.tags import TAG_JOB, TAG_STAGE
 from aml_train.core.threads import CancelToken
-from aml_train.gate import LoggedSet, MetricPoint
+from aml_train.gate.history import MetricPoint
+from aml_train.gate.logged import LoggedSet
 from aml_train.jobs.composed import ChildView, JobKind, Objective
 from aml_train.jobs.data import DataIdentity, DataSource
 from aml_train.jobs.identity import Identity

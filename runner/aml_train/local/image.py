@@ -15,7 +15,7 @@ from aml_train.core.events import Listener, Notice
 from aml_train.core.release import REPOSITORY
 from aml_train.core.temporary import temporary_folder
 from aml_train.core.version import __version__
-from aml_train.image import build_folder
+from aml_train.image.build.build import build_folder
 from aml_train.local.settings import IMAGE, EmulatorSettings
 
 if TYPE_CHECKING:

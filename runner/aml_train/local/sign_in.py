@@ -13,7 +13,9 @@ from typing import Any, Final, NamedTuple
 
 import requests
 
-from aml_train.azure import Fetched, KeptTokens, SignIn, read_answer
+from aml_train.azure.credentials import KeptTokens
+from aml_train.azure.http import read_answer
+from aml_train.azure.sign_in import Fetched, SignIn
 from aml_train.core import retry as retries
 from aml_train.core.errors import ServiceError
 from aml_train.core.http_client import exchange

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.tags import TAG_GATE, TAG_METRIC, TAG_PARAMETER
-from aml_train.jobs import ModelView, Workspace
+from aml_train.jobs.workspace import ModelView, Workspace
 from aml_train.models.catalogue import Catalogue
 from aml_train.models.promotion.record import Change, Record
 

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from aml_train.jobs import ModelView
+from aml_train.jobs.workspace import ModelView
 
 
 class Catalogue(Protocol):

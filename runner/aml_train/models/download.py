@@ -13,7 +13,7 @@ from typing import Final
 
 from aml_train.core.errors import InvalidError, PassportError
 from aml_train.core.tags import TAG_PASSPORT
-from aml_train.jobs import ModelView
+from aml_train.jobs.workspace import ModelView
 from aml_train.models.catalogue import PassportStore, StoredFile
 from aml_train.models.passport.envelope import BadBundleError, read_bundle
 from aml_train.models.passport.issue import PASSPORT_FILE

@@ -24,12 +24,15 @@ from aml_train.core.tags import (
     TAG_SOURCE,
     TAG_TESTED,
 )
-from aml_train.jobs import JobStatus, JobView, ModelView, Workspace, data_of, shown_data, wrote
+from aml_train.jobs.inputs import data_of, shown_data
+from aml_train.jobs.nodes import wrote
+from aml_train.jobs.states import JobStatus
+from aml_train.jobs.workspace import JobView, ModelView, Workspace
 from aml_train.models.catalogue import Catalogue
 from aml_train.models.register import changed_tag
 
 if TYPE_CHECKING:
-    from aml_train.image import Registry
+    from aml_train.image.registry.client import Registry
 
 State = Literal["verified", "recorded", "unknown", "broken"]
 """``verified``: looked up, and as it is written down. ``recorded``: written down, and nothing here can confirm it.
@@ -208,7 +211,7 @@ class Tracer:
         return LineageStep(kind="image", name=digest, state="verified", detail=f"in {registry.host}/{repository}")
 
     def _tests(self, registry: Registry, reference: ImageRef, digest: str, tags: Mapping[str, str]) -> LineageStep:
-        from aml_train.image import load_record
+        from aml_train.image.records import load_record
 
         key = tags.get(TAG_TESTED, "")
         if not key or " " in key:

@@ -40,8 +40,10 @@ from aml_train.core.tags import (
     VALUE_LENGTH,
 )
 from aml_train.core.version import __version__
-from aml_train.gate import Decision, read_recorded
-from aml_train.jobs import JobView, ModelView, NewModel, Workspace, data_of
+from aml_train.gate.decide import Decision
+from aml_train.gate.recompute import read_recorded
+from aml_train.jobs.inputs import data_of
+from aml_train.jobs.workspace import JobView, ModelView, NewModel, Workspace
 from aml_train.models.layout import ML_MODEL, fault_of_layout, fault_of_ml_model
 from aml_train.models.recount import fault_of_rules
 from aml_train.models.spec import ModelSpec

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NoReturn
 
-from aml_train.config import BaselineConfig
+from aml_train.config.sections.gate import BaselineConfig
 from aml_train.core.comparison import Side
 from aml_train.core.errors import InvalidError
 from aml_train.core.secrets import without_secret_values
@@ -22,18 +22,14 @@ from aml_train.core.tags import (
     VALUE_LENGTH,
 )
 from aml_train.core.threads import map_parallel
-from aml_train.gate import (
-    EarlierBaseline,
-    FoundBaseline,
-    MetricPoint,
-    RunBaseline,
-    ValuesBaseline,
-    columns_of,
-    last_value,
-    read_values,
-)
-from aml_train.jobs import JobStatus, JobView, ModelView, Workspace, data_of, recorded_contents
-from aml_train.models import fault_of_registration
+from aml_train.gate.baseline import EarlierBaseline, FoundBaseline, RunBaseline, ValuesBaseline, read_values
+from aml_train.gate.history import MetricPoint, last_value
+from aml_train.gate.logged import columns_of
+from aml_train.jobs.data import recorded_contents
+from aml_train.jobs.inputs import data_of
+from aml_train.jobs.states import JobStatus
+from aml_train.jobs.workspace import JobView, ModelView, Workspace
+from aml_train.models.register import fault_of_registration
 from aml_train.pipeline.branch_verdicts import Prover, latest_passed
 
 NOT_CONFIGURED: Final = "no `baseline` is configured"

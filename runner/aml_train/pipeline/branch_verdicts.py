@@ -18,9 +18,11 @@ from typing import Any, Final, Protocol, get_args
 
 from aml_train.core.git import Origin
 from aml_train.core.tags import KEY_LENGTH, TAG_GATE, TAG_VERDICT, VALUE_LENGTH
-from aml_train.gate import Decision, RuleDecision, is_data_rule
-from aml_train.gate import GateWord as GateWord
-from aml_train.jobs import JobStatus, JobView, Workspace
+from aml_train.gate.data_policy import is_data_rule
+from aml_train.gate.decide import Decision, RuleDecision
+from aml_train.gate.decide import GateWord as GateWord
+from aml_train.jobs.states import JobStatus
+from aml_train.jobs.workspace import JobView, Workspace
 
 #: Jobs that are examined once one was found: a later verdict may be on a job that was submitted earlier.
 _ENOUGH: Final = 200

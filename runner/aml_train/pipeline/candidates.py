@@ -7,14 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
-from aml_train.azure import HttpSettings
-from aml_train.config import Config, StagePolicy
+from aml_train.azure.http import HttpSettings
+from aml_train.config.model import Config
+from aml_train.config.sections.model import StagePolicy
 from aml_train.core.answers import Answer
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.git import Checkout, default_branch
 from aml_train.core.tags import TAG_SOURCE
-from aml_train.jobs import ModelView
-from aml_train.models import Prove, Verifier, fault_of_registration
+from aml_train.jobs.workspace import ModelView
+from aml_train.models.passport.verify import Verifier
+from aml_train.models.promotion.choose import Prove
+from aml_train.models.register import fault_of_registration
 from aml_train.pipeline.branch_verdicts import read_verdict
 from aml_train.pipeline.plan import origin_of
 from aml_train.pipeline.prepare import target_names
@@ -23,7 +26,8 @@ from aml_train.pipeline.resolve import read_commit, read_project
 from aml_train.pipeline.target import Connection, Host, registry_of
 
 if TYPE_CHECKING:
-    from aml_train.azure import AzureV2, Remote
+    from aml_train.azure.blob.address import Remote
+    from aml_train.azure.sdk_v2 import AzureV2
 
 DEFAULT_BRANCH_VARIABLE: Final = "AML_TRAIN_DEFAULT_BRANCH"
 """Names the repository's default branch; the action sets it, and elsewhere git is asked."""
@@ -90,7 +94,8 @@ def proved(host: Host, connection: Connection, directory: Path, project: Callabl
 
 def _fault_of_place(service: AzureV2, model: ModelView) -> str:
     """Return why the files of *model* are not those that its job wrote; empty if they are."""
-    from aml_train.azure import parse_address, workspace_of
+    from aml_train.azure.blob.address import parse_address
+    from aml_train.azure.blob.datastores import workspace_of
 
     data = workspace_of(service, service.credential, HttpSettings(), service.workspace.name)
     try:

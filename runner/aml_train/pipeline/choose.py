@@ -11,17 +11,11 @@ from typing import Final
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.tags import TAG_FINGERPRINT
 from aml_train.core.threads import AT_ONCE, map_parallel
-from aml_train.image import JobImage
-from aml_train.jobs import (
-    Comparison,
-    JobSpec,
-    JobStatus,
-    JobTemplate,
-    JobView,
-    Workspace,
-    changed_parts,
-    make_job,
-)
+from aml_train.image.spec import JobImage
+from aml_train.jobs.attempts import Comparison
+from aml_train.jobs.spec import JobSpec, JobTemplate, changed_parts, make_job
+from aml_train.jobs.states import JobStatus
+from aml_train.jobs.workspace import JobView, Workspace
 
 _MOST_ATTEMPTS: Final = 1000
 #: The first attempt of each batch that is looked up in parallel: most jobs have one attempt or none.

@@ -9,12 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
-from aml_train.config import BaselineConfig, Config
+from aml_train.config.model import Config
+from aml_train.config.sections.gate import BaselineConfig
 from aml_train.core.comparison import Comparison, Side
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.git import Origin
-from aml_train.gate import MetricPoint, read_values
-from aml_train.jobs import Workspace
+from aml_train.gate.baseline import read_values
+from aml_train.gate.history import MetricPoint
+from aml_train.jobs.workspace import Workspace
 from aml_train.pipeline.baselines import find_baseline, side_of_job
 from aml_train.pipeline.branch_verdicts import Recorded
 from aml_train.pipeline.plan import origin_of

@@ -11,7 +11,8 @@ from aml_train.core.clock import Clock
 from aml_train.core.errors import AmlTrainError
 from aml_train.core.events import Listener, Notice, Stage, report_stage
 from aml_train.core.masking import Masker
-from aml_train.jobs import JobView, LiveJob, Workspace
+from aml_train.jobs.live import LiveJob
+from aml_train.jobs.workspace import JobView, Workspace
 from aml_train.pipeline.branch_verdicts import Prover
 from aml_train.pipeline.plan import Plan
 from aml_train.pipeline.result import RunOptions, RunResult
@@ -19,7 +20,7 @@ from aml_train.pipeline.sdk import SdkLoader
 from aml_train.pipeline.target import Target
 
 if TYPE_CHECKING:
-    from aml_train.models import Signer
+    from aml_train.models.passport.envelope import Signer
 
 
 class Progress:

@@ -9,19 +9,19 @@ from typing import Final
 from aml_train.core.errors import AmlTrainError, GateFailedError, InvalidError, ServiceError
 from aml_train.core.tags import TAG_DATA_CHANGED, VALUE_LENGTH
 from aml_train.core.threads import in_background
-from aml_train.jobs import (
+from aml_train.jobs.data import (
     DataIdentity,
     DataSource,
-    JobTemplate,
-    Workspace,
     change_text,
     changed_data,
     data_sources,
     input_name,
-    pin_data,
     recorded_data,
-    request_cancel,
 )
+from aml_train.jobs.inputs import pin_data
+from aml_train.jobs.live import request_cancel
+from aml_train.jobs.spec import JobTemplate
+from aml_train.jobs.workspace import Workspace
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.plan import Plan
 from aml_train.pipeline.prepare import PreparedRun

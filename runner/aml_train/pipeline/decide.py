@@ -11,7 +11,9 @@ from aml_train.core.errors import GateFailedError, ServiceError
 from aml_train.core.events import BaselineCompared, MetricsSettled
 from aml_train.core.git import Origin, origin_of_tags
 from aml_train.core.tables import masked
-from aml_train.gate import FoundBaseline, GateResult, late_text, series_of, written_after
+from aml_train.gate.baseline import FoundBaseline
+from aml_train.gate.decide import GateResult
+from aml_train.gate.history import late_text, series_of, written_after
 from aml_train.pipeline.baselines import earlier_baseline
 from aml_train.pipeline.branch_verdicts import branch_of, record_verdict
 from aml_train.pipeline.context import RunContext

@@ -14,7 +14,9 @@ from aml_train.pipeline.prepare import PreparedRun, image_lookup
 from aml_train.pipeline.target import Target, open_target, open_workspace
 
 if TYPE_CHECKING:
-    from aml_train.image import ImageSettings, RegistryAuth, TestRecord
+    from aml_train.image.base_files import ImageSettings
+    from aml_train.image.registry.auth import RegistryAuth
+    from aml_train.image.spec import TestRecord
 
 _ENVIRONMENT: Final = re.compile(r"(?:azureml:)?(?P<name>[\w.-]+)(?::(?P<version>[\w.-]+)|@latest)?")
 
@@ -82,7 +84,9 @@ def find_dev_image(prepared: PreparedRun, emit: Listener, environment: str | Non
 
 def _tested(prepared: PreparedRun, target: Target) -> DevImage:
     """Return the configuration's image, with the record of its tests."""
-    from aml_train.image import ImageSettings, known_record, locate_image
+    from aml_train.image.base_files import ImageSettings
+    from aml_train.image.ensure import locate_image
+    from aml_train.image.records import known_record
 
     spec, tests = prepared.plan.image, prepared.plan.tests
     if spec is None:
@@ -113,7 +117,7 @@ def _tested(prepared: PreparedRun, target: Target) -> DevImage:
 
 
 def _of_environment(prepared: PreparedRun, name: str, version: str | None, emit: Listener) -> DevImage:
-    from aml_train.azure import find_environment_image
+    from aml_train.azure.environments import find_environment_image
 
     config = prepared.config
     connection = open_workspace(prepared.host, config.target, config.directory, emit)

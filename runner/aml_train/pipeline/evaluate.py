@@ -6,27 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from aml_train.config import BaselineConfig, GateRule, JsonValue
+from aml_train.config.sections.gate import BaselineConfig, GateRule, JsonValue
 from aml_train.core.clock import Clock
 from aml_train.core.comparison import Comparison, Side
 from aml_train.core.errors import GateFailedError, InvalidError, ServiceError
-from aml_train.gate import (
-    EarlierBaseline,
-    Evidence,
-    FoundBaseline,
-    GateResult,
-    LoggedSet,
-    MetricPoint,
-    RunBaseline,
-    columns_of,
-    decide_data,
-    decide_gate,
-    last_value,
-    needs_baseline,
-    problem_of,
-    read_value,
-)
-from aml_train.jobs import Workspace, ambiguous, read_tables, settle_logged, settle_metrics
+from aml_train.gate.baseline import EarlierBaseline, FoundBaseline, RunBaseline, read_value
+from aml_train.gate.data_policy import decide_data
+from aml_train.gate.decide import Evidence, GateResult, decide_gate, needs_baseline
+from aml_train.gate.history import MetricPoint, last_value
+from aml_train.gate.logged import LoggedSet, columns_of, problem_of
+from aml_train.jobs.composed import ambiguous
+from aml_train.jobs.metrics import read_tables, settle_logged, settle_metrics
+from aml_train.jobs.workspace import Workspace
 from aml_train.pipeline.baselines import BaselineLookup, find_baseline, side_of_job
 from aml_train.pipeline.branch_verdicts import Prover
 

@@ -28,7 +28,7 @@ from aml_train.pipeline.sdk import SdkLoader
 from aml_train.pipeline.target import Host, Target, open_target
 
 if TYPE_CHECKING:
-    from aml_train.models import Signer
+    from aml_train.models.passport.envelope import Signer
 
 
 @contextlib.contextmanager
@@ -102,7 +102,7 @@ def run_prepared(
         if config.passport.policy is None:
             recorded = plan.baseline is not None and plan.baseline.proof == "recorded"
             return Recorded(origin=plan.origin) if recorded else git
-        from aml_train.models import load_trust
+        from aml_train.models.passport.trust import load_trust
         from aml_train.pipeline.passport import open_evidence, policy_of
         from aml_train.pipeline.seal import SealedProver
 
@@ -165,7 +165,7 @@ def sweep_engine(host: Host, emit: Listener) -> None:
         ImageError: the engine does not answer.
     """
     from aml_train.core.temporary import sweep_folders
-    from aml_train.image import sweep_leftovers
+    from aml_train.image.leftovers import sweep_leftovers
 
     sweep_folders(emit)
     sweep_leftovers(host.engine(), emit)

@@ -11,21 +11,15 @@ from typing import Final
 from aml_train.core.errors import AmlTrainError, JobFailedError, ServiceError
 from aml_train.core.events import NodeChanged
 from aml_train.core.tags import TAG_DIGEST, TAG_IMAGES
-from aml_train.image import Tested
-from aml_train.jobs import (
-    ChildView,
-    Exceeded,
-    GraphSpending,
-    JobLogs,
-    JobStatus,
-    JobView,
-    Workspace,
-    descendants,
-    failure_of,
-    pages_of,
-    quote_logs,
-    unfinished,
-)
+from aml_train.image.spec import Tested
+from aml_train.jobs.composed import ChildView, unfinished
+from aml_train.jobs.graph_cost import GraphSpending
+from aml_train.jobs.logs.pages import pages_of
+from aml_train.jobs.logs.report import JobLogs, quote_logs
+from aml_train.jobs.nodes import descendants
+from aml_train.jobs.pace import Exceeded
+from aml_train.jobs.states import JobStatus, failure_of
+from aml_train.jobs.workspace import JobView, Workspace
 from aml_train.pipeline.context import RunContext
 
 _NAMED: Final = 10

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from aml_train.core.events import Listener
-    from aml_train.jobs import Workspace
-    from aml_train.models import Promoter
+    from aml_train.jobs.workspace import Workspace
+    from aml_train.models.promotion.promote import Promoter
 
 
 class TargetOverride(Protocol):
@@ -23,10 +23,10 @@ class TargetOverride(Protocol):
         """Its jobs, metrics and models."""
 
     def target(self) -> Any:
-        """Return the target that runs use: a :class:`aml_train.pipeline.Target`."""
+        """Return the target that runs use: a :class:`aml_train.pipeline.target.Target`."""
 
     def backend(self) -> Any:
-        """Return what :class:`aml_train.pipeline.api.Workspace` reads."""
+        """Return what :class:`aml_train.pipeline.api.workspace.Workspace` reads."""
 
     def promoter(self, emit: Listener) -> Promoter:
         """Return the promoter of its models."""

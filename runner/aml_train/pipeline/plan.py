@@ -11,23 +11,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from aml_train.config import (
-    BaselineConfig,
-    ClusterConfig,
-    Config,
-    CostConfig,
-    DataConfig,
-    GateRule,
-    ImageConfig,
-    JobNode,
-    NodeImage,
-    PassportConfig,
-    Place,
-    RetryConfig,
-    TestsConfig,
-    WatchConfig,
-    mapping_at,
-)
+from aml_train.config.job.model import JobNode, Place, mapping_at
+from aml_train.config.model import Config
+from aml_train.config.sections.code import DataConfig
+from aml_train.config.sections.gate import BaselineConfig, GateRule
+from aml_train.config.sections.image import ImageConfig
+from aml_train.config.sections.images import NodeImage
+from aml_train.config.sections.passport import PassportConfig
+from aml_train.config.sections.targets import ClusterConfig
+from aml_train.config.sections.tests import TestsConfig
+from aml_train.config.sections.watch import CostConfig, RetryConfig, WatchConfig
 from aml_train.core.files import FileSet
 from aml_train.core.git import Origin
 from aml_train.core.release_tags import DEFAULT_TAGS, release_tags
@@ -35,19 +28,13 @@ from aml_train.core.tags import TAG_BASE, TAG_RUN_URL, TAG_VERSION
 from aml_train.core.text import yaml_text
 from aml_train.core.trust import PROTECTED, Trust
 from aml_train.core.version import __version__
-from aml_train.image import BaseImage, CheckPolicy, Given, ImageSpec, Release, TestSpec, plan_image
-from aml_train.jobs import (
-    SERVERLESS,
-    JobTemplate,
-    NodesImage,
-    TargetNames,
-    add_setup,
-    input_name,
-    job_name,
-    stem_of,
-    unsent_notice,
-)
-from aml_train.models import ModelSpec
+from aml_train.image.inputs import BaseImage
+from aml_train.image.spec import CheckPolicy, Given, ImageSpec, Release, TestSpec, plan_image
+from aml_train.jobs.code import unsent_notice
+from aml_train.jobs.data import input_name
+from aml_train.jobs.setup import add_setup
+from aml_train.jobs.spec import SERVERLESS, JobTemplate, NodesImage, TargetNames, job_name, stem_of
+from aml_train.models.spec import ModelSpec
 from aml_train.pipeline.plan_graph import graph_document, graph_lines
 from aml_train.pipeline.project_name import ProjectName, folder_project
 from aml_train.pipeline.resolve import Commit, Resolved, ResolvedImage

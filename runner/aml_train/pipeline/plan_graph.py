@@ -6,9 +6,10 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from aml_train.config import Config, JobNode, inner_mappings, mapping_at
+from aml_train.config.job.model import JobNode, inner_mappings, mapping_at
+from aml_train.config.model import Config
 from aml_train.core.events import GraphNode
-from aml_train.jobs import SERVERLESS, TargetNames
+from aml_train.jobs.spec import SERVERLESS, TargetNames
 
 _NAMED = 5
 """How many nodes a remark names."""

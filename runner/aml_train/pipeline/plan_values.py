@@ -6,7 +6,7 @@ import copy
 from dataclasses import asdict
 from typing import Any
 
-from aml_train.image import ImageSpec, TestSpec
+from aml_train.image.spec import ImageSpec, TestSpec
 from aml_train.pipeline.plan import Plan
 from aml_train.pipeline.plan_graph import graph_nodes
 

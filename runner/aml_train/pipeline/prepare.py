@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aml_train.config import Config
+from aml_train.config.model import Config
 from aml_train.core.errors import InvalidError
 from aml_train.core.file_selection import FileId
 from aml_train.core.git import Checkout
 from aml_train.core.trust import Trust
-from aml_train.image import secret_access
-from aml_train.jobs import TargetNames
+from aml_train.image.build_secrets import secret_access
+from aml_train.jobs.spec import TargetNames
 from aml_train.pipeline.override import target_override
 from aml_train.pipeline.plan import Plan, make_plan
 from aml_train.pipeline.resolve import (
@@ -33,8 +33,10 @@ from aml_train.pipeline.sdk import with_sdk
 from aml_train.pipeline.target import Host
 
 if TYPE_CHECKING:
-    from aml_train.azure import SignIn
-    from aml_train.image import BaseImages, ImageSpec, Login
+    from aml_train.azure.sign_in import SignIn
+    from aml_train.image.base import BaseImages
+    from aml_train.image.registry.auth import Login
+    from aml_train.image.spec import ImageSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +138,8 @@ def plan_image_only(
         InvalidError: there is no ``image:``, or a file cannot be used.
         ImageError: an image is not found.
     """
-    from aml_train.image import collect_inputs, plan_image, unresolved_base
+    from aml_train.image.collect import collect_inputs, unresolved_base
+    from aml_train.image.spec import plan_image
 
     image = config.image
     if image is None:
@@ -167,7 +170,7 @@ def image_lookup(config: Config, host: Host) -> BaseImages:
 
 
 def _lookup(config: Config, host: Host, remark: Callable[[str], object]) -> BaseImages:
-    from aml_train.image import BaseImages
+    from aml_train.image.base import BaseImages
 
     image = config.image
     return BaseImages(
@@ -184,7 +187,9 @@ def registry_logins(config: Config, host: Host) -> Callable[[str], Login | None]
     """Return a function from a registry to credentials of the target's identity."""
     if config.target.kind != "azure":
         return lambda _registry: None
-    from aml_train.azure import cloud_named, logins_by_identity, sign_in_to_azure
+    from aml_train.azure.acr import logins_by_identity
+    from aml_train.azure.clouds import cloud_named
+    from aml_train.azure.sign_in import sign_in_to_azure
 
     environ, on_token = host.environ, host.on_token
     cloud = cloud_named(environ.get("AZURE_ENVIRONMENT", ""))
@@ -205,9 +210,10 @@ def registry_logins(config: Config, host: Host) -> Callable[[str], Login | None]
 def target_names(config: Config, host: Host) -> TargetNames:
     """Return what the target of *config* calls its workspace, registry and compute."""
     if config.target.kind == "azure":
-        from aml_train.azure import azure_names
+        from aml_train.azure.names import azure_names
 
         return azure_names(config, host.environ)
-    from aml_train.local import EmulatorSettings, local_names
+    from aml_train.local.settings import EmulatorSettings
+    from aml_train.local.target import local_names
 
     return local_names(EmulatorSettings.from_environment(host.environ), config.target.name)

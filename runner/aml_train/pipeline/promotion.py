@@ -7,22 +7,20 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from aml_train.azure import HttpSettings
-from aml_train.config import Config, PolicyConfig, TargetConfig
+from aml_train.azure.http import HttpSettings
+from aml_train.config.model import Config
+from aml_train.config.policy import PolicyConfig
+from aml_train.config.sections.targets import TargetConfig
 from aml_train.core.clock import SYSTEM_CLOCK, Clock
 from aml_train.core.errors import AmlTrainError, CancelledError
 from aml_train.core.events import Listener, RunFinished
-from aml_train.jobs import Workspace
-from aml_train.models import (
-    Catalogue,
-    LockedRecord,
-    Promoter,
-    Promotion,
-    PromotionStore,
-    Tracer,
-    Verifier,
-    load_trust,
-)
+from aml_train.jobs.workspace import Workspace
+from aml_train.models.catalogue import Catalogue, LockedRecord, PromotionStore
+from aml_train.models.lineage import Tracer
+from aml_train.models.passport.trust import load_trust
+from aml_train.models.passport.verify import Verifier
+from aml_train.models.promotion.promote import Promoter
+from aml_train.models.promotion.request import Promotion
 from aml_train.pipeline.candidates import proved, sealed
 from aml_train.pipeline.evaluate import evaluate
 from aml_train.pipeline.override import target_override
@@ -30,7 +28,8 @@ from aml_train.pipeline.passport import open_evidence
 from aml_train.pipeline.target import Host, open_workspace
 
 if TYPE_CHECKING:
-    from aml_train.azure import AzureLeases, AzureV2
+    from aml_train.azure.blob.lease import AzureLeases
+    from aml_train.azure.sdk_v2 import AzureV2
 
 _STATUS: Final = {"promote": "promoted", "rollback": "rolled-back"}
 
@@ -60,7 +59,8 @@ def open_promoter(
     """
     if (instead := target_override()) is not None:
         return instead.promoter(emit)
-    from aml_train.azure import AzureCatalogue, password_of
+    from aml_train.azure.acr import password_of
+    from aml_train.azure.models import AzureCatalogue
 
     connection = open_workspace(host, target, directory, emit)
     if target.kind == "azure":
@@ -114,7 +114,8 @@ class DefaultDatastore:
 
     def _store(self) -> AzureLeases:
         if self._made is None:
-            from aml_train.azure import AzureLeases, workspace_of
+            from aml_train.azure.blob.datastores import workspace_of
+            from aml_train.azure.blob.lease import AzureLeases
 
             service, way = self._service, HttpSettings()
             data = workspace_of(service, service.credential, way, service.workspace.name)

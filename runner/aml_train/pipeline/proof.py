@@ -14,35 +14,23 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from aml_train.config import Config, GateRule
+from aml_train.config.model import Config
+from aml_train.config.sections.gate import GateRule
 from aml_train.core.boundary import repository_top
 from aml_train.core.errors import AmlTrainError, ServiceError
 from aml_train.core.git import Origin, export_commit, fault_of_branch_commit
 from aml_train.core.references import ImageRef
 from aml_train.core.release_tags import commit_tags
 from aml_train.core.temporary import temporary_folder
-from aml_train.gate import (
-    Evidence,
-    RecordedRule,
-    aggregate,
-    decide_gate,
-    fault_of_rule,
-    parse_rule,
-    word_of,
-)
-from aml_train.image import Given, JobImage, Tested
-from aml_train.jobs import (
-    Identity,
-    JobTemplate,
-    JobView,
-    NodesImage,
-    TargetNames,
-    Workspace,
-    identity_difference,
-    job_identity,
-    make_job,
-)
-from aml_train.models import read_histories
+from aml_train.gate.decide import Evidence, decide_gate
+from aml_train.gate.history import aggregate
+from aml_train.gate.recompute import RecordedRule, fault_of_rule, word_of
+from aml_train.gate.rules import parse_rule
+from aml_train.image.spec import Given, JobImage, Tested
+from aml_train.jobs.identity import Identity, identity_difference, job_identity
+from aml_train.jobs.spec import JobTemplate, NodesImage, TargetNames, make_job
+from aml_train.jobs.workspace import JobView, Workspace
+from aml_train.models.recount import read_histories
 from aml_train.pipeline.branch_verdicts import BranchVerdict, Proof
 from aml_train.pipeline.plan import make_plan
 from aml_train.pipeline.project_name import ProjectName
@@ -50,7 +38,7 @@ from aml_train.pipeline.resolve import resolve
 from aml_train.pipeline.sdk import with_sdk
 
 if TYPE_CHECKING:
-    from aml_train.image import Registry
+    from aml_train.image.registry.client import Registry
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")

@@ -11,23 +11,17 @@ from typing import TYPE_CHECKING, Any
 from aml_train.core.errors import ImageError, InvalidError, ServiceError
 from aml_train.core.events import Listener
 from aml_train.core.trust import PROPOSALS_SUFFIX
-from aml_train.image import (
-    Inventory,
-    PruneOutcome,
-    PrunePlan,
-    PrunePolicy,
-    PruneResult,
-    Registry,
-    Use,
-    execute_prune,
-    plan_prune,
-    read_entries,
-)
+from aml_train.image.prune.execute import PruneOutcome, PruneResult, execute_prune
+from aml_train.image.prune.inventory import Inventory, PrunePolicy, Use
+from aml_train.image.prune.listing import read_entries
+from aml_train.image.prune.plan import PrunePlan, plan_prune
+from aml_train.image.registry.client import Registry
 from aml_train.pipeline.resolve import read_project
 from aml_train.pipeline.target import Connection, Host, open_workspace, registry_of
 
 if TYPE_CHECKING:
-    from aml_train.config import Config, TargetConfig
+    from aml_train.config.model import Config
+    from aml_train.config.sections.targets import TargetConfig
 
 _NOTHING = "Nothing was deleted."
 
@@ -107,7 +101,7 @@ def prepare_prune(
 
 def _read_uses(connections: Sequence[Connection], registry: str, options: PruneOptions) -> tuple[Use, ...]:
     """Return who uses which image, by all workspaces."""
-    from aml_train.azure import read_image_uses
+    from aml_train.azure.image_uses import read_image_uses
 
     since = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=options.older_than)
     try:

@@ -7,10 +7,12 @@ from dataclasses import replace
 from aml_train.core.events import ModelRegistered
 from aml_train.core.git import origin_of_tags
 from aml_train.core.tags import TAG_NODE, TAG_NODE_RUN
-from aml_train.gate import GateResult
-from aml_train.jobs import COMPOSED, JobView, ModelView
-from aml_train.models import ModelSpec, check_written, lineage_tags
-from aml_train.models import register_model as register
+from aml_train.gate.decide import GateResult
+from aml_train.jobs.composed import COMPOSED
+from aml_train.jobs.workspace import JobView, ModelView
+from aml_train.models.register import check_written, lineage_tags
+from aml_train.models.register import register_model as register
+from aml_train.models.spec import ModelSpec
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.result import CompletedJob
 from aml_train.pipeline.target import Target

@@ -8,27 +8,27 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from aml_train.config import TargetConfig
+from aml_train.config.sections.targets import TargetConfig
 from aml_train.core.clock import SYSTEM_CLOCK, Clock
 from aml_train.core.errors import AmlTrainError, GateFailedError, InvalidError
 from aml_train.core.events import JobSubmitted, Listener
 from aml_train.core.tags import TAG_SOURCE
-from aml_train.jobs import JobLogs, JobView, Limits, LiveJob, ModelView, Watch, settle_metrics
-from aml_train.models import (
-    Evidence,
-    LineageStep,
-    Reproduction,
-    Tracer,
-    Training,
-    compare_trainings,
-    find_model,
-    hash_files,
-)
+from aml_train.jobs.live import LiveJob
+from aml_train.jobs.logs.report import JobLogs
+from aml_train.jobs.metrics import settle_metrics
+from aml_train.jobs.pace import Limits
+from aml_train.jobs.watch import Watch
+from aml_train.jobs.workspace import JobView, ModelView
+from aml_train.models.browse import find_model
+from aml_train.models.lineage import LineageStep, Tracer
+from aml_train.models.passport.manifest import hash_files
+from aml_train.models.passport.observe import Evidence
+from aml_train.models.reproduce import Reproduction, Training, compare_trainings
 from aml_train.pipeline.passport import open_evidence
 from aml_train.pipeline.target import Connection, Host, open_workspace
 
 if TYPE_CHECKING:
-    from aml_train.azure import AzureV2
+    from aml_train.azure.sdk_v2 import AzureV2
 
 _LONGEST_NAME: Final = 200
 #: Seconds between two readings of metrics.

@@ -13,25 +13,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from aml_train.config import (
-    Config,
-    ImageConfig,
-    Job,
-    NodeImage,
-    Place,
-    TestsConfig,
-    inner_mappings,
-    is_local,
-    mapping_at,
-)
+from aml_train.config.job.model import Job, Place, inner_mappings, mapping_at
+from aml_train.config.job.paths import is_local
+from aml_train.config.model import Config
+from aml_train.config.sections.image import ImageConfig
+from aml_train.config.sections.images import NodeImage
+from aml_train.config.sections.tests import TestsConfig
 from aml_train.core import git
 from aml_train.core.file_selection import CACHES, GIT_IGNORE_FILES, IGNORE_FILES, SECRETS, FileId
 from aml_train.core.files import FileSet
 from aml_train.core.git import DIRTY
 from aml_train.core.references import ImageRef
 from aml_train.core.trust import PROTECTED, Trust, proposal
-from aml_train.image import BaseImage, BaseResolver, DriversReader, ImageInputs, OsReader, collect_inputs, read_file
-from aml_train.jobs import check_code, check_links, unsent_metrics
+from aml_train.image.collect import BaseResolver, DriversReader, OsReader, collect_inputs, read_file
+from aml_train.image.inputs import BaseImage, ImageInputs
+from aml_train.jobs.code import check_code, unsent_metrics
+from aml_train.jobs.setup import check_links
 from aml_train.pipeline.project_name import ProjectName, name_project, repository_of
 from aml_train.pipeline.run_files import DEVCONTAINER, not_code
 

@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from aml_train.core.errors import error_of
 from aml_train.core.events import CostCounted, LogsEnded
 from aml_train.core.text import printable_line
-from aml_train.gate import GateResult
-from aml_train.image import JobImage, Tested
-from aml_train.jobs import Attempt, Cost, JobSpec, JobView, ModelView
+from aml_train.gate.decide import GateResult
+from aml_train.image.spec import JobImage, Tested
+from aml_train.jobs.attempts import Attempt
+from aml_train.jobs.cost import Cost
+from aml_train.jobs.spec import JobSpec
+from aml_train.jobs.workspace import JobView, ModelView
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,8 +11,8 @@ from aml_train.core.errors import AmlTrainError
 from aml_train.core.events import RunFinished
 from aml_train.core.machine import expected
 from aml_train.core.signals import in_place_of_interrupt
-from aml_train.image import Given, ImageSpec, JobImage, Tested, TestSpec
-from aml_train.jobs import data_to_be, pin_data
+from aml_train.image.spec import Given, ImageSpec, JobImage, Tested, TestSpec
+from aml_train.jobs.inputs import data_to_be, pin_data
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.data import begin_reading, check_at_end, check_at_start
 from aml_train.pipeline.decide import decide, record_gate

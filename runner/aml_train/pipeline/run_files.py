@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from aml_train.config import Config
+from aml_train.config.model import Config
 from aml_train.core.boundary import repository_top
 from aml_train.core.file_selection import FileId
 

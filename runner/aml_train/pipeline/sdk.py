@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, Literal
 
-from aml_train.config import Config
+from aml_train.config.model import Config
 from aml_train.core.errors import InvalidError
 from aml_train.core.events import Event, LogLine
 

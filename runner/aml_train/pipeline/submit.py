@@ -11,20 +11,13 @@ from aml_train.core.events import GraphPlanned, ImageReady, JobSubmitted
 from aml_train.core.numbers import whole
 from aml_train.core.tags import TAG_ADDRESS, TAG_DIGEST, TAG_GROUP, TAG_IMAGE, TAG_SEQUENCE, TAG_TESTED
 from aml_train.core.text import size
-from aml_train.gate import FoundBaseline
-from aml_train.image import Given, JobImage, Tested
-from aml_train.jobs import (
-    Comparison,
-    JobSpec,
-    JobStatus,
-    JobTemplate,
-    JobView,
-    LiveJob,
-    in_images,
-    number_of,
-    request_cancel,
-    submit_next,
-)
+from aml_train.gate.baseline import FoundBaseline
+from aml_train.image.spec import Given, JobImage, Tested
+from aml_train.jobs.attempts import Comparison, number_of, submit_next
+from aml_train.jobs.live import LiveJob, request_cancel
+from aml_train.jobs.spec import JobSpec, JobTemplate, in_images
+from aml_train.jobs.states import JobStatus
+from aml_train.jobs.workspace import JobView
 from aml_train.pipeline.baselines import baseline_tags
 from aml_train.pipeline.choose import choose_attempt, latest_attempt, named_job, why_submitted
 from aml_train.pipeline.context import RunContext

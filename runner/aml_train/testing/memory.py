@@ -24,30 +24,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from aml_train.config import ClusterConfig
+from aml_train.config.sections.targets import ClusterConfig
 from aml_train.core.errors import RefusedError, ServiceError
 from aml_train.core.tags import TAG_FINGERPRINT, TAG_RESUBMITTED
 from aml_train.core.threads import CancelToken
-from aml_train.gate import SCALAR, TABLE, Logged, LoggedRow, LoggedSet, MetricPoint, last_value
-from aml_train.image import Given
-from aml_train.jobs import (
-    ChildView,
-    DataFile,
-    DataIdentity,
-    DataSource,
-    Identity,
-    JobSpec,
-    JobStatus,
-    JobView,
-    LogBeganAnewError,
-    ModelView,
-    NewModel,
-    NodeKind,
-    Placement,
-    identity_of,
-    job_identity,
-)
-from aml_train.models import is_same_model
+from aml_train.gate.history import MetricPoint, last_value
+from aml_train.gate.logged import SCALAR, TABLE, Logged, LoggedRow, LoggedSet
+from aml_train.image.spec import Given
+from aml_train.jobs.composed import ChildView
+from aml_train.jobs.data import DataFile, DataIdentity, DataSource, identity_of
+from aml_train.jobs.identity import Identity, job_identity
+from aml_train.jobs.spec import JobSpec
+from aml_train.jobs.states import JobStatus
+from aml_train.jobs.workspace import JobView, LogBeganAnewError, ModelView, NewModel, NodeKind, Placement
+from aml_train.models.register import is_same_model
 
 _FROM_JOB: Final = re.compile(r"azureml://jobs/([^/]+)/")
 _OUTPUT: Final = re.compile(r"azureml://jobs/([^/]+)/outputs/([^/]+)/?")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from aml_train.core.errors import ServiceError
-from aml_train.jobs import ModelView
+from aml_train.jobs.workspace import ModelView
 from aml_train.testing.memory import MemoryService
 
 

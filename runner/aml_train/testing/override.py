@@ -10,18 +10,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from aml_train.azure import JobFilter, JobRow
-from aml_train.config import ClusterConfig
+from aml_train.azure.browse import JobFilter, JobRow
+from aml_train.config.sections.targets import ClusterConfig
 from aml_train.core.clock import Clock
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import Listener
 from aml_train.core.globs import has_wildcards, select
 from aml_train.core.references import ImageRef
-from aml_train.image import ImageSpec, Registry, RegistryLocation, Tested, TestSpec
-from aml_train.jobs import JobView, ModelView, Pace
-from aml_train.models import Catalogue, PassportStore, Promoter, StoredFile
-from aml_train.pipeline import Target, make_promoter, overriding_targets
-from aml_train.pipeline.api import Backend
+from aml_train.image.registry.client import Registry, RegistryLocation
+from aml_train.image.spec import ImageSpec, Tested, TestSpec
+from aml_train.jobs.pace import Pace
+from aml_train.jobs.workspace import JobView, ModelView
+from aml_train.models.catalogue import Catalogue, PassportStore, StoredFile
+from aml_train.models.promotion.promote import Promoter
+from aml_train.pipeline.api.backend import Backend
+from aml_train.pipeline.override import overriding_targets
+from aml_train.pipeline.promotion import make_promoter
+from aml_train.pipeline.target import Target
 from aml_train.testing.memory import MemoryService, Training, nothing
 from aml_train.testing.memory_models import MemoryCatalogue, MemoryRecords
 
@@ -56,17 +61,17 @@ def memory_workspace(training: Training = nothing, service: MemoryService | None
 
 @dataclass
 class MemoryOverride:
-    """See :class:`aml_train.pipeline.TargetOverride`."""
+    """See :class:`aml_train.pipeline.override.TargetOverride`."""
 
     service: MemoryService
     records: MemoryRecords = field(default_factory=MemoryRecords)
 
     def target(self) -> Target:
-        """See :class:`aml_train.pipeline.TargetOverride`."""
+        """See :class:`aml_train.pipeline.override.TargetOverride`."""
         return MemoryTarget(service=self.service)
 
     def backend(self) -> Backend:
-        """See :class:`aml_train.pipeline.TargetOverride`."""
+        """See :class:`aml_train.pipeline.override.TargetOverride`."""
         return MemoryBackend(service=self.service)
 
     def promoter(self, emit: Listener) -> Promoter:
@@ -76,7 +81,7 @@ class MemoryOverride:
 
 @dataclass
 class MemoryTarget:
-    """See :class:`aml_train.pipeline.Target`. Every image counts as built and tested."""
+    """See :class:`aml_train.pipeline.target.Target`. Every image counts as built and tested."""
 
     service: MemoryService
     pace: Pace = field(default_factory=lambda: Pace(shortest=0.0, longest=0.0, log=0.0))
@@ -86,19 +91,19 @@ class MemoryTarget:
         return _tested(spec)
 
     def ensure_compute(self, cluster: ClusterConfig, clock: Clock) -> None:
-        """See :class:`aml_train.pipeline.Target`."""
+        """See :class:`aml_train.pipeline.target.Target`."""
         self.service.computes.setdefault(cluster.name, cluster)
 
     def find_image(self, spec: ImageSpec) -> Tested | None:
-        """See :class:`aml_train.pipeline.Target`."""
+        """See :class:`aml_train.pipeline.target.Target`."""
         return _tested(spec)
 
     def find_build(self, spec: ImageSpec, tests: TestSpec | None, known: Tested, digest: str) -> Tested | None:
-        """See :class:`aml_train.pipeline.Target`; an address has one digest."""
+        """See :class:`aml_train.pipeline.target.Target`; an address has one digest."""
         return None
 
     def image_registry(self) -> RegistryLocation:
-        """See :class:`aml_train.pipeline.Target`.
+        """See :class:`aml_train.pipeline.target.Target`.
 
         Raises:
             ServiceError: always, since there is no registry.
@@ -106,7 +111,7 @@ class MemoryTarget:
         raise ServiceError("A workspace in memory has no registry.")
 
     def registry(self, host: str) -> Registry | None:
-        """See :class:`aml_train.pipeline.Target`."""
+        """See :class:`aml_train.pipeline.target.Target`."""
         return None
 
 
@@ -124,24 +129,24 @@ def _tested(spec: ImageSpec) -> Tested:
 
 @dataclass
 class MemoryBackend:
-    """See :class:`aml_train.pipeline.api.Backend`."""
+    """See :class:`aml_train.pipeline.api.backend.Backend`."""
 
     service: MemoryService
 
     @property
     def catalogue(self) -> Catalogue:
-        """See :class:`aml_train.pipeline.api.Backend`."""
+        """See :class:`aml_train.pipeline.api.backend.Backend`."""
         return MemoryCatalogue(self.service)
 
     def rows(self, wanted: JobFilter) -> Iterator[JobRow]:
-        """See :class:`aml_train.pipeline.api.Backend`."""
+        """See :class:`aml_train.pipeline.api.backend.Backend`."""
         for view in reversed(list(self.service.jobs.values())):
             row = _row(view)
             if wanted.takes(row):
                 yield row
 
     def results(self, rows: Sequence[JobRow]) -> tuple[list[JobRow], tuple[str, int]]:
-        """See :class:`aml_train.pipeline.api.Backend`."""
+        """See :class:`aml_train.pipeline.api.backend.Backend`."""
         found = []
         for row in rows:
             view = self.service.jobs[row.name]
@@ -151,7 +156,7 @@ class MemoryBackend:
         return found, ("", 0)
 
     def describe(self, job: str) -> dict[str, Any]:
-        """See :class:`aml_train.pipeline.api.Backend`."""
+        """See :class:`aml_train.pipeline.api.backend.Backend`."""
         view = self.service.find(job)
         if view is None:
             raise ServiceError(f"There is no job {job} in the workspace.", hint="See: aml-train jobs list")
@@ -168,7 +173,7 @@ class MemoryBackend:
         return {name: value for name, value in fields.items() if value not in (None, "", {}, [])}
 
     def download(self, job: str, folder: Path, *, patterns: Sequence[str], outputs: Sequence[str]) -> None:
-        """See :class:`aml_train.pipeline.api.Backend`."""
+        """See :class:`aml_train.pipeline.api.backend.Backend`."""
         work = self.service.work.get(job)
         if work is None:
             raise ServiceError(f"There is no job {job} in the workspace.")
@@ -179,11 +184,11 @@ class MemoryBackend:
                 _write(base, _matching(files, pattern), f"{job}: {pattern or output or 'default'}")
 
     def papers(self) -> PassportStore:
-        """See :class:`aml_train.pipeline.api.Backend`."""
+        """See :class:`aml_train.pipeline.api.backend.Backend`."""
         return MemoryPassports()
 
     def fetch_model(self, model: ModelView, folder: Path) -> None:
-        """See :class:`aml_train.pipeline.api.Backend`."""
+        """See :class:`aml_train.pipeline.api.backend.Backend`."""
         title, place = f"{model.name}:{model.version}", model.path.partition("azureml://jobs/")[2]
         job, _, path = place.partition("/outputs/")
         output, _, inner = path.partition("/paths/")
@@ -198,22 +203,22 @@ class MemoryBackend:
 
 
 class MemoryPassports:
-    """See :class:`aml_train.models.PassportStore`; no model has a passport."""
+    """See :class:`aml_train.models.catalogue.PassportStore`; no model has a passport."""
 
     def model_files(self, model: ModelView) -> Iterator[StoredFile]:
-        """See :class:`aml_train.models.PassportStore`."""
+        """See :class:`aml_train.models.catalogue.PassportStore`."""
         return iter(())
 
     def code_files(self, job: str) -> Iterator[StoredFile] | None:
-        """See :class:`aml_train.models.PassportStore`."""
+        """See :class:`aml_train.models.catalogue.PassportStore`."""
         return None
 
     def read(self, model: str, version: str, name: str) -> bytes:
-        """See :class:`aml_train.models.PassportStore`."""
+        """See :class:`aml_train.models.catalogue.PassportStore`."""
         return b""
 
     def write(self, model: str, version: str, name: str, content: bytes) -> None:
-        """See :class:`aml_train.models.PassportStore`.
+        """See :class:`aml_train.models.catalogue.PassportStore`.
 
         Raises:
             ServiceError: always: passports are not kept here.

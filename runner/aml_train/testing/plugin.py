@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from aml_train.local import EmulatorSettings
+    from aml_train.local.settings import EmulatorSettings
     from aml_train.testing import AmlWorkspace, MemoryService
 
 

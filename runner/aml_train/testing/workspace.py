@@ -17,13 +17,10 @@ from urllib.parse import urlencode
 
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.events import Event
-from aml_train.local import (
-    EmulatorSettings,
-    client_environment,
-    emulator_info,
-    request_admin,
-    start_emulator,
-)
+from aml_train.local.admin import emulator_info, request_admin
+from aml_train.local.environment import client_environment
+from aml_train.local.lifecycle import start_emulator
+from aml_train.local.settings import EmulatorSettings
 
 _LONGEST: Final = 33
 """Of a workspace's name, in Azure."""

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.config import Config, load_config
+from aml_train.config.load import load_config
+from aml_train.config.model import Config
 from aml_train.core.files import FileSet
 
 PROJECTS = Path(__file__).parents[2] / "projects"

@@ -19,11 +19,12 @@ import pytest
 import requests
 from docker.models.containers import Container
 
-from aml_train import local as emulator
 from aml_train.core.errors import ImageError, ServiceError
 from aml_train.core.events import Event, Notice
 from aml_train.local import lifecycle
-from aml_train.local.admin import healthy
+from aml_train.local import lifecycle as emulator
+from aml_train.local.admin import emulator_info, healthy
+from aml_train.local.environment import client_environment
 from aml_train.local.settings import INSIDE_REGISTRY_PORT, EmulatorInfo, EmulatorSettings
 from scripts.release.checks import EMULATOR_IMAGE
 from tests.integration.emulator.job_reach import WANTED, reached
@@ -125,7 +126,7 @@ class User:
 
     def __call__(self, *arguments: str) -> object:
         base = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-        variables = base | emulator.client_environment(self.info, os.environ, cache=self.folder / "cache")
+        variables = base | client_environment(self.info, os.environ, cache=self.folder / "cache")
         done = subprocess.run(
             [sys.executable, str(CLIENT), *arguments], env=variables, capture_output=True, text=True, timeout=900
         )
@@ -163,7 +164,7 @@ def test_its_life_and_a_users_script(settings: EmulatorSettings, engine: docker.
     assert info.version == engine.images.get(settings.image).labels["org.opencontainers.image.version"]
     assert emulator.start_emulator(settings, events.append) == info
     assert [event for event in events if isinstance(event, Notice) and event.text.startswith("Starting")] == []
-    assert emulator.emulator_info(settings) == info
+    assert emulator_info(settings) == info
 
     page = requests.get(f"{settings.page_origin}/ui/", timeout=SECONDS)
     assert (page.status_code, "There are no runs yet" in page.text) == (200, True)
@@ -188,7 +189,7 @@ def test_its_life_and_a_users_script(settings: EmulatorSettings, engine: docker.
         emulator.start_emulator(changed, ignore)
     assert emulator.stop_emulator(settings)
     assert not emulator.stop_emulator(settings)
-    assert emulator.emulator_info(settings) is None
+    assert emulator_info(settings) is None
     assert emulator.emulator_status(settings) == {"name": settings.name, "state": "exited"}
     assert emulator.start_emulator(settings, ignore) == info
     assert user("status", name) == "Completed"
@@ -328,7 +329,7 @@ def test_containers_reach_azures_services_alone(
     while not healthy(started) and time.monotonic() < deadline:
         time.sleep(0.1)
     # The published ports' machine has everything.
-    assert emulator.emulator_info(started) is not None
+    assert emulator_info(started) is not None
     bridge = address_on(other, "bridge")
     urls = [f"http://{bridge}:{path}" for path in ("7380/_emulator/info", "7380/ui/", "7381/v2/_catalog")]
     assert asked_from(engine, "bridge", *urls) == [403, 403, 401]
@@ -342,9 +343,9 @@ def test_containers_reach_azures_services_alone(
         403,
     ]
 
-    variables = emulator.client_environment(info, os.environ, cache=tmp_path)
+    variables = client_environment(info, os.environ, cache=tmp_path)
     beside = f"{address_on(other, settings.network)}:7380"
     with emulator_client.signed_in(variables) as session:
         seen = reached(session, dataclasses.asdict(info), registry_port=INSIDE_REGISTRY_PORT, other=beside)
     assert seen == WANTED
-    assert emulator.emulator_info(settings) == info
+    assert emulator_info(settings) == info

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from aml_train.cli import cli
+from aml_train.cli.main import cli
 from aml_train.core.errors import InvalidError
 
 DIGEST = "sha256:" + "b" * 64

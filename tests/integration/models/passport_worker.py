@@ -13,7 +13,9 @@ import time
 from pathlib import Path
 
 from aml_train.azure.sdk_v2 import AzureV2
-from aml_train.config import GateRule, PassportConfig, TargetConfig
+from aml_train.config.sections.gate import GateRule
+from aml_train.config.sections.passport import PassportConfig
+from aml_train.config.sections.targets import TargetConfig
 from aml_train.core.files import FileSet
 from aml_train.core.threads import CancelToken
 from aml_train.gate.decide import Evidence, decide_gate

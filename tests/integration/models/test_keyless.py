@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from aml_train.config import IdentityConfig, PolicyConfig
+from aml_train.config.policy import IdentityConfig, PolicyConfig
 from aml_train.core.errors import InvalidError, PassportError, ServiceError
 from aml_train.models.passport.issue import PASSPORT_FILE
 from aml_train.models.passport.keyless import KeylessSigner

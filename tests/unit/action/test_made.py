@@ -30,7 +30,7 @@ from aml_train.core.events import (
     TestsFinished,
 )
 from aml_train.core.tables import Table
-from aml_train.pipeline import report
+from aml_train.pipeline.report import values as report
 from aml_train_action.inputs.pulls import configuration_name
 from aml_train_action.report.files import report_path, write_report
 from aml_train_action.report.made import Origin, encode_within, report_of

@@ -8,7 +8,7 @@ import re
 import pytest
 from markdown_it import MarkdownIt
 
-from aml_train.pipeline import report
+from aml_train.pipeline.report import values as report
 from aml_train_action.pulls.comment import render_comment
 from aml_train_action.pulls.marker import Marker, key_of, read_marker
 from tests.support.github_stand_in import HEAD

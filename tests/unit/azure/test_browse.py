@@ -15,11 +15,10 @@ from aml_train.config.sections.code import SetupCommand
 from aml_train.core.errors import ServiceError
 from aml_train.core.tables import Table
 from aml_train.gate.logged import LoggedSet
-from aml_train.jobs import Workspace
 from aml_train.jobs.metrics import tables_of_job
 from aml_train.jobs.setup import script
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.workspace import JobView
+from aml_train.jobs.workspace import JobView, Workspace
 from tests.support.plain_answers import answered
 
 

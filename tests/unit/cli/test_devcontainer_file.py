@@ -10,13 +10,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 import aml_train.cli.devcontainer
-from aml_train.cli import cli
+from aml_train.cli.main import cli
 from aml_train.cli.shell import run_arguments
 from aml_train.config.load import load_config
 from aml_train.core.errors import ImageError, OutdatedError
 from aml_train.core.jsonc import parse_jsonc
-from aml_train.image import ImageSettings
-from aml_train.pipeline import DevImage
+from aml_train.image.base_files import ImageSettings
+from aml_train.pipeline.dev_image import DevImage
 
 FILE = ".devcontainer/devcontainer.json"
 FIRST, SECOND = "sha256:" + "a" * 64, "sha256:" + "b" * 64

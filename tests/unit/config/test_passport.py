@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.config import PassportConfig, load_passport
+from aml_train.config.load import load_passport
+from aml_train.config.sections.passport import PassportConfig
 from aml_train.core.errors import InvalidError
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.config import load_config
+from aml_train.config.load import load_config
 from aml_train.config.shell import lost_failures
 
 PIPE = "python train.py | tee log.txt"

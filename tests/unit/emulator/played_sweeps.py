@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from aml_emulator.store import Metric
+from aml_emulator.store.metrics import Metric
 from tests.unit.emulator.parts import WS, Service
 
 

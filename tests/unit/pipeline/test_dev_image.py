@@ -12,13 +12,13 @@ import aml_train.pipeline.dev_image
 from aml_train.core.errors import ImageError
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
-from aml_train.image import ImageSettings, RegistryLocation, TestSpec
+from aml_train.image.base_files import ImageSettings
 from aml_train.image.inputs import BaseImage
 from aml_train.image.records import store_record
-from aml_train.image.registry.client import Registry
+from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.registry.manifest import sha256_digest
-from aml_train.image.spec import TestRecord
-from aml_train.jobs import TargetNames
+from aml_train.image.spec import TestRecord, TestSpec
+from aml_train.jobs.spec import TargetNames
 from aml_train.pipeline.dev_image import find_dev_image
 from aml_train.pipeline.prepare import PreparedRun
 from tests.support.image_configs import plan as plan_image

@@ -220,7 +220,6 @@ def test_the_base_image(
     [
         ("local", "azure", ["engine", "disk", "build-client", "base-image"], ""),
         ("acr", "azure", ["engine", "base-image"], "the image is built elsewhere"),
-        ("azureml", "azure", ["engine", "base-image"], "the image is built elsewhere"),
         ("acr", "local", ["engine", "disk", "base-image", "local-azureml"], ""),
         (
             "{kind: remote, engine: 'ssh://u@h'}",

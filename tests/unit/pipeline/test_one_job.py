@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 import requests
 
-from aml_train.config import ClusterConfig
+from aml_train.config.sections.targets import ClusterConfig
 from aml_train.core.clock import Clock
 from aml_train.core.events import Broadcast, Event, ImageReady, TestsFinished
 from aml_train.core.tags import TAG_DIGEST
@@ -23,7 +23,7 @@ from aml_train.image.ensure import ensure_image, find_build, find_image
 from aml_train.image.registry.client import RegistryLocation
 from aml_train.image.registry.manifest import OCI_MANIFEST, Manifest, sha256_digest
 from aml_train.image.spec import ImageSpec, Tested, TestSpec
-from aml_train.jobs import Pace
+from aml_train.jobs.pace import Pace
 from aml_train.pipeline.branch_verdicts import Recorded
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.result import RunOptions, RunResult

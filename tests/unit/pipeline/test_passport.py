@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aml_train.config import PassportConfig
+from aml_train.config.sections.passport import PassportConfig
 from aml_train.core.clock import Clock
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import Event

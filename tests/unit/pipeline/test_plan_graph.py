@@ -6,7 +6,8 @@ import pytest
 import yaml
 
 from aml_train.azure.components import component_files
-from aml_train.config import Config, load_config
+from aml_train.config.load import load_config
+from aml_train.config.model import Config
 from aml_train.core.references import ImageRef
 from aml_train.jobs.composed import ChildView
 from aml_train.jobs.spec import JobTemplate, NodesImage, TargetNames, fingerprint, make_job

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from aml_train.config import load_targets
+from aml_train.config.load import load_targets
 from aml_train.config.sections.targets import TargetConfig
 from aml_train.core.errors import InvalidError
 from aml_train.core.events import Event

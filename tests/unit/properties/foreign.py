@@ -139,7 +139,7 @@ def refused(read: Callable[..., Any], *errors: type[Exception]) -> Any:
         return read()
     except errors as error:
         refusal = str(error)
-    assert refusal.encode(), "a refusal says nothing"
+    assert refusal, "a refusal says nothing"
     return None
 
 

@@ -36,7 +36,9 @@ from aml_train.models.layout import fault_of_layout, fault_of_ml_model
 from aml_train.models.passport.envelope import BadBundleError, encode_statement, key_bundle, read_bundle
 from aml_train.models.passport.manifest import FileManifest, read_manifest
 from aml_train.models.promotion.record import Change, Record, decode, encode
-from aml_train.pipeline import report as reports
+from aml_train.pipeline.report import values as reports
+from aml_train.pipeline.report.html import render_html
+from aml_train.pipeline.report.markdown import render_markdown
 from aml_train_action.github.payload import read_payload
 from aml_train_action.github.proposals import read_event
 from aml_train_action.inputs.inputs import read_inputs
@@ -327,9 +329,9 @@ def test_reports(text: str) -> None:
     comment = render_comment(report, subject())
     assert len(comment.encode()) <= 65_536
     assert "<script" not in comment.lower()
-    reports.render_markdown(report)
+    render_markdown(report)
     page = Page()
-    page.feed(reports.render_html(report).decode())
+    page.feed(render_html(report).decode())
     assert not page.odd
 
 

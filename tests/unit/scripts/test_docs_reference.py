@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from aml_train.cli import cli
+from aml_train.cli.main import cli
 from aml_train.core import events
 from scripts.docs import recording, reference
 

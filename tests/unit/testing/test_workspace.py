@@ -11,8 +11,8 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from aml_train.core.errors import InvalidError, ServiceError
-from aml_train.local import EmulatorSettings
 from aml_train.local import admin as emulator_admin
+from aml_train.local.settings import EmulatorSettings
 from aml_train.testing import plugin, workspace
 from tests.unit.local.test_environment import ANSWER
 

@@ -9,7 +9,7 @@ from typing import Any
 from aml_emulator.api.routing import Call, Reply, Route
 from aml_emulator.api.shapes import Item, archived_of, created, cut, page, resource
 from aml_emulator.context import Context
-from aml_emulator.domain import (
+from aml_emulator.domain.assets import (
     ASSET_CONTAINER,
     ASSET_KINDS,
     ASSET_VERSIONS,
@@ -21,12 +21,12 @@ from aml_emulator.domain import (
     no_container,
     put_container,
     put_version,
-    shown_component,
     start_upload,
     versions_of,
 )
+from aml_emulator.domain.components import shown_component
 from aml_emulator.schema import WORD, Fields
-from aml_emulator.store import AssetContainer, AssetVersion, next_number
+from aml_emulator.store.assets import AssetContainer, AssetVersion, next_number
 
 MAX_PAGE = 100
 DEFAULT_VERSION = "azureml_default"

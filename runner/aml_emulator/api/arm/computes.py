@@ -13,26 +13,19 @@ from aml_emulator.api.errors import ServiceError, resource_not_found
 from aml_emulator.api.routing import Call, Reply, Route
 from aml_emulator.api.shapes import cut, iso, page, resource
 from aml_emulator.context import Context
-from aml_emulator.domain import (
+from aml_emulator.domain.clusters import LOW_PRIORITY, check_cluster, cluster_view, family_title, stored_cluster
+from aml_emulator.domain.compute_instances import (
     COMPUTE_INSTANCE,
-    LOW_PRIORITY,
-    LOW_PRIORITY_FAMILY,
     NOT_MADE_YET,
-    JobService,
-    VmSize,
-    check_cluster,
-    cluster_view,
     created_instance,
-    family_title,
     instance_view,
     is_instance,
     operate,
-    size_named,
-    sizes,
-    stored_cluster,
 )
+from aml_emulator.domain.jobs.service import JobService
+from aml_emulator.domain.vm_sizes import LOW_PRIORITY_FAMILY, VmSize, size_named, sizes
 from aml_emulator.schema import OBJECT, TEXT, WHOLE, Fields
-from aml_emulator.store import Compute
+from aml_emulator.store.assets import Compute
 
 PAGE = 100
 OF_V1 = "2020-02-02"

@@ -7,7 +7,8 @@ from typing import Any
 
 from aml_emulator.api.routing import Answers, Call, Route
 from aml_emulator.context import Context
-from aml_emulator.domain import AssetId, InvalidError, parse_location
+from aml_emulator.domain.errors import InvalidError
+from aml_emulator.domain.locations import AssetId, parse_location
 from aml_emulator.schema import TEXT, Fields, ListOf
 
 

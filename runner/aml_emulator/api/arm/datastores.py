@@ -8,20 +8,20 @@ from typing import Any, Final
 from aml_emulator.api.routing import Answers, Call, Reply, Route
 from aml_emulator.api.shapes import created, cut, page, resource
 from aml_emulator.context import Context
-from aml_emulator.domain import (
+from aml_emulator.domain.datastores import (
     DATASTORE_PLACES,
     DATASTORE_SECRETS,
     STORAGE_ENDPOINT,
     STORAGE_PROTOCOL,
     DatastoreSpec,
-    InvalidError,
     credentials_of,
     delete_datastore,
     is_default_datastore,
     register_datastore,
 )
+from aml_emulator.domain.errors import InvalidError
 from aml_emulator.schema import OBJECT, TEXT, WORD, WORDS, Fields
-from aml_emulator.store import Datastore
+from aml_emulator.store.datastores import Datastore
 
 MAX_PAGE: Final = 30
 """How many a page has if the client does not say; azure-ai-ml's default of ``count``."""

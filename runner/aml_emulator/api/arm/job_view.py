@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from aml_emulator.api.shapes import resource
 from aml_emulator.context import Context
-from aml_emulator.domain import DEFAULT_TIER, PIPELINE, composed_kind, is_child, is_serverless
-from aml_emulator.store import Run
+from aml_emulator.domain.jobs.composed import PIPELINE, composed_kind, is_child
+from aml_emulator.domain.jobs.compute import DEFAULT_TIER, is_serverless
+from aml_emulator.store.runs import Run
 
 SHM_SIZE: Final = "2g"
 """The size of /dev/shm of a job that names none."""

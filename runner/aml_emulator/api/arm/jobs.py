@@ -13,19 +13,13 @@ from aml_emulator.api.response_headers import MANAGEMENT_HOST
 from aml_emulator.api.routing import Call, Reply, Route
 from aml_emulator.api.shapes import address_of, archived_of, created, cut, page
 from aml_emulator.context import Context
-from aml_emulator.domain import (
-    JOB_CHANGES,
-    JOB_SHAPE,
-    PIPELINE_SHAPE,
-    SWEEP_SHAPE,
-    InvalidError,
-    JobService,
-    NotSupportedError,
-    composed_kind,
-    known_job,
-)
+from aml_emulator.domain.errors import InvalidError, NotSupportedError
+from aml_emulator.domain.jobs.composed import composed_kind
+from aml_emulator.domain.jobs.service import JobService
+from aml_emulator.domain.jobs.types import JOB_CHANGES, JOB_SHAPE, PIPELINE_SHAPE, SWEEP_SHAPE
+from aml_emulator.domain.runs import known_job
 from aml_emulator.schema import TEXT, Fields
-from aml_emulator.store import Run
+from aml_emulator.store.runs import Run
 
 PAGE = 50
 _SHAPES: Final = {"pipeline": PIPELINE_SHAPE, "sweep": SWEEP_SHAPE}

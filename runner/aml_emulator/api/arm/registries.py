@@ -12,7 +12,7 @@ from aml_emulator.api.errors import resource_not_found
 from aml_emulator.api.routing import Answers, Call, Reply, Route
 from aml_emulator.api.shapes import PROVIDER, iso, page
 from aml_emulator.context import Context
-from aml_emulator.domain import (
+from aml_emulator.domain.registries import (
     Registry,
     all_registries,
     create_registry,
@@ -20,7 +20,7 @@ from aml_emulator.domain import (
     find_registry,
     known_registry,
 )
-from aml_emulator.network import REGISTRY_SUFFIX
+from aml_emulator.network.hosts import REGISTRY_SUFFIX
 from aml_emulator.schema import OBJECT, TEXT, WORDS, Fields
 
 _OPERATION: Final = "registry"

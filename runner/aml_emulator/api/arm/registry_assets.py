@@ -14,11 +14,10 @@ from aml_emulator.api.arm.assets import Assets
 from aml_emulator.api.errors import resource_not_found
 from aml_emulator.api.routing import Answers, Call, Reply, Route
 from aml_emulator.context import Context
-from aml_emulator.domain import (
-    ASSET_CONTAINER,
-    ASSET_VERSIONS,
+from aml_emulator.domain.assets import ASSET_CONTAINER, ASSET_VERSIONS, start_upload
+from aml_emulator.domain.errors import ConflictError
+from aml_emulator.domain.registries import (
     REGISTRY_KINDS,
-    ConflictError,
     Registry,
     import_asset,
     known_registry,
@@ -28,10 +27,9 @@ from aml_emulator.domain import (
     shared_containers,
     shared_version,
     shared_versions,
-    start_upload,
 )
 from aml_emulator.schema import TEXT, WORD, Fields
-from aml_emulator.store import AssetContainer, AssetVersion
+from aml_emulator.store.assets import AssetContainer, AssetVersion
 
 FRONT: Final = "/mferp/managementfrontend"
 """The first part of the paths under a registry's own host."""

@@ -12,12 +12,8 @@ from aml_emulator.api.errors import resource_not_found
 from aml_emulator.api.routing import Call, Reply, Route
 from aml_emulator.api.shapes import cut, page
 from aml_emulator.context import Context
-from aml_emulator.domain import (
-    RUN_REQUEST,
-    NotSupportedError,
-    RegistryRun,
-    RegistryTasks,
-)
+from aml_emulator.domain.errors import NotSupportedError
+from aml_emulator.domain.registry_tasks import RUN_REQUEST, RegistryRun, RegistryTasks
 
 MAX_PAGE = 100
 _REGISTRY = "/subscriptions/{sub}/resourceGroups/{rg}/providers/Microsoft.ContainerRegistry/registries/{name}"

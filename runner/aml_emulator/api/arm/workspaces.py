@@ -10,8 +10,8 @@ from aml_emulator.api.errors import resource_not_found
 from aml_emulator.api.routing import Call, Route
 from aml_emulator.api.shapes import iso, resource
 from aml_emulator.context import Context
-from aml_emulator.domain import NotSupportedError
-from aml_emulator.identity import Identity
+from aml_emulator.domain.errors import NotSupportedError
+from aml_emulator.identity.identity import Identity
 
 DISCOVERED = (
     "api",

@@ -8,7 +8,7 @@ from aml_emulator.api.artifacts import ArtifactAnswers
 from aml_emulator.api.routing import Route
 from aml_emulator.api.run_shapes import run_of, run_routes
 from aml_emulator.context import Context
-from aml_emulator.domain import RunArtifacts
+from aml_emulator.domain.artifacts import RunArtifacts
 
 
 def routes(context: Context) -> Sequence[Route]:

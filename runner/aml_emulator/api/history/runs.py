@@ -20,9 +20,11 @@ from aml_emulator.api.run_shapes import (
 )
 from aml_emulator.api.shapes import continued, iso
 from aml_emulator.context import Context
-from aml_emulator.domain import RUN_SHAPE, compute_name, datasets_read_by, known_experiment, known_run, put_run
+from aml_emulator.domain.datasets import datasets_read_by
+from aml_emulator.domain.jobs.compute import compute_name
+from aml_emulator.domain.runs import RUN_SHAPE, known_experiment, known_run, put_run
 from aml_emulator.schema import WORD, Fields
-from aml_emulator.store import Run
+from aml_emulator.store.runs import Run
 
 LOG_HOURS = 1
 """The lifetime of a log's address; clients that follow it request the details again."""

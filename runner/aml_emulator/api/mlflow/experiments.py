@@ -11,7 +11,7 @@ from aml_emulator.api.routing import Answers, Call, Handler, Route, in_transacti
 from aml_emulator.api.shapes import cut, millis
 from aml_emulator.context import Context
 from aml_emulator.schema import TEXT, WHOLE, WORD, Fields, ListOf
-from aml_emulator.store import Experiment
+from aml_emulator.store.runs import Experiment
 
 MAX_EXPERIMENTS = 50_000
 """The largest page that MLflow asks for."""

@@ -11,24 +11,22 @@ from aml_emulator.api.mlflow.search import MODEL_VERSIONS, REGISTERED_MODELS, Gr
 from aml_emulator.api.routing import Answers, Call, Route, in_transaction
 from aml_emulator.api.shapes import USER, Item, cut, millis
 from aml_emulator.context import Context
-from aml_emulator.domain import (
-    NotFoundError,
-    NotSupportedError,
-    aliases_of,
+from aml_emulator.domain.assets import put_container
+from aml_emulator.domain.errors import NotFoundError, NotSupportedError
+from aml_emulator.domain.models import aliases_of, locate_model
+from aml_emulator.domain.registered_models import (
     delete_alias,
     delete_registered_version,
     download_address,
     known_model,
-    locate_model,
     move_to_stage,
     newest_in_stages,
-    put_container,
     set_alias,
     stage_of,
     version_by_alias,
 )
 from aml_emulator.schema import FLAG, TEXT, WORD, Fields, ListOf
-from aml_emulator.store import AssetContainer, AssetVersion
+from aml_emulator.store.assets import AssetContainer, AssetVersion
 
 MAX_RESULTS: Final = {"registered-models": (100, 1_000), "model-versions": (10_000, 200_000)}
 """By default and at most: ``SEARCH_…_MAX_RESULTS_…`` of ``mlflow/store/model_registry/__init__.py``."""

@@ -20,9 +20,10 @@ from aml_emulator.api.mlflow.search import RUNS, Searchable, find
 from aml_emulator.api.routing import Answers, Call, Reply, Route, in_transaction
 from aml_emulator.api.shapes import USER, cut, millis
 from aml_emulator.context import Context
-from aml_emulator.domain import RUN_NAME, log_to_run, logged_by, metric_page
+from aml_emulator.domain.metrics import RUN_NAME, log_to_run, logged_by, metric_page
 from aml_emulator.schema import LIST, MILLISECONDS, NUMBER, TEXT, WHOLE, WORD, Fields, ListOf, Shape
-from aml_emulator.store import Metric, Run
+from aml_emulator.store.metrics import Metric
+from aml_emulator.store.runs import Run
 
 STATUS = {
     "NotStarted": "SCHEDULED",

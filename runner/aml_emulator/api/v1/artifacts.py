@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from aml_emulator.api.artifacts import ArtifactAnswers
 from aml_emulator.api.routing import Call, Route
 from aml_emulator.context import Context
-from aml_emulator.domain import OF_RUNS, Artifacts, RunArtifacts, UploadedArtifacts, known_run
+from aml_emulator.domain.artifacts import OF_RUNS, Artifacts, RunArtifacts, UploadedArtifacts
+from aml_emulator.domain.runs import known_run
 
 
 def routes(context: Context) -> Sequence[Route]:

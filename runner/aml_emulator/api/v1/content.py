@@ -7,7 +7,7 @@ from typing import Any
 
 from aml_emulator.api.routing import Answers, Call, Route
 from aml_emulator.context import Context
-from aml_emulator.domain import NO_SNAPSHOT, create_snapshot, snapshot_archive_url, snapshot_upload_urls
+from aml_emulator.domain.snapshots import NO_SNAPSHOT, create_snapshot, snapshot_archive_url, snapshot_upload_urls
 from aml_emulator.schema import TEXT, WORD, Fields, ListOf, Tree
 
 NODES = ListOf(Fields({"FullName": WORD, "BlobUri": WORD}))

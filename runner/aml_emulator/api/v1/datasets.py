@@ -10,8 +10,7 @@ from typing import Any
 from aml_emulator.api.routing import Answers, Call, Reply, Route
 from aml_emulator.api.shapes import cut, iso, listed
 from aml_emulator.context import Context
-from aml_emulator.domain import (
-    NotSupportedError,
+from aml_emulator.domain.datasets import (
     dataflow_of,
     dataset_id,
     find_dataset,
@@ -20,8 +19,9 @@ from aml_emulator.domain import (
     save_dataset,
     unregister_dataset,
 )
+from aml_emulator.domain.errors import NotSupportedError
 from aml_emulator.schema import TEXT, WORD, WORDS, Fields
-from aml_emulator.store import AssetVersion
+from aml_emulator.store.assets import AssetVersion
 
 UNREGISTERED = "unregistered-"
 """By this prefix the client asks for the definition of a dataset by its id."""

@@ -8,21 +8,20 @@ from typing import Any
 from aml_emulator.api.routing import Answers, Call, Reply, Route
 from aml_emulator.api.shapes import cut, listed
 from aml_emulator.context import Context
-from aml_emulator.domain import (
+from aml_emulator.domain.datastores import (
     BLOB_DATASTORE,
     FILE_DATASTORE,
     STORAGE_ENDPOINT,
     STORAGE_PROTOCOL,
     DatastoreSpec,
-    InvalidError,
-    NotSupportedError,
     credentials_of,
     delete_datastore,
     is_default_datastore,
     register_datastore,
 )
+from aml_emulator.domain.errors import InvalidError, NotSupportedError
 from aml_emulator.schema import TEXT, WORD, WORDS, Fields
-from aml_emulator.store import Datastore
+from aml_emulator.store.datastores import Datastore
 
 PAGE = 100
 

@@ -13,14 +13,9 @@ from typing import Any, Final
 from aml_emulator.api.routing import Answers, Call, Reply, Route
 from aml_emulator.api.shapes import listed
 from aml_emulator.context import Context
-from aml_emulator.domain import (
-    ACTIVE_BUILD,
-    EnvironmentBuilds,
-    NotFoundError,
-    environment_definition,
-    plain_definition,
-    register_environment,
-)
+from aml_emulator.domain.environment_builds import ACTIVE_BUILD, EnvironmentBuilds
+from aml_emulator.domain.environments import environment_definition, plain_definition, register_environment
+from aml_emulator.domain.errors import NotFoundError
 from aml_emulator.schema import Fields
 
 _OPERATIONS: Final = "/environment/v1.0/operations"

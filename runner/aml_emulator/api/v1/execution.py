@@ -9,21 +9,13 @@ from typing import Any
 from aml_emulator.api.routing import Call, Reply, Route
 from aml_emulator.api.run_shapes import run_of
 from aml_emulator.context import Context
-from aml_emulator.domain import (
-    RUNCONFIG_SHAPE,
-    Dataset,
-    InvalidError,
-    JobService,
-    NotSupportedError,
-    check_runconfig,
-    dataset_id,
-    dataset_references,
-    environment_of_run,
-    find_dataset,
-    job_of_runconfig,
-    lower_field_names,
-    snapshot_id_of,
-)
+from aml_emulator.domain.datasets import dataset_id, find_dataset
+from aml_emulator.domain.environments import environment_of_run, lower_field_names
+from aml_emulator.domain.errors import InvalidError, NotSupportedError
+from aml_emulator.domain.jobs.from_runconfig import Dataset, check_runconfig, dataset_references, job_of_runconfig
+from aml_emulator.domain.jobs.service import JobService
+from aml_emulator.domain.jobs.types import RUNCONFIG_SHAPE
+from aml_emulator.domain.snapshots import snapshot_id_of
 from aml_emulator.schema import WORD, Fields
 
 OTHER_STARTS = ("startrun", "localrun", "prepare", "snapshotprepare", "checkprepare", "snapshotcheckprepare")

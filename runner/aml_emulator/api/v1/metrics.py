@@ -12,9 +12,11 @@ from aml_emulator.api.routing import Answers, Call, Route
 from aml_emulator.api.run_shapes import run_of
 from aml_emulator.api.shapes import listed
 from aml_emulator.context import Context
-from aml_emulator.domain import SCALAR, InvalidError, kind_of_values, log_values, value_names, values_of
+from aml_emulator.domain.errors import InvalidError
+from aml_emulator.domain.metrics import SCALAR, kind_of_values, log_values, value_names, values_of
 from aml_emulator.schema import OBJECT, TEXT, WHOLE, WORD, WORDS, Fields, ListOf
-from aml_emulator.store import MetricRow, Run
+from aml_emulator.store.runs import Run
+from aml_emulator.store.v1 import MetricRow
 
 VALUE = Fields({"data": OBJECT, "metricId": WORD, "createdUtc": WORD, "step": WHOLE})
 VALUES = Fields(

@@ -9,10 +9,10 @@ from aml_emulator.api.errors import ServiceError
 from aml_emulator.api.routing import Answers, Call, Reply, Route, in_transaction
 from aml_emulator.api.shapes import USER, address_of, cut, iso
 from aml_emulator.context import Context
-from aml_emulator.domain import (
+from aml_emulator.domain.errors import NotSupportedError
+from aml_emulator.domain.models import (
     ASSET_PREFIX,
     MODEL_ASSETS,
-    NotSupportedError,
     create_model_asset,
     delete_model,
     model_artifact_prefix,
@@ -21,7 +21,7 @@ from aml_emulator.domain import (
     register_model,
 )
 from aml_emulator.schema import TEXT, WORD, WORDS, Fields, ListOf
-from aml_emulator.store import AssetContainer, AssetVersion
+from aml_emulator.store.assets import AssetContainer, AssetVersion
 
 PAGE = 500
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
-from aml_emulator.domain import InvalidError
+from aml_emulator.domain.errors import InvalidError
 
 Lookup = Callable[[str], str | None]
 """Gives a field of a run, such as ``Status`` or ``Tags/name``; None where it has none."""

@@ -11,18 +11,13 @@ from aml_emulator.api.run_shapes import experiment_view, run_of, run_routes, run
 from aml_emulator.api.shapes import cut, iso, listed
 from aml_emulator.api.v1.run_filter import predicate
 from aml_emulator.context import Context
-from aml_emulator.domain import (
-    RUN_SHAPE,
-    InvalidError,
-    JobService,
-    NotSupportedError,
-    compute_name,
-    known_experiment,
-    put_run,
-)
+from aml_emulator.domain.errors import InvalidError, NotSupportedError
+from aml_emulator.domain.jobs.compute import compute_name
+from aml_emulator.domain.jobs.service import JobService
+from aml_emulator.domain.runs import RUN_SHAPE, known_experiment, put_run
 from aml_emulator.reading import whole
 from aml_emulator.schema import TEXT, WHOLE, WORD, WORDS, Either, Fields, ListOf
-from aml_emulator.store import Experiment, Run
+from aml_emulator.store.runs import Experiment, Run
 
 PAGE = 500
 TOKEN_HOURS = 24

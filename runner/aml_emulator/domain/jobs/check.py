@@ -14,7 +14,9 @@ from aml_emulator.domain.clusters import seconds_of
 from aml_emulator.domain.errors import InvalidError, NotSupportedError
 from aml_emulator.domain.jobs.docker_args import docker_options, size_bytes
 from aml_emulator.domain.jobs.types import INPUT, JOB_SHAPE, OUTPUT
-from aml_emulator.executor import DEFAULT_SHM_BYTES, ExpressionError, InputKind, expression_references
+from aml_emulator.executor.engine import DEFAULT_SHM_BYTES
+from aml_emulator.executor.expressions import ExpressionError, expression_references
+from aml_emulator.executor.spec import InputKind
 from aml_emulator.schema import Fields
 
 READ_ONLY = frozenset({"parameters", "provisioningState", "status"})

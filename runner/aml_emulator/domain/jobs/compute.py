@@ -15,8 +15,9 @@ from aml_emulator.domain.jobs.check import instance_count
 from aml_emulator.domain.jobs.composed import PIPELINE, composed_kind
 from aml_emulator.domain.vm_sizes import size_named
 from aml_emulator.domain.workspace import Workspace
-from aml_emulator.executor import Scale
-from aml_emulator.store import Compute, Run
+from aml_emulator.executor.nodes import Scale
+from aml_emulator.store.assets import Compute
+from aml_emulator.store.runs import Run
 
 SERVERLESS: Final = "Serverless"
 """The compute that run history shows of a serverless job."""

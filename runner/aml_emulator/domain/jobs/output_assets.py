@@ -10,8 +10,9 @@ from typing import Any
 
 from aml_emulator.domain.jobs.places import asset_kind
 from aml_emulator.domain.workspace import Workspace
-from aml_emulator.executor import Folder
-from aml_emulator.store import AssetVersion, Run
+from aml_emulator.executor.spec import Folder
+from aml_emulator.store.assets import AssetVersion
+from aml_emulator.store.runs import Run
 
 _DATA = ("uri_file", "uri_folder", "mltable")
 

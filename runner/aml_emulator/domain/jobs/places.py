@@ -12,9 +12,11 @@ from aml_emulator.domain.errors import InvalidError, NotFoundError
 from aml_emulator.domain.jobs.check import INPUT_KINDS, given_inputs
 from aml_emulator.domain.locations import AssetId, BlobPath, DatastorePath, parse_location
 from aml_emulator.domain.workspace import Workspace, map_remedy
-from aml_emulator.executor import Folder, InputSpec, OutputSpec, split_glob, url_file_name
-from aml_emulator.network import Destination, decide, is_public_storage
-from aml_emulator.store import Run
+from aml_emulator.executor.globs import split_glob
+from aml_emulator.executor.layout import url_file_name
+from aml_emulator.executor.spec import Folder, InputSpec, OutputSpec
+from aml_emulator.network.hosts import Destination, decide, is_public_storage
+from aml_emulator.store.runs import Run
 
 _EXPRESSION = re.compile(r"\$\{\{(.*?)\}\}")
 _ASSET_URIS = {"data": "dataUri", "models": "modelUri"}

@@ -20,8 +20,8 @@ from aml_emulator.domain.jobs.sweeps.runs import SweepRuns, changed_sweep, sweep
 from aml_emulator.domain.jobs.to_run_spec import run_spec
 from aml_emulator.domain.runs import JOB_NAME, known_job
 from aml_emulator.domain.workspace import Workspace
-from aml_emulator.executor import Ending, JobExecutor, RunError, RunSpec, spec_from_json, spec_to_json
-from aml_emulator.store import Run
+from aml_emulator.executor.spec import Ending, JobExecutor, RunError, RunSpec, spec_from_json, spec_to_json
+from aml_emulator.store.runs import Run
 
 logger = logging.getLogger(__name__)
 

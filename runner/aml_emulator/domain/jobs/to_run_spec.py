@@ -11,8 +11,9 @@ from aml_emulator.domain.jobs.compute import compute_of, is_serverless, node_mem
 from aml_emulator.domain.jobs.docker_args import docker_options
 from aml_emulator.domain.jobs.places import input_spec, output_specs
 from aml_emulator.domain.workspace import Workspace
-from aml_emulator.executor import Launcher, RunSpec
-from aml_emulator.store import Run
+from aml_emulator.executor.launch import Launcher
+from aml_emulator.executor.spec import RunSpec
+from aml_emulator.store.runs import Run
 
 LAUNCHERS: Mapping[str, Launcher] = {"PyTorch": "pytorch", "TensorFlow": "tensorflow", "Mpi": "mpi"}
 _TELEMETRY_OFF: Final = "MLFLOW_DISABLE_TELEMETRY"

@@ -13,10 +13,10 @@ from aml_train.azure.http import WorkspaceId, read_answer, refusal_of
 from aml_train.azure.roles import Permission, permission_of
 from aml_train.azure.sign_in import Fetched, SignIn, sign_in_to_azure
 from aml_train.azure.workspace import AzureRest
-from aml_train.config import TargetConfig
+from aml_train.config.sections.targets import TargetConfig
 from aml_train.core.answers import MOST_PAGES, Answer, Pages, is_within
 from aml_train.core.errors import ServiceError
-from aml_train.jobs import SERVERLESS
+from aml_train.jobs.spec import SERVERLESS
 
 ML: Final = "2024-10-01-preview"
 ATTEMPTS: Final = 2

@@ -10,7 +10,7 @@ from typing import Final
 
 import yaml
 
-from aml_train.config import Mark
+from aml_train.config.yaml.nodes import Mark
 from aml_train.core.errors import InvalidError
 
 Value = str | int | float | bool

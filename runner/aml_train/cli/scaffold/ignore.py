@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from aml_train.cli.scaffold.project import Project
-from aml_train.config import Config
+from aml_train.config.model import Config
 from aml_train.core.files import FileSet
-from aml_train.pipeline import mentioned
+from aml_train.pipeline.run_files import mentioned
 
 NAME: Final = ".amlignore"
 _HEADER: Final = """\

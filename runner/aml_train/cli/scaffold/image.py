@@ -13,7 +13,7 @@ from aml_train.cli.scaffold.draft import Item
 from aml_train.cli.scaffold.imports import find_module, imports_of, parse_source
 from aml_train.cli.scaffold.jobs import Candidate
 from aml_train.cli.scaffold.project import Document, Project, TextFile, folder_of, is_submitter, nearness
-from aml_train.config import Mark
+from aml_train.config.yaml.nodes import Mark
 
 _TRACKING: Final = re.compile(r"^\s*(?:import|from)\s+(mlflow|azureml\.core)\b", re.MULTILINE)
 _INSTALLS: Final = r"(?:COPY|ADD)\b.*requirements|pip3? install.*-r|conda env (?:create|update)|MLNX_OFED|mlnxofedinstall|^FROM\s+nvcr\.io"

@@ -12,7 +12,7 @@ from typing import Literal
 from aml_train.cli.scaffold.draft import Item
 from aml_train.cli.scaffold.project import Document, Project, is_submitter
 from aml_train.cli.scaffold.scripts import Read, Script, rank, script_of, training_scripts
-from aml_train.config import MapNode, Mark
+from aml_train.config.yaml.nodes import MapNode, Mark
 
 
 @dataclass(frozen=True, kw_only=True)

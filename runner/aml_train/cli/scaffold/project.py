@@ -11,19 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Literal
 
-from aml_train.config import (
-    MAX_BYTES,
-    Faults,
-    ListNode,
-    MapNode,
-    Mark,
-    Node,
-    ScalarNode,
-    find,
-    parse,
-    place,
-    read_text,
-)
+from aml_train.config.yaml.nodes import Faults, ListNode, MapNode, Mark, Node, ScalarNode, find, place
+from aml_train.config.yaml.source import MAX_BYTES, read_text
+from aml_train.config.yaml.tree import parse
 from aml_train.core.errors import Fault
 
 Kind = Literal["command", "pipeline", "sweep", "other job", "component", "environment", "runconfig", "conda"]

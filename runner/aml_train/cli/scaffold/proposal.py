@@ -14,7 +14,7 @@ from aml_train.cli.scaffold.image import code_of_job, propose_image
 from aml_train.cli.scaffold.imports import imports_of, parse_source
 from aml_train.cli.scaffold.jobs import Candidate, job_item, outputs_of
 from aml_train.cli.scaffold.project import Project, TextFile, folder_of, nearness, unread
-from aml_train.config import Mark
+from aml_train.config.yaml.nodes import Mark
 
 MOST_METRICS: Final = 8
 MOST_UNREAD: Final = 5

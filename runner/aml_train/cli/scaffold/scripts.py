@@ -13,7 +13,7 @@ from typing import Final
 from aml_train.cli.scaffold.draft import Item
 from aml_train.cli.scaffold.imports import find_module, imports_of, loaded_by, parse_source
 from aml_train.cli.scaffold.project import Project, TextFile, folder_of, is_submitter
-from aml_train.config import Mark
+from aml_train.config.yaml.nodes import Mark
 
 _NAMED: Final = re.compile(r"train\w*\.py|\w*_?train(ing)?\.py|main\.py|fit\.py|__main__\.py", re.IGNORECASE)
 _FITS: Final = re.compile(

@@ -12,7 +12,7 @@ from aml_train.config.sections.values import inside
 from aml_train.config.yaml.nodes import Faults, ListNode, MapNode, Node, ScalarNode, find, join
 from aml_train.config.yaml.shapes import Choice, Flag, Text
 from aml_train.config.yaml.structures import Either, Items, Key, Record, Table
-from aml_train.gate import DataPolicy, Policies, Rule, parse_rule
+from aml_train.gate.rules import DataPolicy, Policies, Rule, parse_rule
 
 _RULE: Final = Text(noun="a rule such as '>= 0.95' or 'min < 0.2'", rule=parse_rule, remedy="write such as '>= 0.95'")
 _POLICY: Final = Choice(words=("fail", "warn", "skip"))

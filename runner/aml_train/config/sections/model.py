@@ -16,7 +16,7 @@ from aml_train.config.yaml.nodes import MapNode, ScalarNode, find, join, shown
 from aml_train.config.yaml.shapes import Choice, Flag, Text, nearest
 from aml_train.config.yaml.structures import Either, Items, Key, Record, Table
 from aml_train.core.tags import check_author_tag
-from aml_train.gate import DataPolicy
+from aml_train.gate.rules import DataPolicy
 
 ARCHIVED: Final = "archived"
 """The stage of models that were replaced; nothing is promoted to it."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from aml_train.config import BuilderConfig
+from aml_train.config.sections.image_builder import BuilderConfig
 from aml_train.core.docker import BuildCli, buildkit_cli, connect_engine, engine_platform
 from aml_train.core.docker_endpoint import context_environ, engine_environ
 from aml_train.core.errors import ImageError

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from aml_train.config import OfedConfig
+from aml_train.config.sections.image_ofed import OfedConfig
 from aml_train.core.errors import Fault, InvalidError
 from aml_train.image.dockerfile import ofed_releases
 

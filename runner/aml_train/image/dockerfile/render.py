@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from aml_train.config import SECRET_IN_URL, CopyConfig, ImageConfig, PipConfig, ProtectConfig, RunStep
+from aml_train.config.sections.image import CopyConfig, ImageConfig, RunStep
+from aml_train.config.sections.image_packages import SECRET_IN_URL, PipConfig, ProtectConfig
 from aml_train.image.dockerfile.ofed import DOCA_PACKAGE, AptRepository, OfedPlan, RepositoryPackage, Tarball
 from aml_train.image.inputs import CONSTRAINTS, ENVIRONMENT, LARGE_PINS, PROTECT, ImageInputs
 

@@ -13,14 +13,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aml_train.config import GateRule
+from aml_train.config.sections.gate import GateRule
 from aml_train.core.answers import MOST_BYTES, json_number
 from aml_train.core.errors import PassportError, ServiceError
 from aml_train.core.references import ImageRef
 from aml_train.core.tags import TAG_DIGEST, TAG_IMAGE, TAG_PASSPORT
 from aml_train.core.version import PRODUCT
-from aml_train.gate import Decision
-from aml_train.jobs import JobView, ModelView
+from aml_train.gate.decide import Decision
+from aml_train.jobs.workspace import JobView, ModelView
 from aml_train.models.passport.envelope import BUNDLE, Bundle, Signer, encode_statement, read_bundle
 from aml_train.models.passport.manifest import SIGNATURE_FILE, STATEMENT
 from aml_train.models.passport.observe import PAPERS, Evidence, Fact, Observation, Unknown, observe
@@ -149,7 +149,7 @@ def _keep(evidence: Evidence, model: ModelView, job: JobView, *, signature: byte
 
 
 def _attach(evidence: Evidence, model: ModelView, job: JobView, bundle: Bundle) -> None:
-    from aml_train.image import attach_document
+    from aml_train.image.registry.referrers import attach_document
 
     image, digest = job.tags.get(TAG_IMAGE), job.tags.get(TAG_DIGEST)
     if image is None or digest is None:

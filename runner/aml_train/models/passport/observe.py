@@ -32,13 +32,14 @@ from aml_train.core.tags import (
     TAG_STAGE,
     TAG_TESTED,
 )
-from aml_train.jobs import JobView, ModelView, Workspace, shown_data
+from aml_train.jobs.inputs import shown_data
+from aml_train.jobs.workspace import JobView, ModelView, Workspace
 from aml_train.models.catalogue import Catalogue, PassportStore
 from aml_train.models.passport.manifest import FileManifest, hash_files
 from aml_train.models.register import shown_parameters
 
 if TYPE_CHECKING:
-    from aml_train.image import Registry
+    from aml_train.image.registry.client import Registry
 
 #: Tags that change after the registration: stages, promotions, and the passport itself.
 _CHANGING: Final = (TAG_STAGE, TAG_PASSPORT, "aml-train.promot", "aml-train.archived", "aml-train.replaced")
@@ -232,7 +233,7 @@ def _in_registry(
 
 
 def _tests(registry: Registry, repository: str, digest: str, tests: Mapping[str, str] | None) -> Fact:
-    from aml_train.image import load_record
+    from aml_train.image.records import load_record
 
     if tests is None:
         return None
@@ -255,7 +256,8 @@ def _tests(registry: Registry, repository: str, digest: str, tests: Mapping[str,
 
 def _papers(registry: Registry, repository: str, digest: str, kind: str) -> Fact:
     """Return every paper of the image of that kind, by the digest of its manifest."""
-    from aml_train.image import PAPER_TYPES, list_referrers, read_referrer
+    from aml_train.image.papers import PAPER_TYPES
+    from aml_train.image.registry.referrers import list_referrers, read_referrer
 
     found: dict[str, Any] = {}
     try:
@@ -278,7 +280,7 @@ def _papers(registry: Registry, repository: str, digest: str, kind: str) -> Fact
 
 def fault_of_provenance(content: bytes, digest: str) -> str | None:
     """Return why a provenance is not one of the image *digest*; None if it is."""
-    from aml_train.image import SLSA_PROVENANCE
+    from aml_train.image.papers import SLSA_PROVENANCE
 
     try:
         document = Answer(decode(content), ValueError)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from aml_train.config import IdentityConfig, PolicyConfig
+from aml_train.config.policy import IdentityConfig, PolicyConfig
 from aml_train.models.passport.envelope import Bundle
 from aml_train.models.passport.keyless import KeylessVerifier, UncheckableError
 from aml_train.models.passport.keys import PublicKey, load_public_key

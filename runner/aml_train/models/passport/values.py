@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from aml_train.config import Requirement
+from aml_train.config.sections.passport import Requirement
 
 Basis = Literal["recomputed", "signed", "stated", "unknown", "refused"]
 """``recomputed``: looked up or computed again, and as it is stated. ``signed``: a signer that counts says so, and nothing here

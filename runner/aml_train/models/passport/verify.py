@@ -10,19 +10,19 @@ from aml_train.core.answers import Answer
 from aml_train.core.errors import DamagedError, ImageError, ServiceError
 from aml_train.core.references import ImageRef
 from aml_train.core.tags import TAG_DIGEST, TAG_GATE, TAG_IMAGE, TAG_PASSPORT
-from aml_train.jobs import JobView, ModelView
+from aml_train.jobs.workspace import JobView, ModelView
 from aml_train.models.lineage import LineageStep
 from aml_train.models.passport.compare import compare_facts
 from aml_train.models.passport.envelope import BUNDLE, BadBundleError, Bundle, read_bundle
+from aml_train.models.passport.gate_claim import gate_claim
 from aml_train.models.passport.issue import PASSPORT_FILE, PASSPORT_TYPE
 from aml_train.models.passport.manifest import SIGNATURE_FILE, STATEMENT, FileManifest, read_manifest
 from aml_train.models.passport.observe import Evidence, Observation, observe
 from aml_train.models.passport.trust import Trust
 from aml_train.models.passport.values import Basis, Claim, Verification
-from aml_train.models.recount import gate_claim
 
 if TYPE_CHECKING:
-    from aml_train.image import Registry
+    from aml_train.image.registry.client import Registry
 
 _NO_PASSPORT: Final = (
     "it has no passport: neither its storage nor its tags have one. Sign models with `passport` in aml-train.yml"
@@ -143,7 +143,7 @@ class Verifier:
 
 def _find_referrer(registry: Registry, repository: str, digest: str, bundle: Bundle) -> Claim:
     """Return the claim that the referrers have *bundle*; others may be damaged."""
-    from aml_train.image import list_referrers, read_referrer
+    from aml_train.image.registry.referrers import list_referrers, read_referrer
 
     why = [f"the image {digest[:19]} has no referrer that is this passport"]
     for one in list_referrers(registry, repository, digest, artifact_type=BUNDLE):

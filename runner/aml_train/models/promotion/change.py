@@ -10,8 +10,8 @@ from typing import Final
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import Listener, Notice, PromotionDecided, TagChange
 from aml_train.core.tags import TAG_STAGE, VALUE_LENGTH
-from aml_train.gate import Decision
-from aml_train.jobs import ModelView, Workspace
+from aml_train.gate.decide import Decision
+from aml_train.jobs.workspace import ModelView, Workspace
 from aml_train.models.catalogue import Catalogue, LockedRecord
 from aml_train.models.lineage import LineageStep
 from aml_train.models.promotion.record import Action, Change, Record, decode, encode

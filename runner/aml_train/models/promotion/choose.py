@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from aml_train.config import StagePolicy
+from aml_train.config.sections.model import StagePolicy
 from aml_train.core.errors import GateFailedError, InvalidError, ServiceError
 from aml_train.core.events import Listener, Notice
 from aml_train.core.tags import TAG_GATE
-from aml_train.jobs import ModelView
+from aml_train.jobs.workspace import ModelView
 from aml_train.models.promotion.change import ARCHIVED, title
 from aml_train.models.promotion.record import Record
 from aml_train.models.promotion.request import NOTHING, PromotionRequest

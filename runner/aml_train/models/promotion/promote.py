@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from aml_train.config import BaselineConfig, GateRule
+from aml_train.config.sections.gate import BaselineConfig, GateRule
 from aml_train.core.clock import Clock
 from aml_train.core.errors import CancelledError, GateFailedError, InvalidError, ServiceError
 from aml_train.core.events import (
@@ -26,8 +26,9 @@ from aml_train.core.events import (
     Stage,
     report_stage,
 )
-from aml_train.gate import Decision, GateResult, series_of
-from aml_train.jobs import ModelView, Workspace
+from aml_train.gate.decide import Decision, GateResult
+from aml_train.gate.history import series_of
+from aml_train.jobs.workspace import ModelView, Workspace
 from aml_train.models.catalogue import Catalogue, PromotionStore
 from aml_train.models.lineage import LineageStep, Tracer
 from aml_train.models.passport.values import Verification

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from aml_train.config import StagePolicy
-from aml_train.gate import Decision
-from aml_train.jobs import ModelView
+from aml_train.config.sections.model import StagePolicy
+from aml_train.gate.decide import Decision
+from aml_train.jobs.workspace import ModelView
 from aml_train.models.lineage import LineageStep
 from aml_train.models.promotion.record import Action
 

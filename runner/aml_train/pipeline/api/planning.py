@@ -13,8 +13,10 @@ from aml_train.core.events import Listener
 from aml_train.core.threads import CancelToken
 
 if TYPE_CHECKING:
-    from aml_train.config import Config
-    from aml_train.pipeline import Host, PreparedRun, RunOptions, RunResult
+    from aml_train.config.model import Config
+    from aml_train.pipeline.prepare import PreparedRun
+    from aml_train.pipeline.result import RunOptions, RunResult
+    from aml_train.pipeline.target import Host
 
 
 def load_config(
@@ -41,7 +43,7 @@ def load_config(
     Raises:
         InvalidError: with every fault that was found, by file and line.
     """
-    from aml_train.config import load_config as load
+    from aml_train.config.load import load_config as load
 
     changes = [f"{key}={json.dumps(value)}" for key, value in sets.items()] if isinstance(sets, Mapping) else sets
     return load(
@@ -70,7 +72,7 @@ def plan(config: Config, *, environ: Mapping[str, str] | None = None) -> Prepare
         InvalidError: the target's workspace or compute is missing.
         ImageError: the engine does not answer, or the base image is not found.
     """
-    from aml_train.pipeline import prepare_run
+    from aml_train.pipeline.prepare import prepare_run
 
     return prepare_run(config, host_for(config.target.kind, environ))
 
@@ -106,8 +108,9 @@ def run(
         ImageError: the engine does not answer, or the base image is not found.
         KeyboardInterrupt: the program was interrupted. The job was cancelled before.
     """
-    from aml_train.config import Config
-    from aml_train.pipeline import RunOptions, run_prepared
+    from aml_train.config.model import Config
+    from aml_train.pipeline.execute import run_prepared
+    from aml_train.pipeline.result import RunOptions
 
     prepared = plan(config) if isinstance(config, Config) else config
     listeners = () if on_event is None else (on_event,)
@@ -141,7 +144,8 @@ def attach(
         environ: the environment variables; the process's by default.
         on_event, cancel: as for :func:`run`.
     """
-    from aml_train.pipeline import RunOptions, prepare_run
+    from aml_train.pipeline.prepare import prepare_run
+    from aml_train.pipeline.result import RunOptions
 
     prepared = prepare_run(config, host_for(config.target.kind, environ), image=job is None)
     return run(prepared, RunOptions(attach=True, job=job, register=register), on_event=on_event, cancel=cancel)
@@ -152,7 +156,7 @@ def host_for(kind: str, environ: Mapping[str, str] | None) -> Host:
 
     An earlier run with the local AzureML has left variables in it, which lead there; they do not count, and are undone for Azure.
     """
-    from aml_train.pipeline import Host
+    from aml_train.pipeline.target import Host
 
     local = sys.modules.get("aml_train.local.target")
     if local is not None and kind == "azure":

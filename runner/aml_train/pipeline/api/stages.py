@@ -21,9 +21,9 @@ from aml_train.pipeline.api.planning import host_for
 from aml_train.pipeline.api.workspace import Workspace
 
 if TYPE_CHECKING:
-    from aml_train.jobs import Workspace as JobService
-    from aml_train.models import Confirm, Promotion, PromotionRequest
-    from aml_train.pipeline import Project
+    from aml_train.jobs.workspace import Workspace as JobService
+    from aml_train.models.promotion.request import Confirm, Promotion, PromotionRequest
+    from aml_train.pipeline.compare import Project
 
 #: Who promotes: the action and workflows set it.
 _ACTOR_VARIABLE: Final = "AML_TRAIN_ACTOR"
@@ -80,8 +80,8 @@ def compare(
         InvalidError: a side is not named as above, or neither side logged one of *metrics*.
         ServiceError: there is none of that name, or the service does not answer.
     """
-    from aml_train.gate import series_of
-    from aml_train.pipeline import find_comparison, metric_points, parse_reference, unlogged, with_metrics
+    from aml_train.gate.history import series_of
+    from aml_train.pipeline.compare import find_comparison, metric_points, parse_reference, unlogged, with_metrics
 
     file = None if config is None else Path(config)
     names = parse_reference(left), parse_reference(right)
@@ -104,8 +104,8 @@ def compare(
 
 
 def _project(directory: Path, file: Path | None, target: str | None) -> Project:
-    from aml_train.config import load_config
-    from aml_train.pipeline import project_of
+    from aml_train.config.load import load_config
+    from aml_train.pipeline.compare import project_of
 
     return project_of(load_config(file, directory=directory.absolute(), target=target))
 
@@ -153,8 +153,9 @@ def promote(
         CancelledError: *confirm* returned False.
         ServiceError: there is no such version, or the service refuses or does not answer.
     """
-    from aml_train.config import load_promotion
-    from aml_train.pipeline import open_promoter, policy_of
+    from aml_train.config.load import load_promotion
+    from aml_train.pipeline.passport import policy_of
+    from aml_train.pipeline.promotion import open_promoter
 
     found = load_promotion(None if config is None else Path(config), directory=Path(directory), target=target)
     name, _, version = (model or found.model or "").partition(":")
@@ -200,8 +201,8 @@ def rollback(
 
     Arguments and errors are those of :func:`promote`.
     """
-    from aml_train.config import load_targets
-    from aml_train.pipeline import open_promoter
+    from aml_train.config.load import load_targets
+    from aml_train.pipeline.promotion import open_promoter
 
     targets = load_targets(None if config is None else Path(config), directory=Path(directory))
     chosen = targets.named(target)
@@ -224,7 +225,7 @@ def promotion_request(
         actor: who promotes; None for the environment's actor.
         more: further fields of the request.
     """
-    from aml_train.models import PromotionRequest
+    from aml_train.models.promotion.request import PromotionRequest
 
     run_url = environ.get("AML_TRAIN_RUN_URL") or None
     return PromotionRequest(model=model, stage=stage, actor=actor or actor_of(environ), run_url=run_url, **more)

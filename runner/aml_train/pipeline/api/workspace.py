@@ -14,9 +14,9 @@ from aml_train.core.text import aligned, duration, printable_line
 from aml_train.pipeline.api.planning import host_for
 
 if TYPE_CHECKING:
-    from aml_train.azure import JobRow
-    from aml_train.jobs import JobView, ModelView
-    from aml_train.models import DownloadedModel
+    from aml_train.azure.browse import JobRow
+    from aml_train.jobs.workspace import JobView, ModelView
+    from aml_train.models.download import DownloadedModel
     from aml_train.pipeline.api.backend import Backend
 
 _MOST_READ: Final = 512 << 20
@@ -133,9 +133,10 @@ class Workspace:
             InvalidError: there is no such target, or its workspace is not configured.
             ServiceError: there is nothing to sign in with, or the local AzureML does not start.
         """
-        from aml_train.config import load_targets
-        from aml_train.pipeline import open_workspace, target_override
+        from aml_train.config.load import load_targets
         from aml_train.pipeline.api.backend import ConnectedBackend
+        from aml_train.pipeline.override import target_override
+        from aml_train.pipeline.target import open_workspace
 
         instead = target_override()
         if instead is not None:
@@ -178,7 +179,8 @@ class Workspace:
         Raises:
             InvalidError: there is no such status, or no job logged the metric to sort by.
         """
-        from aml_train.azure import JobFilter, JobOrder, select_rows
+        from aml_train.azure.browse import JobFilter
+        from aml_train.azure.results import JobOrder, select_rows
 
         wanted = JobFilter(
             statuses=frozenset(_status(word) for word in status),
@@ -230,7 +232,7 @@ class Workspace:
         >>> workspace.history(workspace.jobs()[0].name, "val/accuracy")
         [(0, 0.91), (1, 0.97)]
         """
-        from aml_train.gate import series_of
+        from aml_train.gate.history import series_of
 
         return series_of({metric: self.backend.service.metric_history(job, metric)})[metric]
 
@@ -292,7 +294,7 @@ class Workspace:
             pattern: of names, with ``*`` and ``?``; None for all.
             stage: only versions in this stage.
         """
-        from aml_train.models import ModelFilter, list_models
+        from aml_train.models.browse import ModelFilter, list_models
 
         wanted = ModelFilter(stage=stage.lower() if stage else None)
         rows = list_models(self.backend.service, self.backend.catalogue, pattern, wanted)
@@ -308,7 +310,7 @@ class Workspace:
             InvalidError: the address is none of these.
             ServiceError: there is no such version.
         """
-        from aml_train.models import find_model
+        from aml_train.models.browse import find_model
 
         return find_model(self.backend.service, address)
 
@@ -329,7 +331,7 @@ class Workspace:
             InvalidError: the folder is not empty.
             PassportError: the files are not those that were signed.
         """
-        from aml_train.models import download_model
+        from aml_train.models.download import download_model
 
         model = self.model(address)
         folder = Path(to) if to is not None else Path(f"{model.name}-{model.version}")
@@ -338,7 +340,7 @@ class Workspace:
 
 
 def _status(word: str) -> Any:
-    from aml_train.jobs import JobStatus
+    from aml_train.jobs.states import JobStatus
 
     known = {status.value.lower(): status for status in JobStatus}
     if word.lower() not in known:

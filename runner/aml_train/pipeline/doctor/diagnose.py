@@ -18,7 +18,9 @@ from aml_train.pipeline.resolve import read_project
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from aml_train.config import Config, TargetConfig, Targets
+    from aml_train.config.load import Targets
+    from aml_train.config.model import Config
+    from aml_train.config.sections.targets import TargetConfig
     from aml_train.pipeline.target import Host
 
 
@@ -101,7 +103,9 @@ def _invalid(error: AmlTrainError) -> Outcome:
 
 def _azure(config: Config | None, target: TargetConfig, directory: Path, host: Host) -> tuple[Check, ...]:
     """Return the checks of a workspace, or the one that it is not named."""
-    from aml_train.azure import Wanted, azure_checks, find_workspace
+    from aml_train.azure.doctor.checks import azure_checks
+    from aml_train.azure.doctor.probe import Wanted
+    from aml_train.azure.names import find_workspace
 
     document = config.job.document if config is not None else {}
     resources = document.get("resources") or {}

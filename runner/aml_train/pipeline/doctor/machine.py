@@ -16,9 +16,10 @@ from aml_train.core.version import __version__
 if TYPE_CHECKING:
     from docker import DockerClient
 
-    from aml_train.config import BuilderConfig, Config
+    from aml_train.config.model import Config
+    from aml_train.config.sections.image_builder import BuilderConfig
     from aml_train.core.references import ImageRef
-    from aml_train.image import Login, RegistryAuth
+    from aml_train.image.registry.auth import Login, RegistryAuth
     from aml_train.pipeline.target import Host
 
 _SDKS: Final = ("azure-ai-ml", "azure-identity", "azure-storage-blob")
@@ -124,7 +125,7 @@ def check_build_client(environ: Mapping[str, str]) -> Outcome:
 
 def check_disk_space(host: Host) -> Outcome:
     """Look at the free space in the engine's folder, without a container."""
-    from aml_train.image import room_here
+    from aml_train.image.disk import room_here
 
     room = room_here(host.engine(), host.environ)
     if room is None or room.free is None:
@@ -142,7 +143,7 @@ def check_base(
 
     *engine* is None for a builder that pulls every base.
     """
-    from aml_train.image import docker_registries
+    from aml_train.image.base import docker_registries
 
     name = base.familiar
     try:
@@ -176,7 +177,8 @@ def _in_engine(name: str, engine: Callable[[], DockerClient] | None) -> bool:
 
 def check_local(environ: Mapping[str, str]) -> Outcome:
     """Look whether the local AzureML runs; a run starts it."""
-    from aml_train.local import EmulatorSettings, emulator_info
+    from aml_train.local.admin import emulator_info
+    from aml_train.local.settings import EmulatorSettings
 
     settings = EmulatorSettings.from_environment(environ)
     info = emulator_info(settings)

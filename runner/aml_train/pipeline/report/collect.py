@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from aml_train.config import Config, TargetConfig
+from aml_train.config.model import Config
+from aml_train.config.sections.targets import TargetConfig
 from aml_train.core.clock import SYSTEM_CLOCK
 from aml_train.core.comparison import Comparison, Side
 from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
@@ -30,7 +31,10 @@ from aml_train.core.tags import (
     TAG_RUN_URL,
 )
 from aml_train.core.threads import map_parallel
-from aml_train.jobs import COMPOSED, ChildView, JobView, ModelView, descendants, shown_data
+from aml_train.jobs.composed import COMPOSED, ChildView
+from aml_train.jobs.inputs import shown_data
+from aml_train.jobs.nodes import descendants
+from aml_train.jobs.workspace import JobView, ModelView
 from aml_train.pipeline.baselines import find_baseline, side_of_job
 from aml_train.pipeline.branch_verdicts import Recorded
 from aml_train.pipeline.compare import Project, Reference, find_side
@@ -85,7 +89,7 @@ def open_report(
         InvalidError: the target's workspace is not configured.
         ServiceError: there is nothing to sign in with, or the local AzureML does not start.
     """
-    from aml_train.azure import AzureCatalogue
+    from aml_train.azure.models import AzureCatalogue
 
     connection = open_workspace(host, target, directory, emit)
     return ReportSources(

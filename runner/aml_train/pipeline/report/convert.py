@@ -15,13 +15,14 @@ from aml_train.core.errors import AmlTrainError, CancelledError
 from aml_train.core.masking import Masker
 from aml_train.core.tables import Table
 from aml_train.core.tags import TAG_COMMIT, TAG_CONFIGURATION, TAG_PASSPORT
-from aml_train.jobs import JobView, ModelView, Workspace
-from aml_train.models import Catalogue, LineageStep
+from aml_train.jobs.workspace import JobView, ModelView, Workspace
+from aml_train.models.catalogue import Catalogue
+from aml_train.models.lineage import LineageStep
 from aml_train.pipeline.compare import Project
 from aml_train.pipeline.report import values
 
 if TYPE_CHECKING:
-    from aml_train.image import Registry
+    from aml_train.image.registry.client import Registry
 
 _T = TypeVar("_T")
 _ORDER: Final = {part: number for number, part in enumerate(get_args(values.Part))}

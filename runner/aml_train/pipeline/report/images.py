@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Final
 from aml_train.core.errors import ImageError
 from aml_train.core.references import ImageRef, is_digest
 from aml_train.core.tags import TAG_ADDRESS, TAG_DIGEST, TAG_IMAGE, TAG_IMAGES, TAG_TESTED
-from aml_train.image import any_record, read_packages
-from aml_train.jobs import JobView
-from aml_train.models import Catalogue
+from aml_train.image.packages import read_packages
+from aml_train.image.records import any_record
+from aml_train.jobs.workspace import JobView
+from aml_train.models.catalogue import Catalogue
 from aml_train.pipeline.report import values
 
 if TYPE_CHECKING:
-    from aml_train.image import Registry
+    from aml_train.image.registry.client import Registry
 
 _MOST_PACKAGES: Final = 2_000
 _MOST_CHANGES: Final = 200

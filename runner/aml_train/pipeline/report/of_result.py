@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime
 from typing import TYPE_CHECKING
 
-from aml_train.gate import GateResult
-from aml_train.image import Tested
+from aml_train.gate.decide import GateResult
+from aml_train.image.spec import Tested
 from aml_train.pipeline.report import values
 from aml_train.pipeline.report.convert import (
     Other,

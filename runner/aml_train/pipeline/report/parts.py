@@ -15,21 +15,14 @@ from aml_train.core.series import by_step
 from aml_train.core.tags import TAG_RULES
 from aml_train.core.text import LineBlocks, harmless, states
 from aml_train.core.threads import map_parallel
-from aml_train.gate import MetricPoint, Verdict, fault_of_rule, read_recorded
-from aml_train.jobs import (
-    ChildView,
-    JobStatus,
-    JobView,
-    LogReader,
-    ModelView,
-    Objective,
-    StorageUnreachableError,
-    Workspace,
-    ambiguous,
-    best_trial,
-    log_addresses,
-    log_name,
-)
+from aml_train.gate.decide import Verdict
+from aml_train.gate.history import MetricPoint
+from aml_train.gate.recompute import fault_of_rule, read_recorded
+from aml_train.jobs.composed import ChildView, Objective, ambiguous, best_trial
+from aml_train.jobs.logs.follow import LogReader, log_addresses
+from aml_train.jobs.logs.names import log_name
+from aml_train.jobs.states import JobStatus
+from aml_train.jobs.workspace import JobView, ModelView, StorageUnreachableError, Workspace
 from aml_train.pipeline.report import values
 
 MOST_CURVES: Final = 50

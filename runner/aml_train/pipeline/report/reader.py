@@ -9,23 +9,20 @@ from typing import Any
 
 import msgspec
 
-from aml_train.config import Config, CostConfig
+from aml_train.config.model import Config
+from aml_train.config.sections.watch import CostConfig
 from aml_train.core.events import Event, Notice
 from aml_train.core.git import Origin
 from aml_train.core.tags import TAG_GATE
-from aml_train.gate import GateResult, MetricPoint
-from aml_train.jobs import (
-    COMPOSED,
-    ChildView,
-    JobStatus,
-    JobView,
-    ModelView,
-    Spending,
-    attempt_of,
-    earlier_attempts,
-    tables_of_job,
-)
-from aml_train.models import Tracer
+from aml_train.gate.decide import GateResult
+from aml_train.gate.history import MetricPoint
+from aml_train.jobs.attempts import attempt_of, earlier_attempts
+from aml_train.jobs.composed import COMPOSED, ChildView
+from aml_train.jobs.cost import Spending
+from aml_train.jobs.metrics import tables_of_job
+from aml_train.jobs.states import JobStatus
+from aml_train.jobs.workspace import JobView, ModelView
+from aml_train.models.lineage import Tracer
 from aml_train.pipeline.branch_verdicts import Recorded
 from aml_train.pipeline.evaluate import evaluate
 from aml_train.pipeline.report import images, parts, values
@@ -237,7 +234,7 @@ class PartReader:
         prices = replace(given, max_cost=None, max_node_hours=None)
         spending: Any = Spending(prices, self._service)
         if view.kind in COMPOSED:
-            from aml_train.jobs import GraphSpending
+            from aml_train.jobs.graph_cost import GraphSpending
 
             spending = GraphSpending(prices, self._service)
         spending.begin(view)

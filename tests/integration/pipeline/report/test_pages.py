@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from aml_train.pipeline import report
+from aml_train.pipeline.report import values as report
+from aml_train.pipeline.report.html import render_html
 from tests.support.report_browser import check, launched
 from tests.unit.pipeline.report.test_html import EVERYTHING, HOSTILE, curves, everywhere
 
@@ -93,7 +94,7 @@ def test_a_report_is_whole_and_accessible_in_every_look(
     browser: Browser, tmp_path: Path, name: str, made: report.Report
 ) -> None:
     file = tmp_path / f"{name}.html"
-    file.write_bytes(report.render_html(made))
+    file.write_bytes(render_html(made))
     check(browser, file)
 
 
@@ -101,7 +102,7 @@ def test_the_policy_stops_what_a_template_would_let_through(browser: Browser, tm
     """The second line of defence: a page into which markup got does nothing and fetches nothing."""
     file = tmp_path / "injected.html"
     injected = b"<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\"><p style='color:red'>x</p>"
-    file.write_bytes(report.render_html(FULL).replace(b"<main>", b"<main>" + injected))
+    file.write_bytes(render_html(FULL).replace(b"<main>", b"<main>" + injected))
     context = browser.new_context()
     page = context.new_page()
     urls: list[str] = []

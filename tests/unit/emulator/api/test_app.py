@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from aml_emulator.domain import RunProgress
+from aml_emulator.domain.jobs.service import RunProgress
 from aml_emulator.executor.spec import Folder, RunError
 from aml_emulator.identity.federation import AUDIENCE
 from aml_emulator.identity.tokens import Tokens

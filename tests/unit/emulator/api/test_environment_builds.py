@@ -8,7 +8,8 @@ import pytest
 
 from aml_emulator.api.app import App
 from aml_emulator.domain.environment_builds import EnvironmentBuilds
-from aml_emulator.executor import BuildSpec, TaskSink
+from aml_emulator.executor.spec import BuildSpec
+from aml_emulator.executor.task_runner import TaskSink
 from tests.unit.emulator.memory_service import furnished
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 

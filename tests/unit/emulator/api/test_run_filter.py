@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aml_emulator.api.v1.run_filter import predicate
-from aml_emulator.domain import InvalidError
+from aml_emulator.domain.errors import InvalidError
 
 RUN = {
     "Status": "Completed",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aml_emulator.domain import InvalidError
+from aml_emulator.domain.errors import InvalidError
 from aml_emulator.executor.spec import Folder
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 

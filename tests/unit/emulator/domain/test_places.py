@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aml_emulator.domain import RunProgress
+from aml_emulator.domain.jobs.service import RunProgress
 from aml_emulator.executor.spec import Folder, InputSpec, RunSpec
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 

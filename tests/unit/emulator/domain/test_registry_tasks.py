@@ -12,7 +12,9 @@ import pytest
 
 from aml_emulator.api.admin import Admin
 from aml_emulator.domain.registry_tasks import RegistryTasks
-from aml_emulator.executor import Folder, TaskSink, TaskSpec
+from aml_emulator.executor.spec import Folder
+from aml_emulator.executor.task_runner import TaskSink
+from aml_emulator.executor.task_spec import TaskSpec
 from tests.unit.emulator.memory_service import StoredBlobs
 from tests.unit.emulator.parts import Service
 

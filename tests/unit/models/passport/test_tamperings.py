@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from aml_train.config import Requirement
+from aml_train.config.sections.passport import Requirement
 from aml_train.core.errors import GateFailedError
 from tests.support.passport_world import PassportWorld
 from tests.support.tamperings import TAMPERINGS

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from aml_train.config import JsonValue, Requirement, StagePolicy
+from aml_train.config.sections.gate import JsonValue
+from aml_train.config.sections.model import StagePolicy
+from aml_train.config.sections.passport import Requirement
 from aml_train.gate.rules import Policies
 from aml_train.image.registry.referrers import attach_document
 from aml_train.models.passport.envelope import BUNDLE

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from aml_train.config import IdentityConfig, Requirement
+from aml_train.config.policy import IdentityConfig
+from aml_train.config.sections.passport import Requirement
 from aml_train.core.errors import ImageError, PassportError, ServiceError
 from aml_train.image.registry.client import Registry
 from aml_train.models.passport.issue import PASSPORT_FILE

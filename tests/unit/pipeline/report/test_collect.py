@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from aml_train.config import Config, load_config
+from aml_train.config.load import load_config
+from aml_train.config.model import Config
 from aml_train.core.clock import Clock
 from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
 from aml_train.core.git import Origin
@@ -20,10 +21,12 @@ from aml_train.gate.history import MetricPoint
 from aml_train.jobs.composed import ChildView, Objective
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, StorageUnreachableError
-from aml_train.pipeline import report as values
 from aml_train.pipeline.compare import Project, parse_reference
+from aml_train.pipeline.report import values
 from aml_train.pipeline.report.collect import collect_report
 from aml_train.pipeline.report.convert import ReportSources
+from aml_train.pipeline.report.html import render_html
+from aml_train.pipeline.report.markdown import render_markdown
 from aml_train.pipeline.report.parts import picture_type
 from aml_train.testing.memory_models import MemoryCatalogue
 from tests.support.fake_workspace import FakeClock
@@ -101,8 +104,8 @@ def collected(made: PassportWorld, *jobs: str, config: Config | None = None, **m
     )
     # Whatever was collected can be rendered in each form, and read again.
     assert values.decode(values.encode(found), origin="r").job == found.job
-    values.render_html(found)
-    values.render_markdown(found)
+    render_html(found)
+    render_markdown(found)
     return found
 
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from aml_train.pipeline import report
-from aml_train.pipeline.report.html import verdict_of
+from aml_train.pipeline.report import values as report
+from aml_train.pipeline.report.html import render_html, verdict_of
 from aml_train.pipeline.report.tidying import tidy
 from tests.unit.pipeline.report.test_values import FULL, small
 
@@ -74,7 +74,7 @@ class Structure(HTMLParser):
 
 
 def rendered(value: report.Report) -> str:
-    return report.render_html(value).decode()
+    return render_html(value).decode()
 
 
 def everywhere(text: str) -> report.Report:
@@ -153,7 +153,7 @@ def test_a_report_that_is_too_large_leaves_out_pictures_first_and_says_so() -> N
     assert "data:image/png" not in page
     assert "Left out for lack of room: pictures." in page
     with pytest.raises(ValueError, match="of which 1000 are allowed"):
-        report.render_html(EVERYTHING, most=1000)
+        render_html(EVERYTHING, most=1000)
 
 
 @pytest.mark.parametrize(

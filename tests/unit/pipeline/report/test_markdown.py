@@ -9,14 +9,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from aml_train.pipeline import report
+from aml_train.pipeline.report import values as report
+from aml_train.pipeline.report.markdown import render_markdown
 from aml_train.pipeline.report.tidying import tidy
 from tests.unit.pipeline.report.test_html import EVERYTHING, curves
 from tests.unit.pipeline.report.test_values import small
 
 
 def rendered(value: report.Report) -> str:
-    return report.render_markdown(value).decode()
+    return render_markdown(value).decode()
 
 
 def structure(markdown: str) -> list[str]:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import msgspec
 
-from aml_train.pipeline import report
+from aml_train.pipeline.report import values as report
+from aml_train.pipeline.report.tidying import tidy
 from tests.unit.pipeline.report.test_html import EVERYTHING
 from tests.unit.pipeline.report.test_values import small
 
 
 def test_nothing_changes_where_nothing_is_secret_or_long() -> None:
-    assert report.tidy(EVERYTHING, lambda text: text) == EVERYTHING
+    assert tidy(EVERYTHING, lambda text: text) == EVERYTHING
 
 
 def test_every_text_is_masked() -> None:
-    masked = report.encode(report.tidy(EVERYTHING, lambda text: text.replace("digits", "***")))
+    masked = report.encode(tidy(EVERYTHING, lambda text: text.replace("digits", "***")))
     assert b"digits" in report.encode(EVERYTHING)
     assert b"digits" not in masked
 
@@ -29,7 +30,7 @@ def test_long_texts_are_cut_so_that_the_report_can_be_read_again() -> None:
         lineage=report.Step(kind="k", name="n" * 2_000, state="verified", parts=(report.Step(kind="k" * 2_000, name="", state=""),)),
         tables=(report.Table(name="t", kind="table", rows=(("c" * 30_000,),)),),
     )  # fmt: skip
-    tidied = report.tidy(long, lambda text: text)
+    tidied = tidy(long, lambda text: text)
     assert report.decode(report.encode(tidied), origin="report.json") == tidied
     assert len(tidied.title) == 1_000
     assert tidied.job is not None

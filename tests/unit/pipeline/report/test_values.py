@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from aml_train.core.errors import InvalidError
-from aml_train.pipeline import report
+from aml_train.pipeline.report import values as report
 
 NOW = datetime.datetime(2026, 11, 20, 12, 30, tzinfo=datetime.UTC)
 

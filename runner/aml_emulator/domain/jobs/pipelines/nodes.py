@@ -21,7 +21,7 @@ from aml_emulator.domain.jobs.pipelines.sweep_nodes import sweep_properties
 from aml_emulator.domain.jobs.types import COMPONENT_SHAPE
 from aml_emulator.domain.locations import ARTIFACT_OUTPUTS, AssetId, parse_location
 from aml_emulator.domain.workspace import Workspace
-from aml_emulator.executor import Folder
+from aml_emulator.executor.spec import Folder
 from aml_emulator.schema import BodyError, check
 
 _MODES: Final = {

@@ -24,7 +24,7 @@ from aml_emulator.domain.jobs.types import JOB_SHAPE, SWEEP_SHAPE
 from aml_emulator.domain.locations import ARTIFACT_OUTPUTS
 from aml_emulator.domain.workspace import REUSED_RUN, Workspace
 from aml_emulator.schema import BodyError, check
-from aml_emulator.store import Run
+from aml_emulator.store.runs import Run
 
 PIPELINE_RUN: Final = "azureml.pipelinerunid"
 """The property of a node's run that names its pipeline's."""

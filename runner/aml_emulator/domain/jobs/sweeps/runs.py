@@ -19,7 +19,7 @@ from aml_emulator.domain.jobs.sweeps.search import Search, Value, read_search
 from aml_emulator.domain.jobs.sweeps.termination import read_policy
 from aml_emulator.domain.workspace import Workspace
 from aml_emulator.reading import whole
-from aml_emulator.store import Run
+from aml_emulator.store.runs import Run
 
 SWEEP_LOG: Final = "azureml-logs/hyperdrive.txt"
 HYPERPARAMETERS: Final = "hyperparameters"

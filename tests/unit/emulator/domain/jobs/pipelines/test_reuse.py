@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from aml_emulator.domain.jobs.pipelines.runs import node_run_id
-from aml_emulator.store import Metric
+from aml_emulator.store.metrics import Metric
 from tests.unit.emulator.parts import WS
 from tests.unit.emulator.played_pipelines import NODE, Pipelines
 
