@@ -114,7 +114,7 @@ _FORBIDDEN_HERE: Final = frozenset(
     }
 )
 _STORAGE_HINT: Final = (
-    "Check the storage account's firewall and private endpoint, and the proxy, from this machine: docs/logs.md."
+    "Check the storage account's firewall and private endpoint, and the proxy, from this machine: docs/output.md."
 )
 _MOST_PAGES: Final = 10
 #: With 25,000 values each: ten times of what Azure keeps of a metric, a million

@@ -34,7 +34,7 @@ CHECKS: Final[Mapping[str, str]] = {
     "cuda": "versions of CUDA, torch and TensorFlow; nothing hides the GPU's driver",
     "mpi": "the version of MPI",
 }
-"""Check → what it looks at. The names are what ``image.checks.ignore`` takes, and what docs/image-checks.md explains."""
+"""Check → what it looks at. The names are what ``image.checks.ignore`` takes, and what docs/image.md explains."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -193,5 +193,5 @@ def failed_reproduction(found: Reproduction) -> AmlTrainError | None:
     what = f"{len(found.metrics)} metrics" if found.metrics else f"{len(found.files)} files"
     return GateFailedError(
         f"The repetition {found.repeated} differs from {found.original} in {what}",
-        hint="Seeds, numbers of threads and processors differ between trainings: docs/reproduce.md.",
+        hint="Seeds, numbers of threads and processors differ between trainings: docs/promotion.md#train-a-model-again.",
     )

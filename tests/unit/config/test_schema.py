@@ -92,7 +92,7 @@ def test_both_accept_the_examples(file: Path) -> None:
 
 
 def test_every_example_in_the_documentation_is_good(job_folder: Path) -> None:
-    names = ("image.md", "promotion.md", "runconfig.md", "sdk-v1.md")
+    names = ("image.md", "promotion.md", "sdk-v1.md")
     pages = [DOCUMENTATION, *map(DOCUMENTATION.with_name, names)]
     text = "".join(page.read_text(encoding="utf-8") for page in pages)
     examples = re.findall(r"(?s)```yaml\n# aml-train.yml\n(.*?)```", text)

@@ -22,5 +22,5 @@ def test_without_a_browser_no_picture_is_taken(
 
 
 def test_the_page_has_the_pictures_that_there_are() -> None:
-    shown = set(re.findall(r"\]\(screenshots/([^)]+)\)", (ROOT / "docs/page.md").read_text(encoding="utf-8")))
+    shown = set(re.findall(r"\]\(screenshots/([^)]+)\)", (ROOT / "docs/emulator.md").read_text(encoding="utf-8")))
     assert shown == {path.name for path in (ROOT / FOLDER).glob("*.png")}

@@ -294,7 +294,7 @@ class ImageConfig:
             keys={
                 "ignore": Key(
                     Items(noun="a list of checks", item=Choice(words=tuple(CHECKS))),
-                    "Checks whose errors and warnings are allowed; docs/image-checks.md names them.",
+                    "Checks whose errors and warnings are allowed; docs/image.md names them.",
                 )
             },
         ),

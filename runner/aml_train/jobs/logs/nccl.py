@@ -75,5 +75,5 @@ class NcclWatch:
         }.get(self._reason, "see that the image has the drivers (`image.ofed`, `aml-train image check --infiniband`)")
         return (
             f"NCCL uses sockets, although nodes of {vm_size} have InfiniBand: {cost}. "
-            f"Remedy: {remedy}. See docs/logs.md#nccl-on-sockets."
+            f"Remedy: {remedy}. See docs/output.md#nccl-on-sockets."
         )

@@ -230,7 +230,7 @@ class Tests(_Value, frozen=True, kw_only=True):
 
 
 class Check(_Value, frozen=True, kw_only=True):
-    """A finding of the image's readiness checks; see docs/image-checks.md."""
+    """A finding of the image's readiness checks; see docs/image.md."""
 
     check: Name
     level: Literal["error", "warning", "info"]

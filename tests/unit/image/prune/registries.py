@@ -94,7 +94,7 @@ def inventories(draw: st.DrawFn) -> Inventory:
 
 
 def reachable(found: Inventory) -> set[tuple[str, str]]:
-    """Return all that must stay: written down from docs/clean-up.md, without care for speed."""
+    """Return all that must stay: written down from docs/registry.md, without care for speed."""
     kept = {(one.repository, one.digest) for one in found.entries if _stays(one, found)}
     while True:
         more = {

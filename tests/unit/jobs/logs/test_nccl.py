@@ -75,5 +75,5 @@ def test_the_warning_says_what_to_do(said: str, remedy: str) -> None:
         in text
     )
     assert remedy in text
-    assert "docs/logs.md#nccl-on-sockets" in text
+    assert "docs/output.md#nccl-on-sockets" in text
     assert "as soon as the job has several nodes" in watch.warning("Standard_ND40rs_v2", 1)
