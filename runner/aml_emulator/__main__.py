@@ -8,6 +8,8 @@ import sys
 from collections.abc import Sequence
 
 from aml_emulator import settings as settings_module
+from aml_emulator.processes.host import StartError
+from aml_emulator.serving import run
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -22,8 +24,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     for noisy in ("azure", "urllib3", "docker", "asyncio", "uvicorn"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    from aml_emulator.processes.host import StartError
-    from aml_emulator.serving import run
 
     try:
         run(settings)

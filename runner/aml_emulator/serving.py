@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
+from aml_emulator import server
 from aml_emulator.identity.identity import load_or_create
 from aml_emulator.network.certificates import prepare_certificates
 from aml_emulator.processes.backing import Backing, start_children
@@ -94,6 +95,5 @@ async def _cancelled(starting: asyncio.Task[object]) -> None:
 
 def _load() -> ModuleType:
     """Import the rest of the service."""
-    from aml_emulator import server
 
     return server

@@ -13,6 +13,7 @@ It runs in the user's interpreter, of any version from 3.6 on, with or without a
 import os
 import sys
 import threading
+import traceback
 
 #: The process that was started as a Python. A fork has a copy of what its parent has not sent yet, and must not send it, too.
 _PID = os.getpid()
@@ -56,8 +57,6 @@ def _flush_and_shut_down() -> None:
         if os.getpid() == _PID:
             _flush()
     except Exception:
-        import traceback
-
         sys.stderr.write("The metrics that azureml-core still held could not be sent; the run may lack them:\n")
         traceback.print_exc()
     finally:

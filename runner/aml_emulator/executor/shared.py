@@ -9,13 +9,11 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
+
+import docker
 
 from aml_emulator.executor.engine_words import ENGINE_SECONDS, PING_SECONDS
-
-if TYPE_CHECKING:
-    import docker
-
 
 Chosen = TypeVar("Chosen")
 
@@ -73,14 +71,12 @@ class Clients:
     @cached_property
     def engine(self) -> docker.DockerClient:
         """The client of ordinary requests."""
-        import docker
 
         return docker.DockerClient.from_env(timeout=ENGINE_SECONDS, max_pool_size=64)
 
     @cached_property
     def pinger(self) -> docker.DockerClient:
         """The client of requests that do not wait for long: pings and samples."""
-        import docker
 
         return docker.DockerClient.from_env(timeout=PING_SECONDS, max_pool_size=64)
 

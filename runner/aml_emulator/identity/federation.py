@@ -15,6 +15,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers
+from cryptography.hazmat.primitives.hashes import SHA256
+
 from aml_emulator.files import write_private
 from aml_emulator.identity.tokens import TokenError, decode_token, unbase64
 
@@ -135,7 +140,6 @@ def _audiences(claims: Mapping[str, Any]) -> list[str]:
 
 def _public_keys(keys: str) -> list[tuple[str | None, Any]]:
     """Return id and key of each RSA key of a JSON Web Key Set."""
-    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers
 
     try:
         found = json.loads(keys)["keys"]
@@ -151,9 +155,6 @@ def _public_keys(keys: str) -> list[tuple[str | None, Any]]:
 
 def _is_signed(token: str, header: Mapping[str, Any], keys: str) -> bool:
     """Return whether one of *keys* made the token's RS256 signature."""
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
-    from cryptography.hazmat.primitives.hashes import SHA256
 
     content, _, signature = token.rpartition(".")
     if header.get("alg") != "RS256":

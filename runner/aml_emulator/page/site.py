@@ -8,8 +8,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
 from starlette.datastructures import Headers, QueryParams
 
@@ -25,10 +26,6 @@ from aml_emulator.page.listing import RunList
 from aml_emulator.page.models import Models
 from aml_emulator.page.runs import RunPages
 from aml_emulator.page.view import Content, Document, hider
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
 
 logger = logging.getLogger(__name__)
 
@@ -181,7 +178,6 @@ class Site:
     def _environment(self) -> Environment:
         if self._templates is None:
             # On first use: a service whose page no one opens does not pay for it.
-            from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
             made = Environment(
                 loader=FileSystemLoader(FOLDER / "templates"),

@@ -16,6 +16,10 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import certifi
+import docker
+import docker.errors
+
 logger = logging.getLogger(__name__)
 
 LOCK_SECONDS = 20.0
@@ -92,8 +96,6 @@ def reserved_port() -> Iterator[int]:
 
 def system_authorities() -> bytes:
     """Return the machine's trusted certificates, PEM, with a line end, for jobs."""
-    import certifi
-
     path = ssl.get_default_verify_paths().cafile or "/etc/ssl/certs/ca-certificates.crt"
     file = Path(path) if Path(path).exists() else Path(certifi.where())
     return file.read_bytes().rstrip() + b"\n"
@@ -104,9 +106,6 @@ def own_container() -> str | None:
 
     Docker makes the first twelve digits of a container's id its host name; only the engine knows whether it is one.
     """
-    import docker
-    import docker.errors
-
     name = socket.gethostname()
     if not CONTAINER_ID.fullmatch(name):
         return None
