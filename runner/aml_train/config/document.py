@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aml_train.config.job.grammar import JOB
+from aml_train.config.job.graph_grammar import SWEEP, pipeline
 from aml_train.config.runconfig.grammar import OF_THE_JOB
 from aml_train.config.sections.code import CODE, DATA, SETUP
 from aml_train.config.sections.gate import BASELINE, GATE
@@ -52,7 +53,6 @@ class _InlineJob:
         return JOB.check(node, name, faults)
 
     def schema(self) -> dict[str, Any]:
-        from aml_train.config.job.graph_grammar import SWEEP, pipeline  # large, and only needed here
 
         return {"anyOf": [JOB.schema(), pipeline(unchecked=True).schema(), SWEEP.schema()]}
 

@@ -14,6 +14,7 @@ from aml_train.config.job.model import Job
 from aml_train.config.job.source import JobSource
 from aml_train.config.model import Config
 from aml_train.config.overrides import Overrides, apply, parse_overrides
+from aml_train.config.runconfig.from_job import runconfig_of
 from aml_train.config.runconfig.load import RunConfigSource, check_runconfig
 from aml_train.config.section import CheckedTree, make
 from aml_train.config.sections.builder_limits import check_builder
@@ -371,7 +372,6 @@ class _Loader(Reader):
         # Only a whole job can be translated: a value that no YAML can hold has a fault, and is not in the document.
         if checked.values.get("sdk") != "v1" or job is None or job.kind != "command" or faults:
             return job
-        from aml_train.config.runconfig.from_job import runconfig_of
 
         tree = apply(source.tree, changes, faults)
         return replace(

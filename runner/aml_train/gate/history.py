@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -142,7 +143,6 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _middle(values: Sequence[float]) -> float:
-    import statistics  # for a median alone
 
     low, high = statistics.median_low(values), statistics.median_high(values)
     return low / 2 + high / 2 if low != high else low

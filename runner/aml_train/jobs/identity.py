@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
+
 from aml_train.config.job.model import Place
 from aml_train.config.job.paths import is_local
 from aml_train.core.file_selection import FileEntry
@@ -343,7 +345,6 @@ def environment_names(value: object, directory: Path) -> Names:
         value: a reference, or what the environment is made of.
         directory: the folder that its paths start from.
     """
-    import yaml
 
     if isinstance(value, str) and value.startswith("file:"):
         file = directory / value.removeprefix("file:")

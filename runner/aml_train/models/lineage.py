@@ -24,6 +24,7 @@ from aml_train.core.tags import (
     TAG_SOURCE,
     TAG_TESTED,
 )
+from aml_train.image.records import load_record
 from aml_train.jobs.inputs import data_of, shown_data
 from aml_train.jobs.nodes import wrote
 from aml_train.jobs.states import JobStatus
@@ -211,7 +212,6 @@ class Tracer:
         return LineageStep(kind="image", name=digest, state="verified", detail=f"in {registry.host}/{repository}")
 
     def _tests(self, registry: Registry, reference: ImageRef, digest: str, tags: Mapping[str, str]) -> LineageStep:
-        from aml_train.image.records import load_record
 
         key = tags.get(TAG_TESTED, "")
         if not key or " " in key:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from aml_train.config.job.grammar import JOB, lower
+from aml_train.config.job.graph import check_pipeline, check_sweep
 from aml_train.config.job.model import Job
 from aml_train.config.job.paths import check_code, check_environment, check_inputs
 from aml_train.config.job.references import check_command
@@ -48,11 +49,6 @@ def check_job(
     given = find(tree, "type")
     word = lower(given.text) if isinstance(given, ScalarNode) else ""
     if word in ("pipeline", "sweep"):
-        from aml_train.config.job.graph import (
-            check_pipeline,
-            check_sweep,
-        )  # only for such jobs: it has a large grammar
-
         source = replace(source, tree=tree)
         if word == "pipeline":
             document, nodes = check_pipeline(

@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
+from packaging.requirements import InvalidRequirement, Requirement
+
 from aml_train.config.section import key, make, record, section
 from aml_train.config.sections.image_paths import ImageTree
 from aml_train.config.sections.values import PATH
@@ -39,7 +41,6 @@ def _requirement(text: str) -> None:
         r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?:\[[a-z0-9,_-]+\])?(?:==[0-9]+(?:\.[0-9]+)*)?", text
     ):
         return
-    from packaging.requirements import InvalidRequirement, Requirement
 
     try:
         Requirement(text)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+import pathspec
+
 from aml_train.config.yaml.nodes import shown
 from aml_train.config.yaml.shapes import Text, Variable
 from aml_train.config.yaml.structures import Table
@@ -16,7 +18,6 @@ VARIABLE_NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*"
 
 def check_pattern(text: str) -> None:
     """Raise ValueError if *text* is no gitignore pattern, such as ``[z-a]``."""
-    import pathspec
 
     try:
         pathspec.GitIgnoreSpec.from_lines([text])

@@ -10,6 +10,7 @@ A shape's ``check`` takes a node, its dotted name and the collector of faults. I
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 from collections.abc import Callable
@@ -317,7 +318,6 @@ class Duration:
 
 def nearest(word: str, known: tuple[str, ...]) -> str | None:
     """Return the known word that *word* is most likely a typo of, or None."""
-    import difflib  # only for a fault
 
     plain_word = word.lower().replace("_", "-")
     same = {key.lower().replace("_", "-"): key for key in known[:200]}

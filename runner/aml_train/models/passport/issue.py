@@ -20,6 +20,7 @@ from aml_train.core.references import ImageRef
 from aml_train.core.tags import TAG_DIGEST, TAG_IMAGE, TAG_PASSPORT
 from aml_train.core.version import PRODUCT
 from aml_train.gate.decide import Decision
+from aml_train.image.registry.referrers import attach_document
 from aml_train.jobs.workspace import JobView, ModelView
 from aml_train.models.passport.envelope import BUNDLE, Bundle, Signer, encode_statement, read_bundle
 from aml_train.models.passport.manifest import SIGNATURE_FILE, STATEMENT
@@ -149,7 +150,6 @@ def _keep(evidence: Evidence, model: ModelView, job: JobView, *, signature: byte
 
 
 def _attach(evidence: Evidence, model: ModelView, job: JobView, bundle: Bundle) -> None:
-    from aml_train.image.registry.referrers import attach_document
 
     image, digest = job.tags.get(TAG_IMAGE), job.tags.get(TAG_DIGEST)
     if image is None or digest is None:

@@ -11,13 +11,20 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, EllipticCurvePrivateKey, EllipticCurvePublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_pem_private_key,
+    load_pem_public_key,
+)
 
 from aml_train.core.errors import InvalidError
 from aml_train.models.passport.envelope import Bundle, key_bundle, pae
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, EllipticCurvePrivateKey, EllipticCurvePublicKey
 
 _CURVES: Final = ("secp256r1", "secp384r1", "secp521r1")
 _MAKE: Final = (
@@ -36,14 +43,12 @@ class PublicKey:
     @property
     def hint(self) -> str:
         """The name of the key in a bundle: its PEM text's SHA-256 (``model_signing``)."""
-        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
         text = self.key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
         return hashlib.sha256(text).hexdigest()
 
     def verifies(self, bundle: Bundle) -> bool:
         """Return whether *bundle* was signed with this key."""
-        from cryptography.exceptions import InvalidSignature
 
         try:
             self.key.verify(bundle.signature, bundle.signed, _algorithm(self.key))
@@ -94,8 +99,6 @@ def load_signer(
     Raises:
         InvalidError: it is missing, is no such key, or the passphrase is missing or wrong.
     """
-    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     name = f"${variable}" if variable else str(file)
     secret = _passphrase(passphrase, passphrase_file, environ, name)
@@ -143,9 +146,6 @@ def load_public_key(file: Path) -> PublicKey:
     Raises:
         InvalidError: it is missing, or is no such key.
     """
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
-    from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
     try:
         key = load_pem_public_key(_text(file, None, {}, str(file)))
@@ -172,8 +172,6 @@ def _text(file: Path | None, variable: str | None, environ: Mapping[str, str], n
 
 def _algorithm(key: EllipticCurvePublicKey) -> ECDSA:
     """Return the signature's algorithm: the hash is as long as the curve."""
-    from cryptography.hazmat.primitives import hashes
-    from cryptography.hazmat.primitives.asymmetric.ec import ECDSA
 
     long = {"secp384r1": hashes.SHA384, "secp521r1": hashes.SHA512}
     return ECDSA(long.get(key.curve.name, hashes.SHA256)())

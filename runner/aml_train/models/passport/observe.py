@@ -32,6 +32,9 @@ from aml_train.core.tags import (
     TAG_STAGE,
     TAG_TESTED,
 )
+from aml_train.image.papers import PAPER_TYPES, SLSA_PROVENANCE
+from aml_train.image.records import load_record
+from aml_train.image.registry.referrers import list_referrers, read_referrer
 from aml_train.jobs.inputs import shown_data
 from aml_train.jobs.workspace import JobView, ModelView, Workspace
 from aml_train.models.catalogue import Catalogue, PassportStore
@@ -233,7 +236,6 @@ def _in_registry(
 
 
 def _tests(registry: Registry, repository: str, digest: str, tests: Mapping[str, str] | None) -> Fact:
-    from aml_train.image.records import load_record
 
     if tests is None:
         return None
@@ -256,8 +258,6 @@ def _tests(registry: Registry, repository: str, digest: str, tests: Mapping[str,
 
 def _papers(registry: Registry, repository: str, digest: str, kind: str) -> Fact:
     """Return every paper of the image of that kind, by the digest of its manifest."""
-    from aml_train.image.papers import PAPER_TYPES
-    from aml_train.image.registry.referrers import list_referrers, read_referrer
 
     found: dict[str, Any] = {}
     try:
@@ -280,7 +280,6 @@ def _papers(registry: Registry, repository: str, digest: str, kind: str) -> Fact
 
 def fault_of_provenance(content: bytes, digest: str) -> str | None:
     """Return why a provenance is not one of the image *digest*; None if it is."""
-    from aml_train.image.papers import SLSA_PROVENANCE
 
     try:
         document = Answer(decode(content), ValueError)

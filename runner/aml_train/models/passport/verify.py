@@ -10,6 +10,7 @@ from aml_train.core.answers import Answer
 from aml_train.core.errors import DamagedError, ImageError, ServiceError
 from aml_train.core.references import ImageRef
 from aml_train.core.tags import TAG_DIGEST, TAG_GATE, TAG_IMAGE, TAG_PASSPORT
+from aml_train.image.registry.referrers import list_referrers, read_referrer
 from aml_train.jobs.workspace import JobView, ModelView
 from aml_train.models.lineage import LineageStep
 from aml_train.models.passport.compare import compare_facts
@@ -143,7 +144,6 @@ class Verifier:
 
 def _find_referrer(registry: Registry, repository: str, digest: str, bundle: Bundle) -> Claim:
     """Return the claim that the referrers have *bundle*; others may be damaged."""
-    from aml_train.image.registry.referrers import list_referrers, read_referrer
 
     why = [f"the image {digest[:19]} has no referrer that is this passport"]
     for one in list_referrers(registry, repository, digest, artifact_type=BUNDLE):
