@@ -137,7 +137,7 @@ class Project:
         lines += _rules("gate", self.rules, "")
         lines += {
             None: [],
-            "branch": ["baseline: {branch: main, bootstrap: true}"],
+            "branch": ["baseline: {branch: main, bootstrap: true, proof: recorded}"],
             "stage": [f"baseline: {{model: {MODEL}, stage: production, bootstrap: true}}"],
         }[self.baseline]
         if self.retries:
