@@ -20,16 +20,17 @@ from aml_train.azure.workspace import AzureRest
 from aml_train.core.answers import Answer
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.events import Listener, Notice
-from aml_train.core.http_client import answer_of, exchange
-from aml_train.image.registry.auth import RegistryAuth
+from aml_train.core.http_client import Session, answer_of, exchange
+from aml_train.image.base import docker_login, registry_route
+from aml_train.image.registry.auth import RegistryAuth, is_acr
+from aml_train.image.registry.client import RegistryLocation
 from aml_train.jobs.spec import SERVERLESS
 
 if TYPE_CHECKING:
     import requests
 
     from aml_train.config.sections.targets import TargetConfig
-    from aml_train.image.registry.auth import Login, RegistryAuth
-    from aml_train.image.registry.client import RegistryLocation
+    from aml_train.image.registry.auth import Login
 
 TOKEN_USER: Final = "00000000-0000-0000-0000-000000000000"  # noqa: S105 - a user's name
 """Who signs in to a registry with a refresh token as the password."""
@@ -188,9 +189,6 @@ def location_of(
         ServiceError: one of Azure's registries refuses the identity, and there is nothing else.
         ImageError: what ``docker login`` keeps cannot be read.
     """
-    from aml_train.image.base import docker_login, registry_route
-    from aml_train.image.registry.auth import RegistryAuth, is_acr
-    from aml_train.image.registry.client import RegistryLocation
 
     url, verify, proxies = registry_route(host, outer)
     auth: RegistryAuth | Login | None
@@ -227,8 +225,6 @@ def logins_by_identity(
     """
 
     def login(registry: str) -> Login | None:
-        from aml_train.image.base import docker_login
-        from aml_train.image.registry.auth import is_acr
 
         if not is_acr(registry) or docker_login(registry, outer) is not None:
             return None
@@ -240,14 +236,12 @@ def logins_by_identity(
 
 def http_session(host: str, environ: Mapping[str, str]) -> requests.Session:
     """Return a session for a registry, with the proxies and CAs of *environ*."""
-    from aml_train.image.base import registry_route
 
     _, verify, proxies = registry_route(host, environ)
     return _session(verify, proxies)
 
 
 def _session(verify: bool | str, proxies: Mapping[str, str]) -> requests.Session:
-    from aml_train.core.http_client import Session
 
     session = Session()
     session.trust_env = False
@@ -264,7 +258,6 @@ def _with_identity(
     listener: Listener,
     fetched: Fetched,
 ) -> Login | RegistryAuth:
-    from aml_train.image.base import docker_login
 
     login = AcrLogin(host, lambda: sign_in.token(scope), session=session, fetched=fetched)
     try:

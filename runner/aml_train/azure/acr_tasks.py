@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import requests
+import yaml
 
 from aml_train.azure.acr import find_registry
 from aml_train.azure.acr_run_log import RunLog
@@ -61,7 +62,6 @@ def task_file(build: ServiceBuild, registry: str) -> str:
     ``templating/engine.go``): words are quoted for the one, and braces for the other. The step's id is the build's name, which
     the run's log begins with.
     """
-    import yaml
 
     words = ["--progress=plain", f"--platform={build.platform}", "--file=Dockerfile"]
     words += [f"--build-arg={name}={value}" for name, value in sorted(build.build_args.items())]

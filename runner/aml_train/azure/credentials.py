@@ -231,25 +231,28 @@ class KeptTokens:
             return kept
 
 
+def _sdk() -> Any:
+    """Return azure-identity, which is slow to import."""
+    import azure.identity
+
+    return azure.identity
+
+
 def _cli(given: Given) -> TokenCredential:
     """Return the Azure CLI's login, for the tenant if one is set, or the subscription.
 
     ``az account get-access-token`` takes one of them.
     """
-    from azure.identity import AzureCliCredential
-
     tenant = given.environment.get("AZURE_TENANT_ID") or ""
     subscription = None if tenant else given.subscription
     return _of_a_program(
-        lambda: AzureCliCredential(tenant_id=tenant, subscription=subscription, process_timeout=_LOGIN_SECONDS)
+        lambda: _sdk().AzureCliCredential(tenant_id=tenant, subscription=subscription, process_timeout=_LOGIN_SECONDS)
     )
 
 
 def _azd(given: Given) -> TokenCredential:
-    from azure.identity import AzureDeveloperCliCredential
-
     tenant = given.environment.get("AZURE_TENANT_ID") or ""
-    return _of_a_program(lambda: AzureDeveloperCliCredential(tenant_id=tenant, process_timeout=_LOGIN_SECONDS))
+    return _of_a_program(lambda: _sdk().AzureDeveloperCliCredential(tenant_id=tenant, process_timeout=_LOGIN_SECONDS))
 
 
 def _of_a_program(make: Callable[[], TokenCredential]) -> TokenCredential:
@@ -269,7 +272,6 @@ def _oidc(given: Given) -> TokenCredential:
             hint="Use the action, or choose another way: docs/azure.md.",
         )
     tenant, client = given.needed("oidc", "AZURE_TENANT_ID", "AZURE_CLIENT_ID")
-    from azure.identity import ClientAssertionCredential
 
     def fetch() -> str:
         text = assertion(given.cloud.federated_audience)
@@ -277,24 +279,20 @@ def _oidc(given: Given) -> TokenCredential:
         given.claims.update(claims_of(text))
         return text
 
-    return ClientAssertionCredential(tenant, client, fetch, authority=given.cloud.authority, **given.options)
+    return _sdk().ClientAssertionCredential(tenant, client, fetch, authority=given.cloud.authority, **given.options)
 
 
 def _workload_identity(given: Given) -> TokenCredential:
     names = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_FEDERATED_TOKEN_FILE")
     tenant, client, file = given.needed("workload-identity", *names)
-    from azure.identity import WorkloadIdentityCredential
-
-    return WorkloadIdentityCredential(
+    return _sdk().WorkloadIdentityCredential(
         tenant_id=tenant, client_id=client, token_file_path=file, authority=given.cloud.authority, **given.options
     )
 
 
 def _managed_identity(given: Given) -> TokenCredential:
-    from azure.identity import ManagedIdentityCredential
-
     client = given.environment.get("AZURE_CLIENT_ID") or None
-    return ManagedIdentityCredential(client_id=client, **given.options)
+    return _sdk().ManagedIdentityCredential(client_id=client, **given.options)
 
 
 def _secret(given: Given) -> TokenCredential:
@@ -303,20 +301,18 @@ def _secret(given: Given) -> TokenCredential:
 
 
 def _with_secret(given: Given, tenant: str, client: str, secret: str) -> TokenCredential:
-    from azure.identity import ClientSecretCredential
-
-    return ClientSecretCredential(tenant, client, secret, authority=given.cloud.authority, **given.options)
+    return _sdk().ClientSecretCredential(tenant, client, secret, authority=given.cloud.authority, **given.options)
 
 
 def _certificate(given: Given) -> TokenCredential:
     names = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_CERTIFICATE_PATH")
     tenant, client, file = given.needed("certificate", *names)
-    from azure.identity import CertificateCredential
-
     password = given.environment.get("AZURE_CLIENT_CERTIFICATE_PASSWORD") or None
     authority = given.cloud.authority
     try:
-        return CertificateCredential(tenant, client, file, password=password, authority=authority, **given.options)
+        return _sdk().CertificateCredential(
+            tenant, client, file, password=password, authority=authority, **given.options
+        )
     except (OSError, ValueError) as error:
         # The library's own words may quote the file.
         raise ServiceError(

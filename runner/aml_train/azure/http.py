@@ -47,7 +47,6 @@ class HttpSettings:
 
     def session(self) -> requests.Session:
         """Return a session that takes this way."""
-        from aml_train.core.http_client import Session
 
         session = Session()
         if self.proxy is not None:

@@ -7,7 +7,7 @@ import io
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from aml_train.core import retry as retries
 from aml_train.core.errors import AmlTrainError, CancelledError, InvalidError, RefusedError, ServiceError
@@ -15,6 +15,14 @@ from aml_train.core.errors import AmlTrainError, CancelledError, InvalidError, R
 ATTEMPTS: Final = 3
 _LOG = logging.getLogger(__name__)
 _Thing = TypeVar("_Thing")
+
+
+def ml_sdk() -> Any:
+    """Return azure-ai-ml with the parts that are needed; it takes over a second to import."""
+    import azure.ai.ml.entities
+    import azure.ai.ml.exceptions
+
+    return azure.ai.ml
 
 
 def made(

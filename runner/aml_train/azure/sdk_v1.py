@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import requests
 import yaml
 
 from aml_train.azure.http import HINTS
@@ -142,10 +143,8 @@ def _texts(given: Mapping[str, Any]) -> dict[str, str]:
 
 def _register(workspace: Any, environment: Any) -> None:
     """Register the environment, unless its last version is the same image already."""
-    from azureml.core import Environment
-
     try:
-        found = Environment.get(workspace, environment.name)
+        found = type(environment).get(workspace, environment.name)
     except Exception as error:
         if "not found" not in str(error).lower():
             raise
@@ -158,7 +157,6 @@ def translate(error: Exception, what: str) -> AmlTrainError:
     """Return our error for an error of azureml-core; one of ours as it is."""
     if isinstance(error, AmlTrainError):
         return error
-    import requests
     from azureml.exceptions import AuthenticationException, AzureMLException
     from msrest.exceptions import ClientException, HttpOperationError
 

@@ -12,9 +12,18 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from azure.core.exceptions import AzureError, ClientAuthenticationError, DecodeError, HttpResponseError
+
+from aml_train.azure import sdk_v1 as azure_v1
+from aml_train.azure.blob.address import JobOutput
+from aml_train.azure.blob.datastores import workspace_of
 from aml_train.azure.clouds import AZURE_PUBLIC, Cloud
-from aml_train.azure.http import HINTS, WorkspaceId
-from aml_train.azure.sdk import made, quiet
+from aml_train.azure.code import ensure_code
+from aml_train.azure.components import component_files
+from aml_train.azure.data_identity import identify_data
+from aml_train.azure.http import HINTS, HttpSettings, WorkspaceId
+from aml_train.azure.identity import read_identity, read_run_identity
+from aml_train.azure.sdk import made, ml_sdk, quiet
 from aml_train.azure.sign_in import SignIn
 from aml_train.azure.workspace import AzureRest
 from aml_train.config.job.model import mapping_at
@@ -33,7 +42,6 @@ from aml_train.models.register import is_same_model
 
 if TYPE_CHECKING:
     from azure.ai.ml import MLClient
-    from azure.core.exceptions import HttpResponseError
 
 _NAMED_CODE: Final = re.compile(r"azureml:([^/:@]+):([^/:@]+)")
 _SERVICES_OWN: Final = re.compile(
@@ -72,7 +80,6 @@ def _bound_wait(response: Any) -> None:
     Raises:
         _PutOffError: a refusal asks for a longer wait than :data:`aml_train.core.retry.LONGEST_WAIT_SECONDS`.
     """
-    from azure.core.exceptions import HttpResponseError
 
     answer = response.http_response
     asked = retries.retry_after(answer.headers)
@@ -95,8 +102,6 @@ class AzureV2(AzureRest):
     def prepare(self, sdk: str = "v2") -> None:
         """Import azure-ai-ml and make its client, in over a second; thread-safe."""
         if sdk == "v1":
-            from aml_train.azure import sdk_v1 as azure_v1
-
             azure_v1.prepare()
             return
         with self._making:
@@ -104,13 +109,10 @@ class AzureV2(AzureRest):
                 self._made = self._make()
 
     def _make(self) -> MLClient:
-        import azure.ai.ml.entities  # noqa: F401  the part that is needed later and slow to import
-        from azure.ai.ml import MLClient
-
         # Notices of experimental classes are addressed to azure-ai-ml's own users.
         logging.getLogger("azure.ai.ml").setLevel(logging.ERROR)
         place = self.workspace
-        return MLClient(
+        client: MLClient = ml_sdk().MLClient(
             self.credential,
             place.subscription_id,
             place.resource_group,
@@ -124,6 +126,7 @@ class AzureV2(AzureRest):
             raw_response_hook=_bound_wait,
             user_agent=PRODUCT,
         )
+        return client
 
     def _before_request(self, request: Any) -> None:
         """Let the submission know that the request which makes the job leaves."""
@@ -140,13 +143,9 @@ class AzureV2(AzureRest):
 
     def submit(self, job: JobSpec, submission: CancelToken) -> JobView:
         if job.runconfig is not None:
-            from aml_train.azure import sdk_v1 as azure_v1
-
             return azure_v1.submit(self, job, submission)
         what = f"Submitting the job {job.name}"
         document = copy.deepcopy(dict(job.document))
-        if job.code is not None or job.folders:
-            from aml_train.azure.code import ensure_code
         if job.code is not None:
             # While this waits for the network, another thread may still be loading azure-ai-ml.
             document["code"] = ensure_code(self, job.code, submission)
@@ -158,15 +157,12 @@ class AzureV2(AzureRest):
         if (named := _NAMED_CODE.fullmatch(str(document.get("code")))) is not None:
             document["code"] = self._code_id(named[0])
         self.prepare()
-        from azure.ai.ml import load_job
-
-        from aml_train.azure.components import component_files
 
         def create() -> None:
             with component_files(document, job.directory) as written:
                 # A separate entity each time: azure-ai-ml changes what it submits.
                 text = io.StringIO(yaml_text(written))
-                entity = load_job(source=text, relative_origin=str(job.directory / "job.yml"))
+                entity = ml_sdk().load_job(source=text, relative_origin=str(job.directory / "job.yml"))
                 self.client.jobs.create_or_update(entity)
 
         return self._make_job(
@@ -242,12 +238,10 @@ class AzureV2(AzureRest):
         return self._make_job(copy, new, lambda found: found.tags.get(TAG_RESUBMITTED) == name, what, submission)
 
     def identify_data(self, sources: Sequence[DataSource]) -> Sequence[DataIdentity]:
-        from aml_train.azure.data_identity import identify_data
 
         return identify_data(self, sources)
 
     def identity(self, name: str, *, sdk: str = "v2", files: bool = False) -> Identity:
-        from aml_train.azure.identity import read_identity, read_run_identity
 
         if sdk == "v1":
             return read_run_identity(self, name)
@@ -256,9 +250,6 @@ class AzureV2(AzureRest):
         return read_identity(self, name, self._definitions[name], files=files)
 
     def output_paths(self, name: str, output: str) -> Iterator[str]:
-        from aml_train.azure.blob.address import JobOutput
-        from aml_train.azure.blob.datastores import workspace_of
-        from aml_train.azure.http import HttpSettings
 
         data = workspace_of(self, self.credential, HttpSettings(), self.workspace.name)
         where = data.locate(JobOutput(job=name, output=output, path=""))
@@ -270,10 +261,8 @@ class AzureV2(AzureRest):
                 yield entry.name[len(base) + 1 :]
 
     def register(self, model: NewModel) -> ModelView:
-        from azure.ai.ml.entities import Model
-
         def create() -> None:
-            entity = Model(
+            entity = ml_sdk().entities.Model(
                 name=model.name,
                 version=model.version,
                 path=model.path,
@@ -332,10 +321,9 @@ def translate(error: Exception, what: str) -> AmlTrainError:
         return error
     if isinstance(error, _PutOffError):
         error = error.refusal
-    from azure.ai.ml.exceptions import ErrorCategory, MlException
-    from azure.core.exceptions import AzureError, ClientAuthenticationError, DecodeError, HttpResponseError
     from marshmallow.exceptions import ValidationError
 
+    exceptions = ml_sdk().exceptions
     if isinstance(error, ClientAuthenticationError):
         return ServiceError(f"{what}: sign-in failed: {brief(error.message)}", hint="Check the credential.")
     if isinstance(error, HttpResponseError):
@@ -347,8 +335,8 @@ def translate(error: Exception, what: str) -> AmlTrainError:
         if code == 400:
             return RefusedError(said, hint=_remedy(str(error.message)))
         return ServiceError(said, hint=HINTS.get(code or 0), transient=transient, retry_after=asked)
-    if isinstance(error, MlException):  # which is an AzureError as well
-        if error.error_category == ErrorCategory.SYSTEM_ERROR:
+    if isinstance(error, exceptions.MlException):  # which is an AzureError as well
+        if error.error_category == exceptions.ErrorCategory.SYSTEM_ERROR:
             return ServiceError(f"{what}: {brief(error.message)}")
         return InvalidError(f"{what}: azure-ai-ml refuses the job: {brief(error.message)}")
     if isinstance(error, ValidationError):

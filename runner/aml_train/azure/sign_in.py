@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from azure.core.exceptions import AzureError, ClientAuthenticationError, DecodeError, HttpResponseError
+
 from aml_train.azure.clouds import AZURE_PUBLIC, Cloud
 from aml_train.azure.credentials import (
     SECRET_VARIABLES,
@@ -27,7 +29,6 @@ from aml_train.core.version import PRODUCT
 
 if TYPE_CHECKING:
     from azure.core.credentials import AccessToken, TokenCredential
-    from azure.core.exceptions import ClientAuthenticationError
 
 # Error codes: https://learn.microsoft.com/entra/identity-platform/reference-error-codes.
 _CODE: Final = re.compile(r"AADSTS(\d+)")
@@ -224,7 +225,6 @@ class SignIn:
     def _explained(self, error: Exception) -> ServiceError | None:
         """Return our error for one of azure-identity; None for a fault."""
         # Here azure-identity has raised it, so that its exceptions are loaded.
-        from azure.core.exceptions import AzureError, ClientAuthenticationError
 
         match error:
             case ClientAuthenticationError():
@@ -268,7 +268,6 @@ def _passes(error: ClientAuthenticationError) -> bool:
 
     azure-identity wraps these (``wrap_exceptions``, 1.27).
     """
-    from azure.core.exceptions import AzureError, ClientAuthenticationError, DecodeError, HttpResponseError
 
     if error.status_code is not None:
         return error.status_code in retries.TRANSIENT_STATUS

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from aml_train.azure.acr import PullDoubt, location_of, password_of, pull_doubt
+from aml_train.azure.acr_tasks import build_service
 from aml_train.azure.clouds import Cloud, cloud_named
+from aml_train.azure.compute import ensure_cluster
 from aml_train.azure.credentials import Assertion
 from aml_train.azure.http import WorkspaceId
 from aml_train.azure.names import nearest_of
@@ -19,6 +21,8 @@ from aml_train.core.clock import Clock
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.events import Listener, Notice
 from aml_train.core.threads import in_background
+from aml_train.image.ensure import ensure_image, find_build, find_image
+from aml_train.image.registry.auth import is_acr
 from aml_train.image.spec import ImageSpec, Tested, TestSpec
 from aml_train.jobs.pace import Pace
 from aml_train.jobs.spec import SERVERLESS
@@ -55,12 +59,10 @@ class AzureTarget:
 
     def ensure_image(self, spec: ImageSpec, tests: TestSpec | None, *, force: bool, commit: str | None) -> Tested:
         """Build, test and release the image in the workspace's registry, or find it."""
-        from aml_train.image.ensure import ensure_image
 
         location = self.image_registry()
 
         def service(config: BuilderConfig) -> BuildService:
-            from aml_train.azure.acr_tasks import build_service
 
             return build_service(config, self.rest, location, self.listener)
 
@@ -81,19 +83,16 @@ class AzureTarget:
 
     def ensure_compute(self, cluster: ClusterConfig, clock: Clock) -> None:
         """Have the cluster that the job is to run on: find it, or make it."""
-        from aml_train.azure.compute import ensure_cluster
 
         ensure_cluster(self.service, cluster, listener=self.listener, clock=clock)
 
     def find_image(self, spec: ImageSpec) -> Tested | None:
         """Return the image if the workspace's registry has one."""
-        from aml_train.image.ensure import find_image
 
         return find_image(spec, location=self.image_registry())
 
     def find_build(self, spec: ImageSpec, tests: TestSpec | None, known: Tested, digest: str) -> Tested | None:
         """Return another tested build of the address of *known*, by its digest."""
-        from aml_train.image.ensure import find_build
 
         return find_build(spec, tests, known, digest, location=self.image_registry(), listener=self.listener)
 
@@ -123,7 +122,6 @@ class AzureTarget:
 
     def _doubts(self, host: str) -> Future[PullDoubt | None] | None:
         """Begin to check whether the compute may pull from *host*, while a build runs."""
-        from aml_train.image.registry.auth import is_acr
 
         if not is_acr(host):
             return None

@@ -12,6 +12,8 @@ from urllib3.exceptions import ReadTimeoutError
 
 from aml_train.azure.composed import KINDS, ComposedJobs, child_view, labels_of, needs_of, objective_of
 from aml_train.azure.http import JOBS_API, AzureHttp, error_for
+from aml_train.azure.nodes import node_kind, waiting_reason
+from aml_train.azure.run_metrics import read_logged
 from aml_train.core import retry as retries
 from aml_train.core.answers import Answer, pages_of
 from aml_train.core.errors import ServiceError
@@ -355,12 +357,10 @@ class AzureRest(AzureHttp):
             raise LogBeganAnewError(f"the log was created again at {created}")
 
     def node_kind(self, placement: Placement) -> NodeKind:
-        from aml_train.azure.nodes import node_kind
 
         return node_kind(self, placement)
 
     def waiting_reason(self, placement: Placement) -> str:
-        from aml_train.azure.nodes import waiting_reason
 
         return waiting_reason(self, placement)
 
@@ -411,7 +411,6 @@ class AzureRest(AzureHttp):
         ]
 
     def logged(self, name: str, *, known: Collection[str], first: Sequence[str] = ()) -> LoggedSet:
-        from aml_train.azure.run_metrics import read_logged
 
         parts = self.composed.parts(name)
         return read_logged(self, name if parts is None else parts.run, known=known, first=first)

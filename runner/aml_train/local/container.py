@@ -11,7 +11,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from aml_train.core.docker import in_container, own_container
+from docker.errors import APIError, ImageNotFound, NotFound
+from docker.types import LogConfig
+
+from aml_train.core.docker import connect_engine, in_container, own_container
 from aml_train.core.errors import AmlTrainError, ServiceError
 from aml_train.local.settings import EmulatorSettings
 
@@ -36,7 +39,6 @@ LOG_TAIL: Final = 30
 
 def connect() -> DockerClient:
     """Return a client of the Docker engine after it has answered, or raise ImageError."""
-    from aml_train.core.docker import connect_engine
 
     return connect_engine(os.environ)
 
@@ -47,7 +49,6 @@ def find(client: DockerClient, settings: EmulatorSettings) -> Container | None:
     Raises:
         ServiceError: a container of this name is something else.
     """
-    from docker.errors import NotFound
 
     try:
         container = client.containers.get(settings.name)
@@ -71,7 +72,6 @@ def fingerprint(settings: EmulatorSettings) -> str:
 
 def image_id(client: DockerClient, settings: EmulatorSettings) -> str | None:
     """Return the id of the image, or None where the engine does not have it."""
-    from docker.errors import ImageNotFound
 
     try:
         return str(client.images.get(settings.image).id)
@@ -101,7 +101,6 @@ def create(client: DockerClient, settings: EmulatorSettings) -> Container:
 
     The volume holds its state. Only the owner of the engine puts containers on the network, unlike on the engine's default one.
     """
-    from docker.types import LogConfig
 
     client.volumes.create(settings.volume, labels={NAME_LABEL: settings.name})
     if not _own_networks(client, settings):
@@ -161,7 +160,6 @@ def start_container(container: Container, settings: EmulatorSettings) -> None:
     Raises:
         ServiceError: a port is taken, or the engine refuses for another reason.
     """
-    from docker.errors import APIError
 
     try:
         container.start()
@@ -214,7 +212,6 @@ def sweep_jobs(client: DockerClient, container: Container) -> None:
 
     A stopped local AzureML may have been removing some of them: the engine continues with its requests.
     """
-    from docker.errors import NotFound
 
     for item in _job_containers(client, container, everything=True):
         _remove(item)
@@ -236,7 +233,6 @@ def remove_network(client: DockerClient, settings: EmulatorSettings) -> None:
 
 def _remove(container: Container) -> None:
     """Have the container removed; one that is being removed already is waited for."""
-    from docker.errors import APIError, NotFound
 
     with contextlib.suppress(NotFound):
         try:
@@ -249,7 +245,6 @@ def _remove(container: Container) -> None:
 
 def sweep_images(client: DockerClient, instance: str) -> None:
     """Remove the images built of environments by *instance*; one in use stays."""
-    from docker.errors import APIError
 
     for image in client.images.list(filters={"label": f"{INSTANCE_LABEL}={instance}"}):
         for tag in image.tags:

@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+import certifi
+import platformdirs
+
 from aml_train.core.errors import InvalidError
 from aml_train.local.settings import EmulatorInfo
 
@@ -144,12 +147,10 @@ def _default_bundle() -> str:
     for path in (ssl.get_default_verify_paths().openssl_cafile, *_SYSTEM_BUNDLES):
         if os.access(path, os.R_OK):
             return path
-    import certifi
 
     return certifi.where()
 
 
 def _cache_folder(name: str) -> Path:
-    import platformdirs
 
     return Path(platformdirs.user_cache_dir("aml-train")) / "emulator" / name

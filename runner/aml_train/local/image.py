@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from docker.errors import APIError
+
 from aml_train.core.docker import BuildCli, buildkit_cli, engine_platform
 from aml_train.core.errors import ImageError
 from aml_train.core.events import Listener, Notice
@@ -43,7 +45,6 @@ def obtain_image(
     Raises:
         ImageError: it can be neither pulled nor built.
     """
-    from docker.errors import APIError
 
     own = settings.image == IMAGE
     if published or not own:

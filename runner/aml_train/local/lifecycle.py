@@ -7,12 +7,15 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from docker.errors import NotFound
+
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import Listener, Notice
 from aml_train.core.version import __version__
 from aml_train.local import container as containers
 from aml_train.local.admin import emulator_info, healthy, read_problems, request_admin
 from aml_train.local.container import reached
+from aml_train.local.image import obtain_image
 from aml_train.local.settings import EmulatorInfo, EmulatorSettings
 
 if TYPE_CHECKING:
@@ -54,8 +57,6 @@ def start_emulator(
             container = None
         if container is None:
             if containers.image_id(client, settings) is None:
-                from aml_train.local.image import obtain_image
-
                 obtain_image(client, settings, listener)
             container = containers.create(client, settings)
         if container.status != "running":
@@ -183,7 +184,6 @@ def stop_emulator(settings: EmulatorSettings) -> bool:
 
 def reset_emulator(settings: EmulatorSettings) -> None:
     """Remove the local AzureML with its state and jobs, if they exist."""
-    from docker.errors import NotFound
 
     client = containers.connect()
     try:

@@ -13,6 +13,8 @@ from urllib.parse import quote
 
 import requests
 
+from aml_train.azure.acr_tasks import build_service
+from aml_train.azure.compute import ensure_cluster
 from aml_train.azure.http import WorkspaceId
 from aml_train.azure.sdk_v2 import AzureV2
 from aml_train.azure.sign_in import Fetched, SignIn
@@ -21,10 +23,13 @@ from aml_train.core.clock import Clock
 from aml_train.core.errors import AmlTrainError, ServiceError
 from aml_train.core.events import Listener
 from aml_train.core.http_client import Session
+from aml_train.image.ensure import ensure_image, find_build, find_image
+from aml_train.image.registry.client import RegistryLocation
 from aml_train.image.spec import ImageSpec, Tested, TestSpec
 from aml_train.jobs.pace import Pace
 from aml_train.jobs.spec import TargetNames
 from aml_train.jobs.workspace import JobView
+from aml_train.local import container as containers
 from aml_train.local.admin import register_environments
 from aml_train.local.environment import client_environment, write_ca
 from aml_train.local.lifecycle import start_emulator
@@ -38,7 +43,7 @@ if TYPE_CHECKING:
     from aml_train.config.sections.targets import ClusterConfig
     from aml_train.image.builders.place import BuildPlace
     from aml_train.image.builders.service import BuildService
-    from aml_train.image.registry.client import Registry, RegistryLocation
+    from aml_train.image.registry.client import Registry
 
 #: Seconds for which a run waits for a container that has stopped: enough to start it, and to replace it by a newer one.
 PATIENCE: Final = 120.0
@@ -96,7 +101,6 @@ class EmulatorSession(Session):
 
 def how_stopped(settings: EmulatorSettings) -> str | None:
     """Return a sentence on how the container has ended; None if it runs."""
-    from aml_train.local import container as containers
 
     try:
         client = containers.connect()
@@ -156,7 +160,6 @@ class LocalTarget:
 
     def ensure_image(self, spec: ImageSpec, tests: TestSpec | None, *, force: bool, commit: str | None) -> Tested:
         """Build, test and release the image in the loopback registry, or find it."""
-        from aml_train.image.ensure import ensure_image
 
         return ensure_image(
             spec,
@@ -172,25 +175,21 @@ class LocalTarget:
         )
 
     def _build_service(self, config: BuilderConfig) -> BuildService:
-        from aml_train.azure.acr_tasks import build_service
 
         return build_service(config, self.service, self.image_registry(), self.listener)
 
     def ensure_compute(self, cluster: ClusterConfig, clock: Clock) -> None:
         """Have the cluster that the job is to run on: find it, or make it."""
-        from aml_train.azure.compute import ensure_cluster
 
         ensure_cluster(self.service, cluster, listener=self.listener, clock=clock)
 
     def find_image(self, spec: ImageSpec) -> Tested | None:
         """Return the image if the loopback registry has one."""
-        from aml_train.image.ensure import find_image
 
         return find_image(spec, location=self.image_registry())
 
     def find_build(self, spec: ImageSpec, tests: TestSpec | None, known: Tested, digest: str) -> Tested | None:
         """Return another tested build of the address of *known*, by its digest."""
-        from aml_train.image.ensure import find_build
 
         return find_build(spec, tests, known, digest, location=self.image_registry(), listener=self.listener)
 
@@ -200,7 +199,6 @@ class LocalTarget:
 
     def image_registry(self) -> RegistryLocation:
         """Return how the registry of the target's images is reached."""
-        from aml_train.image.registry.client import RegistryLocation
 
         return RegistryLocation(
             push_name=self.names.registry_for_engine,

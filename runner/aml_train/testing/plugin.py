@@ -5,6 +5,7 @@ pytest imports it in every project that has aml-train installed, so it imports n
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -21,8 +22,6 @@ def aml_emulator() -> EmulatorSettings:
 
     The variables are AML_TRAIN_EMULATOR_HOST, …_PORT and so on.
     """
-    import os
-
     from aml_train.testing import find_or_start
 
     return find_or_start(dict(os.environ))
@@ -36,8 +35,6 @@ def aml_workspace(
 
     Azure's SDKs reach it while the test runs. It is deleted at the end, with its jobs.
     """
-    import os
-
     from aml_train.testing import temporary_workspace, workspace_name
 
     with temporary_workspace(aml_emulator, workspace_name(request.node.name), dict(os.environ)) as workspace:

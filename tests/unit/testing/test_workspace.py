@@ -123,7 +123,7 @@ def test_the_plugin_imports_nothing_slow() -> None:
     """pytest imports it in every project that has aml-train installed."""
     source = Path(plugin.__file__).read_text(encoding="utf-8")
     eager = re.findall(r"^(?:import|from) ([\w.]+)", source, flags=re.MULTILINE)
-    assert set(eager) == {"__future__", "collections.abc", "typing", "pytest"}
+    assert set(eager) == {"__future__", "collections.abc", "os", "typing", "pytest"}
     door = (Path(plugin.__file__).parent / "__init__.py").read_text(encoding="utf-8")
     eager = re.findall(r"^(?:import|from) ([\w.]+)", door, flags=re.MULTILINE)
     assert set(eager) == {"__future__", "typing", "aml_train.core.lazy"}

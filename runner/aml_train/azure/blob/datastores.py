@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import quote
 
 from aml_train.azure.blob.address import Asset, DatastorePath, JobOutput, Remote, Scope, parse_address
-from aml_train.azure.blob.storage import Storage
+from aml_train.azure.blob.storage import AzureBlobs, Storage
 from aml_train.azure.http import HttpSettings, error_for
 from aml_train.azure.sign_in import SignIn
 from aml_train.azure.workspace import AzureRest
@@ -348,7 +348,6 @@ def workspace_of(rest: AzureRest, credential: SignIn, way: HttpSettings, target:
     """Return the data of a workspace; *target* is its name in messages."""
 
     def open_storage(access: Access) -> Storage:
-        from aml_train.azure.blob.storage import AzureBlobs
 
         return AzureBlobs(
             access.account_url,

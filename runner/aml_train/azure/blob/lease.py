@@ -12,8 +12,11 @@ import random
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from azure.core.credentials import AzureSasCredential
+from azure.core.exceptions import AzureError, HttpResponseError, ResourceNotFoundError
+
 from aml_train.azure.blob.datastores import Access
-from aml_train.azure.blob.storage import error_code, retries
+from aml_train.azure.blob.storage import blob_sdk, error_code, retries
 from aml_train.azure.http import HttpSettings
 from aml_train.core.answers import MISREAD, REACH, traced
 from aml_train.core.clock import Clock
@@ -64,12 +67,9 @@ class AzureLeases:
         seconds: int = LEASE_SECONDS,
         wait: float = WAIT_SECONDS,
     ) -> None:
-        from azure.core.credentials import AzureSasCredential
-        from azure.storage.blob import ContainerClient
-
         secret = AzureSasCredential(access.sas) if access.sas else access.key or credential
         self._place = f"{access.account_url}/{access.container}"
-        self._container = ContainerClient(
+        self._container = blob_sdk().ContainerClient(
             access.account_url,
             access.container,
             credential=secret,
@@ -84,7 +84,6 @@ class AzureLeases:
         self._wait = wait
 
     def read(self, model: str) -> bytes:
-        from azure.core.exceptions import ResourceNotFoundError
 
         def work() -> bytes:
             try:
@@ -111,7 +110,6 @@ class AzureLeases:
         Raises:
             ServiceError: it is held for too long.
         """
-        from azure.core.exceptions import AzureError, HttpResponseError
 
         until = self._clock.now() + self._wait
         pause = _PAUSE[0]
@@ -137,7 +135,6 @@ class AzureLeases:
             pause = min(pause * 2, _PAUSE[1])
 
     def _make(self, model: str) -> None:
-        from azure.core.exceptions import HttpResponseError
 
         try:
             self._blob(model).upload_blob(b"", overwrite=False)
@@ -150,7 +147,6 @@ class AzureLeases:
         return self._container.get_blob_client(_name(model))
 
     def _translated(self, model: str, doing: str, work: Callable[[], _Result]) -> _Result:
-        from azure.core.exceptions import AzureError
 
         try:
             return work()
@@ -198,7 +194,6 @@ class _Lease:
 
     def release(self) -> None:
         """Release it; if that fails, the lease ends by itself."""
-        from azure.core.exceptions import AzureError
 
         with contextlib.suppress(AzureError, *MISREAD):
             self._lease.release()

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import datetime
 import mimetypes
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
+
+from azure.core import MatchConditions
+from azure.core.credentials import AzureSasCredential
+from azure.core.exceptions import AzureError, HttpResponseError, ResourceNotFoundError
+from azure.core.pipeline.transport import RequestsTransport
 
 from aml_train.azure.http import HttpSettings
 from aml_train.core.answers import MISREAD, REACH, traced
@@ -90,6 +96,13 @@ _FOLDER_MARK: Final = "hdi_isfolder"
 """Metadata of the blobs that stand for folders where the account has a hierarchical namespace."""
 
 
+def blob_sdk() -> Any:
+    """Return azure-storage-blob, which is slow to import."""
+    import azure.storage.blob
+
+    return azure.storage.blob
+
+
 def retries(total: int) -> dict[str, Any]:
     """Return options of azure-storage-blob's clients that decide what is repeated.
 
@@ -101,9 +114,9 @@ def retries(total: int) -> dict[str, Any]:
     Args:
         total: the most repetitions of a request.
     """
-    from azure.storage.blob import ExponentialRetry
-
-    policy: Any = ExponentialRetry(initial_backoff=0, increment_base=3, random_jitter_range=1, retry_total=total)
+    policy = blob_sdk().ExponentialRetry(
+        initial_backoff=0, increment_base=3, random_jitter_range=1, retry_total=total
+    )
     of_sdk = policy.get_backoff_time
     policy.get_backoff_time = lambda settings: min(of_sdk(settings), MOST_PAUSE_SECONDS)
 
@@ -133,10 +146,6 @@ class AzureBlobs:
         sas: str | None = None,
         way: HttpSettings,
     ) -> None:
-        from azure.core.credentials import AzureSasCredential
-        from azure.core.pipeline.transport import RequestsTransport
-        from azure.storage.blob import ContainerClient
-
         options = way.azure_options()
         transport = RequestsTransport(
             **{key: value for key, value in options.items() if key != "proxies"},
@@ -147,7 +156,7 @@ class AzureBlobs:
         adapter = type(transport.session.get_adapter("https://"))
         transport.session.mount("https://", adapter(pool_connections=1, pool_maxsize=POOLED_CONNECTIONS))
         self.place = f"{account_url.rstrip('/')}/{container}"
-        self._container = ContainerClient(
+        self._container = blob_sdk().ContainerClient(
             account_url,
             container,
             credential=AzureSasCredential(sas) if sas is not None else credential,
@@ -167,17 +176,14 @@ class AzureBlobs:
                     yield _entry(item)
 
     def level(self, folder: str) -> Iterator[Entry | str]:
-        from azure.storage.blob import BlobPrefix
-
         with self._translated(f"Listing {folder!r}"):
             for item in self._container.walk_blobs(name_starts_with=folder or None, include=["metadata"]):
-                if isinstance(item, BlobPrefix):
+                if isinstance(item, blob_sdk().BlobPrefix):
                     yield str(item.name)
                 elif not _is_folder(item):
                     yield _entry(item)
 
     def find(self, name: str) -> Entry | None:
-        from azure.core.exceptions import ResourceNotFoundError
 
         with self._translated(f"Looking for {name!r}"):
             try:
@@ -192,7 +198,6 @@ class AzureBlobs:
     def read(self, entry: Entry, offset: int, length: int) -> bytes:
         if length == 0:
             return b""
-        from azure.core import MatchConditions
 
         with self._translated(f"Reading {entry.name!r}"):
             data: bytes = (
@@ -232,7 +237,6 @@ class AzureBlobs:
             self._opened(entry).readinto(file)
 
     def _opened(self, entry: Entry) -> Any:
-        from azure.core import MatchConditions
 
         return self._container.get_blob_client(entry.name).download_blob(
             max_concurrency=_AT_ONCE, etag=f'"{entry.etag}"', match_condition=MatchConditions.IfNotModified
@@ -245,7 +249,6 @@ class AzureBlobs:
             )
 
     def delete(self, name: str) -> None:
-        from azure.core.exceptions import ResourceNotFoundError
 
         with self._translated(f"Deleting {name!r}"):
             try:
@@ -257,7 +260,6 @@ class AzureBlobs:
     @contextlib.contextmanager
     def _translated(self, what: str) -> Iterator[None]:
         """Turn the SDK's errors into ours, with place, answer and remedy."""
-        from azure.core.exceptions import AzureError, HttpResponseError
 
         try:
             yield
@@ -328,16 +330,13 @@ def _entry(item: Any) -> Entry:
 
 
 def _settings(name: str, md5: bytes | None) -> Any:
-    from azure.storage.blob import ContentSettings
-
     kind = mimetypes.guess_type(name)[0]
-    return ContentSettings(
+    return blob_sdk().ContentSettings(
         content_type=kind or "application/octet-stream", content_md5=None if md5 is None else bytearray(md5)
     )
 
 
 def _check(md5: bytes) -> dict[str, str]:
     """Return the header by which the storage checks what it receives."""
-    import base64
 
     return {"Content-MD5": base64.b64encode(md5).decode("ascii")}

@@ -18,6 +18,7 @@ from aml_train.core.answers import REACH, Answer
 from aml_train.core.diagnosis import Outcome, failed, misconfigured, ok, skipped, warning
 from aml_train.core.errors import ServiceError
 from aml_train.core.http_client import answer_of, exchange
+from aml_train.image.registry.auth import is_acr
 
 _REGISTRIES: Final = "2023-07-01"
 _TIMEOUT: Final = (10.0, 20.0)
@@ -77,7 +78,6 @@ def check_registry(probe: Probe) -> Outcome:
 
 def _id_of(probe: Probe, host: str) -> str:
     """Return the resource id of a registry; empty if it is not seen."""
-    from aml_train.image.registry.auth import is_acr
 
     if not is_acr(host):
         return ""
@@ -90,7 +90,6 @@ def _id_of(probe: Probe, host: str) -> str:
 
 def check_registry_role(probe: Probe) -> Outcome:
     """Get a token of the registry, which says what the identity may do there."""
-    from aml_train.image.registry.auth import is_acr
 
     target, host = probe.wanted.target, probe.registry_host
     repository = probe.wanted.repository
@@ -195,7 +194,6 @@ def _other_registry(probe: Probe, host: str, repository: str) -> Outcome:
 
 def check_pull(probe: Probe) -> Outcome:
     """Check whether the compute may pull from the registry."""
-    from aml_train.image.registry.auth import is_acr
 
     if not probe.registry_host:
         return skipped("there is no registry")
