@@ -299,7 +299,7 @@ def test_what_is_allowed_is_no_violation(truth: Truth, invariant: Invariant) -> 
 
 
 def test_the_table_of_endings_is_that_of_the_docs() -> None:
-    text = (Path(__file__).parents[3] / "docs/architecture.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[3] / "docs/states.md").read_text(encoding="utf-8")
     table = text.partition("## How a run can end")[2].partition("\nEach is a class")[0]
     found: dict[int, set[str]] = {}
     for line in table.splitlines():
