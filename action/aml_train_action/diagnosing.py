@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from aml_train.config.load import load_targets
 from aml_train.core.diagnosis import MARKS
 from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
+from aml_train.pipeline.doctor.diagnose import DoctorProject
+from aml_train.pipeline.doctor.diagnose import diagnose as run
 from aml_train_action.inputs.inputs import Inputs, load_configuration
 from aml_train_action.session import Session
 
@@ -22,10 +25,6 @@ _STATUS: Final[Mapping[int, str]] = {
 
 def diagnose(session: Session, inputs: Inputs) -> None:
     """Run all checks; each failure becomes an annotation with its remedy."""
-    from aml_train.config.load import load_targets
-    from aml_train.pipeline.doctor.diagnose import DoctorProject
-    from aml_train.pipeline.doctor.diagnose import diagnose as run
-
     lines: list[str] = []
 
     def load() -> Config:

@@ -11,12 +11,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from aml_train.core.masking import secret_variables
+from aml_train.image.build_secrets import SECRET_PATH_VARIABLE, WORKSPACE_VARIABLE
+from aml_train.pipeline.data import with_data
+from aml_train.pipeline.execute import run_prepared
+from aml_train.pipeline.gate_junit import gate_junit_listener
+from aml_train.pipeline.plan import render_plan
+from aml_train.pipeline.prepare import prepare_run
+from aml_train.pipeline.resolve import BRANCH_VARIABLE, read_commit
+from aml_train.pipeline.result import RunOptions
 from aml_train_action import reporting
+from aml_train_action.diagnosing import diagnose
 from aml_train_action.github.annotations import Annotations, Places
 from aml_train_action.github.files import State, append, write_outputs
 from aml_train_action.github.log import GitHubLog
 from aml_train_action.github.proposals import Checkout, Event, branch_of, read_checkout, trust_of, why_proposed
 from aml_train_action.inputs.inputs import Inputs, load_configuration, read_inputs
+from aml_train_action.promoting import promote
 from aml_train_action.report.outputs import COMPUTED, outputs_of
 from aml_train_action.report.record import Record
 from aml_train_action.report.summary import render_summary
@@ -105,8 +115,6 @@ def _command(session: Session) -> None:
 
 def _diagnose(session: Session, inputs: Inputs) -> None:
     """Check what a run needs; a configuration with faults is one of the results."""
-    from aml_train_action.diagnosing import diagnose
-
     diagnose(session, inputs)
 
 
@@ -140,9 +148,6 @@ def _validate(invocation: Invocation) -> None:
 
 
 def _plan(invocation: Invocation) -> None:
-    from aml_train.pipeline.data import with_data
-    from aml_train.pipeline.plan import render_plan
-
     session = invocation.session
     session.text = render_plan(with_data(_prepare(invocation, read_checkout(invocation.inputs.directory))).plan)
     session.record.end("planned", 0, "Nothing was changed.")
@@ -150,8 +155,6 @@ def _plan(invocation: Invocation) -> None:
 
 
 def _promote(invocation: Invocation) -> None:
-    from aml_train_action.promoting import promote
-
     record, promotion = invocation.session.record, invocation.inputs.promotion
     record.reason = record.mask(promotion.reason if promotion else "")
     with _listeners(invocation) as listeners:
@@ -160,8 +163,6 @@ def _promote(invocation: Invocation) -> None:
 
 def _secret_variables(session: Session, inputs: Inputs) -> dict[str, str]:
     """Return the variables with the paths that secret files may be read from."""
-    from aml_train.image.build_secrets import SECRET_PATH_VARIABLE, WORKSPACE_VARIABLE
-
     paths = [session.environ.get(SECRET_PATH_VARIABLE, ""), *map(str, inputs.secret_paths)]
     allowed = os.pathsep.join(path for path in paths if path)
     return {WORKSPACE_VARIABLE: str(session.step.workspace), **({SECRET_PATH_VARIABLE: allowed} if allowed else {})}
@@ -169,9 +170,6 @@ def _secret_variables(session: Session, inputs: Inputs) -> dict[str, str]:
 
 def _prepare(invocation: Invocation, checkout: Checkout, *, image: bool = True) -> PreparedRun:
     """Resolve and plan, with the workflow's identity; tokens are masked."""
-    from aml_train.pipeline.prepare import prepare_run
-    from aml_train.pipeline.resolve import BRANCH_VARIABLE, read_commit
-
     session, environ = invocation.session, invocation.environ
 
     def read(directory: Path) -> Commit | None:
@@ -202,10 +200,6 @@ def _registers(inputs: Inputs, event: Event, checkout: Checkout) -> tuple[bool, 
 
 def _run(invocation: Invocation) -> None:
     """Run the pipeline, or attach to a job."""
-    from aml_train.pipeline.execute import run_prepared
-    from aml_train.pipeline.gate_junit import gate_junit_listener
-    from aml_train.pipeline.result import RunOptions
-
     session, inputs = invocation.session, invocation.inputs
     checkout = read_checkout(inputs.directory)
     # The event alone proves nothing of the commit of a named job: only a job of the default branch registers.

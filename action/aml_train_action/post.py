@@ -10,8 +10,12 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, BinaryIO
 
+from aml_train.core.clock import Clock
 from aml_train.core.errors import ImageError
 from aml_train.core.events import Event, Notice
+from aml_train.jobs.live import request_cancel
+from aml_train.pipeline.execute import sweep_engine
+from aml_train.pipeline.target import Host, find_open_workspace
 from aml_train_action.github.files import abandoned_job, was_killed
 from aml_train_action.inputs.confidential import for_the_pipeline
 from aml_train_action.inputs.inputs import load_configuration, read_inputs
@@ -44,8 +48,6 @@ def post(environ: Mapping[str, str], stdout: BinaryIO) -> int:
 
 def _sweep(session: Session) -> None:
     """Remove the step's containers and images: its tests would continue to run."""
-    from aml_train.pipeline.execute import sweep_engine
-    from aml_train.pipeline.target import Host
 
     def show(event: Event) -> None:
         if isinstance(event, Notice):
@@ -58,15 +60,11 @@ def _sweep(session: Session) -> None:
 
 
 def _cancel(job: str, session: Session) -> None:
-    from aml_train.core.clock import Clock
-    from aml_train.jobs.live import request_cancel
-
     inputs = read_inputs(session.environ, session.step.workspace)
     config, _ = load_configuration(inputs)
     if config.watch.on_cancel != "cancel":
         session.channel.text(f"The job {job} continues.", sign="·")
         return
-    from aml_train.pipeline.target import find_open_workspace
 
     host = session.host(inputs.azure.variables(session.environ))
     connection = find_open_workspace(host, config.target, config.directory)

@@ -6,15 +6,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from aml_train.config.sections.model import StagePolicy
 from aml_train.core.errors import Fault, InvalidError
 from aml_train.core.events import Broadcast, Listener
+from aml_train.models.promotion.request import PromotionRequest
+from aml_train.pipeline.candidates import DEFAULT_BRANCH_VARIABLE
+from aml_train.pipeline.passport import policy_of as signers_of
+from aml_train.pipeline.promotion import open_promoter, run_promotion
 from aml_train_action.session import Invocation
 
 if TYPE_CHECKING:
     from aml_train.config.model import Config
-    from aml_train.config.sections.model import StagePolicy
     from aml_train.models.promotion.promote import Promoter
-    from aml_train.models.promotion.request import Promotion, PromotionRequest
+    from aml_train.models.promotion.request import Promotion
 
 
 def promote(invocation: Invocation, listeners: Sequence[Listener]) -> None:
@@ -24,10 +28,6 @@ def promote(invocation: Invocation, listeners: Sequence[Listener]) -> None:
         InvalidError: no model is named, or the target names no workspace.
         ServiceError: the sign-in fails.
     """
-    from aml_train.pipeline.candidates import DEFAULT_BRANCH_VARIABLE
-    from aml_train.pipeline.passport import policy_of as signers_of
-    from aml_train.pipeline.promotion import open_promoter, run_promotion
-
     config = invocation.config
     request = _request(invocation)
     listener = Broadcast(*listeners)
@@ -48,8 +48,6 @@ def promote(invocation: Invocation, listeners: Sequence[Listener]) -> None:
 
 def policy_of(config: Config, stage: str) -> StagePolicy:
     """Return the policy of *stage*: that of `promote`, else the run's gate."""
-    from aml_train.config.sections.model import StagePolicy
-
     found = config.promote.get(stage.lower())
     if found is not None:
         return found
@@ -62,8 +60,6 @@ def policy_of(config: Config, stage: str) -> StagePolicy:
 
 
 def _request(invocation: Invocation) -> PromotionRequest:
-    from aml_train.models.promotion.request import PromotionRequest
-
     session, inputs, config = invocation.session, invocation.inputs, invocation.config
     wanted = inputs.promotion
     if wanted is None:  # pragma: no cover - the inputs of these commands have it

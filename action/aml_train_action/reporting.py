@@ -8,15 +8,24 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from aml_train.core.errors import Fault, InvalidError
+from aml_train.pipeline.report.values import MOST_BYTES, Source, decode
+from aml_train_action.github.api import open_api
+from aml_train_action.github.payload import read_payload
 from aml_train_action.inputs.inputs import Inputs
 from aml_train_action.inputs.pulls import PullInputs, configuration_name
+from aml_train_action.pulls.artifact import list_reports, load_report
+from aml_train_action.pulls.find import find_own, find_triggering
+from aml_train_action.pulls.marker import key_of
+from aml_train_action.pulls.posting import post_comment
+from aml_train_action.report import made
+from aml_train_action.report.files import report_path, write_report
+from aml_train_action.report.made import Origin, encode_within
 from aml_train_action.session import Session
 
 if TYPE_CHECKING:
     from aml_train.pipeline.report.values import Report
     from aml_train_action.github.api import Api
     from aml_train_action.pulls.find import Found
-    from aml_train_action.report.made import Origin
 
 
 def write(session: Session) -> None:
@@ -28,9 +37,6 @@ def write(session: Session) -> None:
     command = session.environ.get("INPUT_COMMAND", "").strip() or "run"
     if session.step.output is None or command not in ("run", "attach"):
         return
-    from aml_train.pipeline.report.values import MOST_BYTES
-    from aml_train_action.report.files import report_path, write_report
-    from aml_train_action.report.made import encode_within
 
     given = session.environ.get("INPUT_REPORT-FILE", "").strip()
     path = report_path(session.environ, given)
@@ -40,15 +46,10 @@ def write(session: Session) -> None:
 
 def report_of(session: Session) -> Report:
     """Return the report of what the run has come to."""
-    from aml_train_action.report import made as report
-
-    return report.report_of(session.record, _origin(session))
+    return made.report_of(session.record, _origin(session))
 
 
 def _origin(session: Session) -> Origin:
-    from aml_train.pipeline.report.values import Source
-    from aml_train_action.report.made import Origin
-
     mask, step = session.files.mask, session.step
     configuration, target = configuration_name(session.environ, step.workspace)
     pull = re.fullmatch(r"refs/pull/([1-9]\d{0,9})/\w+", step.event.ref)
@@ -88,10 +89,6 @@ def _test_place(session: Session) -> Callable[[str], str]:
 
 def show(session: Session, inputs: Inputs) -> None:
     """Show reports in the pull request, of the triggering run or of this one."""
-    from aml_train_action.github.api import open_api
-    from aml_train_action.github.payload import read_payload
-    from aml_train_action.pulls.find import find_own, find_triggering
-
     pulls = inputs.pulls
     api = open_api(session.environ, pulls.github_token)
     payload = read_payload(session.environ)
@@ -113,8 +110,6 @@ def show(session: Session, inputs: Inputs) -> None:
 
 
 def _post(session: Session, api: Api, reports: Mapping[str, Report], found: Found) -> None:
-    from aml_train_action.pulls.posting import post_comment
-
     lines = []
     for report in reports.values():
         for subject in found.subjects:
@@ -129,10 +124,6 @@ def _reports(session: Session, api: Api, pulls: PullInputs, found: Found) -> dic
     Raises:
         InvalidError: two are about one configuration, or one is no report.
     """
-    from aml_train.pipeline.report.values import MOST_BYTES, decode
-    from aml_train_action.pulls.artifact import list_reports, load_report
-    from aml_train_action.pulls.marker import key_of
-
     if pulls.report_file:
         try:
             with (session.step.workspace / pulls.report_file).open("rb") as file:

@@ -21,16 +21,17 @@ from aml_train.core.request_log import logged_requests
 from aml_train.core.secrets import known_secrets
 from aml_train.core.signals import in_place_of_interrupt, interrupt_on
 from aml_train.pipeline.report.pieces import escape
+from aml_train.pipeline.target import Host
 from aml_train_action.github.annotations import Annotations, Places
 from aml_train_action.github.commands import Level, annotation, command
 from aml_train_action.github.log import Channel, ChannelText
+from aml_train_action.github.oidc import github_assertion
 from aml_train_action.github.step import Step, read_step
 from aml_train_action.inputs.inputs import Inputs
 from aml_train_action.report.record import Record
 
 if TYPE_CHECKING:
     from aml_train.config.model import Config
-    from aml_train.pipeline.target import Host
 
 
 @dataclass(kw_only=True)
@@ -83,9 +84,6 @@ class Session:
 
     def host(self, environ: Mapping[str, str]) -> Host:
         """Return this process with the pipeline's *environ*; its tokens are masked."""
-        from aml_train.pipeline.target import Host
-        from aml_train_action.github.oidc import github_assertion
-
         return Host(environ=environ, assertion=github_assertion(self.environ, fetched=self.hide), on_token=self.hide)
 
     @contextlib.contextmanager

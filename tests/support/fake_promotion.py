@@ -20,7 +20,6 @@ from aml_train.gate.rules import parse_rule
 from aml_train.jobs.workspace import ModelView
 from aml_train.models.lineage import Tracer
 from aml_train.models.promotion.promote import Promoter
-from aml_train.pipeline import promotion
 from aml_train.pipeline.evaluate import evaluate
 from aml_train.testing.memory_models import MemoryCatalogue
 from tests.support.fake_workspace import FakeClock, FakeService
@@ -158,7 +157,7 @@ def use_place(monkeypatch: pytest.MonkeyPatch, folder: Path, place: Place, confi
     def opened(*args: Any, **_more: Any) -> Any:
         return replace(place.promoter(), listener=Broadcast(place.events.append, args[-1]))
 
-    monkeypatch.setattr(promotion, "open_promoter", opened)
+    monkeypatch.setattr("aml_train.cli.model.open_promoter", opened)
     monkeypatch.chdir(folder)
     Path("aml-train.yml").write_text(configuration)
     return place

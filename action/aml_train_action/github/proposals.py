@@ -18,7 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from aml_train.core import git
 from aml_train.core.trust import PROTECTED, Trust, proposal
+from aml_train.pipeline.project_name import repository_of
 
 OWN_CODE: Final = ("push", "schedule", "workflow_dispatch")
 """The events whose runs can only have the code of the ref that they name."""
@@ -99,9 +101,6 @@ def _default_branch(payload: str) -> str | None:
 
 def read_checkout(directory: Path) -> Checkout:
     """Return the commit that is checked out around *directory*."""
-    from aml_train.core import git
-    from aml_train.pipeline.project_name import repository_of
-
     commit = git.head(directory)
     if commit is None:
         return Checkout(commit=None)

@@ -19,6 +19,8 @@ import tempfile
 from collections.abc import Mapping, MutableMapping
 from typing import BinaryIO, Final
 
+from aml_train.core.secrets import named_secret
+
 #: The number of the file with the values.
 HANDED_OVER: Final = "AML_TRAIN_HANDED_OVER"
 #: The runner's tokens and their addresses, inputs, the workflow's token; act hands over inputs under their bare names as well.
@@ -40,8 +42,6 @@ def for_the_pipeline(environ: Mapping[str, str]) -> dict[str, str]:
 
 def hidden(name: str) -> bool:
     """Return whether the process's environment must not hold this variable."""
-    from aml_train.core.secrets import named_secret
-
     return of_the_runner(name) or named_secret(name)
 
 

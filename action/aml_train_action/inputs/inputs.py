@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 
+from aml_train.config.load import load_config
 from aml_train.core.errors import Fault, InvalidError
 from aml_train_action.github.log import LogLevel
 from aml_train_action.inputs.azure import AzureInputs, read_azure
@@ -307,8 +308,6 @@ def load_configuration(inputs: Inputs) -> tuple[Config, tuple[str, ...]]:
 
 
 def _load(inputs: Inputs, *changes: str) -> Config:
-    from aml_train.config.load import load_config
-
     named = {
         f"--set {key}": f"with.{key.rpartition('.')[2]}" for key, _, _ in (one.partition("=") for one in changes)
     }

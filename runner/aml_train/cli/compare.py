@@ -9,9 +9,20 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from aml_train.cli.options import ProjectOptions, target_options
+from aml_train.cli.options import open_workspace
+from aml_train.cli.project import ProjectOptions, target_options
 from aml_train.cli.result import json_option, print_result
+from aml_train.cli.tables import comparison_table
 from aml_train.cli.text import printable_line, terminal_width
+from aml_train.core.series import odd_values, plot
+from aml_train.pipeline.compare import (
+    find_comparison,
+    metric_points,
+    parse_reference,
+    project_of,
+    unlogged,
+    with_metrics,
+)
 
 if TYPE_CHECKING:
     from aml_train.core.comparison import Comparison, Side
@@ -53,8 +64,6 @@ def compare(
     aml-train compare JOB baseline                            the one that is configured
     aml-train compare JOB report.json                         a file: {"val/accuracy": 0.95}
     """
-    from aml_train.pipeline.compare import find_comparison, parse_reference, project_of, unlogged, with_metrics
-
     names = parse_reference(left), parse_reference(right)
     workspace = functools.cache(lambda: _workspace(project))
     configured = functools.cache(lambda: project_of(project.load()))
@@ -73,12 +82,11 @@ def compare(
 
 
 def _workspace(project: ProjectOptions) -> Workspace:
-    return project.open_workspace()
+    return open_workspace(project)
 
 
 def _histories(workspace: Callable[[], Workspace], found: Comparison, metric: str) -> tuple[History, History]:
     """Return a metric's (step, value) pairs of both sides."""
-    from aml_train.pipeline.compare import metric_points
 
     def of(side: Side) -> History:
         return [(point.step, point.value) for point in metric_points(workspace, side, metric)]
@@ -87,8 +95,6 @@ def _histories(workspace: Callable[[], Workspace], found: Comparison, metric: st
 
 
 def _print_table(found: Comparison) -> None:
-    from aml_train.cli.tables import comparison_table
-
     for sign, side in (("A", found.left), ("B", found.right)):
         click.echo(f"{sign}  {printable_line(side.title)}")
     click.echo()
@@ -98,8 +104,6 @@ def _print_table(found: Comparison) -> None:
 
 def _print_charts(workspace: Callable[[], Workspace], found: Comparison, most: int) -> None:
     """Draw the metrics that have several steps; those of both sides come first."""
-    from aml_train.core.series import odd_values, plot
-
     names = sorted(
         found.metrics, key=lambda name: (found.metrics[name].left is None or found.metrics[name].right is None, name)
     )

@@ -11,6 +11,10 @@ from pathlib import Path
 from typing import Final
 
 import click
+from click.shell_completion import get_completion_class
+
+from aml_train.config.load import load_targets
+from aml_train.core.errors import AmlTrainError
 
 SHELLS: Final = ("bash", "zsh", "fish")
 #: click takes this name from that of the program.
@@ -32,8 +36,6 @@ def completion(context: click.Context, shell: str) -> None:
     zsh, in ~/.zshrc after compinit:    eval "$(aml-train completion zsh)"
     fish:                               aml-train completion fish > ~/.config/fish/completions/aml-train.fish
     """
-    from click.shell_completion import get_completion_class
-
     kind = get_completion_class(shell)
     assert kind is not None  # noqa: S101 - click has all of SHELLS
     script = kind(context.find_root().command, {}, "aml-train", _VARIABLE)
@@ -66,9 +68,6 @@ def _beginning(words: Sequence[str], incomplete: str) -> list[str]:
 
 def _names(context: click.Context, key: str) -> tuple[str, ...]:
     """Return the names below *key* in the configuration; none if it cannot be read."""
-    from aml_train.config.load import load_targets
-    from aml_train.core.errors import AmlTrainError
-
     directory = context.params.get("directory") or Path()
     try:
         return load_targets(context.params.get("config"), directory=directory).names(key)

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal, TextIO
 
+from aml_train.cli.live import LiveNodes, LiveStages
+from aml_train.cli.tables import comparison_table, logged_tables, tag_table
 from aml_train.cli.text import printable, printable_line, printable_lines
 from aml_train.core.events import (
     AttemptEnded,
@@ -38,7 +40,6 @@ from aml_train.core.text import duration, size, slowest
 from aml_train.jobs.states import JobStatus, headline
 
 if TYPE_CHECKING:
-    from aml_train.cli.live import LiveNodes, LiveStages
     from aml_train.core.comparison import Comparison
     from aml_train.core.tables import Table
 
@@ -149,8 +150,6 @@ class ConsoleListener:
             self._say("▸", event.stage, event.title, "bold")
             return
         if self._live is None:
-            from aml_train.cli.live import LiveStages
-
             self._live = LiveStages(self._console, _NAME_WIDTH)
         self._live.start(event.stage, printable_line(event.title))
 
@@ -160,8 +159,6 @@ class ConsoleListener:
         text = f"{event.node}: {event.status}{', reused' if event.reused else ''}"
         if self._live is not None:
             if self._nodes is None:
-                from aml_train.cli.live import LiveNodes
-
                 self._nodes = LiveNodes(self._live, self._planned)
             self._nodes.change(event.run, printable_line(text), ended=status.final)
         if self._live is None or status.final:
@@ -298,8 +295,6 @@ class ConsoleListener:
             more = len(self._metrics) - _MOST_METRICS
             self._row("metrics", shown + (f"  and {more} more" if more > 0 else ""))
         if self._tables:
-            from aml_train.cli.tables import logged_tables
-
             for line in logged_tables(self._tables, self._more_tables):
                 self._print((f"  {line}", ""))
         if self._comparison is not None:
@@ -313,8 +308,6 @@ class ConsoleListener:
 
     def _propose(self, event: PromotionDecided) -> None:
         """Show what a promotion compares and would change: a question may follow."""
-        from aml_train.cli.tables import tag_table
-
         self.close()
         if self._comparison is not None:
             self._compare(self._comparison)
@@ -329,8 +322,6 @@ class ConsoleListener:
         return self._console.width - len("  ") if self._console.is_terminal else None
 
     def _compare(self, comparison: Comparison) -> None:
-        from aml_train.cli.tables import comparison_table
-
         title = printable_line(comparison.right.title)
         self._print(("compared with the baseline", "bold"), (f", {title}", ""))
         head = ("", "this job", "baseline", "difference")

@@ -14,17 +14,23 @@ from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
 
 import click
 
-from aml_train.cli.options import ProjectOptions, gather, sigterm_as_interrupt, target_options, this_host
+from aml_train.azure.blob.address import DatastorePath, LocalPath, parse_address
+from aml_train.azure.blob.datastores import asset_type
+from aml_train.azure.blob.operations import Place
+from aml_train.azure.blob.transfer import Tally
+from aml_train.cli.console import ConsoleListener
+from aml_train.cli.options import sigterm_as_interrupt, this_host
+from aml_train.cli.project import ProjectOptions, gather, target_options
 from aml_train.cli.result import json_option, print_result_line
+from aml_train.cli.text import printable
+from aml_train.core.errors import CancelledError, InvalidError
 from aml_train.core.text import duration, size
+from aml_train.pipeline.target import DataTargets
 
 if TYPE_CHECKING:
     from aml_train.azure.blob.address import Remote
     from aml_train.azure.blob.datastores import DataWorkspace
-    from aml_train.azure.blob.operations import Place
     from aml_train.azure.blob.storage import Entry
-    from aml_train.azure.blob.transfer import Tally
-    from aml_train.pipeline.target import DataTargets
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Result = TypeVar("_Result")
@@ -65,8 +71,6 @@ class AssetOptions:
 
     def check_new(self, workspace: DataWorkspace) -> None:
         """Refuse a version that exists, before anything is sent: versions are immutable."""
-        from aml_train.core.errors import InvalidError
-
         if self.name is not None and self.version is not None and workspace.has_asset(self.name, self.version):
             raise InvalidError(
                 f"The data asset {self.name}:{self.version} is registered already, and versions are immutable.",
@@ -90,16 +94,10 @@ def _asset_options(command: _Command) -> _Command:
 
 def open_targets(project: ProjectOptions) -> DataTargets:
     """Return the targets that the options of the command line select."""
-    from aml_train.cli.console import ConsoleListener
-    from aml_train.pipeline.target import DataTargets
-
     return DataTargets(this_host(), project.targets(), project.target, ConsoleListener(sys.stderr))
 
 
 def _remote(text: str) -> Remote:
-    from aml_train.azure.blob.address import LocalPath, parse_address
-    from aml_train.core.errors import InvalidError
-
     address = parse_address(text)
     if isinstance(address, LocalPath):
         raise InvalidError(f"{text!r} is a path on this machine, not an address of data.", hint=_NO_REMOTE)
@@ -108,8 +106,6 @@ def _remote(text: str) -> Remote:
 
 def _place(targets: DataTargets, text: str) -> Place:
     """Return the place to read from."""
-    from aml_train.azure.blob.operations import Place
-
     address = _remote(text)
     workspace = targets.workspace(address.target)
     where = workspace.locate(address)
@@ -133,9 +129,6 @@ class _Destination:
             file: that file's name, if the destination is a folder.
             has_mltable: whether there is a file MLTable.
         """
-        from aml_train.azure.blob.address import DatastorePath
-        from aml_train.azure.blob.datastores import asset_type
-
         path = f"{self.place.folder}{file or ''}" if file or not single else self.place.path.strip("/")
         click.echo(f"azureml://datastores/{self.datastore}/paths/{path}")
         if asset.name is None:
@@ -150,10 +143,6 @@ class _Destination:
 
 
 def _destination(targets: DataTargets, text: str) -> _Destination:
-    from aml_train.azure.blob.address import DatastorePath
-    from aml_train.azure.blob.operations import Place
-    from aml_train.core.errors import InvalidError
-
     address = _remote(text)
     if not isinstance(address, DatastorePath):
         raise InvalidError(
@@ -197,8 +186,6 @@ def ls(address: str | None, project: ProjectOptions, *, recursive: bool, as_json
 
 
 def _line(name: str, entry: Entry | None) -> str:
-    from aml_train.cli.text import printable
-
     if entry is None:
         return f"{'':>10}  {'':<20}  {printable(name)}"
     return f"{size(entry.size):>10}  {entry.modified:%Y-%m-%d %H:%M:%SZ}  {printable(name)}"
@@ -225,9 +212,6 @@ def upload(source: str, address: str | None, project: ProjectOptions, asset: Ass
     aml-train data upload images azureml://datastores/workspaceblobstore/paths/images
     aml-train data upload digits.csv --name digits
     """
-    from aml_train.azure.blob.datastores import asset_type
-    from aml_train.core.errors import InvalidError
-
     targets = open_targets(project)
     if address is None:
         if asset.name is None:
@@ -278,8 +262,6 @@ def cp(source: str, address: str, project: ProjectOptions, asset: AssetOptions) 
     aml-train data cp azureml:digits:3 azure::azureml://datastores/workspaceblobstore/paths/digits/3 --name digits
     aml-train data cp azure::azureml://jobs/JOB/outputs/model local::azureml://datastores/workspaceblobstore/paths/model
     """
-    from aml_train.azure.blob.datastores import asset_type
-
     targets = open_targets(project)
     read = _place(targets, source)
     if asset.name is not None:
@@ -318,9 +300,6 @@ def moved(verb: str, work: Callable[[Any], _Result], *, quiet: bool = False) -> 
 
     With *quiet*, the result is not printed.
     """
-    from aml_train.azure.blob.transfer import Tally
-    from aml_train.core.errors import CancelledError
-
     tally = Tally()
     began = time.monotonic()
     try:

@@ -14,10 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from aml_train.cli.options import ProjectOptions, project_options, this_host
+from aml_train.cli.console import ConsoleListener
+from aml_train.cli.options import this_host
+from aml_train.cli.project import ProjectOptions, project_options
 from aml_train.cli.result import json_option, print_result
 from aml_train.core.errors import Fault, ImageError, InvalidError, OutdatedError
 from aml_train.core.jsonc import JsoncError, change_jsonc, parse_jsonc
+from aml_train.pipeline.dev_image import find_dev_image
+from aml_train.pipeline.prepare import prepare_run
 
 if TYPE_CHECKING:
     from aml_train.config.model import Config
@@ -46,10 +50,6 @@ environment_option: Final = click.option(
 
 def find_image(project: ProjectOptions, environment: str | None) -> tuple[Config, DevImage]:
     """Return the configuration and the image to work in."""
-    from aml_train.cli.console import ConsoleListener
-    from aml_train.pipeline.dev_image import find_dev_image
-    from aml_train.pipeline.prepare import prepare_run
-
     config = project.load()
     prepared = prepare_run(config, this_host())
     return config, find_dev_image(prepared, ConsoleListener(sys.stderr), environment)

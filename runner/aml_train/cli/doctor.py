@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from aml_train.cli.masking import masker
-from aml_train.cli.options import ProjectOptions, project_options, this_host
+from aml_train.cli.options import this_host
+from aml_train.cli.project import ProjectOptions, project_options
 from aml_train.cli.result import json_option, print_result
 from aml_train.cli.text import printable
+from aml_train.core.diagnosis import MARKS
+from aml_train.pipeline.doctor.diagnose import DoctorProject, diagnose
 
 if TYPE_CHECKING:
     from aml_train.core.diagnosis import CheckResult
@@ -31,7 +34,6 @@ def doctor(project: ProjectOptions, *, as_json: bool) -> None:
     Each line is a check; a failure names the command that mends it. Exit code 0 without a failure, 2 for this machine or
     its configuration, 8 for services.
     """
-    from aml_train.pipeline.doctor.diagnose import DoctorProject, diagnose
 
     def show(result: CheckResult) -> None:
         if not as_json:
@@ -52,8 +54,6 @@ def doctor(project: ProjectOptions, *, as_json: bool) -> None:
 
 def render(result: CheckResult) -> str:
     """Return the lines of a result: a mark, the name, the facts, and the remedy."""
-    from aml_train.core.diagnosis import MARKS
-
     outcome = result.outcome
     mark = click.style(MARKS[outcome.status], fg=_COLOURS[outcome.status])
     lines = [f"{mark} {result.name}: {printable(outcome.found)}"]

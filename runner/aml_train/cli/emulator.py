@@ -15,12 +15,24 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import click
 
+from aml_train.azure.blob.operations import Place
+from aml_train.cli.console import ConsoleListener
+from aml_train.cli.data import moved
 from aml_train.cli.masking import print_exactly
 from aml_train.cli.options import this_host
 from aml_train.cli.result import json_option, print_result, print_result_line
+from aml_train.config.load import load_targets
+from aml_train.core.errors import InvalidError, ServiceError
+from aml_train.local import lifecycle
+from aml_train.local.admin import emulator_info, register_environments, request_admin
+from aml_train.local.browser import answer_program, browser_variables, is_sign_in, sign_in_page
+from aml_train.local.environment import client_environment, shell_exports
+from aml_train.local.lifecycle import reset_emulator, start_emulator, stop_emulator
+from aml_train.local.settings import EmulatorSettings
+from aml_train.pipeline.target import DataTargets
 
 if TYPE_CHECKING:
-    from aml_train.local.settings import EmulatorInfo, EmulatorSettings
+    from aml_train.local.settings import EmulatorInfo
 
 _FAULTS: Final = ("status", "delay", "truncate", "reset", "outage")
 _FOLLOW_SECONDS: Final = 0.5
@@ -32,8 +44,6 @@ _DATA_STORE: Final = "workspaceblobstore"
 
 def emulator_settings() -> EmulatorSettings:
     """Return the settings of the local AzureML in the environment."""
-    from aml_train.local.settings import EmulatorSettings
-
     return EmulatorSettings.from_environment(dict(os.environ))
 
 
@@ -48,9 +58,6 @@ def ask_emulator(
         InvalidError: it refuses the request.
         ServiceError: it does not run, or fails.
     """
-    from aml_train.core.errors import InvalidError, ServiceError
-    from aml_train.local.admin import request_admin
-
     settings = emulator_settings()
     given = {name: value for name, value in (query or {}).items() if value is not None}
     target = settings.path_of(f"{path}?{urlencode(given)}" if given else path)
@@ -76,9 +83,6 @@ def running_emulator(workspace: str | None = None) -> EmulatorInfo:
         InvalidError: it has no such workspace.
         ServiceError: it does not run.
     """
-    from aml_train.core.errors import ServiceError
-    from aml_train.local.admin import emulator_info
-
     settings = emulator_settings()
     settings = settings if workspace is None else replace(settings, workspace=workspace)
     found = emulator_info(settings)
@@ -111,10 +115,6 @@ def emulator_start(environments: tuple[str, ...]) -> None:
 
     Its state is kept in a Docker volume.
     """
-    from aml_train.cli.console import ConsoleListener
-    from aml_train.local.admin import register_environments
-    from aml_train.local.lifecycle import start_emulator
-
     images = _images_by_pattern(environments)
     settings = emulator_settings()
     info = start_emulator(settings, ConsoleListener(sys.stderr))
@@ -130,16 +130,12 @@ def emulator_status() -> None:
 
     Prints as JSON whether it runs, its jobs by state, and requests that it did not support.
     """
-    from aml_train.local.lifecycle import emulator_status
-
-    click.echo(json.dumps(emulator_status(emulator_settings()), indent=2))
+    click.echo(json.dumps(lifecycle.emulator_status(emulator_settings()), indent=2))
 
 
 @emulator.command("stop")
 def emulator_stop() -> None:
     """Stop the local AzureML. Jobs, models and data are kept."""
-    from aml_train.local.lifecycle import stop_emulator
-
     settings = emulator_settings()
     click.echo(f"{settings.name} is stopped" if stop_emulator(settings) else f"{settings.name} was not running")
 
@@ -148,8 +144,6 @@ def emulator_stop() -> None:
 @click.confirmation_option("--yes", prompt="Remove the container and all its jobs, models, images and data?")
 def emulator_reset() -> None:
     """Remove the local AzureML with everything in it."""
-    from aml_train.local.lifecycle import reset_emulator
-
     settings = emulator_settings()
     reset_emulator(settings)
     click.echo(f"{settings.name} and its data are removed")
@@ -159,9 +153,7 @@ def emulator_reset() -> None:
 @click.option("-f", "--follow", is_flag=True, help="Continue as the log grows.")
 def emulator_logs(*, follow: bool) -> None:
     """Print the log of the local AzureML."""
-    from aml_train.local.lifecycle import emulator_logs
-
-    for line in emulator_logs(emulator_settings(), follow=follow):
+    for line in lifecycle.emulator_logs(emulator_settings(), follow=follow):
         click.echo(line)
 
 
@@ -175,9 +167,6 @@ def emulator_env(*, workspace: str | None) -> None:
 
     BROWSER among them has programs that open a browser to sign you in open `aml-train emulator sign-in`, which grants at once.
     """
-    from aml_train.local.browser import browser_variables
-    from aml_train.local.environment import client_environment, shell_exports
-
     variables = client_environment(running_emulator(workspace), dict(os.environ))
     named = {} if workspace is None else {"AML_TRAIN_EMULATOR_WORKSPACE": workspace}
     print_exactly(shell_exports(variables | browser_variables(sys.executable) | named) + "\n")
@@ -204,9 +193,6 @@ def sign_in(address: str) -> None:
     Programs call it by the variable BROWSER of `aml-train emulator env`. Another address than that of a sign-in is refused, so that
     the next browser opens it.
     """
-    from aml_train.core.errors import InvalidError
-    from aml_train.local.browser import answer_program, is_sign_in, sign_in_page
-
     if not is_sign_in(address):
         raise InvalidError("It is no address of a sign-in.", hint="Such as https://login.microsoftonline.com/….")
     answer_program(*sign_in_page(running_emulator(), address))
@@ -432,13 +418,6 @@ def data_map(address: str, local: str) -> None:
 
     Repeat the command after LOCAL has changed.
     """
-    from aml_train.azure.blob.operations import Place
-    from aml_train.cli.console import ConsoleListener
-    from aml_train.cli.data import moved
-    from aml_train.config.load import load_targets
-    from aml_train.core.errors import InvalidError
-    from aml_train.pipeline.target import DataTargets
-
     if urlsplit(address).scheme not in _DATA_SCHEMES or not urlsplit(address).hostname:
         raise InvalidError(
             f"{address.partition('?')[0]!r} is not an address of data elsewhere.",
@@ -560,8 +539,6 @@ def _images_by_pattern(texts: Sequence[str]) -> dict[str, str]:
     Raises:
         InvalidError: a text is something else.
     """
-    from aml_train.core.errors import InvalidError
-
     found = {}
     for text in texts:
         pattern, _, image = text.partition("=")

@@ -10,22 +10,36 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
+from docker.errors import ImageNotFound
 
+from aml_train.cli.console import ConsoleListener
 from aml_train.cli.masking import print_exactly
 from aml_train.cli.options import (
     OutputOptions,
-    ProjectOptions,
     output_options,
-    project_options,
     secret_path,
     sigterm_as_interrupt,
     this_host,
     with_secret_paths,
 )
+from aml_train.cli.project import ProjectOptions, project_options
 from aml_train.cli.prune import prune
 from aml_train.cli.result import json_option, print_result
 from aml_train.cli.shell import shell
+from aml_train.cli.text import printable
 from aml_train.core.checks import CHECKS, Level
+from aml_train.core.docker import buildkit_cli, connect_engine
+from aml_train.core.errors import ImageError, InvalidError
+from aml_train.core.threads import drain
+from aml_train.image.build.build import write_context
+from aml_train.image.make import build_and_probe
+from aml_train.image.readiness.check import probe_image
+from aml_train.image.readiness.judge import judge_facts, readiness_error
+from aml_train.image.spec import CheckPolicy
+from aml_train.pipeline.plan import for_job
+from aml_train.pipeline.prepare import plan_image_only, prepare_run
+from aml_train.pipeline.result import RunOptions
+from aml_train.pipeline.run_files import own_output
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -73,11 +87,6 @@ def build(
     aml-train image build --target azure
     aml-train image build --json | jq -r .image
     """
-    from aml_train.core.errors import InvalidError
-    from aml_train.pipeline.prepare import prepare_run
-    from aml_train.pipeline.result import RunOptions
-    from aml_train.pipeline.run_files import own_output
-
     loaded = project.load()
     if loaded.image is None:
         raise InvalidError(
@@ -134,12 +143,6 @@ def check(
     aml-train image check nvcr.io/nvidia/pytorch:24.10-py3 --infiniband
     aml-train image check myregistry.azurecr.io/digits@sha256:… --require azureml-defaults
     """
-    from aml_train.cli.text import printable
-    from aml_train.core.docker import connect_engine
-    from aml_train.core.threads import drain
-    from aml_train.image.readiness.judge import judge_facts, readiness_error
-    from aml_train.image.spec import CheckPolicy
-
     engine = connect_engine(dict(os.environ))
     with contextlib.closing(engine), drain():
         if reference is None:
@@ -172,11 +175,6 @@ def _note(text: str) -> None:
 
 
 def _probe(reference: str, engine: DockerClient) -> Facts:
-    from docker.errors import ImageNotFound
-
-    from aml_train.core.errors import ImageError
-    from aml_train.image.readiness.check import probe_image
-
     try:
         return probe_image(engine, reference)
     except ImageNotFound as error:
@@ -185,12 +183,6 @@ def _probe(reference: str, engine: DockerClient) -> Facts:
 
 def _build_and_probe(config: Config, engine: DockerClient, secret_paths: tuple[Path, ...]) -> tuple[ImageSpec, Facts]:
     """Build the configuration's image in the engine only, and return its facts."""
-    from aml_train.cli.console import ConsoleListener
-    from aml_train.core.docker import buildkit_cli
-    from aml_train.image.make import build_and_probe
-    from aml_train.pipeline.plan import for_job
-    from aml_train.pipeline.prepare import plan_image_only
-
     environ = with_secret_paths(os.environ, secret_paths)
     spec = for_job(plan_image_only(config, this_host(environ), remark=_note), config)
     with contextlib.closing(ConsoleListener(sys.stderr)) as listener:
@@ -221,10 +213,6 @@ def render(
     aml-train image render --offline                       without engine and registry; give image.ofed.os for drivers
     aml-train image render --write build && docker build build/context -f build/Dockerfile
     """
-    from aml_train.core.errors import InvalidError
-    from aml_train.image.build.build import write_context
-    from aml_train.pipeline.prepare import plan_image_only
-
     loaded = project.load()
     spec = plan_image_only(loaded, this_host(), remark=_note, offline=offline)
     print_exactly(spec.dockerfile)

@@ -2,20 +2,42 @@
 
 from __future__ import annotations
 
+import datetime
+import fnmatch
+import functools
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from aml_train.azure.blob.places import job_files
+from aml_train.azure.browse import JobFilter, describe_job, list_jobs, view_job
+from aml_train.azure.results import SORT_KEYS, JobOrder, read_results, select_rows
 from aml_train.cli.completion import complete_words
+from aml_train.cli.data import moved, open_targets
 from aml_train.cli.masking import masker
-from aml_train.cli.options import ProjectOptions, sigterm_as_interrupt, tag_filter, target_options
+from aml_train.cli.options import open_workspace, sigterm_as_interrupt, tag_filter
+from aml_train.cli.project import ProjectOptions, target_options
 from aml_train.cli.result import json_option, print_result_line
+from aml_train.cli.tables import Column, fitted_table, logged_tables
 from aml_train.cli.text import print_facts, printable, printable_lines, terminal_width
+from aml_train.config.yaml.shapes import nearest
+from aml_train.core.clock import SYSTEM_CLOCK
+from aml_train.core.errors import ServiceError
+from aml_train.core.events import Notice
+from aml_train.core.tables import masked
+from aml_train.core.text import duration
+from aml_train.jobs.live import await_end, request_cancel
+from aml_train.jobs.logs.follow import LogFollower, LogReader, log_addresses
+from aml_train.jobs.logs.names import log_name
+from aml_train.jobs.logs.pages import pages_of
+from aml_train.jobs.metrics import tables_of_job
+from aml_train.jobs.states import JobStatus, failure_of
 
 if TYPE_CHECKING:
-    from aml_train.azure.browse import JobFilter, JobRow
+    from aml_train.azure.browse import JobRow
     from aml_train.azure.sdk_v2 import AzureV2
     from aml_train.core.clock import Clock
     from aml_train.core.events import Event
@@ -37,20 +59,14 @@ def jobs() -> None:
 
 
 def _states() -> Sequence[str]:
-    from aml_train.jobs.states import JobStatus
-
     return [status.value.lower() for status in JobStatus]
 
 
 def _sort_keys() -> Sequence[str]:
-    from aml_train.azure.results import SORT_KEYS
-
     return SORT_KEYS
 
 
 def _clock() -> Clock:
-    from aml_train.core.clock import SYSTEM_CLOCK
-
     return SYSTEM_CLOCK
 
 
@@ -114,7 +130,7 @@ def list_(
     aml-train jobs list -n 0 --json | jq .name
     """
     wanted = _filter(statuses, experiment, name, tags, archived=archived)
-    rows = _rows(project.open_workspace(), wanted, lines or None, metrics=metrics, **order)
+    rows = _rows(open_workspace(project), wanted, lines or None, metrics=metrics, **order)
     if as_json:
         for row in rows:
             print_result_line(row.facts())
@@ -134,12 +150,6 @@ def _rows(
     metrics: Sequence[str] = (),
 ) -> list[JobRow]:
     """Return at most so many of the wanted jobs, in order, with their results."""
-    import datetime
-    import functools
-
-    from aml_train.azure.browse import list_jobs
-    from aml_train.azure.results import JobOrder, read_results, select_rows
-
     if not key and len(metrics) != 1:
         raise click.UsageError("--sort without a key needs one --metric, which it sorts by.")
     order = JobOrder(key=key or metrics[0], reverse=reverse, most=most, results=not no_metrics)
@@ -155,10 +165,6 @@ def _rows(
 def _filter(
     statuses: Sequence[str], experiment: str | None, name: str | None, tags: Sequence[str], *, archived: bool
 ) -> JobFilter:
-    from aml_train.azure.browse import JobFilter
-    from aml_train.config.yaml.shapes import nearest
-    from aml_train.jobs.states import JobStatus
-
     known = {status.value.lower(): status for status in JobStatus}
     for word in statuses:
         if word.lower() not in known:
@@ -176,9 +182,6 @@ def _filter(
 
 def _table(rows: Sequence[JobRow], metrics: Sequence[str] = (), width: int | None = None) -> Iterator[str]:
     """Yield the lines of a table of jobs that fits *width*; the last columns give way."""
-    from aml_train.cli.tables import Column, fitted_table
-    from aml_train.core.text import duration
-
     columns = (
         Column(title="NAME"),
         Column(title="STATUS"),
@@ -217,12 +220,7 @@ def _metrics(values: Mapping[str, float], names: Sequence[str]) -> str:
 @json_option()
 def show(job: str, project: ProjectOptions, *, as_json: bool) -> None:
     """Show a job's settings, its state and its metrics."""
-    from aml_train.azure.browse import describe_job
-    from aml_train.cli.tables import logged_tables
-    from aml_train.core.tables import masked
-    from aml_train.jobs.metrics import tables_of_job
-
-    service = project.open_workspace()
+    service = open_workspace(project)
     facts = describe_job(service, job)
     found, more, remark = tables_of_job(service, job, facts.get("metrics", {}))
     tables = [masked(one, masker().mask) for one in found]
@@ -247,13 +245,11 @@ def logs(job: str, project: ProjectOptions, *, follow: bool, pattern: str | None
 
     Ctrl-C leaves the job alone. With -f the exit code is 0 if the job completes, 5 if it fails, 7 if it is cancelled.
     """
-    service = project.open_workspace()
+    service = open_workspace(project)
     _print_logs(service, job, pattern or "user_logs/*", follow=follow)
 
 
 def _remark(event: Event) -> None:
-    from aml_train.core.events import Notice
-
     if isinstance(event, Notice):
         click.echo(f"note: {printable(event.text)}", err=True)
 
@@ -264,14 +260,6 @@ def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> No
     Raises:
         AmlTrainError: what a followed job ended with.
     """
-    import fnmatch
-
-    from aml_train.azure.browse import view_job
-    from aml_train.jobs.logs.follow import LogFollower, LogReader, log_addresses
-    from aml_train.jobs.logs.names import log_name
-    from aml_train.jobs.logs.pages import pages_of
-    from aml_train.jobs.states import failure_of
-
     pages = pages_of(view_job(service, job))
     shown: list[str] = []
 
@@ -314,11 +302,7 @@ def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> No
 @target_options
 def cancel(names: tuple[str, ...], project: ProjectOptions) -> None:
     """Cancel jobs, and wait until they have ended; jobs that have ended stay as is."""
-    from aml_train.azure.browse import view_job
-    from aml_train.core.errors import ServiceError
-    from aml_train.jobs.live import await_end, request_cancel
-
-    service, clock = project.open_workspace(), _clock()
+    service, clock = open_workspace(project), _clock()
     before = {name: view_job(service, name).status for name in names}
     live = [name for name, status in before.items() if not status.terminal]
     for name in live:
@@ -353,9 +337,7 @@ def resubmit(
 
     Local changes have no effect: AzureML has everything that the job needs.
     """
-    import secrets
-
-    service = project.open_workspace()
+    service = open_workspace(project)
     new = name or f"{job[:200]}-{secrets.token_hex(3)}"
     with sigterm_as_interrupt():
         view = service.copy_job(job, new, compute=compute)
@@ -390,9 +372,6 @@ def download(
     aml-train jobs download JOB outputs/model 'outputs/*.json'
     aml-train jobs download JOB --output model -o model
     """
-    from aml_train.azure.blob.places import job_files
-    from aml_train.cli.data import moved, open_targets
-
     workspace = open_targets(project).workspace(None)
     places = job_files(workspace, job, to or Path(job), patterns=patterns, outputs=outputs)
 

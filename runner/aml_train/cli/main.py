@@ -17,7 +17,7 @@ from aml_train.core.version import __version__
 _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "init": ("init", "Write a first aml-train.yml for a repository."),
     "doctor": ("doctor", "Check everything that a run needs; change nothing."),
-    "validate": ("run", "Check the configuration and the job; report every fault."),
+    "validate": ("validate", "Check the configuration and the job; report every fault."),
     "plan": ("run", "Show what a run would do, without changing anything."),
     "run": ("run", "Build and test the image, train, gate, register the model."),
     "attach": ("run", "Follow a submitted job, gate it, register its model."),
@@ -34,8 +34,8 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "devcontainer": ("devcontainer", "Write or update .devcontainer/devcontainer.json with the tested image."),
     "data": ("data", "List, upload, download, copy and remove data of a workspace."),
     "emulator": ("emulator", "Manage the local AzureML, an emulator in a container."),
-    "convert": ("run", "Convert a run configuration of the SDK v1 to a command job."),
-    "schema": ("run", "Print the JSON Schema of aml-train.yml, for editors."),
+    "convert": ("validate", "Convert a run configuration of the SDK v1 to a command job."),
+    "schema": ("validate", "Print the JSON Schema of aml-train.yml, for editors."),
     "completion": ("completion", "Print the script that completes aml-train's commands in a shell."),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -11,20 +12,35 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
+from aml_train.azure.blob.datastores import workspace_of
+from aml_train.azure.blob.places import fetch_place, model_place
+from aml_train.azure.http import HttpSettings
+from aml_train.azure.passports import AzurePassports
 from aml_train.cli.completion import complete_keys
+from aml_train.cli.console import ConsoleListener
+from aml_train.cli.data import moved
 from aml_train.cli.options import (
     OutputOptions,
-    ProjectOptions,
-    gather,
+    open_workspace,
     output_options,
     sigterm_as_interrupt,
     tag_filter,
-    target_options,
     this_host,
 )
 from aml_train.cli.passport import bom, card, passport
+from aml_train.cli.project import ProjectOptions, gather, target_options
 from aml_train.cli.result import json_option, print_result, print_result_line
+from aml_train.cli.tables import table
 from aml_train.cli.text import print_facts, printable
+from aml_train.config.load import load_promotion
+from aml_train.core.errors import GateFailedError, InvalidError, ServiceError
+from aml_train.core.events import Broadcast
+from aml_train.models.browse import ModelFilter, describe_model, find_model, list_models, metrics_of, version_facts
+from aml_train.models.download import check_target, download_model
+from aml_train.models.lineage import render_lineage
+from aml_train.pipeline.api.stages import promotion_request
+from aml_train.pipeline.passport import policy_of
+from aml_train.pipeline.promotion import open_promoter, run_promotion
 
 if TYPE_CHECKING:
     from aml_train.config.load import PromotionConfig
@@ -59,9 +75,6 @@ for _command in (passport, card, bom):
 
 
 def _open(project: ProjectOptions) -> Promoter:
-    from aml_train.cli.console import ConsoleListener
-    from aml_train.pipeline.promotion import open_promoter
-
     targets = project.targets()
     return open_promoter(this_host(), targets.named(project.target), targets.directory, ConsoleListener(sys.stderr))
 
@@ -98,10 +111,6 @@ def list_(
     as_json: bool,
 ) -> None:
     """List models with their stages, or their versions. MODEL may have * and ?."""
-    import itertools
-
-    from aml_train.models.browse import ModelFilter, list_models, version_facts
-
     promoter = _open(project)
     versions = versions or bool(metrics)
     rows = list_models(
@@ -124,8 +133,6 @@ def list_(
         for one in each:
             print_result_line(version_facts(one))
         return
-    from aml_train.cli.tables import table
-    from aml_train.models.browse import metrics_of
 
     cells = []
     for one in each:
@@ -147,8 +154,6 @@ def list_(
 
 
 def _models(rows: Sequence[ModelRow]) -> list[str]:
-    from aml_train.cli.tables import table
-
     cells = [
         (
             row.name,
@@ -170,9 +175,6 @@ def show(address: str, project: ProjectOptions, *, as_json: bool) -> None:
 
     Prints its stage, metrics, parameters, tags and promotions.
     """
-    from aml_train.core.errors import ServiceError
-    from aml_train.models.browse import describe_model, find_model
-
     promoter = _open(project)
     found = find_model(promoter.service, address)
     try:
@@ -206,15 +208,7 @@ def download(address: str, project: ProjectOptions, *, to: Path | None, force: b
 
     Exit codes: 0, 2 the folder is not empty, 8 the service, 9 the files are not those that were signed.
     """
-    from aml_train.azure.blob.datastores import workspace_of
-    from aml_train.azure.blob.places import fetch_place, model_place
-    from aml_train.azure.http import HttpSettings
-    from aml_train.azure.passports import AzurePassports
-    from aml_train.cli.data import moved
-    from aml_train.models.browse import find_model
-    from aml_train.models.download import check_target, download_model
-
-    service = project.open_workspace()
+    service = open_workspace(project)
     found = find_model(service, address)
     folder = to or Path(f"{found.name}-{found.version}")
     check_target(folder, force=force)
@@ -256,10 +250,6 @@ def lineage(address: str, project: ProjectOptions, *, as_json: bool) -> None:
 
     Exit codes: 0, 6 if a step is broken, 8 the service.
     """
-    from aml_train.core.errors import GateFailedError
-    from aml_train.models.browse import find_model
-    from aml_train.models.lineage import render_lineage
-
     promoter = _open(project)
     traced = promoter.tracer.trace(find_model(promoter.service, address))
     if as_json:
@@ -285,8 +275,6 @@ class ChangeOptions:
 
     def request(self, model: str, **more: Any) -> PromotionRequest:
         """Return the request for a change of the model's stage."""
-        from aml_train.pipeline.api.stages import promotion_request
-
         return promotion_request(
             model,
             environ=os.environ,
@@ -305,8 +293,6 @@ class ChangeOptions:
         Raises:
             InvalidError: no one can answer.
         """
-        from aml_train.core.errors import InvalidError
-
         if self.yes or self.dry_run:
             return False
         if not sys.stdin.isatty():
@@ -377,9 +363,6 @@ def promote(
 
     Exit codes: 0 it is in the stage (also if it was already), 2 invalid, 6 refused, 8 the service.
     """
-    from aml_train.config.load import load_promotion
-    from aml_train.core.errors import InvalidError
-
     found = load_promotion(project.config, directory=project.directory, target=project.target)
     name, _, version = (model or found.model or "").partition(":")
     if not name:
@@ -425,9 +408,6 @@ def rollback(model: str | None, project: ProjectOptions, change: ChangeOptions, 
 
 
 def _configured_model(project: ProjectOptions) -> str:
-    from aml_train.config.load import load_promotion
-    from aml_train.core.errors import InvalidError
-
     found = load_promotion(project.config, directory=project.directory, target=project.target)
     if found.model is None:
         raise InvalidError("Which model? aml-train.yml has no `model`.", hint="aml-train rollback MODEL --to …")
@@ -444,8 +424,6 @@ def _ask(question: str) -> bool:
 
 def _policy(found: PromotionConfig) -> PolicyConfig | None:
     """Return whose signatures count in a stage that demands a passport."""
-    from aml_train.pipeline.passport import policy_of
-
     return policy_of(found.passport, None, found.directory)
 
 
@@ -460,9 +438,6 @@ def _carry_out(
     policy: PolicyConfig | None = None,
 ) -> NoReturn:
     """Change the stage, show it, and end with its exit code."""
-    from aml_train.core.events import Broadcast
-    from aml_train.pipeline.promotion import open_promoter, run_promotion
-
     with sigterm_as_interrupt(), output.listener() as shown:
         listener = Broadcast(shown)
 

@@ -1,110 +1,40 @@
-"""Options that several commands share, each group gathered into one value."""
+"""Options of commands that run something, and what they share."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar, cast
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from aml_train.cli.completion import complete_keys
+from aml_train.cli.console import ConsoleListener
 from aml_train.cli.masking import masker
-from aml_train.cli.result import json_option
+from aml_train.cli.project import Command, ProjectOptions, gather
+from aml_train.cli.result import json_option, result_text
+from aml_train.core.events import RunFinished, to_json
+from aml_train.core.masked_events import masked_listener
+from aml_train.core.masking import MASK, without_tokens
+from aml_train.core.request_log import logged_requests
 from aml_train.core.signals import interrupt_on
+from aml_train.core.streams import lasting_output, unmasked
+from aml_train.image.build_secrets import SECRET_PATH_VARIABLE
+from aml_train.pipeline.execute import json_listener, run_prepared
+from aml_train.pipeline.gate_junit import gate_junit_listener
+from aml_train.pipeline.target import Host
+from aml_train.pipeline.target import open_workspace as target_workspace
 
 if TYPE_CHECKING:
     from aml_train.azure.sdk_v2 import AzureV2
-    from aml_train.config.load import Targets
-    from aml_train.config.model import Config
     from aml_train.core.events import Event, Listener
     from aml_train.pipeline.prepare import PreparedRun
     from aml_train.pipeline.result import RunOptions
-    from aml_train.pipeline.target import Host
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-_Option = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-
-def gather(command: _Command, name: str, into: Callable[..., object], options: Mapping[str, _Option]) -> _Command:
-    """Add options to a command, which receives their values as one.
-
-    Args:
-        command: the command's function.
-        name: its parameter that receives the value.
-        into: makes the value of the options' values.
-        options: the options by the name of their value, in the order in which the help shows them.
-    """
-
-    @functools.wraps(command)
-    def gathered(**values: Any) -> Any:
-        values[name] = into(**{option: values.pop(option) for option in options})
-        return command(**values)
-
-    decorated: Callable[..., Any] = gathered
-    for option in reversed(list(options.values())):
-        decorated = option(decorated)
-    return cast("_Command", decorated)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProjectOptions:
-    """The project folder, the configuration and the target that a command line names.
-
-    Attributes:
-        directory: the project folder.
-        config: the configuration; None for the one that is found in the folder.
-        target: one of the configured targets; None for the default one.
-        job: a job other than the configuration's.
-        sets: changes of the configuration, ``key=value``.
-    """
-
-    directory: Path
-    config: Path | None
-    target: str | None
-    job: Path | None = None
-    sets: tuple[str, ...] = ()
-
-    def load(self, *changes: str) -> Config:
-        """Load and check the configuration, with further *changes*."""
-        from aml_train.config.load import load_config
-
-        config = load_config(
-            self.config,
-            directory=self.directory.absolute(),
-            job=self.job,
-            target=self.target,
-            sets=(*self.sets, *changes),
-        )
-        for secret in config.secrets(os.environ):
-            masker().add(secret)
-        return config
-
-    def targets(self) -> Targets:
-        """Load the targets alone; the rest of the configuration is not checked."""
-        from aml_train.config.load import load_targets
-
-        return load_targets(self.config, directory=self.directory)
-
-    def open_workspace(self) -> AzureV2:
-        """Return the target's workspace; the local AzureML is started if it does not run."""
-        from aml_train.cli.console import ConsoleListener
-        from aml_train.pipeline.target import open_workspace
-
-        targets = self.targets()
-        return open_workspace(
-            this_host(),
-            targets.named(self.target),
-            targets.directory,
-            ConsoleListener(sys.stderr),
-        ).service
 
 
 def this_host(environ: Mapping[str, str] | None = None) -> Host:
@@ -112,9 +42,6 @@ def this_host(environ: Mapping[str, str] | None = None) -> Host:
 
     Tokens, and the secrets of jobs that are read, are masked from then on.
     """
-    from aml_train.core.masking import MASK, without_tokens
-    from aml_train.pipeline.target import Host
-
     known = masker()
 
     def hide(secret: str) -> None:
@@ -125,61 +52,11 @@ def this_host(environ: Mapping[str, str] | None = None) -> Host:
     return Host(environ=dict(os.environ if environ is None else environ), on_token=hide)
 
 
-def _directory(text: str) -> _Option:
-    return click.option(
-        "-C",
-        "--directory",
-        type=click.Path(path_type=Path, file_okay=False, exists=True),
-        default=Path(),
-        help=text,
-    )
-
-
-_TARGET: Final = click.option(
-    "--target",
-    metavar="NAME",
-    help="One of `targets:`.  [default: `target:`, else local]",
-    shell_complete=complete_keys("targets", "local"),
-)
-_WITHOUT_JOB: Final[dict[str, _Option]] = {
-    "directory": _directory("The project folder.  [default: .]"),
-    "config": click.option(
-        "--config",
-        type=click.Path(path_type=Path),
-        help="aml-train.yml, or a bare command job YAML.  [default: aml-train.yml, else job.yml]",
-    ),
-    "target": _TARGET,
-    "sets": click.option(
-        "--set",
-        "sets",
-        multiple=True,
-        metavar="KEY=VALUE",
-        help="Override a key, such as job.inputs.epochs=5; may be repeated.",
-    ),
-}
-_JOB: Final = click.option(
-    "--job", type=click.Path(path_type=Path), help="Another command job than the configuration's."
-)
-
-
-def project_options(command: _Command) -> _Command:
-    """Add the options that select what to run."""
-    return gather(command, "project", ProjectOptions, {**_WITHOUT_JOB, "job": _JOB})
-
-
-def project_options_without_job(command: _Command) -> _Command:
-    """Add the options that select what to run, for commands that have their own job."""
-    return gather(command, "project", ProjectOptions, _WITHOUT_JOB)
-
-
-def target_options(command: _Command) -> _Command:
-    """Add the options that select the workspace, for commands without a job."""
-    options = {
-        "directory": _directory("The project folder, whose aml-train.yml names the targets.  [default: .]"),
-        "config": click.option("--config", type=click.Path(path_type=Path), help="Another file than aml-train.yml."),
-        "target": _TARGET,
-    }
-    return gather(command, "project", ProjectOptions, options)
+def open_workspace(project: ProjectOptions) -> AzureV2:
+    """Return the target's workspace; the local AzureML is started if it does not run."""
+    targets = project.targets()
+    target = targets.named(project.target)
+    return target_workspace(this_host(), target, targets.directory, ConsoleListener(sys.stderr)).service
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,12 +77,6 @@ class OutputOptions:
     @contextlib.contextmanager
     def listener(self, gate_junit: Path | None = None) -> Iterator[Listener]:
         """Give the listener that shows a run; *gate_junit* as for :meth:`execute`."""
-        from aml_train.cli.console import ConsoleListener
-        from aml_train.core.masked_events import masked_listener
-        from aml_train.core.streams import lasting_output, unmasked
-        from aml_train.pipeline.execute import json_listener
-        from aml_train.pipeline.gate_junit import gate_junit_listener
-
         if self.verbose and self.quiet:
             raise click.UsageError("--verbose and --quiet exclude each other.")
         console = ConsoleListener(
@@ -232,16 +103,12 @@ class OutputOptions:
 
         *gate_junit* is the file that gets a JUnit report of the gate.
         """
-        from aml_train.pipeline.execute import run_prepared
-
         with self.listener(gate_junit) as listener:
             return run_prepared(prepared, options, listeners=(listener,), masker=masker()).exit_code
 
 
 def result_listener(output: TextIO) -> Listener:
     """Return a listener that writes the end of a run to *output*, as JSON."""
-    from aml_train.cli.result import result_text
-    from aml_train.core.events import RunFinished, to_json
 
     def write(event: Event) -> None:
         if isinstance(event, RunFinished):
@@ -256,13 +123,11 @@ def result_listener(output: TextIO) -> Listener:
 def _log_requests(context: click.Context, _option: click.Parameter, level: int) -> int:
     """Show the requests of the whole command with ``-vv``."""
     if level > 1:
-        from aml_train.core.request_log import logged_requests
-
         context.with_resource(logged_requests(lambda line: click.echo(line, err=True)))
     return level
 
 
-def output_options(command: _Command) -> _Command:
+def output_options(command: Command) -> Command:
     """Add the options of how a run is shown."""
     options = {
         "as_json": json_option(),
@@ -285,7 +150,7 @@ def output_options(command: _Command) -> _Command:
     return gather(command, "output", OutputOptions, options)
 
 
-def gate_junit(command: _Command) -> _Command:
+def gate_junit(command: Command) -> Command:
     """Add the option that writes a JUnit report of the gate."""
     return click.option(
         "--gate-junit",
@@ -295,7 +160,7 @@ def gate_junit(command: _Command) -> _Command:
     )(command)
 
 
-def secret_path(command: _Command) -> _Command:
+def secret_path(command: Command) -> Command:
     """Add the option that allows secret files outside the workspace."""
     return click.option(
         "--secret-path",
@@ -309,8 +174,6 @@ def secret_path(command: _Command) -> _Command:
 
 def with_secret_paths(environ: Mapping[str, str], paths: Sequence[Path]) -> dict[str, str]:
     """Return *environ* with *paths* among the places that secrets may be read from."""
-    from aml_train.image.build_secrets import SECRET_PATH_VARIABLE
-
     before = [environ.get(SECRET_PATH_VARIABLE, ""), *(str(path.absolute()) for path in paths)]
     return {**environ, SECRET_PATH_VARIABLE: os.pathsep.join(one for one in before if one)}
 

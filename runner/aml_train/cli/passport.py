@@ -9,9 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aml_train.cli.options import ProjectOptions, target_options, this_host
+from aml_train.cli.console import ConsoleListener
+from aml_train.cli.options import this_host
+from aml_train.cli.project import ProjectOptions, target_options
 from aml_train.cli.result import json_option, print_result, result_text
 from aml_train.cli.text import printable
+from aml_train.config.load import load_passport
+from aml_train.core.errors import PassportError
+from aml_train.core.replacing import replace_file
+from aml_train.models.browse import find_model
+from aml_train.models.passport.documents import ml_bom, model_card
+from aml_train.models.passport.issue import PASSPORT_FILE
+from aml_train.models.passport.manifest import SIGNATURE_FILE
+from aml_train.pipeline.passport import open_verifier, policy_of
 
 if TYPE_CHECKING:
     from aml_train.config.policy import PolicyConfig
@@ -48,8 +58,6 @@ def verify(address: str, project: ProjectOptions, policy: Path | None, *, as_jso
 
     Exit codes: 0, 2 invalid, 8 the service, 9 a claim is refused or the policy demands more.
     """
-    from aml_train.core.errors import PassportError
-
     rules, _, found, _ = _verified(address, project, policy)
     if as_json:
         print_result(found.facts())
@@ -80,10 +88,6 @@ def passport(address: str, project: ProjectOptions, output: Path) -> None:
 
     Nothing is verified. Exit codes: 0, 2 invalid, 8 the service, 9 there is no passport.
     """
-    from aml_train.core.errors import PassportError
-    from aml_train.models.passport.issue import PASSPORT_FILE
-    from aml_train.models.passport.manifest import SIGNATURE_FILE
-
     verifier, model = _open(address, project, None)
     output.mkdir(parents=True, exist_ok=True)
     for name in (SIGNATURE_FILE, PASSPORT_FILE):
@@ -106,8 +110,6 @@ def card(address: str, project: ProjectOptions, policy: Path | None, output: Pat
 
     Exit codes: 0, 2 invalid, 8 the service, 9 the passport does not hold.
     """
-    from aml_train.models.passport.documents import model_card
-
     _write_document(address, project, policy, output, lambda found, text: model_card(found, text))
 
 
@@ -121,7 +123,6 @@ def bom(address: str, project: ProjectOptions, policy: Path | None, output: Path
 
     Exit codes: 0, 2 invalid, 8 the service, 9 the passport does not hold.
     """
-    from aml_train.models.passport.documents import ml_bom
 
     def make(found: Verification, text: str | None) -> str:
         return result_text(ml_bom(found, text)) + "\n"
@@ -136,9 +137,6 @@ def _write_document(
     output: Path | None,
     make: Callable[[Any, str | None], str],
 ) -> None:
-    from aml_train.core.errors import PassportError
-    from aml_train.core.replacing import replace_file
-
     rules, _, found, model = _verified(address, project, policy)
     if faults := found.faults(rules.require if rules is not None else ()):
         raise PassportError(f"{found.model} is not verified:\n" + "\n".join(faults))
@@ -159,19 +157,12 @@ def _verified(
 
 def _rules(project: ProjectOptions, named: Path | None) -> PolicyConfig | None:
     """Return the policy of the command line, else that of the configuration."""
-    from aml_train.config.load import load_passport
-    from aml_train.pipeline.passport import policy_of
-
     if named is not None:
         return policy_of(None, named.absolute(), project.directory)
     return policy_of(load_passport(project.config, directory=project.directory), None, project.directory)
 
 
 def _open(address: str, project: ProjectOptions, rules: PolicyConfig | None) -> tuple[Verifier, ModelView]:
-    from aml_train.cli.console import ConsoleListener
-    from aml_train.models.browse import find_model
-    from aml_train.pipeline.passport import open_verifier
-
     targets = project.targets()
     host = this_host()
     target = targets.named(project.target)

@@ -9,9 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from aml_train.cli.options import ProjectOptions, project_options, sigterm_as_interrupt, this_host
+from aml_train.cli.console import ConsoleListener
+from aml_train.cli.options import sigterm_as_interrupt, this_host
+from aml_train.cli.project import ProjectOptions, project_options
 from aml_train.cli.result import json_option, print_result
+from aml_train.cli.tables import table
+from aml_train.cli.text import printable
 from aml_train.core.text import size
+from aml_train.pipeline.prune import PruneOptions, prepare_prune, prune_facts
 
 if TYPE_CHECKING:
     from aml_train.image.prune.execute import PruneOutcome, PruneResult
@@ -57,9 +62,6 @@ def prune(
     aml-train image prune --dry-run
     aml-train image prune --target azure --older-than 90 --keep-tag 'v*'
     """
-    from aml_train.cli.console import ConsoleListener
-    from aml_train.pipeline.prune import PruneOptions, prepare_prune, prune_facts
-
     config, targets = project.load(), project.targets()
     named = [targets.named(name) for name in targets.names("targets")]
     options = PruneOptions(older_than=older_than, keep_tags=keep_tags)
@@ -76,16 +78,12 @@ def prune(
 
 
 def _show(lines: Iterator[str], *, err: bool) -> None:
-    from aml_train.cli.text import printable
-
     for line in lines:
         click.echo(printable(line), err=err)
 
 
 def _planned(plan: PrunePlan) -> Iterator[str]:
     """Yield a line for each manifest that is to go, and what keeps the others."""
-    from aml_train.cli.tables import table
-
     if plan.delete:
         rows = [
             (one.entry.repository, one.entry.digest[:19], _size(one.entry.size), one.reason) for one in plan.delete

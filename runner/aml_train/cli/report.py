@@ -10,9 +10,18 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from aml_train.cli.console import ConsoleListener
 from aml_train.cli.masking import masker, print_exactly
-from aml_train.cli.options import ProjectOptions, target_options, this_host
+from aml_train.cli.options import this_host
+from aml_train.cli.project import ProjectOptions, target_options
 from aml_train.cli.text import printable_line
+from aml_train.core.errors import InvalidError
+from aml_train.core.replacing import replace_file
+from aml_train.pipeline.compare import parse_reference, project_of
+from aml_train.pipeline.report import values
+from aml_train.pipeline.report.collect import collect_report, open_report
+from aml_train.pipeline.report.html import render_html
+from aml_train.pipeline.report.markdown import render_markdown
 
 if TYPE_CHECKING:
     from aml_train.pipeline.report.convert import ReportSources
@@ -65,11 +74,6 @@ def report(
     aml-train report JOB OTHER THIRD                       three jobs in one chart
     aml-train report model:digits@production -o - --format json
     """
-    from aml_train.core.errors import InvalidError
-    from aml_train.core.replacing import replace_file
-    from aml_train.pipeline.compare import parse_reference
-    from aml_train.pipeline.report.collect import collect_report
-
     render = _renderer(_form(output, form))
     references = [parse_reference(text) for text in jobs]
     side = parse_reference(baseline) if baseline is not None else None
@@ -102,20 +106,12 @@ def _form(output: str, form: str | None) -> str:
 
 
 def _renderer(form: str) -> Callable[[Report], bytes]:
-    from aml_train.pipeline.report import values
-    from aml_train.pipeline.report.html import render_html
-    from aml_train.pipeline.report.markdown import render_markdown
-
     forms = {"html": render_html, "markdown": render_markdown, "json": values.encode}
     return forms[form]
 
 
 def _sources(project: ProjectOptions) -> ReportSources:
     """Open the target's workspace; progress is shown on standard error."""
-    from aml_train.cli.console import ConsoleListener
-    from aml_train.pipeline.compare import project_of
-    from aml_train.pipeline.report.collect import open_report
-
     targets = project.targets()
     return open_report(
         this_host(),

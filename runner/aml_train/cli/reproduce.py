@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aml_train.cli.options import ProjectOptions, sigterm_as_interrupt, target_options, this_host
+from aml_train.cli.console import ConsoleListener
+from aml_train.cli.options import sigterm_as_interrupt, this_host
+from aml_train.cli.project import ProjectOptions, target_options
 from aml_train.cli.result import json_option, print_result
+from aml_train.cli.text import printable
+from aml_train.core.errors import GateFailedError
+from aml_train.models.lineage import render_lineage
+from aml_train.pipeline.reproduce import failed_reproduction, open_reproducer
 
 if TYPE_CHECKING:
     from aml_train.models.reproduce import Reproduction
@@ -48,9 +54,6 @@ def reproduce(
     aml-train reproduce digits@production --plan
     aml-train reproduce digits:7 --tolerance 0.001
     """
-    from aml_train.cli.console import ConsoleListener
-    from aml_train.pipeline.reproduce import open_reproducer
-
     targets = project.targets()
     target, host = targets.named(project.target), this_host()
     with sigterm_as_interrupt():
@@ -64,16 +67,11 @@ def reproduce(
 
 
 def _show_lineage(plan: ReproductionPlan, *, err: bool) -> None:
-    from aml_train.cli.text import printable
-    from aml_train.models.lineage import render_lineage
-
     for line in render_lineage(plan.lineage):
         click.echo(printable(line), err=err)
 
 
 def _show_gone(plan: ReproductionPlan, *, as_json: bool) -> None:
-    from aml_train.core.errors import GateFailedError
-
     if as_json:
         print_result(plan.facts())
     if plan.gone:
@@ -82,9 +80,6 @@ def _show_gone(plan: ReproductionPlan, *, as_json: bool) -> None:
 
 def _show(model: str, found: Reproduction, *, as_json: bool) -> None:
     """Print a comparison; raise if the two trainings differ."""
-    from aml_train.cli.text import printable
-    from aml_train.pipeline.reproduce import failed_reproduction
-
     if as_json:
         print_result(found.facts())
     else:

@@ -10,7 +10,6 @@ import click
 
 from aml_train.cli.masking import masker, print_exactly
 from aml_train.core.answers import json_number
-from aml_train.core.masked_events import masked
 
 _HELP: Final = "Print the result as JSON, and nothing else on standard output."
 _LINES_HELP: Final = "Print each result as a line of JSON, and nothing else on standard output."
@@ -38,21 +37,20 @@ def print_result_line(document: object) -> None:
 
 
 def _print(document: object, *, indent: int | None) -> None:
-    """Print JSON whose texts are masked: a mask in its numbers would not be JSON."""
-    mask = masker().mask
-    shown = masked(json.loads(json.dumps(finite(document), default=str)), mask, mask)
-    print_exactly(json.dumps(shown, ensure_ascii=False, indent=indent) + "\n")
+    print_exactly(json.dumps(_as_json(document, masker().mask), ensure_ascii=False, indent=indent) + "\n")
 
 
 def result_text(document: object) -> str:
     """Return a result as JSON; paths, dates, NaN and infinities become text."""
-    return json.dumps(finite(document), ensure_ascii=False, indent=2, default=str)
+    return json.dumps(_as_json(document, str), ensure_ascii=False, indent=2)
 
 
-def finite(value: Any) -> Any:
-    """Return *value* as JSON can hold it: numbers that are not finite become text."""
+def _as_json(value: Any, mask: Callable[[str], str]) -> Any:
+    """Return *value* as JSON can hold it, its texts masked; numbers are not: a mask in them would not be JSON."""
+    if isinstance(value, Mapping):
+        return {mask(str(key)): _as_json(one, mask) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_json(one, mask) for one in value]
     if isinstance(value, float):
         return json_number(value)
-    if isinstance(value, Mapping):
-        return {key: finite(one) for key, one in value.items()}
-    return [finite(one) for one in value] if isinstance(value, list | tuple) else value
+    return value if value is None or isinstance(value, int) else mask(str(value))

@@ -11,8 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from aml_train.cli.console import ConsoleListener
 from aml_train.cli.devcontainer import environment_option, find_image
-from aml_train.cli.options import ProjectOptions, project_options
+from aml_train.cli.project import ProjectOptions, project_options
+from aml_train.core.docker import connect_engine
+from aml_train.core.errors import ImageError
+from aml_train.image.push import pull_image
+from aml_train.image.testing.container import has_gpus
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -40,9 +45,6 @@ def shell(command: tuple[str, ...], project: ProjectOptions, *, environment: str
     aml-train image shell -- python -m pytest -q tests
     aml-train image shell --environment sklearn:3 -- python -V
     """
-    from aml_train.core.docker import connect_engine
-    from aml_train.core.errors import ImageError
-
     docker = shutil.which("docker")
     if docker is None:
         raise ImageError("there is no docker command on PATH", hint="Install Docker's command line.")
@@ -97,10 +99,6 @@ def run_arguments(
 
 def _pull(engine: DockerClient, image: DevImage) -> bool:
     """Have the image in the engine; return whether the engine has GPUs."""
-    from aml_train.cli.console import ConsoleListener
-    from aml_train.image.push import pull_image
-    from aml_train.image.testing.container import has_gpus
-
     if image.digest is not None:
         pull_image(engine, image.repository, image.digest, auth=image.auth, listener=ConsoleListener(sys.stderr))
     return has_gpus(engine.info())

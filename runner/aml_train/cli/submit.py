@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,15 +13,20 @@ import click
 
 from aml_train.cli.options import (
     OutputOptions,
-    ProjectOptions,
     key_values,
     output_options,
-    project_options_without_job,
     secret_path,
     sigterm_as_interrupt,
     this_host,
     with_secret_paths,
 )
+from aml_train.cli.project import ProjectOptions, project_options_without_job
+from aml_train.cli.run import print_plan
+from aml_train.config.job.command_line import CommandLine
+from aml_train.config.load import load_command
+from aml_train.pipeline.prepare import prepare_run
+from aml_train.pipeline.result import RunOptions
+from aml_train.pipeline.run_files import own_output
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -73,12 +79,6 @@ def submit(
     aml-train submit -c gpu -- python train.py --data data/imagenet
     aml-train submit -- sh -c 'nvidia-smi | tee outputs/gpus.txt'
     """
-    from aml_train.config.job.command_line import CommandLine
-    from aml_train.config.load import load_command
-    from aml_train.pipeline.prepare import prepare_run
-    from aml_train.pipeline.result import RunOptions
-    from aml_train.pipeline.run_files import own_output
-
     if not arguments:
         raise click.UsageError("Which command? Such as: aml-train submit -- python train.py")
     if given["image"] and given["environment"]:
@@ -100,8 +100,6 @@ def submit(
         if len(arguments) == 1 and len(arguments[0].split()) > 1:
             click.echo("note: a single argument is the name of a program; for a shell write: -- sh -c '…'", err=True)
         if dry_run:
-            from aml_train.cli.run import print_plan
-
             print_plan(prepared, as_json=output.as_json)
             return
         options = RunOptions(
@@ -115,8 +113,6 @@ def submit(
 
 
 def _random_name(stem: str) -> str:
-    import secrets
-
     return f"{stem}-{secrets.token_hex(5)}"
 
 

@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import click
+import yaml
 
 from aml_train.cli.masking import masker
+from aml_train.cli.result import print_result
 from aml_train.core.text import printable as printable
 from aml_train.core.text import printable_line as plain_line
 from aml_train.core.text import printable_lines as printable_lines
@@ -29,11 +31,8 @@ def terminal_width() -> int | None:
 def print_facts(facts: Mapping[str, Any], *, as_json: bool) -> None:
     """Print nested values as YAML, which reads well, or as JSON."""
     if as_json:
-        from aml_train.cli.result import print_result
-
         print_result(facts)
         return
-    import yaml
 
     text = yaml.safe_dump(facts, sort_keys=False, allow_unicode=True, width=120)
     click.echo(printable_lines(text.rstrip("\n")))

@@ -41,7 +41,7 @@ class Act:
                 report(one)
             return Diagnosis(target="azure", results=made)
 
-        self._monkeypatch.setattr("aml_train.pipeline.doctor.diagnose.diagnose", diagnose)
+        self._monkeypatch.setattr("aml_train_action.diagnosing.run", diagnose)
         (self.folder / "aml-train.yml").write_text(config)
         out, summary, stdout = self.folder / "out", self.folder / "sum", io.BytesIO()
         files = {

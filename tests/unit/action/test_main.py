@@ -110,8 +110,8 @@ def pipeline(
         run(listeners, options)
         return RunResult()
 
-    monkeypatch.setattr("aml_train.pipeline.prepare.prepare_run", prepare)
-    monkeypatch.setattr("aml_train.pipeline.execute.run_prepared", execute)
+    monkeypatch.setattr("aml_train_action.main.prepare_run", prepare)
+    monkeypatch.setattr("aml_train_action.main.run_prepared", execute)
     return environments
 
 

@@ -56,8 +56,8 @@ def after(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tupl
                 raise engine
             listener(Notice(text="Removed 1 container"))
 
-        monkeypatch.setattr("aml_train.pipeline.target.find_open_workspace", opened)
-        monkeypatch.setattr("aml_train.pipeline.execute.sweep_engine", swept)
+        monkeypatch.setattr("aml_train_action.post.find_open_workspace", opened)
+        monkeypatch.setattr("aml_train_action.post.sweep_engine", swept)
         stdout = io.BytesIO()
         code = post({"GITHUB_WORKSPACE": str(tmp_path), **more}, stdout)
         return code, Runner().read(stdout.getvalue().decode())

@@ -57,7 +57,7 @@ def act(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
         ) -> Promoter:
             return replace(place.promoter(), listener=listener)
 
-        monkeypatch.setattr("aml_train.pipeline.promotion.open_promoter", opened)
+        monkeypatch.setattr("aml_train_action.promoting.open_promoter", opened)
         out, summary, stdout = tmp_path / "out", tmp_path / "sum", io.BytesIO()
         for file in (out, summary):
             file.unlink(missing_ok=True)

@@ -76,7 +76,7 @@ def test_an_expected_error_is_told_without_a_traceback(
     def fail(*_args: object, **_kwargs: object) -> None:
         raise GateFailedError("acc missed", hint="train longer")
 
-    monkeypatch.setattr("aml_train.config.load.load_config", fail)
+    monkeypatch.setattr("aml_train.cli.project.load_config", fail)
     assert run(monkeypatch, "validate") == 6
     assert capsys.readouterr().err == "aml-train: acc missed\ntrain longer\n"
 
@@ -87,7 +87,7 @@ def test_a_fault_of_ours_keeps_its_traceback(
     def fail(*_args: object, **_kwargs: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("aml_train.config.load.load_config", fail)
+    monkeypatch.setattr("aml_train.cli.project.load_config", fail)
     assert run(monkeypatch, "validate") == 1
     told = capsys.readouterr().err
     assert "Please report it" in told
@@ -127,7 +127,7 @@ def test_an_error_shows_no_password_of_an_address(
 
     address = f"tcp://me:{HIDDEN}@10.0.0.1:2376"
     monkeypatch.setenv("DOCKER_HOST", address)
-    monkeypatch.setattr("aml_train.config.load.load_config", fail)
+    monkeypatch.setattr("aml_train.cli.project.load_config", fail)
     assert run(monkeypatch, "validate") == 3
     assert capsys.readouterr().err == "aml-train: The Docker engine at tcp://me:***@10.0.0.1:2376 does not answer.\n"
 
@@ -146,7 +146,7 @@ def test_an_interrupt_ends_with_7(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_args: object, **_kwargs: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("aml_train.config.load.load_config", interrupt)
+    monkeypatch.setattr("aml_train.cli.project.load_config", interrupt)
     assert run(monkeypatch, "validate") == 7
 
 
@@ -169,10 +169,10 @@ def test_the_version_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 def test_the_page_is_opened_only_where_the_local_azureml_runs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("aml_train.local.admin.emulator_info", lambda _settings: None)
+    monkeypatch.setattr("aml_train.cli.emulator.emulator_info", lambda _settings: None)
     assert run(monkeypatch, "emulator", "open") == 8
     assert "aml-train emulator start" in capsys.readouterr().err
-    monkeypatch.setattr("aml_train.local.admin.emulator_info", lambda _settings: object())
+    monkeypatch.setattr("aml_train.cli.emulator.emulator_info", lambda _settings: object())
     assert run(monkeypatch, "emulator", "open", "a job/1") == 0
     assert capsys.readouterr().out == "http://127.0.0.1:7380/ui/runs/a%20job%2F1\n"
 

@@ -10,7 +10,7 @@ import yaml
 from click.testing import CliRunner
 
 from aml_train.cli.main import cli
-from aml_train.cli.run import render_job
+from aml_train.cli.validate import render_job
 from aml_train.config.load import load_config
 from aml_train.core.errors import InvalidError
 from tests.unit.config.test_runconfig import CASES, write

@@ -28,7 +28,7 @@ def diagnosing(monkeypatch: pytest.MonkeyPatch, *results: tuple[str, Outcome]) -
             report(one)
         return Diagnosis(target="azure", results=made)
 
-    monkeypatch.setattr("aml_train.pipeline.doctor.diagnose.diagnose", diagnose)
+    monkeypatch.setattr("aml_train.cli.doctor.diagnose", diagnose)
 
 
 def test_each_check_is_a_line_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,6 @@ from click.testing import CliRunner
 from aml_train.cli.main import cli
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.local import admin as emulator_admin
-from aml_train.local import browser
 from tests.unit.local.test_environment import ANSWER
 
 ENTRY = {
@@ -47,7 +46,7 @@ class Admin:
 @pytest.fixture
 def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
     stand_in = Admin()
-    monkeypatch.setattr(emulator_admin, "request_admin", stand_in)
+    monkeypatch.setattr("aml_train.cli.emulator.request_admin", stand_in)
     return stand_in
 
 
@@ -147,8 +146,10 @@ def test_config_is_what_from_config_reads(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_browser_grants_sign_ins_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[tuple[str, dict[str, str]]] = []
     monkeypatch.setattr(emulator_admin, "request_admin", lambda settings, path: (200, ANSWER))
-    monkeypatch.setattr(browser, "sign_in_page", lambda info, address: (address, {"code": info.workspace}))
-    monkeypatch.setattr(browser, "answer_program", lambda goal, fields: sent.append((goal, fields)))
+    monkeypatch.setattr(
+        "aml_train.cli.emulator.sign_in_page", lambda info, address: (address, {"code": info.workspace})
+    )
+    monkeypatch.setattr("aml_train.cli.emulator.answer_program", lambda goal, fields: sent.append((goal, fields)))
     run("sign-in", "https://login.microsoftonline.com/x")
     assert sent == [("https://login.microsoftonline.com/x", {"code": "local"})]
     with pytest.raises(InvalidError, match="no address of a sign-in"):

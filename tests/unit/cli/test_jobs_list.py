@@ -16,7 +16,6 @@ from aml_train.azure.browse import JobRow
 from aml_train.azure.workspace import AzureRest
 from aml_train.cli.jobs import _table
 from aml_train.cli.main import cli
-from aml_train.cli.options import ProjectOptions
 from aml_train.core.errors import ServiceError
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
@@ -119,8 +118,8 @@ def test_the_table_fits(width: int) -> None:
 @pytest.fixture
 def listed(monkeypatch: pytest.MonkeyPatch) -> Rest:
     rest = Rest()
-    monkeypatch.setattr(ProjectOptions, "open_workspace", lambda _: rest)
-    monkeypatch.setattr("aml_train.azure.browse.list_jobs", lambda *_: iter(ROWS))
+    monkeypatch.setattr("aml_train.cli.jobs.open_workspace", lambda _: rest)
+    monkeypatch.setattr("aml_train.cli.jobs.list_jobs", lambda *_: iter(ROWS))
     return rest
 
 

@@ -29,7 +29,7 @@ def test_each_command_is_one_request(
         asked.append((method, path))
         return 200, {"registries": {"azureml": 3, "shared": 0}}
 
-    monkeypatch.setattr("aml_train.local.admin.request_admin", answer)
+    monkeypatch.setattr("aml_train.cli.emulator.request_admin", answer)
     shown = CliRunner().invoke(emulator, ["registry", *arguments])
     assert (shown.exit_code, shown.output) == (0, '{\n  "azureml": 3,\n  "shared": 0\n}\n')
     assert asked == [(method, path)]
@@ -37,6 +37,6 @@ def test_each_command_is_one_request(
 
 def test_a_refusal_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = (400, {"error": "the registry 'azureml' is Microsoft's"})
-    monkeypatch.setattr("aml_train.local.admin.request_admin", lambda *_args, **_options: refused)
+    monkeypatch.setattr("aml_train.cli.emulator.request_admin", lambda *_args, **_options: refused)
     with pytest.raises(InvalidError, match="refused the request: the registry 'azureml' is Microsoft's"):
         CliRunner().invoke(emulator, ["registry", "delete", "azureml"], catch_exceptions=False)
