@@ -219,8 +219,8 @@ async def run(
     )
     loop = asyncio.get_running_loop()
     # Connections that are open already would pass the faults by, or keep to them.
-    for serving_one in (proxy, *applications.values()):
-        context.faults.on_change(partial(loop.call_soon_threadsafe, serving_one.break_off))
+    for break_off in (proxy.break_off, *(one.break_off for one in applications.values())):
+        context.faults.on_change(partial(loop.call_soon_threadsafe, break_off))
     stack.push_async_callback(proxy.close)
     stack.callback((await proxy.serve_on(listener)).close)
     if tls_listener is not None:

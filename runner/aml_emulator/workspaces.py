@@ -92,7 +92,6 @@ class Opener:
             fleet=Fleet(clock=first.clock, start_seconds=self.node_start_seconds, seed=identity.instance),
             shown=ShownStates(),
             data_map=DataMap(place / "data-map.json"),
-            data=place,
             page_address=page_address(first.page_address, identity.workspace),
         )
         prepare_workspace(context, max_jobs=self.executing.max_jobs)
