@@ -23,6 +23,12 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
+import docker
+import requests
+from docker.auth import decode_auth
+from docker.errors import APIError, DockerException
+
+from aml_train.core.docker_tls import connect_tls
 from aml_train.core.errors import ImageError
 
 if TYPE_CHECKING:
@@ -37,25 +43,12 @@ _CALL_TIMEOUT: Final = 600
 _VERSION = re.compile(r"Docker version (\d+)\.(\d+)")
 
 
-def import_docker() -> None:
-    """Import docker-py whole, before threads import parts of it in parallel.
-
-    Its modules import each other: a thread that imports ``docker.auth`` while another one imports ``docker`` gets half a module, because
-    Python resolves the deadlock of both in that way (``importlib._bootstrap``, ``_ModuleLock``).
-    """
-    import docker  # noqa: F401
-
-
 def connect_engine(environ: Mapping[str, str]) -> DockerClient:
     """Return a client of the engine that ``DOCKER_HOST`` names, after it has answered.
 
     Raises:
         ImageError: if it does not answer, or Docker's configuration is damaged; the hint says what to do.
     """
-    import docker
-    import requests
-    from docker.errors import DockerException
-
     host = environ.get("DOCKER_HOST") or DEFAULT_HOST
     read_docker_configuration(environ)  # which docker-py reads as well
     try:
@@ -64,8 +57,6 @@ def connect_engine(environ: Mapping[str, str]) -> DockerClient:
             with socket.socket(socket.AF_UNIX) as probe:
                 probe.connect(host.removeprefix("unix://"))
         if host.startswith("tcp://"):
-            from aml_train.core.docker_tls import connect_tls
-
             return connect_tls({**environ, "DOCKER_HOST": host}, _CALL_TIMEOUT)
         # The client asks for the engine's version at once. At ssh:// it runs the user's own ssh, with its configuration and agent.
         return docker.from_env(
@@ -94,8 +85,6 @@ def remove_container(container: Container) -> None:
 
     A missing one is no error.
     """
-    from docker.errors import APIError
-
     try:
         container.remove(force=True, v=True)
     except APIError as error:
@@ -271,8 +260,6 @@ def _check_entry(registry: str, entry: Mapping[str, Any]) -> None:
 
     An entry with a token needs nothing else.
     """
-    from docker.auth import decode_auth
-
     if "identitytoken" in entry or "auth" not in entry:
         return
     try:
@@ -412,8 +399,6 @@ def own_container(client: DockerClient) -> Container | None:
 
     The host name only decides which container is queried first: under act it is the machine's.
     """
-    from docker.errors import APIError
-
     hostname = socket.gethostname()
     with tempfile.TemporaryDirectory(prefix="aml-train-") as folder:
         mark = Path(folder) / secrets.token_hex(16)

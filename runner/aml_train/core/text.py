@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+import yaml
+
 #: A line longer than this, in characters, comes in pieces.
 LONGEST_LINE: Final = 64 * 1024
 _CONTROL: Final = bytes([*range(0x09), *range(0x0B, 0x20), 0x7F])
@@ -203,8 +205,6 @@ def slowest(times: Iterable[tuple[str, float]]) -> str:
 
 def yaml_text(value: object) -> str:
     """Return *value* as YAML, its keys in their order; by libyaml if possible."""
-    import yaml  # slow, and rarely needed
-
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     text: str = yaml.dump(value, Dumper=dumper, sort_keys=False, allow_unicode=True)
     return text

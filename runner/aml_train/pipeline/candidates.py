@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
+from aml_train.azure.blob.address import parse_address
+from aml_train.azure.blob.datastores import workspace_of
 from aml_train.azure.http import HttpSettings
 from aml_train.config.model import Config
 from aml_train.config.sections.model import StagePolicy
@@ -94,9 +96,6 @@ def proved(host: Host, connection: Connection, directory: Path, project: Callabl
 
 def _fault_of_place(service: AzureV2, model: ModelView) -> str:
     """Return why the files of *model* are not those that its job wrote; empty if they are."""
-    from aml_train.azure.blob.address import parse_address
-    from aml_train.azure.blob.datastores import workspace_of
-
     data = workspace_of(service, service.credential, HttpSettings(), service.workspace.name)
     try:
         source, path = (

@@ -7,14 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from aml_train.azure.environments import find_environment_image
 from aml_train.core.errors import ImageError, InvalidError
 from aml_train.core.events import Listener
 from aml_train.core.references import ImageRef
+from aml_train.image.base_files import ImageSettings
+from aml_train.image.ensure import locate_image
+from aml_train.image.records import known_record
 from aml_train.pipeline.prepare import PreparedRun, image_lookup
 from aml_train.pipeline.target import Target, open_target, open_workspace
 
 if TYPE_CHECKING:
-    from aml_train.image.base_files import ImageSettings
     from aml_train.image.registry.auth import RegistryAuth
     from aml_train.image.spec import TestRecord
 
@@ -84,10 +87,6 @@ def find_dev_image(prepared: PreparedRun, emit: Listener, environment: str | Non
 
 def _tested(prepared: PreparedRun, target: Target) -> DevImage:
     """Return the configuration's image, with the record of its tests."""
-    from aml_train.image.base_files import ImageSettings
-    from aml_train.image.ensure import locate_image
-    from aml_train.image.records import known_record
-
     spec, tests = prepared.plan.image, prepared.plan.tests
     if spec is None:
         raise ValueError("the configuration has no image")
@@ -117,8 +116,6 @@ def _tested(prepared: PreparedRun, target: Target) -> DevImage:
 
 
 def _of_environment(prepared: PreparedRun, name: str, version: str | None, emit: Listener) -> DevImage:
-    from aml_train.azure.environments import find_environment_image
-
     config = prepared.config
     connection = open_workspace(prepared.host, config.target, config.directory, emit)
     version, image = find_environment_image(connection.service, name, version)

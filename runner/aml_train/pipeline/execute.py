@@ -17,14 +17,19 @@ from aml_train.core.events import Broadcast, Event, Listener, to_json
 from aml_train.core.masking import Masker
 from aml_train.core.secrets import known_secrets
 from aml_train.core.streams import lasting_output
+from aml_train.core.temporary import sweep_folders
 from aml_train.core.threads import CancelToken
+from aml_train.image.leftovers import sweep_leftovers
+from aml_train.models.passport.trust import load_trust
 from aml_train.pipeline.branch_verdicts import Prover, Recorded
 from aml_train.pipeline.context import RunContext
+from aml_train.pipeline.passport import make_signer, open_evidence, policy_of
 from aml_train.pipeline.prepare import PreparedRun
 from aml_train.pipeline.proof import GitProver
 from aml_train.pipeline.result import RunOptions, RunResult
 from aml_train.pipeline.run import run
 from aml_train.pipeline.sdk import SdkLoader
+from aml_train.pipeline.seal import SealedProver
 from aml_train.pipeline.target import Host, Target, open_target
 
 if TYPE_CHECKING:
@@ -75,8 +80,6 @@ def run_prepared(
         masker = Masker({*known_secrets(host.environ, identifiers=False), *config.secrets(host.environ)})
 
     def signer() -> Signer | None:
-        from aml_train.pipeline.passport import make_signer
-
         return make_signer(config.passport, host.environ, host.assertion)
 
     sdk = SdkLoader()
@@ -102,9 +105,6 @@ def run_prepared(
         if config.passport.policy is None:
             recorded = plan.baseline is not None and plan.baseline.proof == "recorded"
             return Recorded(origin=plan.origin) if recorded else git
-        from aml_train.models.passport.trust import load_trust
-        from aml_train.pipeline.passport import open_evidence, policy_of
-        from aml_train.pipeline.seal import SealedProver
 
         policy = policy_of(config.passport, None, config.directory)
         if policy is None:  # pragma: no cover - the configuration names one
@@ -164,8 +164,5 @@ def sweep_engine(host: Host, emit: Listener) -> None:
     Raises:
         ImageError: the engine does not answer.
     """
-    from aml_train.core.temporary import sweep_folders
-    from aml_train.image.leftovers import sweep_leftovers
-
     sweep_folders(emit)
     sweep_leftovers(host.engine(), emit)

@@ -10,19 +10,22 @@ from aml_train.core.events import AttemptEnded, Event, JobStatusChanged, LogsEnd
 from aml_train.jobs.attempts import Comparison, attempt_of, may_follow, next_name, number_of, resubmit, retries_of
 from aml_train.jobs.composed import COMPOSED
 from aml_train.jobs.cost import Spending, placement_of
+from aml_train.jobs.graph_cost import GraphSpending
+from aml_train.jobs.logs.pages import pages_of
+from aml_train.jobs.logs.report import JobLogs
+from aml_train.jobs.pace import Limits
 from aml_train.jobs.states import JobStatus
+from aml_train.jobs.watch import Watch
 from aml_train.jobs.workspace import JobView
 from aml_train.pipeline.context import RunContext
+from aml_train.pipeline.graph import GraphFollower
 from aml_train.pipeline.plan import Plan
 from aml_train.pipeline.result import CompletedJob, SubmittedJob, counted_cost
 from aml_train.pipeline.submit import report_job
 from aml_train.pipeline.target import Target
 
 if TYPE_CHECKING:
-    from aml_train.jobs.graph_cost import GraphSpending
-    from aml_train.jobs.watch import Watch
     from aml_train.jobs.workspace import Workspace
-    from aml_train.pipeline.graph import GraphFollower
 
 
 def check_cost(plan: Plan, service: Workspace) -> None:
@@ -36,7 +39,6 @@ def check_cost(plan: Plan, service: Workspace) -> None:
     if not plan.job.nodes:
         Spending(plan.cost, service, plan.cluster).check(placement_of(document))
         return
-    from aml_train.jobs.graph_cost import GraphSpending
 
     GraphSpending(plan.cost, service).check(document, plan.cluster)
 
@@ -103,7 +105,6 @@ def _follow_attempts(
 def _spending(ctx: RunContext, target: Target, view: JobView) -> Spending | GraphSpending:
     if view.kind not in COMPOSED:
         return Spending(ctx.plan.cost, target.service)
-    from aml_train.jobs.graph_cost import GraphSpending
 
     return GraphSpending(ctx.plan.cost, target.service)
 
@@ -114,7 +115,6 @@ def _graph(
     """Return the follower of a job's nodes or trials; None for a command job."""
     if isinstance(spending, Spending):
         return None
-    from aml_train.pipeline.graph import GraphFollower
 
     return GraphFollower(ctx, target.service, view.name, spending)
 
@@ -128,11 +128,6 @@ def _watch(
     spent: float,
     graph: GraphFollower | None,
 ) -> Watch:
-    from aml_train.jobs.logs.pages import pages_of
-    from aml_train.jobs.logs.report import JobLogs
-    from aml_train.jobs.pace import Limits
-    from aml_train.jobs.watch import Watch
-
     bounds, clock = ctx.plan.watch, ctx.clock
     limits = Limits(
         total=bounds.timeout,

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
+
 from aml_train.core.errors import AmlTrainError, InvalidError
 from aml_train.core.events import Event, Listener, RuleDecided, RunFinished
 
@@ -67,8 +69,6 @@ def gate_junit(rules: list[RuleDecided], end: RunFinished | None) -> bytes:
         rules: each rule as it was decided.
         end: the end of the run; None if it was not reached.
     """
-    from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
-
     suite = TestSuite(_SUITE)
     for rule in rules:
         case = TestCase(_text(f"{rule.metric} {rule.rule}"), classname=_text(f"gate.{rule.metric}"), time=0)

@@ -6,7 +6,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from aml_train.azure.blob.datastores import workspace_of
 from aml_train.azure.http import HttpSettings
+from aml_train.azure.models import AzureCatalogue
+from aml_train.azure.passports import AzurePassports
+from aml_train.azure.sdk_v2 import AzureV2
 from aml_train.config.policy import PolicyConfig, load_policy
 from aml_train.config.sections.passport import PassportConfig
 from aml_train.config.sections.targets import TargetConfig
@@ -18,6 +22,8 @@ from aml_train.jobs.workspace import JobView, ModelView, Workspace
 from aml_train.models.lineage import Tracer
 from aml_train.models.passport.envelope import Signer
 from aml_train.models.passport.issue import has_passport, issue_passport
+from aml_train.models.passport.keyless import KeylessSigner
+from aml_train.models.passport.keys import load_signer
 from aml_train.models.passport.observe import Evidence
 from aml_train.models.passport.trust import load_trust
 from aml_train.models.passport.verify import Verifier
@@ -41,9 +47,6 @@ def make_signer(
     Raises:
         InvalidError: the key cannot be used, or there is no identity to sign with.
     """
-    from aml_train.models.passport.keyless import KeylessSigner
-    from aml_train.models.passport.keys import load_signer
-
     if not config.signs:
         return None
     if not config.keyless:
@@ -66,11 +69,6 @@ def make_signer(
 
 def open_evidence(service: Workspace, registry: Callable[[str], Registry | None]) -> Evidence:
     """Return the services by which the facts of passports are looked up."""
-    from aml_train.azure.blob.datastores import workspace_of
-    from aml_train.azure.models import AzureCatalogue
-    from aml_train.azure.passports import AzurePassports
-    from aml_train.azure.sdk_v2 import AzureV2
-
     if not isinstance(service, AzureV2):  # pragma: no cover - targets are workspaces of Azure or like them
         raise TypeError("passports need the storage of a workspace")
     data = workspace_of(service, service.credential, HttpSettings(), service.workspace.name)

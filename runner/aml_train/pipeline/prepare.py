@@ -10,15 +10,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from aml_train.azure.acr import logins_by_identity
+from aml_train.azure.clouds import cloud_named
+from aml_train.azure.names import azure_names
+from aml_train.azure.sign_in import sign_in_to_azure
 from aml_train.config.model import Config
 from aml_train.core.errors import InvalidError
 from aml_train.core.file_selection import FileId
 from aml_train.core.git import Checkout
 from aml_train.core.trust import Trust
+from aml_train.image.base import BaseImages
 from aml_train.image.build_secrets import secret_access
+from aml_train.image.collect import collect_inputs, unresolved_base
+from aml_train.image.spec import plan_image
 from aml_train.jobs.spec import TargetNames
+from aml_train.local.settings import EmulatorSettings
+from aml_train.local.target import local_names
 from aml_train.pipeline.override import target_override
-from aml_train.pipeline.plan import Plan, make_plan
+from aml_train.pipeline.plan import Plan, make_plan, render_plan
 from aml_train.pipeline.resolve import (
     BRANCH_VARIABLE,
     RUN_URL_VARIABLE,
@@ -34,7 +43,6 @@ from aml_train.pipeline.target import Host
 
 if TYPE_CHECKING:
     from aml_train.azure.sign_in import SignIn
-    from aml_train.image.base import BaseImages
     from aml_train.image.registry.auth import Login
     from aml_train.image.spec import ImageSpec
 
@@ -48,8 +56,6 @@ class PreparedRun:
     host: Host
 
     def __str__(self) -> str:
-        from aml_train.pipeline.plan import render_plan
-
         return render_plan(self.plan)
 
 
@@ -138,9 +144,6 @@ def plan_image_only(
         InvalidError: there is no ``image:``, or a file cannot be used.
         ImageError: an image is not found.
     """
-    from aml_train.image.collect import collect_inputs, unresolved_base
-    from aml_train.image.spec import plan_image
-
     image = config.image
     if image is None:
         raise InvalidError("the configuration has no `image`", hint="Add it: image: {base: …}")
@@ -170,8 +173,6 @@ def image_lookup(config: Config, host: Host) -> BaseImages:
 
 
 def _lookup(config: Config, host: Host, remark: Callable[[str], object]) -> BaseImages:
-    from aml_train.image.base import BaseImages
-
     image = config.image
     return BaseImages(
         engine=host.place(config.builder).resolving_engine,
@@ -187,9 +188,6 @@ def registry_logins(config: Config, host: Host) -> Callable[[str], Login | None]
     """Return a function from a registry to credentials of the target's identity."""
     if config.target.kind != "azure":
         return lambda _registry: None
-    from aml_train.azure.acr import logins_by_identity
-    from aml_train.azure.clouds import cloud_named
-    from aml_train.azure.sign_in import sign_in_to_azure
 
     environ, on_token = host.environ, host.on_token
     cloud = cloud_named(environ.get("AZURE_ENVIRONMENT", ""))
@@ -210,10 +208,6 @@ def registry_logins(config: Config, host: Host) -> Callable[[str], Login | None]
 def target_names(config: Config, host: Host) -> TargetNames:
     """Return what the target of *config* calls its workspace, registry and compute."""
     if config.target.kind == "azure":
-        from aml_train.azure.names import azure_names
-
         return azure_names(config, host.environ)
-    from aml_train.local.settings import EmulatorSettings
-    from aml_train.local.target import local_names
 
     return local_names(EmulatorSettings.from_environment(host.environ), config.target.name)

@@ -7,7 +7,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from aml_train.azure.acr import password_of
+from aml_train.azure.blob.datastores import workspace_of
+from aml_train.azure.blob.lease import AzureLeases
 from aml_train.azure.http import HttpSettings
+from aml_train.azure.models import AzureCatalogue
 from aml_train.config.model import Config
 from aml_train.config.policy import PolicyConfig
 from aml_train.config.sections.targets import TargetConfig
@@ -28,7 +32,6 @@ from aml_train.pipeline.passport import open_evidence
 from aml_train.pipeline.target import Host, open_workspace
 
 if TYPE_CHECKING:
-    from aml_train.azure.blob.lease import AzureLeases
     from aml_train.azure.sdk_v2 import AzureV2
 
 _STATUS: Final = {"promote": "promoted", "rollback": "rolled-back"}
@@ -59,8 +62,6 @@ def open_promoter(
     """
     if (instead := target_override()) is not None:
         return instead.promoter(emit)
-    from aml_train.azure.acr import password_of
-    from aml_train.azure.models import AzureCatalogue
 
     connection = open_workspace(host, target, directory, emit)
     if target.kind == "azure":
@@ -114,9 +115,6 @@ class DefaultDatastore:
 
     def _store(self) -> AzureLeases:
         if self._made is None:
-            from aml_train.azure.blob.datastores import workspace_of
-            from aml_train.azure.blob.lease import AzureLeases
-
             service, way = self._service, HttpSettings()
             data = workspace_of(service, service.credential, way, service.workspace.name)
             access = data.access(data.default_datastore())

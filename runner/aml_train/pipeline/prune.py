@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from aml_train.azure.image_uses import read_image_uses
 from aml_train.core.errors import ImageError, InvalidError, ServiceError
 from aml_train.core.events import Listener
 from aml_train.core.trust import PROPOSALS_SUFFIX
@@ -101,8 +102,6 @@ def prepare_prune(
 
 def _read_uses(connections: Sequence[Connection], registry: str, options: PruneOptions) -> tuple[Use, ...]:
     """Return who uses which image, by all workspaces."""
-    from aml_train.azure.image_uses import read_image_uses
-
     since = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=options.older_than)
     try:
         return tuple(use for one in connections for use in read_image_uses(one.service, registry, since=since))

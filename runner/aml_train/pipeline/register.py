@@ -14,6 +14,7 @@ from aml_train.models.register import check_written, lineage_tags
 from aml_train.models.register import register_model as register
 from aml_train.models.spec import ModelSpec
 from aml_train.pipeline.context import RunContext
+from aml_train.pipeline.graph import run_with_model
 from aml_train.pipeline.result import CompletedJob
 from aml_train.pipeline.target import Target
 
@@ -46,7 +47,6 @@ def _located(target: Target, spec: ModelSpec, job: JobView) -> ModelSpec:
     """Return *spec* with the run that wrote the model, if that is not the job itself."""
     if job.kind not in COMPOSED:
         return spec
-    from aml_train.pipeline.graph import run_with_model
 
     run = run_with_model(target.service, job.name, spec.node)
     return spec if run == job.name else replace(spec, run=run)

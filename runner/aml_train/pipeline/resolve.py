@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+import yaml
+
 from aml_train.config.job.model import Job, Place, inner_mappings, mapping_at
 from aml_train.config.job.paths import is_local
 from aml_train.config.model import Config
@@ -362,8 +364,6 @@ def local_digests(job: Job, project: Path) -> dict[str, str]:
         if isinstance(environment, str) and environment.startswith("file:"):
             path = add(f"{before}environment", environment.removeprefix("file:"), job.directory)
             if path is not None:
-                import yaml
-
                 start, environment = path.parent, yaml.safe_load(read_file(path))
         if isinstance(environment, Mapping):
             add(f"{before}environment.conda_file", environment.get("conda_file"), start)

@@ -18,8 +18,10 @@ from aml_train.pipeline.data import begin_reading, check_at_end, check_at_start
 from aml_train.pipeline.decide import decide, record_gate
 from aml_train.pipeline.evaluate import check_baseline, look_up_baseline
 from aml_train.pipeline.follow import check_cost, follow_job
+from aml_train.pipeline.passport import check_signer, sign_model
 from aml_train.pipeline.register import register_model
 from aml_train.pipeline.result import RunResult
+from aml_train.pipeline.seal import seal
 from aml_train.pipeline.submit import find_job, interrupt, submit_job
 from aml_train.pipeline.target import Target
 
@@ -61,8 +63,6 @@ def _run_stages(ctx: RunContext) -> tuple[str, str]:
     """Run the stages; return status word and message of a run that does not fail."""
     plan, options = ctx.plan, ctx.options
     if plan.passport.signs:
-        from aml_train.pipeline.passport import check_signer
-
         check_signer(ctx)
     for text in plan.notices:
         ctx.notice(text)
@@ -108,13 +108,9 @@ def _run_stages(ctx: RunContext) -> tuple[str, str]:
     gate = decide(ctx, target, completed, baseline)
     model = register_model(ctx, target, completed, gate)
     if model is not None and plan.passport.signs:
-        from aml_train.pipeline.passport import sign_model
-
         sign_model(ctx, target, completed.view, gate, model)
     record_gate(ctx, target, completed, gate)
     if plan.passport.signs:
-        from aml_train.pipeline.seal import seal
-
         seal(ctx, target, completed.view, gate)
     return "passed", f"The job completed{gate.decision.clause}."
 

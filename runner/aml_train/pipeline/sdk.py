@@ -9,6 +9,7 @@ import importlib.util
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
 from typing import Final, Literal
 
 from aml_train.config.model import Config
@@ -25,7 +26,6 @@ def installed_v1() -> str | None:
             return None
     except ModuleNotFoundError:
         return None
-    from importlib.metadata import PackageNotFoundError, version
 
     try:
         return version("azureml-core")

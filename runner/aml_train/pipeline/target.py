@@ -11,6 +11,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from aml_train.azure.acr import location_of, password_of
+from aml_train.azure.blob.datastores import workspace_of
+from aml_train.azure.http import HttpSettings, WorkspaceId
+from aml_train.azure.names import find_workspace
+from aml_train.azure.sign_in import sign_in_to_azure, without_secrets
+from aml_train.azure.target import AZURE_PACE, connect_azure, login_server, open_azure, settings_for
+from aml_train.azure.workspace import AzureRest
+from aml_train.core.docker import connect_engine
+from aml_train.core.temporary import sweep_folders
+from aml_train.image.builders.place import BuildPlace
+from aml_train.image.leftovers import sweep_leftovers
+from aml_train.image.registry.client import Registry
+from aml_train.local.admin import emulator_info
+from aml_train.local.environment import client_environment
+from aml_train.local.lifecycle import find_emulator, start_emulator
+from aml_train.local.settings import EmulatorSettings
+from aml_train.local.target import LOCAL_PACE, connect_local, local_names, open_local
 from aml_train.pipeline.override import target_override
 
 if TYPE_CHECKING:
@@ -26,12 +43,11 @@ if TYPE_CHECKING:
     from aml_train.config.sections.targets import ClusterConfig, TargetConfig
     from aml_train.core.clock import Clock
     from aml_train.core.events import Listener
-    from aml_train.image.builders.place import BuildPlace
-    from aml_train.image.registry.client import Registry, RegistryLocation
+    from aml_train.image.registry.client import RegistryLocation
     from aml_train.image.spec import ImageSpec, Tested, TestSpec
     from aml_train.jobs.pace import Pace
     from aml_train.jobs.workspace import Workspace
-    from aml_train.local.settings import EmulatorInfo, EmulatorSettings
+    from aml_train.local.settings import EmulatorInfo
     from aml_train.pipeline.plan import Plan
 
 
@@ -66,14 +82,10 @@ class Host:
 
     def place(self, builder: BuilderConfig) -> BuildPlace:
         """Return the place where *builder* builds images; nothing is connected yet."""
-        from aml_train.image.builders.place import BuildPlace
-
         return BuildPlace(config=builder, local=self.engine, environ=self.environ)
 
     @functools.cached_property
     def _engine(self) -> DockerClient:
-        from aml_train.core.docker import connect_engine
-
         return connect_engine(self.environ)
 
 
@@ -136,9 +148,6 @@ def open_target(host: Host, config: Config, plan: Plan, emit: Listener) -> Targe
         ServiceError: the sign-in fails, there is no such workspace, or the local AzureML does not start.
         ImageError: the engine does not answer.
     """
-    from aml_train.core.temporary import sweep_folders
-    from aml_train.image.leftovers import sweep_leftovers
-
     if (instead := target_override()) is not None:
         found: Target = instead.target()
         return found
@@ -148,9 +157,6 @@ def open_target(host: Host, config: Config, plan: Plan, emit: Listener) -> Targe
     if engine is not None:
         sweep_leftovers(engine, emit)
     if config.target.kind == "azure":
-        from aml_train.azure.names import find_workspace
-        from aml_train.azure.target import open_azure
-
         return open_azure(
             config.target,
             find_workspace(config.target, config.directory, host.environ),
@@ -161,9 +167,6 @@ def open_target(host: Host, config: Config, plan: Plan, emit: Listener) -> Targe
             fetched=host.on_token,
             listener=emit,
         )
-    from aml_train.azure.sign_in import without_secrets
-    from aml_train.local.settings import EmulatorSettings
-    from aml_train.local.target import open_local
 
     return open_local(
         EmulatorSettings.from_environment(host.environ),
@@ -194,8 +197,6 @@ def open_workspace(host: Host, target: TargetConfig, directory: Path, emit: List
     """
     if target.kind == "azure":
         return _connect_azure(host, target, directory, emit)
-    from aml_train.local.lifecycle import find_emulator, start_emulator
-    from aml_train.local.settings import EmulatorSettings
 
     settings = EmulatorSettings.from_environment(host.environ)
     return _connect_local(host, target, find_emulator(settings) or start_emulator(settings, emit), settings, emit)
@@ -212,8 +213,6 @@ def find_open_workspace(host: Host, target: TargetConfig, directory: Path) -> Co
     """
     if target.kind == "azure":
         return _connect_azure(host, target, directory, lambda _event: None)
-    from aml_train.local.lifecycle import find_emulator
-    from aml_train.local.settings import EmulatorSettings
 
     settings = EmulatorSettings.from_environment(host.environ)
     info = find_emulator(settings)
@@ -223,19 +222,12 @@ def find_open_workspace(host: Host, target: TargetConfig, directory: Path) -> Co
 def registry_of(connection: Connection, target: TargetConfig) -> str:
     """Return the host of the registry that a target's images are in."""
     if target.kind == "local":
-        from aml_train.local.settings import EmulatorSettings
-        from aml_train.local.target import local_names
-
         return local_names(EmulatorSettings()).registry_for_jobs
-    from aml_train.azure.target import login_server
 
     return target.registry or login_server(connection.service)
 
 
 def _connect_azure(host: Host, target: TargetConfig, directory: Path, emit: Listener) -> Connection:
-    from aml_train.azure.names import find_workspace
-    from aml_train.azure.target import AZURE_PACE, connect_azure
-
     workspace = find_workspace(target, directory, host.environ)
     service, _ = connect_azure(
         workspace,
@@ -260,10 +252,6 @@ def _registry_of(
     emit: Listener,
 ) -> Registry:
     """Return the client of the registry *name*, signed in to."""
-    from aml_train.azure.acr import location_of, password_of
-    from aml_train.azure.sign_in import without_secrets
-    from aml_train.azure.target import settings_for
-
     return location_of(
         name,
         settings_for(name, target, service),
@@ -279,12 +267,7 @@ def _registry_of(
 def _connect_local(
     host: Host, target: TargetConfig, info: EmulatorInfo, settings: EmulatorSettings, emit: Listener
 ) -> Connection:
-    from aml_train.local.environment import client_environment
-    from aml_train.local.target import LOCAL_PACE, connect_local, local_names
-
     def registry(name: str) -> Registry | None:
-        from aml_train.image.registry.client import Registry
-
         if name != local_names(settings).registry_for_jobs:
             return None
         return Registry(f"http://{info.registry_address}", same_machine=True)
@@ -333,15 +316,6 @@ class DataTargets:
         return self._opened[target.name]
 
     def _local(self, target: TargetConfig) -> DataWorkspace:
-        from aml_train.azure.blob.datastores import workspace_of
-        from aml_train.azure.http import HttpSettings, WorkspaceId
-        from aml_train.azure.sign_in import sign_in_to_azure
-        from aml_train.azure.workspace import AzureRest
-        from aml_train.local.admin import emulator_info
-        from aml_train.local.environment import client_environment
-        from aml_train.local.lifecycle import start_emulator
-        from aml_train.local.settings import EmulatorSettings
-
         environ = self._host.environ
         settings = EmulatorSettings.from_environment(environ)
         found = emulator_info(settings) or start_emulator(settings, self._emit)
@@ -354,8 +328,5 @@ class DataTargets:
         return workspace_of(AzureRest(place, credential, session=way.session()), credential, way, target.name)
 
     def _azure(self, target: TargetConfig) -> DataWorkspace:
-        from aml_train.azure.blob.datastores import workspace_of
-        from aml_train.azure.http import HttpSettings
-
         service = open_workspace(self._host, target, self._targets.directory, self._emit).service
         return workspace_of(service, service.credential, HttpSettings(), target.name)

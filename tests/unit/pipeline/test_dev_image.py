@@ -143,7 +143,7 @@ def test_the_image_of_an_environment(
         "ours": "amllocal.azurecr.io/digits:7",
     }
     monkeypatch.setattr(
-        "aml_train.azure.environments.find_environment_image",
+        "aml_train.pipeline.dev_image.find_environment_image",
         lambda _rest, name, version: (version or "9", images[name]),
     )
     prepared = replace(World(None).prepared, config=cast("Any", config), host=cast("Any", host))

@@ -38,7 +38,7 @@ def checks(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     monkeypatch.setattr(module, "machine_checks", machine)
     monkeypatch.setattr(module, "read_project", lambda *_args: SimpleNamespace(repository="named"))
-    monkeypatch.setattr("aml_train.azure.doctor.checks.azure_checks", azure)
+    monkeypatch.setattr("aml_train.pipeline.doctor.diagnose.azure_checks", azure)
     return kept
 
 
@@ -62,24 +62,6 @@ def test_a_workspace_has_the_checks_of_azure(tmp_path: Path, checks: dict[str, A
     assert [one.name for one in found.results] == ["configuration", "engine", "sign-in"]
     wanted = checks["wanted"]
     assert (wanted.workspace.name, wanted.compute, wanted.nodes, wanted.repository) == ("ws", "cpu", 1, "mine")
-
-
-def test_the_modules_of_docker_are_whole_before_checks_import_them_in_parallel(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    order: list[str] = []
-
-    def machine(*_args: Any) -> tuple[Check, ...]:
-        def run() -> Outcome:
-            order.append("checked")
-            return ok("e")
-
-        return (Check(name="engine", run=run),)
-
-    monkeypatch.setattr(module, "machine_checks", machine)
-    monkeypatch.setattr(module, "import_docker", lambda: order.append("imported"))
-    results(tmp_path, JOB)
-    assert order == ["imported", "checked"]
 
 
 def test_the_local_target_has_none_of_them(tmp_path: Path) -> None:
@@ -164,7 +146,7 @@ def host(monkeypatch: pytest.MonkeyPatch, *, images: bool = False, engine: bool 
             raise ImageError("no engine", hint="start it")
         return SimpleNamespace(images=SimpleNamespace(get=get))
 
-    monkeypatch.setattr("aml_train.core.docker.connect_engine", connect)
+    monkeypatch.setattr("aml_train.pipeline.target.connect_engine", connect)
     return Host(environ={})
 
 
@@ -173,7 +155,7 @@ def host(monkeypatch: pytest.MonkeyPatch, *, images: bool = False, engine: bool 
 )
 def test_the_disk(monkeypatch: pytest.MonkeyPatch, free: int | None, status: str) -> None:
     room = None if free is None else SimpleNamespace(free=free, path="/var/lib/docker")
-    monkeypatch.setattr("aml_train.image.disk.room_here", lambda *_args: room)
+    monkeypatch.setattr("aml_train.pipeline.doctor.machine.room_here", lambda *_args: room)
     outcome = check_disk_space(host(monkeypatch))
     assert (outcome.status, "docker system df" in outcome.remedy) == (status, status != "ok")
 
@@ -204,7 +186,9 @@ def test_the_base_image(
                 raise head
             return head
 
-    monkeypatch.setattr("aml_train.image.base.docker_registries", lambda *_a, **_o: lambda _name: Registry())
+    monkeypatch.setattr(
+        "aml_train.pipeline.doctor.machine.docker_registries", lambda *_a, **_o: lambda _name: Registry()
+    )
     found = host(monkeypatch, images=images, engine=engine)
     outcome: Outcome = check_base(ImageRef.parse("python:3.11"), found.engine, {}, lambda _name: None)
     assert outcome.status == status

@@ -51,9 +51,9 @@ class Emulator:
 @pytest.fixture
 def emulator(monkeypatch: pytest.MonkeyPatch) -> Emulator:
     made = Emulator(running=False)
-    monkeypatch.setattr("aml_train.local.lifecycle.find_emulator", made.find_emulator)
-    monkeypatch.setattr("aml_train.local.lifecycle.start_emulator", made.start)
-    monkeypatch.setattr("aml_train.local.target.connect_local", made.connect)
+    monkeypatch.setattr("aml_train.pipeline.target.find_emulator", made.find_emulator)
+    monkeypatch.setattr("aml_train.pipeline.target.start_emulator", made.start)
+    monkeypatch.setattr("aml_train.pipeline.target.connect_local", made.connect)
     return made
 
 
@@ -78,7 +78,7 @@ def test_azure_is_signed_in_to_with_what_the_host_has(monkeypatch: pytest.Monkey
         seen.append({"workspace": workspace.name, **given})
         return SimpleNamespace(name="azure workspace"), object()
 
-    monkeypatch.setattr("aml_train.azure.target.connect_azure", connect)
+    monkeypatch.setattr("aml_train.pipeline.target.connect_azure", connect)
     tokens: list[str] = []
     host = Host(environ={"A": "b"}, assertion=lambda _audience: "assertion", on_token=tokens.append)
     found = (
@@ -93,7 +93,7 @@ def test_a_promotion_misses_the_registrys_password_before_anything_is_looked_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     service = SimpleNamespace(name="azure workspace")
-    monkeypatch.setattr("aml_train.azure.target.connect_azure", lambda *_a, **_o: (service, object()))
+    monkeypatch.setattr("aml_train.pipeline.target.connect_azure", lambda *_a, **_o: (service, object()))
     target = TargetConfig(
         name="prod",
         kind="azure",

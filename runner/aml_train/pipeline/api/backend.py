@@ -8,6 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from aml_train.azure.blob.datastores import workspace_of
+from aml_train.azure.blob.places import fetch_place, job_files, model_place
+from aml_train.azure.blob.transfer import Tally
+from aml_train.azure.browse import describe_job, list_jobs
+from aml_train.azure.http import HttpSettings
+from aml_train.azure.models import AzureCatalogue
+from aml_train.azure.passports import AzurePassports
+from aml_train.azure.results import read_results
+from aml_train.core.clock import SYSTEM_CLOCK
+
 if TYPE_CHECKING:
     from aml_train.azure.blob.datastores import DataWorkspace
     from aml_train.azure.browse import JobFilter, JobRow
@@ -64,54 +74,34 @@ class ConnectedBackend:
     @property
     def catalogue(self) -> Catalogue:
         """See :class:`Backend`."""
-        from aml_train.azure.models import AzureCatalogue
-        from aml_train.core.clock import SYSTEM_CLOCK
-
         return AzureCatalogue(self.connection.service, SYSTEM_CLOCK)
 
     def rows(self, wanted: JobFilter) -> Iterator[JobRow]:
         """See :class:`Backend`."""
-        from aml_train.azure.browse import list_jobs
-
         return list_jobs(self.connection.service, wanted)
 
     def results(self, rows: Sequence[JobRow]) -> tuple[list[JobRow], tuple[str, int]]:
         """See :class:`Backend`."""
-        from aml_train.azure.results import read_results
-
         return read_results(self.connection.service, rows, now=datetime.datetime.now(datetime.UTC))
 
     def describe(self, job: str) -> dict[str, Any]:
         """See :class:`Backend`."""
-        from aml_train.azure.browse import describe_job
-
         return describe_job(self.connection.service, job)
 
     def data(self) -> DataWorkspace:
         """Return the workspace's data."""
-        from aml_train.azure.blob.datastores import workspace_of
-        from aml_train.azure.http import HttpSettings
-
         service = self.connection.service
         return workspace_of(service, service.credential, HttpSettings(), service.workspace.name)
 
     def download(self, job: str, folder: Path, *, patterns: Sequence[str], outputs: Sequence[str]) -> None:
         """See :class:`Backend`."""
-        from aml_train.azure.blob.places import job_files
-        from aml_train.azure.blob.transfer import Tally
-
         for place, path in job_files(self.data(), job, folder, patterns=patterns, outputs=outputs):
             place.download(path, Tally(), folder_wanted=True)
 
     def papers(self) -> PassportStore:
         """See :class:`Backend`."""
-        from aml_train.azure.passports import AzurePassports
-
         return AzurePassports(self.connection.service, self.data())
 
     def fetch_model(self, model: ModelView, folder: Path) -> None:
         """See :class:`Backend`."""
-        from aml_train.azure.blob.places import fetch_place, model_place
-        from aml_train.azure.blob.transfer import Tally
-
         fetch_place(model_place(self.data(), model.path, f"{model.name}:{model.version}"), folder, Tally())

@@ -9,14 +9,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from aml_train.config.load import load_config as load
+from aml_train.config.model import Config
 from aml_train.core.events import Listener
 from aml_train.core.threads import CancelToken
+from aml_train.pipeline.execute import run_prepared
+from aml_train.pipeline.prepare import prepare_run
+from aml_train.pipeline.result import RunOptions
+from aml_train.pipeline.target import Host
 
 if TYPE_CHECKING:
-    from aml_train.config.model import Config
     from aml_train.pipeline.prepare import PreparedRun
-    from aml_train.pipeline.result import RunOptions, RunResult
-    from aml_train.pipeline.target import Host
+    from aml_train.pipeline.result import RunResult
 
 
 def load_config(
@@ -43,8 +47,6 @@ def load_config(
     Raises:
         InvalidError: with every fault that was found, by file and line.
     """
-    from aml_train.config.load import load_config as load
-
     changes = [f"{key}={json.dumps(value)}" for key, value in sets.items()] if isinstance(sets, Mapping) else sets
     return load(
         None if path is None else Path(path),
@@ -72,8 +74,6 @@ def plan(config: Config, *, environ: Mapping[str, str] | None = None) -> Prepare
         InvalidError: the target's workspace or compute is missing.
         ImageError: the engine does not answer, or the base image is not found.
     """
-    from aml_train.pipeline.prepare import prepare_run
-
     return prepare_run(config, host_for(config.target.kind, environ))
 
 
@@ -108,10 +108,6 @@ def run(
         ImageError: the engine does not answer, or the base image is not found.
         KeyboardInterrupt: the program was interrupted. The job was cancelled before.
     """
-    from aml_train.config.model import Config
-    from aml_train.pipeline.execute import run_prepared
-    from aml_train.pipeline.result import RunOptions
-
     prepared = plan(config) if isinstance(config, Config) else config
     listeners = () if on_event is None else (on_event,)
     result = run_prepared(prepared, options or RunOptions(), listeners=listeners, cancel=cancel)
@@ -144,9 +140,6 @@ def attach(
         environ: the environment variables; the process's by default.
         on_event, cancel: as for :func:`run`.
     """
-    from aml_train.pipeline.prepare import prepare_run
-    from aml_train.pipeline.result import RunOptions
-
     prepared = prepare_run(config, host_for(config.target.kind, environ), image=job is None)
     return run(prepared, RunOptions(attach=True, job=job, register=register), on_event=on_event, cancel=cancel)
 
@@ -156,8 +149,6 @@ def host_for(kind: str, environ: Mapping[str, str] | None) -> Host:
 
     An earlier run with the local AzureML has left variables in it, which lead there; they do not count, and are undone for Azure.
     """
-    from aml_train.pipeline.target import Host
-
     local = sys.modules.get("aml_train.local.target")
     if local is not None and kind == "azure":
         local.leave_local()

@@ -12,17 +12,30 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from aml_train.config.load import load_config, load_promotion, load_targets
 from aml_train.core.comparison import Comparison
 from aml_train.core.errors import InvalidError
 from aml_train.core.events import Broadcast, Listener
 from aml_train.core.series import History, plot
 from aml_train.core.text import aligned, printable_line
+from aml_train.gate.history import series_of
+from aml_train.models.promotion.request import PromotionRequest
 from aml_train.pipeline.api.planning import host_for
 from aml_train.pipeline.api.workspace import Workspace
+from aml_train.pipeline.compare import (
+    find_comparison,
+    metric_points,
+    parse_reference,
+    project_of,
+    unlogged,
+    with_metrics,
+)
+from aml_train.pipeline.passport import policy_of
+from aml_train.pipeline.promotion import open_promoter
 
 if TYPE_CHECKING:
     from aml_train.jobs.workspace import Workspace as JobService
-    from aml_train.models.promotion.request import Confirm, Promotion, PromotionRequest
+    from aml_train.models.promotion.request import Confirm, Promotion
     from aml_train.pipeline.compare import Project
 
 #: Who promotes: the action and workflows set it.
@@ -80,9 +93,6 @@ def compare(
         InvalidError: a side is not named as above, or neither side logged one of *metrics*.
         ServiceError: there is none of that name, or the service does not answer.
     """
-    from aml_train.gate.history import series_of
-    from aml_train.pipeline.compare import find_comparison, metric_points, parse_reference, unlogged, with_metrics
-
     file = None if config is None else Path(config)
     names = parse_reference(left), parse_reference(right)
     opened = functools.cache(lambda: workspace or Workspace.open(target, directory=directory, config=file))
@@ -104,9 +114,6 @@ def compare(
 
 
 def _project(directory: Path, file: Path | None, target: str | None) -> Project:
-    from aml_train.config.load import load_config
-    from aml_train.pipeline.compare import project_of
-
     return project_of(load_config(file, directory=directory.absolute(), target=target))
 
 
@@ -153,10 +160,6 @@ def promote(
         CancelledError: *confirm* returned False.
         ServiceError: there is no such version, or the service refuses or does not answer.
     """
-    from aml_train.config.load import load_promotion
-    from aml_train.pipeline.passport import policy_of
-    from aml_train.pipeline.promotion import open_promoter
-
     found = load_promotion(None if config is None else Path(config), directory=Path(directory), target=target)
     name, _, version = (model or found.model or "").partition(":")
     if not name:
@@ -201,9 +204,6 @@ def rollback(
 
     Arguments and errors are those of :func:`promote`.
     """
-    from aml_train.config.load import load_targets
-    from aml_train.pipeline.promotion import open_promoter
-
     targets = load_targets(None if config is None else Path(config), directory=Path(directory))
     chosen = targets.named(target)
     host = host_for(chosen.kind, environ)
@@ -225,8 +225,6 @@ def promotion_request(
         actor: who promotes; None for the environment's actor.
         more: further fields of the request.
     """
-    from aml_train.models.promotion.request import PromotionRequest
-
     run_url = environ.get("AML_TRAIN_RUN_URL") or None
     return PromotionRequest(model=model, stage=stage, actor=actor or actor_of(environ), run_url=run_url, **more)
 

@@ -8,10 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, overload
 
+from aml_train.azure.browse import JobFilter
+from aml_train.azure.results import JobOrder, select_rows
+from aml_train.config.load import load_targets
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.series import History, plot
 from aml_train.core.text import aligned, duration, printable_line
+from aml_train.gate.history import series_of
+from aml_train.jobs.states import JobStatus
+from aml_train.models.browse import ModelFilter, find_model, list_models
+from aml_train.models.download import download_model
+from aml_train.pipeline.api.backend import ConnectedBackend
 from aml_train.pipeline.api.planning import host_for
+from aml_train.pipeline.override import target_override
+from aml_train.pipeline.target import open_workspace
 
 if TYPE_CHECKING:
     from aml_train.azure.browse import JobRow
@@ -133,11 +143,6 @@ class Workspace:
             InvalidError: there is no such target, or its workspace is not configured.
             ServiceError: there is nothing to sign in with, or the local AzureML does not start.
         """
-        from aml_train.config.load import load_targets
-        from aml_train.pipeline.api.backend import ConnectedBackend
-        from aml_train.pipeline.override import target_override
-        from aml_train.pipeline.target import open_workspace
-
         instead = target_override()
         if instead is not None:
             return cls(backend=instead.backend())
@@ -179,9 +184,6 @@ class Workspace:
         Raises:
             InvalidError: there is no such status, or no job logged the metric to sort by.
         """
-        from aml_train.azure.browse import JobFilter
-        from aml_train.azure.results import JobOrder, select_rows
-
         wanted = JobFilter(
             statuses=frozenset(_status(word) for word in status),
             experiment=experiment,
@@ -232,8 +234,6 @@ class Workspace:
         >>> workspace.history(workspace.jobs()[0].name, "val/accuracy")
         [(0, 0.91), (1, 0.97)]
         """
-        from aml_train.gate.history import series_of
-
         return series_of({metric: self.backend.service.metric_history(job, metric)})[metric]
 
     def histories(self, job: str, metrics: Sequence[str] | None = None) -> Histories:
@@ -294,8 +294,6 @@ class Workspace:
             pattern: of names, with ``*`` and ``?``; None for all.
             stage: only versions in this stage.
         """
-        from aml_train.models.browse import ModelFilter, list_models
-
         wanted = ModelFilter(stage=stage.lower() if stage else None)
         rows = list_models(self.backend.service, self.backend.catalogue, pattern, wanted)
         return [version for row in rows for version in row.versions]
@@ -310,8 +308,6 @@ class Workspace:
             InvalidError: the address is none of these.
             ServiceError: there is no such version.
         """
-        from aml_train.models.browse import find_model
-
         return find_model(self.backend.service, address)
 
     def download_model(self, address: str, to: str | Path | None = None, *, force: bool = False) -> DownloadedModel:
@@ -331,8 +327,6 @@ class Workspace:
             InvalidError: the folder is not empty.
             PassportError: the files are not those that were signed.
         """
-        from aml_train.models.download import download_model
-
         model = self.model(address)
         folder = Path(to) if to is not None else Path(f"{model.name}-{model.version}")
         fetch, store = self.backend.fetch_model, self.backend.papers()
@@ -340,8 +334,6 @@ class Workspace:
 
 
 def _status(word: str) -> Any:
-    from aml_train.jobs.states import JobStatus
-
     known = {status.value.lower(): status for status in JobStatus}
     if word.lower() not in known:
         raise InvalidError(f"AzureML has no status {word!r}.", hint=f"Known are {', '.join(sorted(known))}.")

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from aml_train.azure.doctor.checks import azure_checks
+from aml_train.azure.doctor.probe import Wanted
+from aml_train.azure.names import find_workspace
 from aml_train.core.diagnosis import Check, CheckResult, Diagnosis, Outcome, misconfigured, ok, run_checks
-from aml_train.core.docker import import_docker
 from aml_train.core.errors import AmlTrainError, InvalidError
 from aml_train.core.masking import Masker
 from aml_train.core.secrets import known_secrets
@@ -56,7 +58,6 @@ def diagnose(
     checks += machine_checks(config, host, _logins(config, host))
     if target is not None and directory is not None and target.kind == "azure":
         checks += _azure(config, target, directory, host)
-    import_docker()
     results = run_checks(checks, lambda result: report(_masked(result, hide)))
     name = target.name if target is not None else project.target or "unknown"
     return Diagnosis(target=name, results=tuple(_masked(result, hide) for result in results))
@@ -103,10 +104,6 @@ def _invalid(error: AmlTrainError) -> Outcome:
 
 def _azure(config: Config | None, target: TargetConfig, directory: Path, host: Host) -> tuple[Check, ...]:
     """Return the checks of a workspace, or the one that it is not named."""
-    from aml_train.azure.doctor.checks import azure_checks
-    from aml_train.azure.doctor.probe import Wanted
-    from aml_train.azure.names import find_workspace
-
     document = config.job.document if config is not None else {}
     resources = document.get("resources") or {}
     nodes = resources.get("instance_count", 1)

@@ -8,10 +8,18 @@ from functools import partial
 from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
+from docker.errors import DockerException
+from packaging.requirements import Requirement
+
 from aml_train.core.diagnosis import Check, Outcome, failed, misconfigured, ok, skipped, warning
+from aml_train.core.docker import buildkit_cli
 from aml_train.core.errors import ImageError
 from aml_train.core.text import size
 from aml_train.core.version import __version__
+from aml_train.image.base import docker_registries
+from aml_train.image.disk import room_here
+from aml_train.local.admin import emulator_info
+from aml_train.local.settings import EmulatorSettings
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -78,8 +86,6 @@ def check_versions(required: Iterable[str] | None = None) -> Outcome:
 
     *required* are requirements in PEP 508's form; by default those of the installed package, if it is one.
     """
-    from packaging.requirements import Requirement
-
     found, wrong = [f"aml-train {__version__}", f"Python {platform.python_version()}"], []
     for one in map(Requirement, _required() if required is None else required):
         if one.marker is not None and not one.marker.evaluate({"extra": ""}):
@@ -117,16 +123,12 @@ def check_engine(connect: Callable[[], DockerClient]) -> Outcome:
 
 def check_build_client(environ: Mapping[str, str]) -> Outcome:
     """Find a client that can build with BuildKit."""
-    from aml_train.core.docker import buildkit_cli
-
     cli = buildkit_cli(environ)
     return ok(f"{cli.path}, {'buildx' if cli.buildx else 'without buildx'}")
 
 
 def check_disk_space(host: Host) -> Outcome:
     """Look at the free space in the engine's folder, without a container."""
-    from aml_train.image.disk import room_here
-
     room = room_here(host.engine(), host.environ)
     if room is None or room.free is None:
         return warning("the engine's free space is not known from here", "docker system df")
@@ -143,8 +145,6 @@ def check_base(
 
     *engine* is None for a builder that pulls every base.
     """
-    from aml_train.image.base import docker_registries
-
     name = base.familiar
     try:
         with docker_registries(environ, logins, attempts=2)(base.registry) as registry:
@@ -164,8 +164,6 @@ def check_base(
 
 
 def _in_engine(name: str, engine: Callable[[], DockerClient] | None) -> bool:
-    from docker.errors import DockerException
-
     if engine is None:
         return False
     try:
@@ -177,9 +175,6 @@ def _in_engine(name: str, engine: Callable[[], DockerClient] | None) -> bool:
 
 def check_local(environ: Mapping[str, str]) -> Outcome:
     """Look whether the local AzureML runs; a run starts it."""
-    from aml_train.local.admin import emulator_info
-    from aml_train.local.settings import EmulatorSettings
-
     settings = EmulatorSettings.from_environment(environ)
     info = emulator_info(settings)
     if info is None:

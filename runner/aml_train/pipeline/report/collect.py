@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from aml_train.azure.models import AzureCatalogue
 from aml_train.config.model import Config
 from aml_train.config.sections.targets import TargetConfig
 from aml_train.core.clock import SYSTEM_CLOCK
@@ -89,8 +90,6 @@ def open_report(
         InvalidError: the target's workspace is not configured.
         ServiceError: there is nothing to sign in with, or the local AzureML does not start.
     """
-    from aml_train.azure.models import AzureCatalogue
-
     connection = open_workspace(host, target, directory, emit)
     return ReportSources(
         service=connection.service,

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 from aml_train.core.text import duration, lines_of, size
 from aml_train.core.version import __version__
@@ -145,16 +147,11 @@ def facts_of(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def _safe(text: str) -> Any:
-    from markupsafe import Markup
-
     return Markup(text)  # noqa: S704 - the style sheet is ours
 
 
 @cache
 def _template() -> Template:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    from markupsafe import Markup
-
     def visible(value: object) -> object:
         """Make control characters of foreign text visible, and keep its lines."""
         return "\n".join(lines_of(value)) if isinstance(value, str) and not isinstance(value, Markup) else value

@@ -19,6 +19,7 @@ from aml_train.gate.history import MetricPoint
 from aml_train.jobs.attempts import attempt_of, earlier_attempts
 from aml_train.jobs.composed import COMPOSED, ChildView
 from aml_train.jobs.cost import Spending
+from aml_train.jobs.graph_cost import GraphSpending
 from aml_train.jobs.metrics import tables_of_job
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView
@@ -234,8 +235,6 @@ class PartReader:
         prices = replace(given, max_cost=None, max_node_hours=None)
         spending: Any = Spending(prices, self._service)
         if view.kind in COMPOSED:
-            from aml_train.jobs.graph_cost import GraphSpending
-
             spending = GraphSpending(prices, self._service)
         spending.begin(view)
         spending.ended(view, parts.seconds_so_far(view, self._sources.now()) or 0.0)

@@ -206,7 +206,7 @@ def test_a_connected_workspace_reads_by_the_functions_of_the_commands(monkeypatc
         return ask
 
     for name in ("list_jobs", "describe_job"):
-        monkeypatch.setattr(f"aml_train.azure.browse.{name}", asking(name))
+        monkeypatch.setattr(f"aml_train.pipeline.api.backend.{name}", asking(name))
     backend = ConnectedBackend(connection=SimpleNamespace(service=service))  # type: ignore[arg-type]
     backend.rows(None)  # type: ignore[arg-type]
     backend.describe("j")
