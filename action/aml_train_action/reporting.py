@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import datetime
+import posixpath
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aml_train.core.errors import Fault, InvalidError
-from aml_train.pipeline.report.values import MOST_BYTES, Source, decode
+from aml_train.pipeline.report.values import MOST_BYTES, Source
 from aml_train_action.github.api import open_api
 from aml_train_action.github.payload import read_payload
 from aml_train_action.inputs.inputs import Inputs
-from aml_train_action.inputs.pulls import PullInputs, configuration_name
 from aml_train_action.pulls.artifact import list_reports, load_report
-from aml_train_action.pulls.find import find_own, find_triggering
+from aml_train_action.pulls.find import find_triggering
 from aml_train_action.pulls.marker import key_of
 from aml_train_action.pulls.posting import post_comment
 from aml_train_action.report import made
-from aml_train_action.report.files import report_path, write_report
+from aml_train_action.report.files import write_report
 from aml_train_action.report.made import Origin, encode_within
 from aml_train_action.session import Session
 
 if TYPE_CHECKING:
     from aml_train.pipeline.report.values import Report
-    from aml_train_action.github.api import Api
-    from aml_train_action.pulls.find import Found
 
 
 def write(session: Session) -> None:
@@ -38,10 +37,8 @@ def write(session: Session) -> None:
     if session.step.output is None or command not in ("run", "attach"):
         return
 
-    given = session.environ.get("INPUT_REPORT-FILE", "").strip()
-    path = report_path(session.environ, given)
-    write_report(session.step.workspace, path, encode_within(report_of(session), most=MOST_BYTES))
-    session.record.report_file = path
+    data = encode_within(report_of(session), most=MOST_BYTES)
+    session.record.report_file = write_report(session.environ, session.step.workspace, data)
 
 
 def report_of(session: Session) -> Report:
@@ -71,6 +68,31 @@ def _origin(session: Session) -> Origin:
     )
 
 
+def configuration_name(environ: Mapping[str, str], workspace: Path) -> tuple[str, str]:
+    """Return the names of the step's configuration and target, whatever else is wrong.
+
+    Each configuration has one comment in a pull request, also one that cannot be read.
+
+    Args:
+        environ: the step's; inputs are ``INPUT_…`` in it.
+        workspace: the root of the checkout.
+    """
+
+    def given(name: str) -> str:
+        return environ.get(f"INPUT_{name.upper()}", "").strip()
+
+    folder = given("working-directory") or "."
+    name = given("config")
+    if not name:
+        try:
+            bare = not (workspace / folder / "aml-train.yml").exists() and (workspace / folder / "job.yml").exists()
+        except (OSError, ValueError):
+            bare = False
+        name = "job.yml" if bare else "aml-train.yml"
+    path = posixpath.normpath(posixpath.join(folder, name))
+    return (f"{path}, {given('job')}" if given("job") else path), given("target")
+
+
 def _rule_place(session: Session) -> Callable[[str], str]:
     def place(where: str) -> str:
         file, line = session.places.split(where) if session.places else (None, None)
@@ -88,58 +110,37 @@ def _test_place(session: Session) -> Callable[[str], str]:
 
 
 def show(session: Session, inputs: Inputs) -> None:
-    """Show reports in the pull request, of the triggering run or of this one."""
-    pulls = inputs.pulls
-    api = open_api(session.environ, pulls.github_token)
-    payload = read_payload(session.environ)
-    if session.step.event.name == "workflow_run":
-        if pulls.report_file or pulls.result:
-            what = "reports of another run are read from its artifacts"
-            raise InvalidError([Fault(where="with.report-file", what=what, remedy="delete report-file and result")])
-        found = find_triggering(api, payload, pulls.workflow)
-    else:
-        found = find_own(api, payload, session.environ, result=pulls.result)
+    """Show the reports of the run that triggered this one, in its pull request.
+
+    Raises:
+        InvalidError: two are about one configuration, or one is no report.
+    """
+    if session.step.event.name != "workflow_run":
+        remedy = "write a workflow for it, such as report.yml in docs/workflows.md"
+        raise InvalidError(
+            [Fault(where="with.command", what="`report` is for the event workflow_run", remedy=remedy)]
+        )
+    api = open_api(session.environ, inputs.github_token)
+    found = find_triggering(api, read_payload(session.environ), inputs.workflow)
     if found.why_not:
         _end(session, "unchanged", f"Nothing is shown: {found.why_not}.")
         return
-    reports = _reports(session, api, pulls, found)
+    reports: dict[str, Report] = {}
+    for artifact in list_reports(api, found.run):
+        report = load_report(api, artifact)
+        key = key_of(report.configuration, report.target)
+        if key in reports:
+            raise InvalidError("Two artifacts of the run have a report of the same configuration and target.")
+        reports[key] = report
     if not reports:
         _end(session, "unchanged", "Nothing is shown: the run has no artifact whose name begins with pr-report.")
         return
-    _post(session, api, reports, found)
-
-
-def _post(session: Session, api: Api, reports: Mapping[str, Report], found: Found) -> None:
     lines = []
     for report in reports.values():
         for subject in found.subjects:
             outcome = post_comment(api, report, subject)
             lines.append(f"The comment in pull request {subject.pull_request} is {outcome}.")
     _end(session, "reported", "\n".join(lines))
-
-
-def _reports(session: Session, api: Api, pulls: PullInputs, found: Found) -> dict[str, Report]:
-    """Return the reports by the key of their comments.
-
-    Raises:
-        InvalidError: two are about one configuration, or one is no report.
-    """
-    if pulls.report_file:
-        try:
-            with (session.step.workspace / pulls.report_file).open("rb") as file:
-                loaded = [decode(file.read(MOST_BYTES + 1), origin=pulls.report_file)]
-        except (OSError, ValueError) as error:
-            what = f"the file cannot be read ({type(error).__name__})"
-            raise InvalidError([Fault(where="with.report-file", what=what)]) from error
-    else:
-        loaded = [load_report(api, artifact) for artifact in list_reports(api, found.run)]
-    reports: dict[str, Report] = {}
-    for report in loaded:
-        key = key_of(report.configuration, report.target)
-        if key in reports:
-            raise InvalidError("Two artifacts of the run have a report of the same configuration and target.")
-        reports[key] = report
-    return reports
 
 
 def _end(session: Session, status: str, message: str) -> None:

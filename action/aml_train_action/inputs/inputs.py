@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +19,6 @@ from aml_train.core.errors import Fault, InvalidError
 from aml_train_action.github.log import LogLevel
 from aml_train_action.inputs.azure import AzureInputs, read_azure
 from aml_train_action.inputs.promotion import PromotionInputs, read_promotion
-from aml_train_action.inputs.pulls import PullInputs, read_pulls
 
 if TYPE_CHECKING:
     from aml_train.config.model import Config
@@ -55,16 +55,17 @@ INPUTS: Final[Mapping[str, str]] = {
     "expect": "",
     "reason": "",
     "dry-run": "false",
-    "report-file": "",
     "github-token": "",
     "workflow": "",
-    "result": "",
     "fresh": "false",
     "force-build": "false",
     "gate-junit": "",
     "working-directory": ".",
     "log-level": "info",
 }
+#: Inputs that mean nothing to other commands than ``report``.
+REPORT_INPUTS: Final = ("github-token", "workflow")
+_WORKFLOW: Final = re.compile(r"[A-Za-z0-9_.-]+\.ya?ml")
 #: GitHub's own inputs of container actions.
 _RUNNER_INPUTS: Final = frozenset({"args", "entrypoint"})
 _BOOLEANS: Final = {"true": True, "false": False}
@@ -87,7 +88,8 @@ class Inputs:
         job_name: the job that ``attach`` attaches to; None for the latest one of the configuration.
         register: whether the model is registered; None leaves it to :func:`aml_train_action.github.proposals.why_proposed`.
         promotion: the model and the stage; None for other commands.
-        pulls: the report and the pull request.
+        github_token: the workflow's own token.
+        workflow: the file of the workflow whose reports are shown, in .github/workflows.
         fresh: whether to train again.
         force_build: whether to build again.
         gate_junit: the file that gets a JUnit report of the gate; absolute, inside the workspace; None for none.
@@ -107,7 +109,8 @@ class Inputs:
     job_name: str | None = None
     register: bool | None = None
     promotion: PromotionInputs | None = None
-    pulls: PullInputs = field(default_factory=PullInputs)
+    github_token: str = field(default="", repr=False)
+    workflow: str = ""
     fresh: bool
     force_build: bool
     gate_junit: Path | None = None
@@ -170,6 +173,14 @@ def read_inputs(environ: Mapping[str, str], workspace: Path) -> Inputs:
     if text("job-name") and command != "attach":
         remedy = "write `command: attach`; a name for a new job is `set: job.name=NAME`"
         faults.append(Fault(where="with.job-name", what=f"`command: {command}` attaches to no job", remedy=remedy))
+    if command == "report" and not _WORKFLOW.fullmatch(text("workflow")):
+        what = f"{text('workflow')!r} is no file of a workflow whose reports are shown"
+        remedy = "write the name of its file in .github/workflows, such as `workflow: train.yml`"
+        faults.append(Fault(where="with.workflow", what=what, remedy=remedy))
+    for name in REPORT_INPUTS if command != "report" else ():
+        if text(name):
+            what = f"`command: {command}` does not use it"
+            faults.append(Fault(where=f"with.{name}", what=what, remedy="write `command: report`, or delete it"))
     promotion = read_promotion(
         text,
         command=command,
@@ -190,7 +201,8 @@ def read_inputs(environ: Mapping[str, str], workspace: Path) -> Inputs:
         job_name=text("job-name") or None,
         register=_registers(text("register"), faults),
         promotion=promotion,
-        pulls=read_pulls(text, command=command, event=environ.get("GITHUB_EVENT_NAME", ""), faults=faults),
+        github_token=text("github-token"),
+        workflow=text("workflow"),
         fresh=_boolean("fresh", text("fresh"), faults),
         force_build=_boolean("force-build", text("force-build"), faults),
         gate_junit=_output_file("gate-junit", text("gate-junit"), workspace, faults),

@@ -7,19 +7,17 @@ run; ``pull_requests`` is empty for forks), https://docs.github.com/rest/pulls/p
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from aml_train.core.answers import Answer
-from aml_train.core.errors import Fault, InvalidError
+from aml_train.core.errors import InvalidError
 from aml_train_action.github.api import Api
 from aml_train_action.pulls.subject import Subject
 
 #: Events whose runs are about one commit of a branch.
 _EVENTS: Final = ("pull_request", "push", "workflow_dispatch")
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-_RESULTS: Final = ("success", "failure", "cancelled", "skipped")
 _MOST_PULLS: Final = 5
 
 
@@ -92,32 +90,6 @@ def _subjects(api: Api, run: Answer) -> tuple[Subject, ...]:
     ]
     conclusion = run.optional_text("conclusion") or ""
     return tuple(_subject(api, run, pull, commit=commit, conclusion=conclusion) for pull in pulls[:_MOST_PULLS])
-
-
-def find_own(api: Api, payload: Answer, environ: Mapping[str, str], *, result: str) -> Found:
-    """Return what this very run is about: the pull request of its event.
-
-    Args:
-        api: GitHub.
-        payload: of an event of a pull request.
-        environ: the step's.
-        result: how the training job or step ended.
-
-    Raises:
-        InvalidError: the event has no pull request, or an input is missing.
-    """
-    if result not in _RESULTS:
-        remedy = "write `result: ${{ needs.train.result }}` or `${{ steps.train.outcome }}`"
-        raise InvalidError([Fault(where="with.result", what=f"{result!r} is no result of a job", remedy=remedy)])
-    number = payload.whole("pull_request.number")
-    commit = payload.optional_text("pull_request.head.sha") or ""
-    if number is None or not is_commit(commit):
-        raise InvalidError("A report is shown in a pull request, and the event of this run is about none.")
-    run = api.get(f"actions/runs/{environ.get('GITHUB_RUN_ID', '')}")
-    pull = api.get(f"pulls/{number}")
-    if pull.text("state") != "open" or not pull.has("head.repo"):
-        return Found(run=run, why_not="the pull request is closed, or its repository was deleted")
-    return Found(run=run, subjects=(_subject(api, run, pull, commit=commit, conclusion=result),))
 
 
 def _subject(api: Api, run: Answer, pull: Answer, *, commit: str, conclusion: str) -> Subject:

@@ -10,10 +10,10 @@ import os
 import re
 import secrets
 from collections.abc import Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Final
 
-from aml_train.core.errors import Fault, InvalidError
+from aml_train.core.errors import InvalidError
 
 FOLDER: Final = "aml-train-report"
 """The folder of all reports, in the workspace; git and the code of a job leave it out."""
@@ -22,44 +22,38 @@ NAME: Final = "pr-report.json"
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def report_path(environ: Mapping[str, str], given: str = "") -> str:
-    """Return where the report of this step is, relative to the workspace.
+def write_report(environ: Mapping[str, str], workspace: Path, data: bytes) -> str:
+    """Write the report; its owner is that of the workspace.
 
     Args:
         environ: the step's; steps of one job have separate folders.
-        given: the input ``report-file``.
-    """
-    if given:
-        return given
-    step = re.sub(r"[^A-Za-z0-9_-]", "_", environ.get("GITHUB_ACTION", ""))[:100] or "step"
-    return f"{FOLDER}/{step}/{NAME}"
+        workspace: the checkout.
+        data: the report.
 
-
-def write_report(workspace: Path, path: str, data: bytes) -> None:
-    """Write the report; its owner is that of the workspace.
+    Returns:
+        the file, relative to the workspace.
 
     Raises:
-        InvalidError: *path* leads out of the workspace or through a link, or cannot be written.
+        InvalidError: it cannot be written, or its folder is a link.
     """
-    parts = PurePosixPath(path).parts
-    if not parts or PurePosixPath(path).is_absolute() or ".." in parts or "\x00" in path or parts[0] == ".git":
-        raise _wrong(f"{path!r} is no path of a file in the workspace")
+    step = re.sub(r"[^A-Za-z0-9_-]", "_", environ.get("GITHUB_ACTION", ""))[:100] or "step"
+    path = f"{FOLDER}/{step}/{NAME}"
     try:
         folder = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
-        raise _wrong(f"the workspace cannot be opened: {error.strerror}") from error
+        raise InvalidError(f"The workspace cannot be opened: {error.strerror}.") from error
     try:
         owner = os.fstat(folder)
-        for number, part in enumerate(parts[:-1]):
-            folder = _enter(folder, part, owner)
-            if number == 0 and part == FOLDER:
-                # Git and its clients find the folder clean.
-                _put(folder, ".gitignore", b"*\n", owner)
-        _put(folder, parts[-1], data, owner)
+        folder = _enter(folder, FOLDER, owner)
+        # Git and its clients find the folder clean.
+        _put(folder, ".gitignore", b"*\n", owner)
+        folder = _enter(folder, step, owner)
+        _put(folder, NAME, data, owner)
     except OSError as error:
-        raise _wrong(f"{path!r} cannot be written: {error.strerror}") from error
+        raise InvalidError(f"The report {path} cannot be written: {error.strerror}.") from error
     finally:
         os.close(folder)
+    return path
 
 
 def _enter(folder: int, name: str, owner: os.stat_result) -> int:
@@ -91,8 +85,3 @@ def _give(descriptor: int, owner: os.stat_result) -> None:
         # An engine without root may not know the owner: then everything in the workspace is root's.
         with contextlib.suppress(OSError):
             os.fchown(descriptor, owner.st_uid, owner.st_gid)
-
-
-def _wrong(what: str) -> InvalidError:
-    remedy = "write a path in the workspace, or leave the input out"
-    return InvalidError([Fault(where="with.report-file", what=what, remedy=remedy)])

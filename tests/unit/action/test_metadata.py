@@ -10,9 +10,8 @@ import pytest
 import yaml
 
 from aml_train.core.secrets import known_secrets, named_secret
-from aml_train_action.inputs.inputs import INPUTS
+from aml_train_action.inputs.inputs import INPUTS, REPORT_INPUTS
 from aml_train_action.inputs.promotion import PROMOTION_INPUTS
-from aml_train_action.inputs.pulls import PULL_INPUTS
 from aml_train_action.report.outputs import OUTPUTS
 
 ROOT = Path(__file__).parents[3]
@@ -69,7 +68,7 @@ def inputs_of(name: str) -> Any:
 def test_the_reusable_workflow_hands_on_every_input_and_output(action: Any) -> None:
     document, call, step = reusable("train")
     # Promotions and pull requests have workflows of their own.
-    named = [name for name in INPUTS if name not in (*PROMOTION_INPUTS, *PULL_INPUTS)]
+    named = [name for name in INPUTS if name not in (*PROMOTION_INPUTS, *REPORT_INPUTS)]
     inputs, secrets = call["inputs"], call["secrets"]
     assert set(secrets) == {"client-secret", "creds"}
     assert not any(one["required"] for one in secrets.values())

@@ -61,26 +61,19 @@ def test_a_fork_is_shown_as_its_own_word(world: World) -> None:
     assert "mallory" in body
 
 
-def test_the_report_of_the_same_workflow_is_shown_from_its_file(world: World) -> None:
-    world.github.run()
-    (world.folder / "pr-report.json").write_bytes(JSON)
-    payload = {"pull_request": {"number": 7, "head": {"sha": HEAD}}}
-    assert world.act("pull_request", payload, command="report", report_file="pr-report.json", result="success") == 0
-    assert len(world.github.bodies()) == 1
-
-
 @pytest.mark.parametrize(
-    ("inputs", "complaint"),
+    ("event", "inputs", "complaint"),
     [
-        ({}, "with.result: '' is no result of a job"),
-        ({"result": "success", "github_token": ""}, "with.github-token"),
-        ({"result": "success", "expect": "1"}, "with.expect: `command: report` promotes nothing"),
+        ("pull_request", {}, "`report` is for the event workflow_run"),
+        ("workflow_run", {"workflow": ""}, "with.workflow: '' is no file of a workflow"),
+        ("workflow_run", {"github_token": ""}, "with.github-token"),
+        ("workflow_run", {"expect": "1"}, "with.expect: `command: report` promotes nothing"),
     ],
 )
-def test_missing_inputs_are_named(world: World, inputs: dict[str, str], complaint: str) -> None:
+def test_missing_inputs_are_named(world: World, event: str, inputs: dict[str, str], complaint: str) -> None:
     uploaded(world)
-    payload = {"pull_request": {"number": 7, "head": {"sha": HEAD}}}
-    assert world.act("pull_request", payload, **{"command": "report", **inputs}) == 2
+    payload = {"action": "completed", "workflow_run": world.github.runs[100]}
+    assert world.act(event, payload, **{"command": "report", "workflow": "train.yml", **inputs}) == 2
     assert complaint in world.log
 
 
