@@ -27,7 +27,6 @@ from aml_emulator.api.errors import ServiceError
 from aml_emulator.api.gateway import Gateway
 from aml_emulator.context import Context
 from aml_emulator.domain.curated_images import CuratedImages
-from aml_emulator.domain.data_map import DataMap
 from aml_emulator.domain.environment_builds import EnvironmentBuilds
 from aml_emulator.domain.jobs.service import JobService, RunProgress
 from aml_emulator.domain.registry_tasks import RegistryTasks
@@ -287,7 +286,6 @@ def _context(
         quotas=settings.quotas,
         page_address=settings.page_address or f"http://127.0.0.1:{port}",
         environments=CuratedImages(settings.environments, settings.data / "environments.json"),
-        data_map=DataMap(settings.data / "data-map.json"),
         unreachable=lambda url: why_unreachable(url, session=guarded(outward)),
     )
 

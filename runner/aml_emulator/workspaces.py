@@ -21,7 +21,6 @@ from aml_emulator.api.admin import Admin, prepare_workspace
 from aml_emulator.api.app import App
 from aml_emulator.api.directory import OpenWorkspace
 from aml_emulator.context import Context
-from aml_emulator.domain.data_map import DataMap
 from aml_emulator.domain.jobs.service import JobService, RunProgress
 from aml_emulator.domain.workspace import ShownStates
 from aml_emulator.executor.engine_words import EngineFault
@@ -91,7 +90,6 @@ class Opener:
             tokens=Tokens(identity, clock=first.clock),
             fleet=Fleet(clock=first.clock, start_seconds=self.node_start_seconds, seed=identity.instance),
             shown=ShownStates(),
-            data_map=DataMap(place / "data-map.json"),
             page_address=page_address(first.page_address, identity.workspace),
         )
         prepare_workspace(context, max_jobs=self.executing.max_jobs)

@@ -11,7 +11,6 @@ from starlette.datastructures import Headers
 from aml_emulator.api.admin import prepare_workspace
 from aml_emulator.api.app import App, Asked
 from aml_emulator.context import Context
-from aml_emulator.domain.data_map import DataMap
 from aml_emulator.domain.jobs.service import JobService, RunProgress
 from aml_emulator.executor.nodes import Fleet
 from aml_emulator.identity.federation import Federation
@@ -83,7 +82,6 @@ class AzureMlService:
             faults=Faults(clock=now),
             requests=RequestLog(clock=now),
             fleet=Fleet(clock=now, seed=identity.instance),
-            data_map=DataMap(folder / "data-map.json"),
         )
         prepare_workspace(context, max_jobs=_MAX_JOBS)
         self._runner = ScriptExecutor(self._cluster, context, partial(RunProgress, context))

@@ -22,7 +22,6 @@ from aml_emulator.domain.clusters import cluster_summaries, create_default_clust
 from aml_emulator.domain.jobs.service import JobService
 from aml_emulator.domain.registries import count_shared, create_registry, delete_registry
 from aml_emulator.domain.registry_tasks import RegistryTasks
-from aml_emulator.executor.spec import Folder
 from aml_emulator.identity.federation import FederatedCredential
 from aml_emulator.network.fault_injection import Rule
 from aml_emulator.network.requests_log import KEPT_REQUESTS
@@ -32,7 +31,6 @@ logger = logging.getLogger(__name__)
 
 _FAULTS = "/_emulator/faults"
 _ENVIRONMENTS = "/_emulator/environments"
-_DATA = "/_emulator/data"
 _REGISTRIES = "/_emulator/registries"
 _FEDERATION = "/_emulator/federated-credentials"
 _ROLES = "/_emulator/roles"
@@ -40,8 +38,6 @@ _JOB = re.compile(r"/_emulator/jobs/([^/]+)/([a-z-]+)")
 CANCEL_SECONDS = 300.0
 """How long a reset waits for the jobs that it cancels. One takes seconds; the engine of a busy machine takes more."""
 POLL_SECONDS = 0.1
-MAPPED_PREFIX = "mapped/"
-"""The folder of the default datastore into which ``aml-train emulator data map`` uploads."""
 
 
 class Admin:
@@ -94,9 +90,6 @@ class Admin:
             ("GET", _ENVIRONMENTS): self.environments,
             ("POST", _ENVIRONMENTS): lambda: self.name_environment(query),
             ("DELETE", _ENVIRONMENTS): self.forget_environments,
-            ("GET", _DATA): self.data,
-            ("POST", _DATA): lambda: self.map_data(query),
-            ("DELETE", _DATA): lambda: self.unmap_data(query),
             ("GET", _REGISTRIES): self.registries,
             ("POST", _REGISTRIES): lambda: self.create_registry(query),
             ("DELETE", _REGISTRIES): lambda: self.delete_registry(query),
@@ -217,31 +210,6 @@ class Admin:
         self._context.environments.forget()
         return self.environments()
 
-    def data(self) -> tuple[int, dict[str, Any]]:
-        """Return the addresses of data elsewhere, and what replaces each."""
-        found = self._context.data_map.listed()
-        return 200, {"data": {address: self._context.address(folder) for address, folder in found.items()}}
-
-    def map_data(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
-        """Replace an ``address`` by the files at ``uri``; 400 without."""
-        try:
-            before = self._context.data_map.put(query.get("address", ""), self._context.folder(query.get("uri", "")))
-        except ValueError as error:
-            return 400, {"error": str(error)}
-        self._remove_mapped(before)
-        return self.data()
-
-    def unmap_data(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
-        """Replace an ``address`` no longer; 404 if nothing did."""
-        try:
-            before = self._context.data_map.remove(query.get("address", ""))
-        except ValueError as error:
-            return 400, {"error": str(error)}
-        if before is None:
-            return 404, {"error": f"nothing is mapped to {query['address']}"}
-        self._remove_mapped(before)
-        return self.data()
-
     def registries(self) -> tuple[int, dict[str, Any]]:
         """Return the registries, with the number of versions of assets in each."""
         return 200, {"registries": count_shared(self._context)}
@@ -257,11 +225,6 @@ class Admin:
         if not delete_registry(self._context, query.get("name", "")):
             return 404, {"error": f"there is no registry {query.get('name', '')}"}
         return self.registries()
-
-    def _remove_mapped(self, folder: Folder | None) -> None:
-        """Delete files that were uploaded for an address; files of a user's own stay."""
-        if folder is not None and folder.prefix.startswith(MAPPED_PREFIX):
-            self._context.blobs.delete_prefix(folder.container, folder.prefix)
 
     def federation(self) -> tuple[int, dict[str, Any]]:
         """Return the federated credentials; with none, all issuers are trusted."""
@@ -310,7 +273,6 @@ class Admin:
             return 409, {"error": refused}
         self._context.store.clear()
         self._context.fleet.clear()
-        self._context.data_map.clear()
         self.delete_files()
         prepare_workspace(self._context, max_jobs=self._max_jobs)
         logger.warning("everything was reset in the workspace %s", self._context.identity.workspace)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from aml_emulator.domain.curated_images import CuratedImages
-from aml_emulator.domain.data_map import DataMap
 from aml_emulator.domain.errors import InvalidError, NotFoundError
 from aml_emulator.domain.locations import (
     AssetId,
@@ -28,6 +27,7 @@ from aml_emulator.store.datastores import Datastore
 from aml_emulator.store.runs import Run
 from aml_emulator.store.store import Store
 
+UPLOAD_REMEDY = "Upload a copy with aml-train data upload, and name its azureml:// address instead."
 MOST_HOPS = 10
 """How many assets may refer to one another until files are reached. Clients make one such step."""
 
@@ -81,7 +81,6 @@ class Workspace:
         quotas: how many vCPUs nodes may have.
         environments: the images that play curated environments.
         shown: states that jobs show instead of the real ones.
-        data_map: the folders that replace addresses of data elsewhere.
         unreachable: gives the reason why a file on the web can never be read, None if it may.
     """
 
@@ -94,7 +93,6 @@ class Workspace:
     quotas: Quotas = DEFAULT_QUOTAS
     environments: CuratedImages = field(default_factory=CuratedImages)
     shown: ShownStates = field(default_factory=ShownStates)
-    data_map: DataMap = field(default_factory=DataMap)
     unreachable: Callable[[str], str | None] = lambda url: None
     started: float = field(init=False)
 
@@ -186,7 +184,7 @@ class Workspace:
         """
         if hops > MOST_HOPS:
             raise InvalidError(f"'{uri.partition('?')[0]}' leads from asset to asset, and not to any files")
-        return self.data_map.find(uri) or self._resolve(parse_location(uri), uri, hops)
+        return self._resolve(parse_location(uri), uri, hops)
 
     def _resolve(self, location: Location, uri: str, hops: int) -> Folder:
         match location:
@@ -199,7 +197,7 @@ class Workspace:
                     shown = uri.partition("?")[0]
                     raise InvalidError(
                         f"'{shown}' is outside of the workspace's storage account ({self.identity.blob_host}), the only"
-                        f" one that the local AzureML has. {map_remedy(shown)}"
+                        f" one that the local AzureML has. {UPLOAD_REMEDY}"
                     )
                 return Folder(container=container, prefix=path)
             case AssetId():
@@ -207,14 +205,10 @@ class Workspace:
 
     def _in_datastore(self, datastore: Datastore, path: str) -> Folder:
         if datastore.account not in (None, self.identity.storage_account):
-            address = _address_of(datastore)
-            mapped = self.data_map.find(f"{address}/{path}")
-            if mapped is None:
-                raise InvalidError(
-                    f"The datastore '{datastore.name}' is in the storage account '{datastore.account}', which the local"
-                    f" AzureML does not have. {map_remedy(address)}"
-                )
-            return mapped
+            raise InvalidError(
+                f"The datastore '{datastore.name}' is in the storage account '{datastore.account}', which the local"
+                f" AzureML does not have. {UPLOAD_REMEDY}"
+            )
         return Folder(container=datastore.container, prefix=path)
 
     def _job_output(self, job: str, output: str | None, path: str) -> Folder:
@@ -274,15 +268,3 @@ class Workspace:
             if datastore.container == folder.container:
                 return self.long_uri(datastore.name, folder.prefix)
         return None
-
-
-def map_remedy(address: str) -> str:
-    """Return what a user can do about data that are not here."""
-    return f"Replace it by a folder of this machine: aml-train emulator data map {address} FOLDER"
-
-
-def _address_of(datastore: Datastore) -> str:
-    """Return the address of a datastore in another storage account."""
-    service = {"AzureFile": "file", "AzureDataLakeGen2": "dfs"}.get(datastore.kind, "blob")
-    endpoint = datastore.properties.get("endpoint") or "core.windows.net"
-    return f"https://{datastore.account}.{service}.{endpoint}/{datastore.container}"

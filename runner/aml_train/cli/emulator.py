@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 import click
 
-from aml_train.azure.blob.operations import Place
 from aml_train.cli.console import ConsoleListener
-from aml_train.cli.data import moved
 from aml_train.cli.masking import print_exactly
-from aml_train.cli.options import this_host
 from aml_train.cli.result import json_option, print_result, print_result_line
-from aml_train.config.load import load_targets
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.local import lifecycle
 from aml_train.local.admin import emulator_info, register_environments, request_admin
@@ -29,7 +23,6 @@ from aml_train.local.browser import answer_program, browser_variables, is_sign_i
 from aml_train.local.environment import client_environment, shell_exports
 from aml_train.local.lifecycle import reset_emulator, start_emulator, stop_emulator
 from aml_train.local.settings import EmulatorSettings
-from aml_train.pipeline.target import DataTargets
 
 if TYPE_CHECKING:
     from aml_train.local.settings import EmulatorInfo
@@ -37,9 +30,6 @@ if TYPE_CHECKING:
 _FAULTS: Final = ("status", "delay", "truncate", "reset", "outage")
 _FOLLOW_SECONDS: Final = 0.5
 _DELETE_SECONDS: Final = 330.0
-_DATA_SCHEMES: Final = ("https", "http", "wasbs", "wasb", "abfss", "abfs")
-_DATA_STORE: Final = "workspaceblobstore"
-"""The datastore of copies, below ``mapped/``: the local AzureML deletes unused ones."""
 
 
 def emulator_settings() -> EmulatorSettings:
@@ -396,54 +386,6 @@ def environment_clear() -> None:
     """Remove all images from the list."""
     found = ask_emulator("environments", method="DELETE")
     click.echo(json.dumps(found["environments"], indent=2))
-
-
-@emulator.group()
-def data() -> None:
-    """Replace addresses of data by local folders, for jobs that read public data.
-
-    \b
-    aml-train emulator data map https://ACCOUNT.blob.core.windows.net/CONTAINER/digits ./digits
-    aml-train emulator data map wasbs://CONTAINER@ACCOUNT.blob.core.windows.net/iris.csv iris.csv
-
-    An address stands for all addresses below it, in jobs' inputs and outputs and in datastores.
-    """
-
-
-@data.command("map")
-@click.argument("address")
-@click.argument("local")
-def data_map(address: str, local: str) -> None:
-    """Replace ADDRESS by the file or folder LOCAL, which is copied.
-
-    Repeat the command after LOCAL has changed.
-    """
-    if urlsplit(address).scheme not in _DATA_SCHEMES or not urlsplit(address).hostname:
-        raise InvalidError(
-            f"{address.partition('?')[0]!r} is not an address of data elsewhere.",
-            hint="Such as https://ACCOUNT.blob.core.windows.net/CONTAINER/PATH.",
-        )
-    listener, host = ConsoleListener(sys.stderr), this_host()
-    workspace = DataTargets(host, load_targets(None, directory=Path()), "local", listener).workspace(None)
-    name = f"/{Path(local).name}" if os.path.isfile(local) else ""  # noqa: PTH113 - too long a name is no file
-    path = f"mapped/{secrets.token_hex(8)}{name}"
-    place = Place(storage=workspace.storage(_DATA_STORE), path=path, address=address)
-    moved("sent", lambda tally: place.upload(local, tally))
-    uri = f"azureml://datastores/{_DATA_STORE}/paths/{path}"
-    click.echo(json.dumps(ask_emulator("data", {"address": address, "uri": uri}, method="POST")["data"], indent=2))
-
-
-@data.command("list")
-def data_list() -> None:
-    """Show the addresses, and the copy that replaces each."""
-    click.echo(json.dumps(ask_emulator("data")["data"], indent=2))
-
-
-@data.command("remove")
-@click.argument("address")
-def data_remove(address: str) -> None:
-    """Remove ADDRESS from the list, and delete its copy."""
-    click.echo(json.dumps(ask_emulator("data", {"address": address}, method="DELETE")["data"], indent=2))
 
 
 @emulator.group()

@@ -116,24 +116,6 @@ def test_what_cannot_happen_to_a_job_is_told(admin: Admin) -> None:
         run("job", "preempt", "digits-1")
 
 
-def test_mapped_data_are_listed_and_removed(admin: Admin) -> None:
-    admin.answer = (200, {"data": {"https://a.org/x": "azureml://datastores/workspaceblobstore/paths/mapped/1"}})
-    assert '"https://a.org/x": "azureml://' in run("data", "list")
-    run("data", "remove", "https://a.org/x")
-    assert admin.asked == [("GET", "data", {}), ("DELETE", "data", {"address": "https://a.org/x"})]
-    admin.answer = (404, {"error": "nothing is mapped to https://a.org/x"})
-    with pytest.raises(InvalidError, match="nothing is mapped to"):
-        run("data", "remove", "https://a.org/x")
-
-
-@pytest.mark.parametrize("address", ["folder", "azureml://datastores/x/paths/y", "https://"])
-def test_an_address_that_is_none_is_refused_before_anything_is_sent(admin: Admin, address: str) -> None:
-    with pytest.raises(InvalidError, match="is not an address of data elsewhere") as caught:
-        run("data", "map", address, ".")
-    assert "https://ACCOUNT.blob.core.windows.net" in str(caught.value.hint)
-    assert admin.asked == []
-
-
 def test_config_is_what_from_config_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(emulator_admin, "request_admin", lambda settings, path: (200, ANSWER))
     assert json.loads(run("config")) == {

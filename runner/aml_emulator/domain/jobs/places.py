@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from aml_emulator.domain.errors import InvalidError, NotFoundError
 from aml_emulator.domain.jobs.check import INPUT_KINDS, given_inputs
 from aml_emulator.domain.locations import AssetId, BlobPath, DatastorePath, parse_location
-from aml_emulator.domain.workspace import Workspace, map_remedy
+from aml_emulator.domain.workspace import UPLOAD_REMEDY, Workspace
 from aml_emulator.executor.globs import split_glob
 from aml_emulator.executor.layout import url_file_name
 from aml_emulator.executor.spec import Folder, InputSpec, OutputSpec
@@ -65,7 +65,7 @@ def check_reachable(workspace: Workspace, job: Mapping[str, Any]) -> None:
             why = None if url is None else workspace.unreachable(url)
             if url is not None and why is not None:
                 shown = url.partition("?")[0]
-                raise InvalidError(f"The input '{name}' cannot be read from {shown}: {why}. {map_remedy(shown)}")
+                raise InvalidError(f"The input '{name}' cannot be read from {shown}: {why}. {UPLOAD_REMEDY}")
 
 
 def _source(workspace: Workspace, uri: str) -> str:
@@ -85,7 +85,7 @@ def _source(workspace: Workspace, uri: str) -> str:
 def _is_elsewhere(workspace: Workspace, uri: str) -> bool:
     """Return whether an address is on the web or in public storage."""
     location = parse_location(uri)
-    if not isinstance(location, BlobPath) or workspace.data_map.find(uri) is not None:
+    if not isinstance(location, BlobPath):
         return False
     identity = workspace.identity
     if location.host == identity.blob_host:
@@ -110,7 +110,7 @@ def _from_the_web(workspace: Workspace, item: InputSpec, url: str) -> InputSpec:
     if item.kind != "uri_file":
         raise InvalidError(
             f"The input '{item.name}' ({shown}) is a {item.kind}; on the web there are only files: use uri_file."
-            f" {map_remedy(shown)}"
+            f" {UPLOAD_REMEDY}"
         )
     if item.mode == "ReadWriteMount":
         raise InvalidError(f"The input '{item.name}' ({shown}) is on the web, where nothing can be written.")

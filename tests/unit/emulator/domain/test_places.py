@@ -131,3 +131,17 @@ def test_what_the_launcher_of_a_framework_sets(service: Service) -> None:
     assert (spec.launcher, spec.processes, spec.hostname) == ("pytorch", 3, "node")
     assert spec.environment_variables == {"A": "b"}
     assert dict(spec.host_options) == {"nano_cpus": 1_000_000_000}
+
+
+@pytest.mark.parametrize(
+    ("uri", "url"),
+    [
+        ("https://public.blob.core.windows.net/c/x.csv", "https://public.blob.core.windows.net/c/x.csv"),
+        ("wasbs://c@public.blob.core.windows.net/x.csv", "https://public.blob.core.windows.net/c/x.csv"),
+        ("https://example.org/x.csv", "https://example.org/x.csv"),
+    ],
+)
+def test_a_public_file_is_fetched(service: Service, uri: str, url: str) -> None:
+    assert service.submit("run1", inputs={"d": {"jobInputType": "uri_file", "uri": uri}}).status == 201
+    (item,) = service.runner.submitted[0].inputs
+    assert (item.url, item.location) == (url, None)
