@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import html
-import json
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.azure import Azure
 from tests.e2e.hosted_runner import HostedRunner, Step
 from tests.e2e.oidc import AUDIENCE, ISSUER, Provider
 
@@ -68,24 +65,6 @@ def test_oidc_without_any_secret_and_inputs_over_the_configuration(
         assert secret not in shown(step)
 
 
-def creds(info: Mapping[str, str]) -> str:
-    """Return the JSON of azure/login."""
-    names = {
-        "clientId": "client_id",
-        "clientSecret": "client_secret",
-        "tenantId": "tenant_id",
-        "subscriptionId": "subscription_id",
-    }
-    return json.dumps({name: info[key] for name, key in names.items()}, indent=2)
-
-
-def principal(way: str, info: Mapping[str, str]) -> dict[str, str]:
-    """Return the inputs that sign in with a secret; the JSON names the identifiers itself."""
-    if way == "client-secret":
-        return {way: info["client_secret"]}
-    return {way: creds(info), "client-id": "", "tenant-id": "", "subscription-id": ""}
-
-
 def refused(step: Step, *texts: str) -> None:
     """Check that the step failed with the service's exit code, and that log, annotation and summary say *texts*."""
     assert step.code == 8, step.log
@@ -108,23 +87,6 @@ def test_a_job_without_the_permission_is_told_the_yaml_to_add(azure_runner: Host
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(
-    ("status", "texts", "calls"),
-    [
-        (403, ("GitHub's OIDC service answered 403", *PERMISSION), 1),
-        (503, ("GitHub's OIDC service answered 503, 3 times", "https://www.githubstatus.com", "id-token: write"), 3),
-    ],
-)
-def test_a_failing_oidc_endpoint_is_told_with_the_remedy(
-    azure_runner: HostedRunner, github: Provider, project: Path, status: int, texts: tuple[str, ...], calls: int
-) -> None:
-    github.status = status
-    azure_runner.checkout(project)
-    refused(azure_runner.run(), *texts)
-    assert len(github.asked) == calls
-
-
-@pytest.mark.full
 def test_a_subject_that_azure_does_not_trust_is_shown(
     azure_runner: HostedRunner, github: Provider, project: Path
 ) -> None:
@@ -138,27 +100,6 @@ def test_a_subject_that_azure_does_not_trust_is_shown(
         "subject:  repo:octo/digits:pull_request",
         f"audience: {AUDIENCE}",
     )
-
-
-@pytest.mark.full
-def test_a_wrong_secret_is_not_shown(azure_runner: HostedRunner, project: Path) -> None:
-    azure_runner.checkout(project)
-    step = azure_runner.run({"client-secret": "not-the-secret-of-anybody"})
-    refused(step, "AADSTS7000215", "The client secret is wrong")
-    assert "not-the-secret-of-anybody" not in shown(step)
-
-
-@pytest.mark.full
-def test_inputs_that_contradict_one_another_end_before_anything_is_asked(
-    azure_runner: HostedRunner, github: Provider, azure: Azure, project: Path
-) -> None:
-    azure_runner.checkout(project)
-    step = azure_runner.run({"client-secret": "a-secret-of-somebody", "creds": creds(azure.admin("GET", "info"))})
-    assert (step.code, step.outputs["status"]) == (2, "invalid"), step.log
-    assert any("both `creds` and `client-secret` are given" in error.text for error in step.errors())
-    assert "both `creds` and `client-secret` are given" in html.unescape(step.summary)
-    assert "a-secret-of-somebody" not in shown(step)
-    assert not github.asked
 
 
 @pytest.mark.full

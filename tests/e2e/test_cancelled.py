@@ -23,9 +23,9 @@ from aml_emulator.executor.engine_words import RUN_LABEL
 from tests.e2e.conftest import EMULATOR, Local
 from tests.e2e.hosted_runner import HostedRunner, Step
 
-CANCELS = 20
+CANCELS = 6
 #: The one of them that belongs to the core: about when the job is submitted.
-CORE = 9
+CORE = 3
 #: Seconds, from the signal to the request that arrives at the local AzureML.
 TOLD_WITHIN = 3.0
 PATIENCE = 600.0

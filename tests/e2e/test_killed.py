@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import re
 import secrets
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -55,24 +54,6 @@ command: python train.py
 environment_variables:
   GIT_PYTHON_REFRESH: quiet
 """
-GRAPH = """\
-type: pipeline
-experiment_name: {name}
-settings: {{default_compute: azureml:cpu-cluster}}
-jobs:
-  prep:
-    command: cp -r ${{{{inputs.data}}}}/. ${{{{outputs.clean}}}}
-    inputs: {{data: {{type: uri_folder, path: src}}}}
-    outputs: {{clean: {{type: uri_folder}}}}
-  train:
-    code: src
-    command: ls ${{{{inputs.clean}}}}/train.py && python train.py && cp -r outputs/model/. ${{{{outputs.done}}}}
-    inputs: {{clean: "${{{{parent.jobs.prep.outputs.clean}}}}"}}
-    outputs: {{done: {{type: uri_folder}}}}
-  report:
-    command: ls ${{{{inputs.done}}}}
-    inputs: {{done: "${{{{parent.jobs.train.outputs.done}}}}"}}
-"""
 TRAIN = """\
 import pathlib, time
 print("the job holds", flush=True)
@@ -88,7 +69,6 @@ def test_one():
     print("the tests hold", flush=True)
     time.sleep({hold})
 """
-DATA = "/var/lib/aml-emulator/blobs/__blobstorage__"
 SOON = 500.0
 #: Seconds, more than :data:`SOON`.
 LATE = 600
@@ -251,13 +231,12 @@ def write(
     requirements: str = "",
     tests: float = 0,
     job: float = 0,
-    graph: bool = False,
 ) -> None:
-    """Write a project whose tests and job, or its node ``train``, hold for so many seconds."""
+    """Write a project whose tests and job hold for so many seconds."""
     files = {
-        "aml-train.yml": CONFIG.format(base=BASE, name=name) + ("  node: train\n" if graph else ""),
+        "aml-train.yml": CONFIG.format(base=BASE, name=name),
         "requirements.txt": f"pytest==9.0.1\n{requirements}",
-        "job.yml": (GRAPH if graph else JOB).format(name=name),
+        "job.yml": JOB.format(name=name),
         "src/train.py": TRAIN.format(hold=job),
         "tests/test_one.py": TESTS.format(hold=tests),
     }
@@ -319,30 +298,6 @@ def test_while_the_image_is_pushed(make: Callable[..., Case]) -> None:
     case.run_again(killed)
 
 
-@pytest.mark.full
-def test_while_the_code_is_uploaded(make: Callable[..., Case], tmp_path: Path) -> None:
-    source = tmp_path / "project" / "src"
-    source.mkdir(parents=True)
-    for number in range(150):
-        (source / f"part{number}.py").write_text(f"DATA = {secrets.token_hex(8_000)!r}\n")
-    case = make()
-
-    def stored() -> int:
-        argv = ["docker", "exec", case.emulator, "du", "-sb", DATA]
-        return int(subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()[0])
-
-    def uploading() -> None:
-        before, deadline = stored(), time.monotonic() + SOON
-        while stored() - before < 200_000:
-            assert time.monotonic() < deadline, "nothing is uploaded"
-
-    with case.late("PUT", "*/part*.py*", "--skip", "40"):
-        killed, log = case.kill(begins("submit"), then=uploading)
-    assert "submit" not in done(log)
-    assert not [job for job in Workspace(case.local).list("jobs") if job["name"].startswith(case.name)]
-    case.run_again(killed)
-
-
 def test_while_the_submission_is_in_flight(make: Callable[..., Case]) -> None:
     """The service has the job, and the run does not know it yet."""
     case = make(job=2)
@@ -363,15 +318,6 @@ def test_while_the_submission_is_in_flight(make: Callable[..., Case]) -> None:
 
 
 @pytest.mark.full
-def test_while_the_job_is_watched(make: Callable[..., Case]) -> None:
-    case = make(job=6)
-    killed, log = case.kill(says("│ .*the job holds"))
-    assert done(log)[-1] == "submit"
-    step = case.run_again(killed)
-    assert "(attached)" in step.log
-
-
-@pytest.mark.full
 def test_with_the_local_azureml_at_once(make: Callable[..., Case]) -> None:
     """As where the machine goes down: the job runs on or has ended when the local AzureML is back."""
     case = make(job=6)
@@ -380,16 +326,6 @@ def test_with_the_local_azureml_at_once(make: Callable[..., Case]) -> None:
     assert done(log)[-1] == "submit"
     step = case.run_again(killed)
     assert "Starting the local AzureML" in step.log
-    assert "(attached)" in step.log
-
-
-@pytest.mark.full
-def test_while_the_gate_is_decided(make: Callable[..., Case]) -> None:
-    case = make()
-    with case.late("GET", "*/metrics/get-history*"):
-        killed, log = case.kill(begins("gate"))
-    assert done(log)[-1] == "watch"
-    step = case.run_again(killed)
     assert "(attached)" in step.log
 
 

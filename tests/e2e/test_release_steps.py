@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -10,22 +9,19 @@ import sys
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import pytest
 import yaml
 
-from aml_train.core.errors import ImageError
 from scripts.release.__main__ import main
 from scripts.release.bases import look_up
 from scripts.release.commands import ReleaseError
 from scripts.release.commit import commit_release, push_release
 from scripts.release.distributions import build_distributions
 from scripts.release.layout import write_layout
-from scripts.release.packages import read_sbom, write_sbom
 from scripts.release.record import Image, Record
 from scripts.release.sources import export
-from tests.e2e.conftest import ROOT
 from tests.e2e.released import REPOSITORY, VERSION, flip_byte, git, make_repository, serve_index
 from tests.support.registry_process import serve_registry
 from tests.support.saved_images import layer, write_saved
@@ -94,13 +90,6 @@ def release(command: str, folder: Path, *args: str) -> int:
     return main([command, "--output", str(folder), *args])
 
 
-def test_the_package_is_the_same_when_it_is_built_again(repository: Path, built: Path, tmp_path: Path) -> None:
-    sources = export(repository, "HEAD", REPOSITORY, tmp_path / "sources")
-    output = tmp_path / "output"
-    output.mkdir()
-    assert build_distributions(sources, output) == Record.read(built).distributions
-
-
 def test_the_packages_page_has_no_address_that_only_the_repository_knows(built: Path) -> None:
     wheel = built / Record.read(built).wheel.file
     with zipfile.ZipFile(wheel) as files:
@@ -141,38 +130,6 @@ def test_what_is_published_is_verified_byte_for_byte(
     assert f"has another {record.wheel.file}" in capsys.readouterr().err
 
 
-def test_syft_lists_the_packages_of_apt_pip_and_npm(tmp_path: Path) -> None:
-    status = "Package: {}\nStatus: install ok installed\nVersion: 1:2.0-1\nArchitecture: amd64\n"
-    lock = {
-        "name": "bundled",
-        "lockfileVersion": 3,
-        "packages": {
-            "": {"name": "bundled", "version": "1.0.0"},
-            "node_modules/@scope/one": {"version": "3.0.0", "license": "MIT"},
-            "node_modules/build-only": {"version": "4.0.0", "dev": True},
-        },
-    }
-    files = {
-        "etc/os-release": 'ID=debian\nVERSION_ID="12"\n',
-        "var/lib/dpkg/status": status.format("apt-installed"),
-        "var/lib/dpkg/status.d/unpacked": status.format("unpacked").replace("Status: install ok installed\n", ""),
-        "opt/lib/python3.11/site-packages/Some_Thing-1.5.dist-info/METADATA": "Name: Some_Thing\nVersion: 1.5\n",
-        "opt/app/package-lock.json": json.dumps(lock),
-    }
-    folders = {str(parent) for file in files for parent in PurePosixPath(file).parents} - {"."}
-    write_saved(tmp_path / "saved", [layer(files, folders=sorted(folders))])
-    layout = write_layout(tmp_path / "saved", tmp_path / "x.oci.tar", epoch=1, base_layers=(), name="octo/x:1.0.0")
-    assert write_sbom(layout, tmp_path / "x.spdx.json", name="octo/x", version="1.0.0") == 5
-    listed = read_sbom(json.loads((tmp_path / "x.spdx.json").read_text()))
-    assert sorted(str(one) for one in listed) == [
-        "deb apt-installed 1:2.0-1",
-        "deb unpacked 1:2.0-1",
-        "npm @scope/one 3.0.0",
-        "npm bundled 1.0.0",
-        "pypi some-thing 1.5",
-    ]
-
-
 def test_a_version_that_is_published_is_never_replaced(
     built: Path, registry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -186,17 +143,6 @@ def test_a_version_that_is_published_is_never_replaced(
     replace(record, images=(image,)).write(other)
     assert release("publish", other, "--registry", registry) == 1
     assert "Release another version" in capsys.readouterr().err
-
-
-def test_a_registry_that_is_not_there_is_named(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("aml_train.image.registry.http.RegistryHttp.repeated", _fail)
-        assert release("publish", built, "--registry", "127.0.0.1:9") == 1
-    assert "release: 127.0.0.1:9 does not answer" in capsys.readouterr().err
-
-
-def _fail(*_args: object) -> None:
-    raise ImageError("127.0.0.1:9 does not answer")
 
 
 def test_the_release_commit_names_image_and_action_by_digest_and_commit(repository: Path, built: Path) -> None:
@@ -271,10 +217,3 @@ def check(folder: Path, tool: str, *arguments: str) -> str:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
-
-
-def test_the_jobs_of_the_release_run_in_their_order() -> None:
-    shown = check(ROOT, "act", "--list", "--workflows", ".github/workflows/release.yml", "push")
-    stages = [line.split()[:2] for line in shown.splitlines() if line[:1].isdecimal()]
-    order = ("test-all", "build", "test", "publish-images", "publish-package", "release")
-    assert stages == [[str(number), job] for number, job in enumerate(order)]
