@@ -183,19 +183,6 @@ def azureml_examples(session: nox.Session) -> None:
 
 
 @nox.session
-def nag(session: nox.Session) -> None:
-    """Run both flows of NAG's tutorial by MPI on 4 × 2 processes.
-
-    Argument: a checkout of numericalalgorithmsgroup/AzureML_Best_Practice.
-    """
-    tutorial = _folder_argument(session, "a checkout of numericalalgorithmsgroup/AzureML_Best_Practice")
-    _install(session)
-    session.install("pip")
-    environ = _make_ready(session, "tests")
-    session.run("pytest", "tests/large/test_nag.py", env={**environ, "AML_TRAIN_NAG": tutorial})
-
-
-@nox.session
 def mlops(session: nox.Session) -> None:
     """Run the pipeline of Microsoft's MLOps template by azure-ai-ml and by aml-train.
 
