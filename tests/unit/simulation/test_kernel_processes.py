@@ -14,7 +14,7 @@ import requests
 from aml_train.core.signals import interrupt_on
 from aml_train.core.temporary import _this_process
 from aml_train.core.threads import _cleanups, cleanup_on_interrupt
-from simulation.kernel import Decisions, Kernel, Moment, Network, Request, Response, Violation, installed
+from simulation.kernel import Decisions, Kernel, Request, Response, Violation, installed
 from tests.support.simulated_world import later, simulate
 
 
@@ -62,28 +62,6 @@ def test_a_kill_runs_no_code_of_the_process_and_what_it_sent_arrives() -> None:
         ["begin", "send", "arrived PUT", "sent"],
         ["begin", "send", "arrived PUT", "sent", "finally", "atexit"],
     ]
-
-
-def test_no_finally_runs_before_the_last_check() -> None:
-    seen: list[str] = []
-    checked: list[list[str]] = []
-
-    def main() -> None:
-        try:
-            time.sleep(100)
-        finally:
-            seen.append("finally")
-
-    kernel = Kernel(Decisions(0, {"kill:program:1": True}))
-
-    def check(_moment: Moment) -> None:
-        checked.append(list(seen))
-
-    kernel.checker = check
-    with installed(kernel):
-        kernel.process("program", main)
-        kernel.run()
-    assert checked == [[]]
 
 
 def test_a_killed_process_starts_again() -> None:
@@ -162,30 +140,3 @@ def _modules_cleanups() -> list[threading.Thread]:
     from aml_train.core import threads
 
     return threads._cleanups
-
-
-def test_a_service_that_is_killed_resets_its_connections_and_its_successor_answers() -> None:
-    seen: list[object] = []
-
-    def serve(_request: Request) -> Response:
-        time.sleep(10)
-        return Response(body=b"done")
-
-    def main() -> None:
-        for _ in range(3):
-            try:
-                seen.append(requests.get("https://service.test/", timeout=60).text)
-            except requests.ConnectionError as error:
-                seen.append("reset" if "reset" in str(error) else "refused")
-            time.sleep(20)
-
-    kernel = Kernel(Decisions(0, {}))
-    with installed(kernel):
-        network = Network(kernel)
-        service = kernel.process("service")
-        network.serve("service.test", serve, process=service)
-        kernel.process("client", main)
-        kernel.after(3.0, lambda: kernel.kill(service))
-        kernel.after(30.0, lambda: network.serve("service.test", serve, process=kernel.process("service")))
-        kernel.run()
-    assert seen == ["reset", "refused", "done"]
