@@ -13,8 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from aml_train.azure.blob.places import job_files
-from aml_train.azure.browse import JobFilter, describe_job, list_jobs, view_job
-from aml_train.azure.results import SORT_KEYS, JobOrder, read_results, select_rows
+from aml_train.azure.browse import (
+    SORT_KEYS,
+    JobFilter,
+    JobOrder,
+    describe_job,
+    list_jobs,
+    read_results,
+    select_rows,
+    view_job,
+)
 from aml_train.cli.completion import complete_words
 from aml_train.cli.data import moved, open_targets
 from aml_train.cli.masking import masker

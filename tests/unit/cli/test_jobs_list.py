@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from click.testing import CliRunner, Result
 
-from aml_train.azure import results
+from aml_train.azure import browse
 from aml_train.azure.browse import JobRow
 from aml_train.azure.workspace import AzureRest
 from aml_train.cli.jobs import _table
@@ -61,7 +61,7 @@ class Rest:
 
 
 def read(rest: Rest) -> list[JobRow]:
-    return results.read_results(cast(AzureRest, rest), ROWS, now=NOW)[0]
+    return browse.read_results(cast(AzureRest, rest), ROWS, now=NOW)[0]
 
 
 def test_durations_and_metrics_of_jobs_that_have_begun() -> None:
@@ -76,7 +76,7 @@ def test_durations_and_metrics_of_jobs_that_have_begun() -> None:
 
 
 def test_a_job_whose_results_cannot_be_read_is_listed_all_the_same() -> None:
-    found, problem = results.read_results(cast(AzureRest, Rest("c")), ROWS, now=NOW)
+    found, problem = browse.read_results(cast(AzureRest, Rest("c")), ROWS, now=NOW)
     assert [one.name for one in found] == ["c", "b", "a"]
     assert (found[0], problem) == (ROWS[0], ("403", 1))
 
@@ -94,7 +94,7 @@ def test_a_job_whose_results_cannot_be_read_is_listed_all_the_same() -> None:
 )  # fmt: skip
 def test_the_order(key: str, reverse: bool, names: str) -> None:
     rows = read(Rest())
-    assert "".join(one.name for one in results.sort_rows(rows, key, reverse=reverse)) == names
+    assert "".join(one.name for one in browse.sort_rows(rows, key, reverse=reverse)) == names
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, overload
 
-from aml_train.azure.browse import JobFilter
-from aml_train.azure.results import JobOrder, select_rows
+from aml_train.azure.browse import JobFilter, JobOrder, select_rows
 from aml_train.config.load import load_targets
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.series import History, plot
