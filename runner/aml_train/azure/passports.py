@@ -9,7 +9,7 @@ from typing import Final
 from urllib.parse import quote
 
 from aml_train.azure.blob.datastores import DataWorkspace
-from aml_train.azure.blob.places import model_place
+from aml_train.azure.blob.operations import model_place
 from aml_train.azure.blob.storage import Entry, Storage
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.answers import MOST_BYTES

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from aml_train.azure.blob.places import job_files
+from aml_train.azure.blob.operations import job_files
 from aml_train.azure.browse import (
     SORT_KEYS,
     JobFilter,

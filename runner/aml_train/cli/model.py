@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from aml_train.azure.blob.datastores import workspace_of
-from aml_train.azure.blob.places import fetch_place, model_place
+from aml_train.azure.blob.operations import fetch_place, model_place
 from aml_train.azure.http import HttpSettings
 from aml_train.azure.passports import AzurePassports
 from aml_train.cli.completion import complete_keys

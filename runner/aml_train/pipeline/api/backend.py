@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from aml_train.azure.blob.datastores import workspace_of
-from aml_train.azure.blob.places import fetch_place, job_files, model_place
+from aml_train.azure.blob.operations import fetch_place, job_files, model_place
 from aml_train.azure.blob.transfer import Tally
 from aml_train.azure.browse import describe_job, list_jobs, read_results
 from aml_train.azure.http import HttpSettings

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.azure.blob.local_files import walk
 from aml_train.azure.blob.operations import Place
-from aml_train.azure.blob.transfer import Tally, for_each
+from aml_train.azure.blob.transfer import Tally, for_each, walk
 from aml_train.core.errors import InvalidError, ServiceError
 from tests.support.memory_storage import MemoryStorage
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from aml_train.azure.blob.address import DatastorePath
-from aml_train.azure.blob.operations import Place
-from aml_train.azure.blob.places import fetch_place, model_place
+from aml_train.azure.blob.operations import Place, fetch_place, model_place
 from aml_train.azure.blob.transfer import Tally
 from aml_train.core.errors import ServiceError
 from tests.support.memory_storage import MemoryStorage
