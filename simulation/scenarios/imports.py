@@ -10,7 +10,6 @@ LATE: Final = (
     "aml_train.azure.acr",
     "aml_train.azure.blob.lease",
     "aml_train.azure.code",
-    "aml_train.azure.components",
     "aml_train.azure.composed",
     "aml_train.azure.identity",
     "aml_train.azure.image_uses",

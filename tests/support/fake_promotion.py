@@ -21,7 +21,7 @@ from aml_train.jobs.workspace import ModelView
 from aml_train.models.lineage import Tracer
 from aml_train.models.promotion.promote import Promoter
 from aml_train.pipeline.evaluate import evaluate
-from aml_train.testing.memory_models import MemoryCatalogue
+from aml_train.testing.override import MemoryCatalogue
 from tests.support.fake_workspace import FakeClock, FakeService
 
 

@@ -44,7 +44,7 @@ from aml_train.models.promotion.promote import Promoter
 from aml_train.models.promotion.request import Promotion, PromotionRequest
 from aml_train.models.register import fitting, lineage_tags
 from aml_train.pipeline.evaluate import evaluate
-from aml_train.testing.memory_models import MemoryCatalogue
+from aml_train.testing.override import MemoryCatalogue
 from tests.support.fake_promotion import FakeStore
 from tests.support.fake_workspace import FakeClock
 from tests.support.image_configs import BASE, plan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import io
 import logging
@@ -10,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from azure.core.exceptions import AzureError, ClientAuthenticationError, DecodeError, HttpResponseError
@@ -19,7 +21,6 @@ from aml_train.azure.blob.address import JobOutput
 from aml_train.azure.blob.datastores import workspace_of
 from aml_train.azure.clouds import AZURE_PUBLIC, Cloud
 from aml_train.azure.code import ensure_code
-from aml_train.azure.components import component_files
 from aml_train.azure.data_identity import identify_data
 from aml_train.azure.http import HINTS, HttpSettings, WorkspaceId
 from aml_train.azure.identity import read_identity, read_run_identity
@@ -27,10 +28,12 @@ from aml_train.azure.sdk import made, ml_sdk, quiet
 from aml_train.azure.sign_in import SignIn
 from aml_train.azure.workspace import AzureRest
 from aml_train.config.job.model import mapping_at
+from aml_train.config.job.paths import change_paths
 from aml_train.core import retry as retries
 from aml_train.core.answers import REACH, clean, traced
 from aml_train.core.errors import AmlTrainError, InvalidError, RefusedError, ServiceError
 from aml_train.core.tags import TAG_FINGERPRINT, TAG_GROUP, TAG_RESUBMITTED, TAG_SEQUENCE
+from aml_train.core.temporary import temporary_folder
 from aml_train.core.text import yaml_text
 from aml_train.core.threads import CancelToken
 from aml_train.core.version import PRODUCT
@@ -42,6 +45,43 @@ from aml_train.models.register import is_same_model
 
 if TYPE_CHECKING:
     from azure.ai.ml import MLClient
+
+
+@contextlib.contextmanager
+def component_files(document: Mapping[str, Any], directory: Path) -> Iterator[dict[str, Any]]:
+    """Write the components in a job's document to files for the time of the block.
+
+    Yields:
+        the document with the paths of these files in place of the components.
+
+    Args:
+        document: the job; another kind than a pipeline is yielded as it is.
+        directory: the folder that its relative paths start from.
+    """
+    if str(document.get("type") or "").lower() != "pipeline":
+        yield dict(document)
+        return
+    with temporary_folder("code") as folder:
+        yield _written(copy.deepcopy(dict(document)), directory, folder, "")
+
+
+def _written(pipeline: dict[str, Any], directory: Path, folder: Path, before: str) -> dict[str, Any]:
+    """Write the components of a pipeline's nodes; return it with their paths."""
+    for name, node in pipeline["jobs"].items():
+        # Relative paths would start from the folder of the files.
+        change_paths(node, lambda text: str(directory / text))
+        for key in ("component", "trial"):
+            component = node.get(key)
+            if not isinstance(component, dict):
+                continue
+            if "jobs" in component:
+                component = _written(component, directory, folder, f"{before}{name}.")
+            change_paths(component, lambda text: str(directory / text))
+            file = folder / f"{before}{name}.yml"
+            file.write_text(yaml_text(component), encoding="utf-8")
+            node[key] = str(file)
+    return pipeline
+
 
 _NAMED_CODE: Final = re.compile(r"azureml:([^/:@]+):([^/:@]+)")
 _SERVICES_OWN: Final = re.compile(

@@ -15,7 +15,7 @@ import click
 from aml_train.azure.blob.datastores import workspace_of
 from aml_train.azure.blob.operations import fetch_place, model_place
 from aml_train.azure.http import HttpSettings
-from aml_train.azure.passports import AzurePassports
+from aml_train.azure.models import AzurePassports
 from aml_train.cli.completion import complete_keys
 from aml_train.cli.console import ConsoleListener
 from aml_train.cli.data import moved

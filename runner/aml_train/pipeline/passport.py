@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from aml_train.azure.blob.datastores import workspace_of
 from aml_train.azure.http import HttpSettings
-from aml_train.azure.models import AzureCatalogue
-from aml_train.azure.passports import AzurePassports
+from aml_train.azure.models import AzureCatalogue, AzurePassports
 from aml_train.azure.sdk_v2 import AzureV2
 from aml_train.config.policy import PolicyConfig, load_policy
 from aml_train.config.sections.passport import PassportConfig

@@ -7,8 +7,8 @@ from typing import Any, cast
 import pytest
 import requests
 
-from aml_train.azure import acr_run_log
-from aml_train.azure.acr_run_log import RunLog
+from aml_train.azure import acr_tasks
+from aml_train.azure.acr_tasks import RunLog
 from aml_train.core.events import Event, Notice
 
 
@@ -43,7 +43,7 @@ class Blob:
 @pytest.fixture
 def blob(monkeypatch: pytest.MonkeyPatch) -> Blob:
     made = Blob()
-    monkeypatch.setattr(acr_run_log, "exchange", made.exchange)
+    monkeypatch.setattr(acr_tasks, "exchange", made.exchange)
     return made
 
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import yaml
 
-from aml_train.azure.components import component_files
+from aml_train.azure.sdk_v2 import component_files
 
 COMPONENT = {
     "type": "command",

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from aml_train.azure.blob.address import DatastorePath
-from aml_train.azure.passports import AzurePassports
+from aml_train.azure.models import AzurePassports
 from aml_train.core.answers import MOST_BYTES, Answer
 from aml_train.core.errors import ServiceError
 from aml_train.jobs.workspace import ModelView
@@ -79,6 +79,6 @@ def test_documents_are_kept_and_read_as_far_as_they_can_be_one(monkeypatch: pyte
     assert passports.read("digits", "7", "model.sig") == b""
     passports.write("digits", "7", "model.sig", b"signed")
     assert passports.read("digits", "7", "model.sig") == b"signed"
-    monkeypatch.setattr("aml_train.azure.passports.MOST_BYTES", 3)
+    monkeypatch.setattr("aml_train.azure.models.MOST_BYTES", 3)
     assert passports.read("digits", "7", "model.sig") == b"sign"
     assert MOST_BYTES > 3

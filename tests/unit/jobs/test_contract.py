@@ -14,7 +14,7 @@ import pytest
 from aml_train.config.sections.targets import ClusterConfig
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import Event, Notice
-from aml_train.testing.memory_models import MemoryCatalogue
+from aml_train.testing.override import MemoryCatalogue
 from tests.contracts.guarded import change_tags
 from tests.contracts.job_service import CASES, Subject
 from tests.support.memory_workspace import MemoryJob, MemoryService, TrainingFailedError

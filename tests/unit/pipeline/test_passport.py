@@ -18,7 +18,7 @@ from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.passport import make_signer
 from aml_train.pipeline.result import RunOptions, RunResult
 from aml_train.pipeline.run import run as run_pipeline
-from aml_train.testing.memory_models import MemoryCatalogue
+from aml_train.testing.override import MemoryCatalogue
 from tests.support.fake_workspace import FakeClock, FakeService
 from tests.support.memory_passports import MemoryPassports
 from tests.support.passport_world import HOST, PassportWorld, new_signer

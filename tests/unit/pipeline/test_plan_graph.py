@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from aml_train.azure.components import component_files
+from aml_train.azure.sdk_v2 import component_files
 from aml_train.config.load import load_config
 from aml_train.config.model import Config
 from aml_train.core.references import ImageRef

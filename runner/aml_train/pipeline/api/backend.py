@@ -13,8 +13,7 @@ from aml_train.azure.blob.operations import fetch_place, job_files, model_place
 from aml_train.azure.blob.transfer import Tally
 from aml_train.azure.browse import describe_job, list_jobs, read_results
 from aml_train.azure.http import HttpSettings
-from aml_train.azure.models import AzureCatalogue
-from aml_train.azure.passports import AzurePassports
+from aml_train.azure.models import AzureCatalogue, AzurePassports
 from aml_train.core.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:

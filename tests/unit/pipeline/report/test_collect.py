@@ -28,7 +28,7 @@ from aml_train.pipeline.report.convert import ReportSources
 from aml_train.pipeline.report.html import render_html
 from aml_train.pipeline.report.markdown import render_markdown
 from aml_train.pipeline.report.parts import picture_type
-from aml_train.testing.memory_models import MemoryCatalogue
+from aml_train.testing.override import MemoryCatalogue
 from tests.support.fake_workspace import FakeClock
 from tests.support.memory_graphs import GraphService
 from tests.support.passport_world import JOB, PassportWorld, Shape
