@@ -7,6 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from docker.auth import load_config
+from docker.errors import DockerException, ImageNotFound
+from requests.utils import should_bypass_proxies
+
 from aml_train.config.sections.image import PullPolicy
 from aml_train.core.docker import read_docker_configuration
 from aml_train.core.errors import AmlTrainError, ImageError
@@ -169,7 +173,6 @@ def _short(digest: str | None) -> str:
 
 def _in_engine(reference: ImageRef, platform: str, engine: DockerClient) -> InEngine | None:
     """Return the base in the engine, or None."""
-    from docker.errors import ImageNotFound
 
     try:
         attributes: Mapping[str, Any] = engine.images.get(reference.familiar).attrs
@@ -277,7 +280,6 @@ def registry_route(host: str, environ: Mapping[str, str]) -> tuple[str, bool | s
 
     The address is https, but for loopback.
     """
-    from requests.utils import should_bypass_proxies
 
     url = f"http://{host}" if is_loopback(host.rsplit(":", 1)[0]) else f"https://{host}"
     proxy = environ.get("HTTPS_PROXY") or environ.get("https_proxy")
@@ -293,8 +295,6 @@ def docker_login(registry: str, environ: Mapping[str, str]) -> RegistryAuth | No
     Raises:
         ImageError: if Docker's configuration is damaged, or a credential helper in it fails.
     """
-    from docker.auth import load_config
-    from docker.errors import DockerException
 
     read_docker_configuration(environ)  # which docker-py reads as well
     folder = environ.get("DOCKER_CONFIG") or (f"{environ['HOME']}/.docker" if environ.get("HOME") else None)

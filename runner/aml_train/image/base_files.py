@@ -18,6 +18,7 @@ from aml_train.core.docker import TooLargeError, fetch_file, open_chunks, remove
 from aml_train.core.errors import ImageError
 from aml_train.core.threads import temporary
 from aml_train.image.inputs import BaseImage
+from aml_train.image.leftovers import container_labels
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.manifest import Manifest
 
@@ -177,7 +178,6 @@ class BaseFiles:
 
     def _in_engine(self, base: BaseImage, paths: Collection[str], limit: int) -> str | None:
         """Return the first of *paths* that the base in the engine has; None for none."""
-        from aml_train.image.leftovers import container_labels
 
         if self.engine is None or base.image_id is None:
             return None

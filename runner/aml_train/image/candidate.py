@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import requests
+
 from aml_train.core.errors import ImageError
 from aml_train.image.build.build import BUILD_TIMEOUT
 from aml_train.image.context import ImageContext
@@ -63,7 +65,6 @@ class Candidate:
 
     def untag(self) -> None:
         """Remove the tag from the registry; one notice names a missing role."""
-        import requests
 
         ctx = self._ctx
         if not self.pushed:

@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from docker.utils.build import PatternMatcher
+
 from aml_train.config.sections.image import CopyConfig, DockerfileConfig, ImageConfig
 from aml_train.core.boundary import boundaries
 from aml_train.core.errors import Fault, InvalidError
@@ -18,6 +20,7 @@ from aml_train.core.file_selection import CACHES, SECRETS, FileEntry, FileId, se
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
 from aml_train.image.dockerfile.ofed import needs_drivers, needs_os
+from aml_train.image.dockerfile.own import parse_dockerfile
 from aml_train.image.inputs import (
     CONSTRAINTS,
     ENVIRONMENT,
@@ -233,7 +236,6 @@ def _own(
 ) -> tuple[BaseImage, ImageInputs]:
     """Read a user's Dockerfile and its context, and resolve every image that it names."""
     text = read_file(config.file).decode("utf-8", "replace")
-    from aml_train.image.dockerfile.own import parse_dockerfile
 
     parsed = parse_dockerfile(text, args=config.args, target=config.target, name=config.file.name)
     bases = {image.reference: resolve_base(image.reference, platform) for image in parsed.images}
@@ -262,7 +264,6 @@ def collect_context(config: DockerfileConfig, own: Collection[FileId] = ()) -> F
     Raises:
         InvalidError: if there are devices, sockets or pipes, something cannot be read, or a pattern is none.
     """
-    from docker.utils.build import PatternMatcher
 
     specific = config.file.with_name(f"{config.file.name}.dockerignore")
     ignore = specific if specific.is_file() else config.context / ".dockerignore"
@@ -288,7 +289,6 @@ def _dockerignore(file: Path) -> list[str]:
     Raises:
         InvalidError: one of them is no pattern: Docker would not build either.
     """
-    from docker.utils.build import PatternMatcher
 
     patterns = ignore_patterns(read_file(file))
     for number, pattern in patterns.items():

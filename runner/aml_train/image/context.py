@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError
 from aml_train.core.events import Listener, Notice, Stage, StageFinished, report_stage
+from aml_train.core.retry import retry
 from aml_train.core.threads import CancelToken
+from aml_train.image.disk import check_pull
 from aml_train.image.leftovers import CANDIDATE_SUFFIX
+from aml_train.image.push import pull_image
 from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.registry.manifest import Manifest
 from aml_train.image.spec import ImageSpec, TestSpec
@@ -83,7 +86,6 @@ class ImageContext:
         Raises:
             ImageError: it certainly does not.
         """
-        from aml_train.image.disk import check_pull
 
         check_pull(
             self.registry,
@@ -110,8 +112,6 @@ class ImageContext:
             repository: another one than that of released images.
             token: ends the waiting between attempts.
         """
-        from aml_train.core.retry import retry
-        from aml_train.image.push import pull_image
 
         repository = repository or self.repository
         name = f"{self.location.push_name}/{repository}"

@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from docker.errors import APIError, ImageNotFound
+
 from aml_train.core.answers import Answer, UndecodableError, decode
 from aml_train.core.docker import in_container, remove_container
 from aml_train.core.errors import ImageError
@@ -111,7 +113,6 @@ def check_pull(
         engine: is about to pull it.
         listener: receives how much is pulled, and a warning if room is short.
     """
-    from docker.errors import ImageNotFound
 
     name = f"{registry.host}/{repository}@{manifest.digest}"
     with contextlib.suppress(ImageNotFound):
@@ -181,7 +182,6 @@ def _need_of(
 
 def _chains(engine: DockerClient) -> Iterator[list[str]]:
     """Yield the layers of each image of the engine, which others may remove meanwhile."""
-    from docker.errors import ImageNotFound
 
     for entry in engine.api.images(all=True):
         with contextlib.suppress(ImageNotFound):
@@ -243,7 +243,6 @@ def build_cache(engine: DockerClient, *, sleep: Callable[[float], None] = time.s
     Raises:
         docker.errors.APIError: the engine refuses, or others have asked all the time.
     """
-    from docker.errors import APIError
 
     for pause in (*_PAUSES, None):
         try:
@@ -353,7 +352,6 @@ def upper_folder(mounts: str) -> str:
 
 def _ask_container(engine: DockerClient, path: str) -> Room:
     """Run df in a container: its file system is that of the images."""
-    from docker.errors import APIError
 
     tried = []
     # The smallest images often have nothing but one program.

@@ -11,13 +11,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+import requests
+from docker.errors import DockerException
+
 from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError
 from aml_train.core.events import Event, ImageChecked, ImageReady, Listener, StageStarted, TestsFinished
 from aml_train.core.references import ImageRef
 from aml_train.core.threads import drain, in_background
+from aml_train.image.builders.engine import EngineBuilder
 from aml_train.image.completeness import lost_part
 from aml_train.image.context import ImageContext
+from aml_train.image.make import make_image
+from aml_train.image.papers import check_found
+from aml_train.image.push import release
 from aml_train.image.records import known_record
 from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.registry.manifest import Manifest
@@ -67,8 +74,6 @@ def ensure_image(
         TestsFailedError: if the tests fail; nothing is released then.
         TimedOutError: if the build takes too long.
     """
-    import requests
-    from docker.errors import DockerException
 
     with location.client() as registry, drain():
         ctx = ImageContext(
@@ -187,14 +192,12 @@ def _find_or_build(ctx: ImageContext, builder: Callable[[], Builder], *, force: 
 
 
 def _engine_builder() -> Builder:
-    from aml_train.image.builders.engine import EngineBuilder
 
     return EngineBuilder()
 
 
 def _build(ctx: ImageContext, builder: Callable[[], Builder], started: float, *, force: bool) -> Tested:
     """Have the image built and released, unless another run is quicker."""
-    from aml_train.image.make import make_image
 
     manifest, record, released = make_image(ctx, builder(), started, force=force)
     if released:
@@ -219,8 +222,6 @@ def _reuse(ctx: ImageContext, builder: Callable[[], Builder], found: Manifest, r
     """Verify the image that the registry has, and give it the tags of this run."""
     record = verify_found(ctx, found, builder, record)
     if ctx.spec.sbom is not None:
-        from aml_train.image.papers import check_found
-
         check_found(ctx, found)
     _put_tags(ctx, found)
     return _ready(ctx, found, "found", record)
@@ -229,8 +230,6 @@ def _reuse(ctx: ImageContext, builder: Callable[[], Builder], found: Manifest, r
 def _put_tags(ctx: ImageContext, found: Manifest) -> None:
     """Give an image that the registry has the tags of this run."""
     if ctx.registry.head_manifest(ctx.own, digest_tag(found.digest)) is None:
-        from aml_train.image.push import release
-
         # A released image that a proposal uses gets its names in the proposals' repository.
         release(ctx.registry, found, source=ctx.repository, repository=ctx.own, tags=[digest_tag(found.digest)])
         lock(ctx, found)

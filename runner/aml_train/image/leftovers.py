@@ -16,6 +16,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import requests
+from docker.errors import APIError, DockerException
+
 from aml_train.core.docker import in_container, own_container
 from aml_train.core.events import Listener, Notice
 from aml_train.core.numbers import whole
@@ -126,8 +129,6 @@ def sweep_leftovers(engine: DockerClient, listener: Listener) -> Swept:
     Returns:
         what was removed.
     """
-    import requests
-    from docker.errors import DockerException
 
     try:
         swept = _sweep(engine, listener)
@@ -186,7 +187,6 @@ def _removed(what: str, remove: Callable[[], object], listener: Listener) -> boo
     Nothing is said where there is nothing to be done: another run's sweep was or is about to be quicker, or a container
     still uses the image; the next sweep sees.
     """
-    from docker.errors import APIError
 
     try:
         remove()

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from docker.errors import ImageNotFound
+
 from aml_train.core.references import is_digest
 from aml_train.core.version import __version__
 from aml_train.image.context import ImageContext
@@ -181,7 +183,6 @@ def _make_sbom(ctx: ImageContext, image: Manifest, image_id: str) -> bytes:
 
 def _candidate_id(ctx: ImageContext, image: Manifest) -> str:
     """Return a candidate's id in the engine; one from elsewhere is pulled."""
-    from docker.errors import ImageNotFound
 
     for image_id in filter(None, (image.config_digest, image.digest)):
         try:

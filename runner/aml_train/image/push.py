@@ -11,6 +11,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
+import requests
+from docker.auth import encode_header, get_config_header, resolve_repository_name
+from docker.errors import APIError, ImageNotFound
+
 from aml_train.core.errors import ImageError
 from aml_train.core.events import Event, Listener, Progress, Stage
 from aml_train.core.references import is_digest
@@ -55,8 +59,6 @@ def push_image(
         ImageError: if the engine refuses it.
         WorkCancelledError: if *token* was cancelled meanwhile.
     """
-    import requests
-    from docker.auth import encode_header, get_config_header, resolve_repository_name
 
     token = token or CancelToken()
     name = f"{repository}:{tag}"
@@ -124,8 +126,6 @@ def pull_image(
     Raises:
         TransferInterruptedError: if it cannot be pulled.
     """
-    import requests
-    from docker.errors import APIError, ImageNotFound
 
     name = f"{repository}@{digest}"
     try:

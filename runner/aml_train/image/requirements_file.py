@@ -15,6 +15,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
 _COMMENT: Final = re.compile(r"(^|\s+)#.*$")
 _BEFORE_HASH: Final = re.compile(r"\s+(?=--hash[=\s])")
 """The indentation of a continued line; pip splits options at any space."""
@@ -137,8 +140,6 @@ def _pinned(line: str) -> str | None:
     line = _HASHES.sub("", line).strip()
     if _EXACT.fullmatch(line):
         return _name(line)
-    from packaging.requirements import InvalidRequirement, Requirement
-    from packaging.utils import canonicalize_name
 
     try:
         requirement = Requirement(line)

@@ -15,6 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from docker.errors import APIError, ImageNotFound
+
 from aml_train.config.sections.image_papers import SbomConfig
 from aml_train.core.docker import TooLargeError, fetch_file, pack_files, remove_container
 from aml_train.core.errors import ImageError
@@ -120,7 +122,6 @@ def make_sbom(
 
 def _from_image(engine: DockerClient, image: str) -> bytes:
     """Return ``/syft`` of an image, which is pulled by its digest if it is not there."""
-    from docker.errors import APIError, ImageNotFound
 
     try:
         try:
@@ -137,7 +138,6 @@ def _from_image(engine: DockerClient, image: str) -> bytes:
 
 def _read(container: Container, path: str) -> bytes:
     """Return one file of a container, of bounded size."""
-    from docker.errors import APIError
 
     try:
         content = fetch_file(container, path, limit=_MOST_BYTES)

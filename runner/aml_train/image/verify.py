@@ -20,6 +20,7 @@ from aml_train.image.readiness.judge import probe_key
 from aml_train.image.records import known_record, store_record
 from aml_train.image.registry.manifest import Manifest
 from aml_train.image.spec import TestRecord
+from aml_train.image.testing.run import run_tests
 
 if TYPE_CHECKING:
     from aml_train.image.builder import Builder
@@ -131,7 +132,6 @@ def _check(ctx: ImageContext, image_id: str, token: CancelToken) -> Facts:
 def _run_tests(ctx: ImageContext, image_id: str, token: CancelToken) -> TestsFinished | None:
     if ctx.tests is None:
         return None
-    from aml_train.image.testing.run import run_tests
 
     with ctx.stage("tests", f"tests in the image: {ctx.tests.command}") as summary:
         results = run_tests(image_id, ctx.tests, engine=ctx.docker, listener=ctx.listener, token=token)

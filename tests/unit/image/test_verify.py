@@ -63,7 +63,7 @@ def test_an_image_that_is_not_ready_is_the_reason_whichever_thread_is_quicker(
 
     monkeypatch.setattr("aml_train.image.verify.threading", SimpleNamespace(Event=Slow))
     monkeypatch.setattr(verify, "check_image", check)
-    monkeypatch.setattr("aml_train.image.testing.run.run_tests", _fails(TestsFailedError("the tests failed")))
+    monkeypatch.setattr("aml_train.image.verify.run_tests", _fails(TestsFailedError("the tests failed")))
     with pytest.raises(ImageError, match=r"^the image is not ready\nAlso: the tests failed$"):
         verify_image(_context(tmp_path), "sha256:0")
     with contextlib.suppress(WorkCancelledError):
@@ -74,6 +74,6 @@ def test_tests_that_fail_in_an_image_that_is_ready_are_the_reason(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verify, "check_image", lambda *_, **__: cast("Facts", {}))
-    monkeypatch.setattr("aml_train.image.testing.run.run_tests", _fails(TestsFailedError("the tests failed")))
+    monkeypatch.setattr("aml_train.image.verify.run_tests", _fails(TestsFailedError("the tests failed")))
     with pytest.raises(TestsFailedError, match=r"^the tests failed$"):
         verify_image(_context(tmp_path), "sha256:0")

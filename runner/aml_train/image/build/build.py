@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
+from docker.errors import APIError, ImageNotFound
+
 from aml_train.core.docker import BuildCli, docker_configuration_file, read_docker_configuration
 from aml_train.core.errors import ImageError, TimedOutError
 from aml_train.core.events import Listener
@@ -266,7 +268,6 @@ class BuildRun:
 
 def _remove(engine: DockerClient, image_id: str) -> None:
     """Remove a check's unnamed image, unless it is the very image that was checked."""
-    from docker.errors import APIError, ImageNotFound
 
     try:
         if not engine.images.get(image_id).tags:
@@ -280,7 +281,6 @@ def _built(engine: DockerClient, image_id: str, tag: str) -> Image:
 
     On the containerd store buildx reports the digest of the configuration, while the engine knows images by their manifest's.
     """
-    from docker.errors import ImageNotFound
 
     try:
         return engine.images.get(image_id)
@@ -293,7 +293,6 @@ def verify_base(image: dict[str, Any], base: BaseImage, engine: DockerClient) ->
 
     A tag may have been moved between resolving and building; the layers show it.
     """
-    from docker.errors import ImageNotFound
 
     name = base.reference.familiar
     try:

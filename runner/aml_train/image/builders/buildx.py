@@ -9,6 +9,8 @@ import json
 from pathlib import Path
 from typing import Final
 
+from docker.errors import APIError
+
 from aml_train.core.docker import BuildCli
 from aml_train.core.errors import Fault, ImageError, InvalidError
 from aml_train.core.events import TestsFinished
@@ -96,7 +98,6 @@ class BuildxBuilder:
 
     def discard(self, ctx: ImageContext, candidate: Candidate) -> None:
         """Remove the pulled candidate from the engine; a failure is only reported."""
-        from docker.errors import APIError
 
         if self._pulled is None:
             return

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from docker.errors import APIError
+
 from aml_train.core.docker import BuildCli
 from aml_train.core.events import TestsFinished
 from aml_train.core.retry import retry
@@ -58,7 +60,6 @@ class EngineBuilder:
 
     def discard(self, ctx: ImageContext, candidate: Candidate) -> None:
         """Remove the candidate's tag from the engine; a failure is only reported."""
-        from docker.errors import APIError
 
         try:
             ctx.docker.images.remove(f"{candidate.name}:{candidate.tag}", noprune=True)

@@ -11,6 +11,10 @@ from aml_train.config.sections.image_builder import BuilderConfig
 from aml_train.core.docker import BuildCli, buildkit_cli, connect_engine, engine_platform
 from aml_train.core.docker_endpoint import context_environ, engine_environ
 from aml_train.core.errors import ImageError
+from aml_train.image.base import docker_login
+from aml_train.image.builders.buildx import BuildxBuilder
+from aml_train.image.builders.engine import EngineBuilder
+from aml_train.image.builders.service import ServiceBuilder
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -78,23 +82,18 @@ class BuildPlace:
         """
         if not self.config.is_service:
             return self._on_engine
-        from aml_train.image.builders.service import ServiceBuilder
 
         found = ServiceBuilder(service(self.config), login=self._docker_login, timeout=self.config.timeout)
         return lambda: found
 
     def _on_engine(self) -> Builder:
         if self.config.buildx is not None:
-            from aml_train.image.builders.buildx import BuildxBuilder
-
             return BuildxBuilder(self.config.buildx, where=self.config.where)
-        from aml_train.image.builders.engine import EngineBuilder
 
         return EngineBuilder()
 
     def _docker_login(self, registry: str) -> RegistryAuth | None:
         """Return what ``docker login`` has kept for a base's registry."""
-        from aml_train.image.base import docker_login
 
         return docker_login(registry, self.environ)
 

@@ -8,6 +8,7 @@ requirements (:mod:`aml_train.image.requirements_file`), all of them, packages, 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -373,7 +374,6 @@ def _copy(number: int, item: CopyConfig, inputs: ImageInputs) -> str:
 
 
 def _json(text: str) -> str:
-    import json
 
     return json.dumps(text, ensure_ascii=False)
 

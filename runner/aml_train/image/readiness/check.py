@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import requests
+from docker.errors import APIError
+
 from aml_train.core.answers import decode
 from aml_train.core.docker import fetch_file, pack_files, remove_container
 from aml_train.core.errors import ImageError
@@ -163,7 +166,6 @@ def probe_image(
         WorkCancelledError: if *token* was cancelled meanwhile.
         ImageError: if the image cannot be run or the probe came to no result: that is never taken for "ready".
     """
-    from docker.errors import APIError
 
     attributes: dict[str, Any] = engine.images.get(image).attrs
     create = partial(
@@ -203,7 +205,6 @@ def _not_started(error: Any) -> dict[str, Any]:
 
 def _result(container: Container, timeout: float) -> bytes:
     """Wait for the probe; return what it wrote."""
-    import requests
 
     try:
         code = container.wait(timeout=timeout)["StatusCode"]

@@ -12,6 +12,10 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
+from docker.errors import APIError, ImageNotFound, NotFound
+from docker.types import DeviceRequest, Ulimit
+from docker.utils import socket as docker_socket
+
 from aml_train.core.docker import remove_container
 from aml_train.core.errors import TestsFailedError
 from aml_train.core.events import Listener, LogLine, Notice
@@ -120,7 +124,6 @@ def container_options(spec: TestSpec, *, gpus: bool) -> dict[str, Any]:
         spec: the tests.
         gpus: whether the engine has GPUs, for ``auto``.
     """
-    from docker.types import DeviceRequest, Ulimit
 
     limits = spec.limits
     options: dict[str, Any] = {
@@ -146,7 +149,6 @@ def create_container(image: str, spec: TestSpec, reports: Reports, engine: Docke
     Raises:
         TestsFailedError: if the engine refuses the limits.
     """
-    from docker.errors import APIError, ImageNotFound
 
     gpus = spec.limits.gpus == "auto" and has_gpus(engine.info())
     # A kept container has no owner and no lease, so that no sweep removes it.
@@ -190,8 +192,6 @@ def run_container(
     Raises:
         TestsFailedError: if the engine cannot: no shell, no such GPUs, limits that do not fit.
     """
-    from docker.errors import APIError
-    from docker.utils import socket as docker_socket
 
     frames_iter: Callable[..., Iterator[tuple[int, bytes]]] = docker_socket.frames_iter
     expired = threading.Event()
@@ -240,7 +240,6 @@ def _log_lines(number: int, pieces: Iterable[Piece]) -> Iterator[LogLine]:
 
 def end_container(container: Container, spec: TestSpec) -> None:
     """Remove the container, or stop a kept one; repeatable, from any thread."""
-    from docker.errors import APIError, NotFound
 
     if not spec.keep:
         remove_container(container)

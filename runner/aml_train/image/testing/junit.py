@@ -7,6 +7,9 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+from xml.etree.ElementTree import ParseError
+
+from junitparser import Error, JUnitXml, JUnitXmlError, Skipped, TestCase
 
 from aml_train.core.events import TestFailure
 
@@ -146,9 +149,6 @@ def parse_junit(content: bytes, places: Places | None = None, *, by_pytest: bool
         ValueError: if it is no JUnit report, or shows fewer tests than it counts; one with a document type declaration
             is refused, since entities could blow it up.
     """
-    from xml.etree.ElementTree import ParseError
-
-    from junitparser import Error, JUnitXml, JUnitXmlError, Skipped
 
     if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
         raise ValueError("it has a document type declaration")
@@ -193,7 +193,6 @@ def parse_junit(content: bytes, places: Places | None = None, *, by_pytest: bool
 
 def _cases(report: Any) -> Iterator[Any]:
     """Yield the test cases of a report, its suites and their suites, in their order."""
-    from junitparser import TestCase
 
     stack = [iter(report)]
     while stack:
