@@ -113,26 +113,6 @@ def test_two_repositories_at_the_hosted_mount_share_nothing_and_outputs_are_exac
 
 
 @pytest.mark.full
-def test_a_comment_on_a_pull_request_registers_nothing(action_image: str, local: Local, tmp_path: Path) -> None:
-    """Its event has the default branch's ref and commit; the commit that is checked out is the pull request's."""
-    mark = secrets.token_hex(3)
-    runner = HostedRunner(action_image, tmp_path, local.which, repository=f"octo-{mark}/wine")
-    runner.checkout(write_project(tmp_path / "project", f"octo-{mark}/wine", f"wine-{mark}"))
-    main, workspace = runner.commit, str(runner.workspace)
-    identity = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "safe.directory=*"]
-    for args in (["checkout", "-q", "-b", "proposed"], [*identity, "commit", "-q", "--allow-empty", "-m", "two"]):
-        subprocess.run(["git", "-c", "safe.directory=*", "-C", workspace, *args], check=True, capture_output=True)
-    runner.environment |= {"GITHUB_EVENT_NAME": "issue_comment", "GITHUB_SHA": main}
-    step = runner.run()
-    assert step.code == 0, step.log
-    assert step.outputs["gate"] == "passed"
-    assert step.outputs["model-id"] == ""
-    assert "This run only proposes, and registers no model: the event `issue_comment`" in step.log
-    assert tags_of(local, f"octo-{mark}/wine") == []
-    assert not [tag for tag in tags_of(local, f"octo-{mark}/wine-proposals") if tag.startswith(("branch-", "git-"))]
-
-
-@pytest.mark.full
 def test_a_pull_request_moves_no_tag_and_gives_main_no_image(action_image: str, local: Local, tmp_path: Path) -> None:
     """It asks for every tag of main's images, and builds what main builds after the merge."""
     mark = secrets.token_hex(3)

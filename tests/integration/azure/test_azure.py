@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
 from aml_train.core.docker import connect_engine
-from tests.integration.azure.stand_in import REQUEST_TOKEN, GitHub, Workflow, assertion, serve
+from tests.integration.azure.stand_in import GitHub, Workflow, assertion, serve
 from tests.support.emulator_process import Emulator, running
 from tests.support.engine_images import forget
 
@@ -74,22 +74,6 @@ def configure(folder: Path, emulator: Emulator, extra: str = "", **changes: str 
     target = {name: value for name, value in target.items() if value is not None}
     text = f"job: job.yml\ntarget: azure\ntargets: {json.dumps({'azure': target})}\n{extra}"
     (folder / "aml-train.yml").write_text(text)
-
-
-def test_a_given_environment_with_oidc(workflow: Workflow, project: Path, github: GitHub) -> None:
-    ended = workflow.action(project, command="run")
-    assert ended.code == 0, ended.output
-    assert "hello from azure" in ended.output
-    assert "Signing in to Azure with the OIDC token of the workflow" in ended.output
-    assert "passed" in ended.outputs
-    assert "https://ml.azure.com/runs/" in ended.outputs
-    assert set(github.asked) == {"api://AzureADTokenExchange"}
-    for secret in (REQUEST_TOKEN, *github.issued):
-        shown = "\n".join(line for line in ended.output.splitlines() if not line.startswith("::add-mask::"))
-        assert secret not in shown
-    again = workflow.action(project, command="run")
-    assert again.code == 0, again.output
-    assert "attached to" in again.output
 
 
 @pytest.mark.full
@@ -200,19 +184,6 @@ def test_a_plan_signs_in_nowhere(workflow: Workflow, project: Path, emulator: Em
     ended = workflow.command(project, "plan", HTTPS_PROXY="http://127.0.0.1:9")
     assert ended.code == 0, ended.output
     assert "(the workspace's registry)/" in ended.output
-
-
-@pytest.mark.full
-def test_a_wrong_workspace_and_a_wrong_compute(workflow: Workflow, project: Path, emulator: Emulator) -> None:
-    configure(project, emulator, workspace="locla")
-    ended = workflow.action(project, command="run")
-    assert ended.code == 8, ended.output
-    assert "There is no workspace 'locla'" in ended.output
-    assert "Did you mean local?" in ended.output
-    configure(project, emulator, compute="local-clutser")
-    ended = workflow.action(project, command="run")
-    assert ended.code == 2, ended.output
-    assert "There is no compute 'local-clutser' in the workspace local. Did you mean local-cluster?" in ended.output
 
 
 def certificate(folder: Path) -> Path:

@@ -16,13 +16,11 @@ from typing import Any
 
 import pytest
 
-from tests.integration.azure.stand_in import GitHub, Workflow, serve
 from tests.support.emulator_process import ROOT, Emulator
 
 SECONDS = 300
 #: Without it every check of Azure passes; nothing needs the engine.
 NO_ENGINE = "tcp://127.0.0.1:9"
-OF_THE_ENGINE = {"engine", "disk", "build-client", "base-image"}
 SKEW = "import time\n_now = time.time\ntime.time = lambda: _now() + 1200\n"
 BASE = "amllocal.azurecr.io/bases/none:1"
 
@@ -272,15 +270,6 @@ def test_a_planted_fault_is_found_with_the_command_that_mends_it(machine: Machin
         assert remedy in checks[check]["remedy"]
 
 
-def test_what_follows_a_failure_is_skipped_and_says_so(machine: Machine) -> None:
-    machine.changes["AZURE_CLIENT_SECRET"] = "not-the-secret"
-    code, checks = machine.checks()
-    assert code == 8
-    assert checks["subscription"]["found"] == "skipped, because sign-in failed"
-    assert checks["quota"]["status"] == "skipped"
-    assert {name for name, one in checks.items() if one["status"] == "failed"} == {"sign-in"}
-
-
 def dump(folder: Path) -> dict[str, str]:
     """Return what is stored: rows of databases, and digests of blobs and of the registry's files."""
     found = {}
@@ -310,59 +299,3 @@ def test_nothing_is_changed(machine: Machine) -> None:
     others = [one for one in requests if one["method"] not in ("GET", "HEAD")]
     assert [one for one in others if one["method"] != "POST" or not one["path"].endswith(TOKENS)] == []
     assert dump(data) == before
-
-
-@pytest.fixture
-def github() -> Iterator[GitHub]:
-    github = GitHub()
-    server = serve(github)
-    yield github
-    server.shutdown()
-    server.server_close()
-
-
-IMMUTABLE = "repo:octo@583231/digits@1296269:ref:refs/heads/main"
-NAMED = "repo:octo/digits:ref:refs/heads/main"
-IDS = {"repository_id": "1296269", "repository_owner_id": "583231"}
-
-
-@pytest.mark.parametrize(
-    ("subject", "trusted", "form"), [(IMMUTABLE, NAMED, "immutable form"), (NAMED, IMMUTABLE, "form by name")]
-)
-def test_the_action_names_the_credential_that_azure_lacks(
-    machine: Machine, github: GitHub, tmp_path: Path, subject: str, trusted: str, form: str
-) -> None:
-    issuer = "https://token.actions.githubusercontent.com"
-    machine.write()
-    github.claims = {"sub": subject, **IDS}
-    workflow = Workflow(machine.emulator, github, tmp_path)
-
-    def trust(wanted: str) -> None:
-        query = f"issuer={issuer}&subject={wanted.replace('@', '%40')}"
-        machine.emulator.admin("POST", f"federated-credentials?{query}").raise_for_status()
-
-    trust(trusted)
-    refused = workflow.action(machine.folder, command="doctor")
-    assert refused.code == 8, refused.output
-    assert f"no federated credential fits the token's subject {subject} ({form})." in refused.output
-    assert f"A credential with the other form, {trusted}, does not match it." in refused.output
-    assert "az ad app federated-credential create --id " in refused.output
-    assert f'"subject": "{subject}"' in refused.output
-    assert "::error" in refused.output
-    assert "status<<" in refused.outputs or "status=service-error" in refused.outputs
-    trust(subject)
-    healed = workflow.action(machine.folder, command="doctor")
-    assert healed.code == 0, healed.output
-    assert f"✓ oidc-subject: {subject} ({form}) is trusted" in healed.output
-    assert "checked" in healed.outputs
-    for token in github.issued:
-        assert token not in "\n".join(line for line in healed.output.splitlines() if "::add-mask::" not in line)
-
-
-def test_a_job_without_the_permission(machine: Machine, github: GitHub, tmp_path: Path) -> None:
-    machine.write()
-    workflow = Workflow(machine.emulator, github, tmp_path)
-    without = {"ACTIONS_ID_TOKEN_REQUEST_URL": "", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": ""}
-    ended = workflow.action(machine.folder, command="doctor", changes=without)
-    assert ended.code == 8, ended.output
-    assert "id-token: write" in ended.output

@@ -18,16 +18,16 @@ from aml_train.azure import target as azure_target
 from aml_train.azure.workspace import AzureRest
 from aml_train.config.load import load_config
 from aml_train.core.docker import connect_engine
-from aml_train.core.events import Event, JobStatusChanged, JobSubmitted, LogLines, ModelRegistered, Notice
+from aml_train.core.events import Event, JobStatusChanged, LogLines, ModelRegistered, Notice
 from aml_train.jobs.workspace import JobView
 from aml_train.pipeline.execute import run_prepared
 from aml_train.pipeline.prepare import prepare_run
 from aml_train.pipeline.result import RunOptions, RunResult
 from aml_train.pipeline.target import Host
 from aml_train_action.github.oidc import github_assertion
-from tests.integration.azure.clocked_emulator import CLOCK, PRELOAD, read_clock
+from tests.integration.azure.clocked_emulator import CLOCK, PRELOAD
 from tests.integration.azure.night import HOUR, Night
-from tests.integration.azure.stand_in import GitHub, assertion, serve
+from tests.integration.azure.stand_in import GitHub, serve
 from tests.integration.azure.test_azure import BASE, configure
 from tests.support.emulator_process import Emulator, running
 
@@ -41,7 +41,6 @@ environment: {{image: '{BASE}'}}
 MODEL = "model: {name: night, path: outputs/model}\n"
 #: azure-ai-ml is imported in this process, and warns of its own libraries.
 pytestmark = pytest.mark.filterwarnings("ignore")
-AUDIENCE = "api://AzureADTokenExchange"
 
 
 @pytest.fixture(scope="module")
@@ -250,73 +249,3 @@ def test_a_watch_of_24_hours(client: Client, monkeypatch: pytest.MonkeyPatch) ->
     # Each had an assertion of its own, no older than five seconds.
     assert len(github.issued) == len(set(github.issued)) >= sign_ins
     print(f"{looks} status calls, {sign_ins} sign-ins, {len(github.asked)} calls of GitHub")
-
-
-def test_old_assertions_and_tokens_are_refused(night: Night, emulator: Emulator, tmp_path: Path) -> None:
-    """The emulator is no easier than Entra ID: else the night shows nothing."""
-    info, known = emulator.info, emulator.environment()
-    with requests.Session() as session:
-        session.trust_env = False
-        session.proxies, session.verify = {"https": known["HTTPS_PROXY"]}, known["REQUESTS_CA_BUNDLE"]
-
-        def sign_in(text: str) -> requests.Response:
-            form = {
-                "grant_type": "client_credentials",
-                "client_id": info["client_id"],
-                "scope": "https://management.azure.com/.default",
-                "client_assertion_type": "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
-                "client_assertion": text,
-            }
-            return session.post(f"https://login.microsoftonline.com/{info['tenant_id']}/oauth2/v2.0/token", form)
-
-        made = assertion(AUDIENCE, lifetime=5, now=night.now)
-        night.sleep(4)
-        answer = sign_in(made)
-        assert answer.status_code == 200, answer.text
-        night.sleep(2)
-        assert "AADSTS700024" in sign_in(made).json()["error_description"]
-        early = assertion(AUDIENCE, lifetime=300, now=night.now + 60)
-        assert "AADSTS700024" in sign_in(early).json()["error_description"]
-
-        token = answer.json()["access_token"]
-        address = f"https://management.azure.com/subscriptions/{info['subscription_id']}"
-        address += f"/resourceGroups/{info['resource_group']}/providers/Microsoft.MachineLearningServices/workspaces"
-
-        def read() -> requests.Response:
-            where = f"{address}/{info['workspace']}?api-version=2024-10-01-preview"
-            return session.get(where, headers={"Authorization": f"Bearer {token}"})
-
-        assert read().status_code == 200
-        night.sleep(HOUR)
-        assert read().status_code == 401
-        assert read().json()["error"]["code"] == "ExpiredAuthenticationToken"
-
-
-@pytest.mark.full
-def test_an_oidc_endpoint_that_stays_down_ends_the_watch_and_the_next_run_attaches(client: Client) -> None:
-    night, github = client.night, client.github
-    night.at(0.005, client.until_running)
-    night.at(1.5, lambda: setattr(github, "status", 503))
-
-    outcome = client.run()
-
-    assert (outcome.exit_code, outcome.status) == (8, "service-error"), outcome.message
-    assert re.match(r"AzureML has not answered for 36\d\d s: Cannot sign in to Azure: ", outcome.message)
-    assert "GitHub's OIDC service answered 503, 3 times." in outcome.message
-    assert outcome.hint is not None
-    assert "run the same command again to attach to it" in outcome.hint
-    assert "https://www.githubstatus.com" in outcome.hint
-    assert "id-token: write" in outcome.hint
-    assert 2.5 < night.hours < 3.5, "the token was good for up to an hour, patience lasts another"
-    # Every minute, three times each.
-    assert len(github.asked) - len(github.issued) > 150
-    (first,) = client.of(JobSubmitted)
-
-    github.status = 200
-    night.at(night.hours + 1, lambda: client.tell("end"))
-    again = client.run()
-
-    assert again.exit_code == 0, again.message
-    assert again.attached
-    assert [event.job for event in client.of(JobSubmitted)] == [first.job, first.job]
-    assert read_clock(night.file)() == night.now

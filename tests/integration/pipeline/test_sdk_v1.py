@@ -230,40 +230,6 @@ def test_models_of_azureml_core_have_stages(project: Project) -> None:
     assert "no job made it: neither its tags nor AzureML name one" in said
 
 
-@pytest.mark.full
-def test_a_gate_that_is_missed_and_a_script_that_fails(project: Project) -> None:
-    code, events, said = project.run("run", "--set", "job.arguments.1=0.1")
-    assert code == 6, said
-    assert not of(events, "model-registered")
-    code, events, said = project.run("run", "--set", "job.arguments.2=--exit", "--set", "job.arguments.3=3")
-    assert code == 5, said
-    assert "exit code: 3" in said.replace("exit code 3", "exit code: 3")
-    (ended,) = of(events, "run-finished")
-    assert ended["facts"]["ending"] == "script-failed"
-
-
-@pytest.mark.full
-def test_setup_and_a_built_image(project: Project) -> None:
-    """The image that was built and tested is the run's environment, by its digest."""
-    image = {
-        "image": {"base": BASE, "run": ["echo built > /built"], "azureml-mlflow": False},
-        "tests": {"command": "cat /built", "evidence": "exit-code"},
-    }
-    changes = {**image, "setup": ["cat /built"]}
-    sets = [f"{key}={json.dumps(value)}" for key, value in changes.items()]
-    code, events, said = project.run("run", *(part for one in sets for part in ("--set", one)))
-    assert code == 0, said
-    (ended,) = of(events, "run-finished")
-    assert ended["facts"]["digest"].startswith("sha256:")
-    lines = [one["text"] for one in of(events, "log-line") if one["source"] == "job"]
-    assert "aml-train: setup 1 of 1: cat /built" in lines
-    assert "built" in lines
-    lineage = project.command("model", "lineage", "v1-model", "--json")
-    assert f"@{ended['facts']['digest']}" in lineage
-    assert "the job ran in exactly this image" in lineage
-    assert "broken" not in lineage
-
-
 COMMAND_JOB = f"""\
 display_name: A command job
 experiment_name: exp-command

@@ -5,28 +5,6 @@ from __future__ import annotations
 import pytest
 
 from aml_train.core.git import Origin, origin_of_tags
-from aml_train.pipeline.project_name import repository_of
-
-
-@pytest.mark.parametrize(
-    ("url", "name"),
-    [
-        ("https://github.com/owner/name", "github.com/owner/name"),
-        ("https://github.com/owner/name.git/", "github.com/owner/name"),
-        ("https://x-access-token:secret@GitHub.com:443/owner/name.git", "github.com/owner/name"),
-        ("https://host/owner/name?token=secret", "host/owner/name"),
-        ("ssh://git@github.com:22/owner/name.git", "github.com/owner/name"),
-        ("git@github.com:owner/name.git", "github.com/owner/name"),
-        ("github.com:/owner/name", "github.com/owner/name"),
-        ("/srv/git/name.git", ""),
-        ("C:\\work\\name", ""),
-        ("file:///srv/git/name.git", ""),
-        ("../name", ""),
-        ("", ""),
-    ],
-)
-def test_a_repository_has_one_name_however_it_is_reached(url: str, name: str) -> None:
-    assert repository_of(url) == name
 
 
 def test_a_job_carries_what_is_known_of_its_origin() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.notebook import NOTEBOOK, check, execute
+from tests.support.notebook import NOTEBOOK, execute
 
 #: Comes before the first cell: every target is a workspace in memory, whose jobs log what digits logs.
 IN_MEMORY = """
@@ -21,11 +21,6 @@ def training(job):
 memory = memory_workspace(training)
 service = memory.__enter__()
 """
-
-
-@pytest.mark.full
-def test_the_notebook_shows_the_verdict() -> None:
-    check(execute(NOTEBOOK.parent, IN_MEMORY))
 
 
 #: A run that does not end by itself, whose cell is interrupted as by the button: by a signal to the kernel.

@@ -14,8 +14,8 @@ import pytest
 
 from aml_train.pipeline.report import values as report
 from aml_train.pipeline.report.html import render_html
-from tests.support.report_browser import check, launched
-from tests.unit.pipeline.report.test_html import EVERYTHING, HOSTILE, curves, everywhere
+from tests.support.report_browser import launched
+from tests.unit.pipeline.report.test_html import EVERYTHING, curves
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -75,27 +75,6 @@ FULL = msgspec.structs.replace(
         for number in range(12)
     ),
 )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("name", "made"),
-    [
-        pytest.param("full", FULL, marks=pytest.mark.full),
-        pytest.param(
-            "small",
-            msgspec.structs.replace(EVERYTHING, curves=(), tables=(), nodes=(), trials=(), lineage=None),
-            marks=pytest.mark.full,
-        ),
-        ("hostile", everywhere(" ".join(HOSTILE))),
-        pytest.param("long", everywhere("x" * 900), marks=pytest.mark.full),
-    ],
-)
-def test_a_report_is_whole_and_accessible_in_every_look(
-    browser: Browser, tmp_path: Path, name: str, made: report.Report
-) -> None:
-    file = tmp_path / f"{name}.html"
-    file.write_bytes(render_html(made))
-    check(browser, file)
 
 
 def test_the_policy_stops_what_a_template_would_let_through(browser: Browser, tmp_path: Path) -> None:
