@@ -183,18 +183,6 @@ def azureml_examples(session: nox.Session) -> None:
 
 
 @nox.session
-def mlops(session: nox.Session) -> None:
-    """Run the pipeline of Microsoft's MLOps template by azure-ai-ml and by aml-train.
-
-    Argument: a checkout of Azure/mlops-v2-gha-demo.
-    """
-    template = _folder_argument(session, "a checkout of Azure/mlops-v2-gha-demo")
-    _install(session)
-    environ = _make_ready(session, "tests")
-    session.run("pytest", "tests/large/test_mlops.py", env={**environ, "AML_TRAIN_MLOPS": template})
-
-
-@nox.session
 def azure(session: nox.Session) -> None:
     """Run the contract suite of job services in your own workspace: docs/azure-check.md.
 
