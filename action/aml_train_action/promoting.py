@@ -6,17 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from aml_train.config.sections.model import StagePolicy
 from aml_train.core.errors import Fault, InvalidError
 from aml_train.core.events import Broadcast, Listener
 from aml_train.models.promotion.request import PromotionRequest
 from aml_train.pipeline.candidates import DEFAULT_BRANCH_VARIABLE
-from aml_train.pipeline.passport import policy_of as signers_of
+from aml_train.pipeline.passport import policy_of
 from aml_train.pipeline.promotion import open_promoter, run_promotion
 from aml_train_action.session import Invocation
 
 if TYPE_CHECKING:
-    from aml_train.config.model import Config
     from aml_train.models.promotion.promote import Promoter
     from aml_train.models.promotion.request import Promotion
 
@@ -31,7 +29,7 @@ def promote(invocation: Invocation, listeners: Sequence[Listener]) -> None:
     config = invocation.config
     request = _request(invocation)
     listener = Broadcast(*listeners)
-    policy = signers_of(config.passport, None, config.directory)
+    policy = policy_of(config.passport, None, config.directory)
     host, default = invocation.host(), invocation.session.step.event.default_branch
     if default is not None:
         host = replace(host, environ={DEFAULT_BRANCH_VARIABLE: default, **host.environ})
@@ -44,19 +42,6 @@ def promote(invocation: Invocation, listeners: Sequence[Listener]) -> None:
         return promoter.rollback(request) if rollback else promoter.promote(request)
 
     run_promotion(work, listener)
-
-
-def policy_of(config: Config, stage: str) -> StagePolicy:
-    """Return the policy of *stage*: that of `promote`, else the run's gate."""
-    found = config.promote.get(stage.lower())
-    if found is not None:
-        return found
-    baseline = config.baseline
-    return StagePolicy(
-        rules=config.gate,
-        bootstrap=baseline is not None and baseline.bootstrap,
-        data=StagePolicy.data if baseline is None else baseline.data,
-    )
 
 
 def _request(invocation: Invocation) -> PromotionRequest:
@@ -73,7 +58,7 @@ def _request(invocation: Invocation) -> PromotionRequest:
         version=wanted.version,
         stage=wanted.to,
         actor=session.step.actor,
-        policy=policy_of(config, wanted.to),
+        policy=config.promote.of(wanted.to),
         expect=wanted.expect,
         reason=wanted.reason,
         run_url=session.step.run_url,

@@ -142,7 +142,7 @@ class Client:
 
     def _request(self, **more: Any) -> PromotionRequest:
         found = load_promotion(None, directory=self.folder, target=None)
-        policy = found.policy("production")
+        policy = found.promote.of("production")
         return PromotionRequest(model=MODEL, stage="production", actor=self.name, policy=policy, **more)
 
     def _promotion(self, command: str, change: Callable[[Promoter], Promotion]) -> Ended:

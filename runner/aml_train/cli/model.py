@@ -369,7 +369,7 @@ def promote(
         raise InvalidError(
             "Which model? aml-train.yml has no `model`.", hint="aml-train promote MODEL:VERSION --to …"
         )
-    policy = found.policy(change.stage)
+    policy = found.promote.of(change.stage)
     request = change.request(name, version=version or None, policy=policy, allow_foreign=allow_foreign)
     asks = change.asks
     _carry_out(

@@ -25,10 +25,10 @@ from aml_train.config.sections.image import image_config
 from aml_train.config.sections.image_builder import BuilderConfig
 from aml_train.config.sections.images import node_images
 from aml_train.config.sections.model import (
+    StagePolicies,
     StagePolicy,
     check_output,
     check_promote,
-    default_policy,
     model_config,
     stage_policies,
 )
@@ -163,8 +163,7 @@ class PromotionConfig:
         directory: the folder of the file, absolute.
         target: the workspace.
         model: the name under ``model``; None if there is none.
-        stages: ``promote``, by the stages' names in lower case.
-        otherwise: what a model must meet in a stage that ``promote`` does not name: the run's gate.
+        promote: what a model must meet in each stage.
         passport: whose signatures count.
         project: loads the whole configuration, of which the jobs of models are proved.
     """
@@ -173,13 +172,8 @@ class PromotionConfig:
     target: TargetConfig
     project: Callable[[], Config]
     model: str | None = None
-    stages: Mapping[str, StagePolicy] = field(default_factory=dict)
-    otherwise: StagePolicy = field(default_factory=StagePolicy)
+    promote: StagePolicies = field(default_factory=StagePolicies)
     passport: PassportConfig = field(default_factory=PassportConfig)
-
-    def policy(self, stage: str) -> StagePolicy:
-        """Return what a model must meet in *stage*."""
-        return self.stages.get(stage.lower(), self.otherwise)
 
 
 def load_targets(path: Path | None, *, directory: Path) -> Targets:
@@ -244,8 +238,7 @@ def load_promotion(path: Path | None, *, directory: Path, target: str | None) ->
         target=chosen,
         project=lambda: load_config(path, directory=base, target=target),
         model=model.name if model is not None else None,
-        stages=stage_policies(checked),
-        otherwise=default_policy(checked),
+        promote=stage_policies(checked),
         passport=passport,
     )
 
@@ -257,7 +250,7 @@ def _demanding(checked: CheckedTree) -> Mapping[str, StagePolicy]:
     """
     if checked.faults:
         return {}
-    return {name: policy for name, policy in stage_policies(checked).items() if policy.require}
+    return {name: policy for name, policy in stage_policies(checked).named.items() if policy.require}
 
 
 def _complete(made: T | None, faults: Faults) -> T:

@@ -14,7 +14,7 @@ from aml_train.config.sections.graph import nodes_in_image
 from aml_train.config.sections.image import ImageConfig
 from aml_train.config.sections.image_builder import BuilderConfig
 from aml_train.config.sections.images import NodeImage
-from aml_train.config.sections.model import ModelConfig, StagePolicy
+from aml_train.config.sections.model import ModelConfig, StagePolicies
 from aml_train.config.sections.passport import PassportConfig
 from aml_train.config.sections.targets import TargetConfig
 from aml_train.config.sections.tests import TestsConfig
@@ -45,7 +45,7 @@ class Config:
     gate: tuple[GateRule, ...]
     baseline: BaselineConfig | None = None
     model: ModelConfig | None
-    promote: Mapping[str, StagePolicy] = field(default_factory=dict)
+    promote: StagePolicies = field(default_factory=StagePolicies)
     passport: PassportConfig = field(default_factory=PassportConfig)
     target: TargetConfig
     watch: WatchConfig = field(default_factory=WatchConfig)

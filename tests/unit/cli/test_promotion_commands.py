@@ -28,7 +28,7 @@ def place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Place:
 
 def test_the_policy_of_a_stage(place: Place) -> None:
     found = load_promotion(None, directory=Path(), target=None)
-    production, staging, other = (found.policy(stage) for stage in ("Production", "staging", "other"))
+    production, staging, other = (found.promote.of(stage) for stage in ("Production", "staging", "other"))
     assert (found.model, found.target.name) == ("digits", "local")
     assert [rule.rule.text for rule in production.rules] == [">= baseline"]
     assert (production.sources, production.bootstrap, production.where) == (("candidate",), True, "aml-train.yml:6")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from aml_train.config.job.grammar import ASSET_NAME
@@ -146,6 +146,23 @@ class StagePolicy:
     where: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class StagePolicies:
+    """What a model must meet to get into each stage.
+
+    Attributes:
+        named: ``promote``, by the stages' names in lower case.
+        otherwise: what a model must meet in any other stage: the run's gate.
+    """
+
+    named: Mapping[str, StagePolicy] = field(default_factory=dict)
+    otherwise: StagePolicy = field(default_factory=StagePolicy)
+
+    def of(self, stage: str) -> StagePolicy:
+        """Return what a model must meet in *stage*."""
+        return self.named.get(stage.lower(), self.otherwise)
+
+
 def model_config(checked: CheckedTree) -> ModelConfig | None:
     """Make ``model``; None if there is none."""
     found = checked.values.get("model")
@@ -197,23 +214,16 @@ def check_promote(checked: CheckedTree) -> None:
         )
 
 
-def default_policy(checked: CheckedTree) -> StagePolicy:
-    """Return the policy of stages that ``promote`` does not name: the run's gate."""
+def stage_policies(checked: CheckedTree) -> StagePolicies:
+    """Make ``promote``, whose defaults are the run's gate."""
     baseline = checked.section("baseline")
-    return StagePolicy(
+    default = StagePolicy(
         rules=gate_rules(checked.tree),
         bootstrap=baseline.get("bootstrap", StagePolicy.bootstrap),
         data=baseline.get("data", StagePolicy.data),
     )
-
-
-def stage_policies(checked: CheckedTree) -> dict[str, StagePolicy]:
-    """Make ``promote``, by the names of its stages in lower case."""
-    stages = find(checked.tree, "promote")
-    if not isinstance(stages, MapNode):
-        return {}
-    default, found = default_policy(checked), {}
-    for name, entry in stages.entries.items():
+    stages, found = find(checked.tree, "promote"), {}
+    for name, entry in stages.entries.items() if isinstance(stages, MapNode) else ():
         given = checked.section("promote").get(name) or {}
         sources = given.get("from", ())
         found[name.lower()] = replace(
@@ -225,4 +235,4 @@ def stage_policies(checked: CheckedTree) -> dict[str, StagePolicy]:
             require=tuple(given.get("require", ())),
             where=entry.mark.where,
         )
-    return found
+    return StagePolicies(named=found, otherwise=default)

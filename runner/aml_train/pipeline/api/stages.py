@@ -165,7 +165,7 @@ def promote(
     if not name:
         raise InvalidError("Which model? aml-train.yml has no `model`.", hint='promote("NAME:VERSION", to=…)')
     host = host_for(found.target.kind, environ)
-    policy = found.policy(to)
+    policy = found.promote.of(to)
     signers = policy_of(found.passport, None, found.directory)
     request = promotion_request(
         name,
