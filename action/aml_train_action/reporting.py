@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from aml_train.core.errors import Fault, InvalidError
 from aml_train.pipeline.report.values import MOST_BYTES, Source
 from aml_train_action.github.api import open_api
-from aml_train_action.github.payload import read_payload
+from aml_train_action.github.proposals import read_payload
 from aml_train_action.inputs.inputs import Inputs
 from aml_train_action.pulls.artifact import list_reports, load_report
+from aml_train_action.pulls.comment import key_of
 from aml_train_action.pulls.find import find_triggering
-from aml_train_action.pulls.marker import key_of
 from aml_train_action.pulls.posting import post_comment
 from aml_train_action.report import made
 from aml_train_action.report.files import write_report

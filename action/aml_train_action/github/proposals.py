@@ -1,6 +1,6 @@
 """Decides whether a run only proposes a commit, and then registers nothing.
 
-GitHub's event and the checkout decide.
+GitHub's event, with its payload, and the checkout decide.
 
 A run may register when two things hold. Its event can run nothing but the default branch's own code, and the commit in the
 workspace is that branch's. Everything else proposes; so does an event that GitHub adds later.
@@ -11,25 +11,50 @@ and ``GITHUB_REF`` of each; November 2026).
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from aml_train.core import git
+from aml_train.core.answers import Answer, UndecodableError, decode
+from aml_train.core.errors import InvalidError
 from aml_train.core.trust import PROTECTED, Trust, proposal
 from aml_train.pipeline.project_name import repository_of
+
+#: A payload is at most 25 MB: https://docs.github.com/webhooks/webhook-events-and-payloads#payload-cap
+_LARGEST: Final = 25 * 1024 * 1024
+
+
+def read_payload(environ: Mapping[str, str]) -> Answer:
+    """Return the payload.
+
+    Raises:
+        InvalidError: there is none, or it is no JSON.
+    """
+
+    def fail(problem: str) -> InvalidError:
+        return InvalidError(f"The payload of GitHub's event {problem}.")
+
+    path = environ.get("GITHUB_EVENT_PATH", "")
+    if not path:
+        raise InvalidError("This command runs for an event of GitHub: GITHUB_EVENT_PATH is not set.")
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(_LARGEST + 1)
+        return Answer(decode(content), fail)
+    except OSError as error:
+        raise InvalidError(f"The payload of GitHub's event cannot be read: {error.strerror}.") from error
+    except UndecodableError as error:
+        raise fail(str(error)) from error
+
 
 OWN_CODE: Final = ("push", "schedule", "workflow_dispatch")
 """The events whose runs can only have the code of the ref that they name."""
 
 _WAITING: Final = ("pull_request", "merge_group")
 """How the names of events begin whose commits are on no branch yet."""
-
-#: A payload is at most 25 MB: https://docs.github.com/webhooks/webhook-events-and-payloads#payload-cap
-_LARGEST_PAYLOAD: Final = 25 * 1024 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +100,7 @@ def read_event(environ: Mapping[str, str]) -> Event:
     """Return GitHub's event."""
     # A schedule always runs on the default branch, which its payload need not name.
     name, ref = environ.get("GITHUB_EVENT_NAME", ""), environ.get("GITHUB_REF", "")
-    default = _default_branch(environ.get("GITHUB_EVENT_PATH", ""))
+    default = _default_branch(environ)
     if default is None and name == "schedule" and ref.startswith("refs/heads/"):
         default = ref.removeprefix("refs/heads/")
     return Event(
@@ -87,16 +112,13 @@ def read_event(environ: Mapping[str, str]) -> Event:
     )
 
 
-def _default_branch(payload: str) -> str | None:
+def _default_branch(environ: Mapping[str, str]) -> str | None:
     """Return the repository's default branch from the event's payload, or None."""
     try:
-        with Path(payload).open("rb") as file:
-            document: Any = json.loads(file.read(_LARGEST_PAYLOAD))
-        branch = document["repository"]["default_branch"]
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return read_payload(environ).optional_text("repository.default_branch") or None
+    except InvalidError:
         # Without a payload no branch counts as the default one, and the run only proposes.
         return None
-    return branch if isinstance(branch, str) and branch else None
 
 
 def read_checkout(directory: Path) -> Checkout:

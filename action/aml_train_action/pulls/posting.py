@@ -7,9 +7,8 @@ from typing import Literal
 
 from aml_train.pipeline.report.values import Report
 from aml_train_action.github.api import Api, NotFoundError
-from aml_train_action.pulls.comment import render_comment
-from aml_train_action.pulls.marker import key_of, read_marker
-from aml_train_action.pulls.subject import Subject
+from aml_train_action.pulls.comment import key_of, read_marker, render_comment
+from aml_train_action.pulls.find import Subject
 
 Outcome = Literal["created", "updated", "superseded"]
 

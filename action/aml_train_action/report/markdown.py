@@ -2,16 +2,112 @@
 
 from __future__ import annotations
 
+import html
 import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from aml_train.core.comparison import metric_difference
 from aml_train.core.events import GraphNode, NodeChanged
 from aml_train.core.text import duration, size
-from aml_train.pipeline.report.pieces import chart, flowchart
+from aml_train.pipeline.report.pieces import block, chart, code, flowchart
 from aml_train.pipeline.report.values import Report, Rule
-from aml_train_action.report.markup import head, lines, literal, row, studio
-from aml_train_action.report.sections import Section
+
+_ADDRESS: Final = re.compile(r"https://(?P<host>[A-Za-z0-9.-]+)(:\d+)?(/[A-Za-z0-9._~%/?&=:@+,;#-]*)?")
+#: The studio of AzureML, in each cloud.
+_STUDIOS: Final = frozenset({"ml.azure.com", "ml.azure.us", "studio.ml.azure.cn"})
+_TURNING: Final = re.compile(r"[\u061c\u180e\u115f\u1160\u3164\uffa0\U000e0000-\U000e0fff]")
+
+
+def literal(text: str, *, most: int = 300) -> str:
+    """Return *text* as one line in the type of code; empty for none."""
+    return code(_TURNING.sub("�", text), most=most) if text.strip() else ""
+
+
+def lines(text: str, *, most: int) -> str:
+    """Return several lines of foreign text."""
+    return block(_TURNING.sub("�", text), most=most)
+
+
+def message(text: str, *, most: int = 4000) -> str:
+    """Return a foreign message, of one line or of several."""
+    return lines(text, most=most) if "\n" in text.strip() else literal(text, most=most)
+
+
+def own_link(text: str, url: str) -> str:
+    """Return a link of ours to an address that GitHub has given; *text* is ours."""
+    return f'<a href="{html.escape(url, quote=True)}">{text}</a>' if _ADDRESS.fullmatch(url) else text
+
+
+def studio(url: str) -> str:
+    """Return a link to the job in AzureML's studio; empty for any other address."""
+    found = _ADDRESS.fullmatch(url)
+    return own_link("open the job", url) if found and found["host"].lower() in _STUDIOS else ""
+
+
+def row(*cells: str) -> str:
+    """Return a row of a table; the cells are Markdown of ours."""
+    return f"| {' | '.join(cells)} |"
+
+
+def head(*titles: str, numbers: Sequence[int] = ()) -> str:
+    """Return the head of a table; the columns at *numbers* are aligned to the right."""
+    rules = "|".join("---:" if place in numbers else "---" for place in range(len(titles)))
+    return f"{row(*titles)}\n|{rules}|"
+
+
+@dataclass(kw_only=True)
+class Section:
+    """A part of a text; rows are cut from the end, without rows it is omitted.
+
+    Attributes:
+        name: what it is called where it is left out.
+        importance: the greater, the later it is cut.
+        tail: what closes the part.
+    """
+
+    name: str
+    importance: int
+    head: str = ""
+    rows: list[str] = field(default_factory=list)
+    tail: str = ""
+    cut: int = 0
+
+    def render(self) -> str:
+        """Return the section."""
+        if not self.rows:
+            return ""
+        more = [f"\n… and {self.cut} more."] if self.cut else []
+        tail = [self.tail] if self.tail else []
+        return "\n".join([*([self.head] if self.head else []), *self.rows, *more, *tail]) + "\n"
+
+
+def fit(sections: Sequence[Section], limit: int) -> None:
+    """Cut rows, those of the least important sections first, until all fit.
+
+    *limit* is in bytes of UTF-8.
+    """
+    total = sum(count_bytes(section.render()) + 1 for section in sections)
+    for section in sorted(sections, key=lambda one: one.importance):
+        while total > limit and section.rows:
+            # In steps, so that a great many rows do not take quadratic time.
+            dropped = section.rows[-max(1, len(section.rows) // 8) :]
+            del section.rows[-len(dropped) :]
+            section.cut += len(dropped)
+            total -= sum(count_bytes(row) + 1 for row in dropped)
+
+
+def left_out(sections: Sequence[Section]) -> list[str]:
+    """Return the names of the sections that were cut as a whole."""
+    return [section.name for section in sections if section.cut and not section.rows]
+
+
+def count_bytes(text: str) -> int:
+    """Return the length of *text* in UTF-8."""
+    return len(text.encode("utf-8"))
+
 
 _CHARTS: Final = 12
 _DRAWN: Final = 100

@@ -14,10 +14,8 @@ from aml_train.core.text import duration, size
 from aml_train.jobs.states import headline
 from aml_train.pipeline.report.pieces import block, code, escape, logged_tables
 from aml_train.pipeline.report.values import Report
-from aml_train_action.report.markdown import sections_of
-from aml_train_action.report.markup import message
+from aml_train_action.report.markdown import Section, fit, left_out, message, sections_of
 from aml_train_action.report.record import Record
-from aml_train_action.report.sections import Section, fit, left_out
 
 _LINEAGE_SIGNS: Final = {"verified": "✅", "recorded": "📝", "unknown": "❔", "broken": "❌"}
 LIMIT: Final = 1_048_576

@@ -14,7 +14,7 @@ import pytest
 
 from aml_train.pipeline.report import values as report
 from aml_train_action.main import main
-from aml_train_action.pulls.subject import Subject
+from aml_train_action.pulls.find import Subject
 from tests.support.github_stand_in import API, FORK, HEAD, REPOSITORY, TOKEN, GitHub, session, zipped
 from tests.unit.action.test_commands import _read_outputs
 

@@ -9,8 +9,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from aml_train.pipeline.report import values as report
-from aml_train_action.pulls.comment import render_comment
-from aml_train_action.pulls.marker import Marker, key_of, read_marker
+from aml_train_action.pulls.comment import Marker, key_of, read_marker, render_comment
 from tests.support.github_stand_in import HEAD
 from tests.unit.action.pull_world import failing, passing, rule, subject
 
