@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from aml_train.core.errors import Fault, InvalidError
 from aml_train.core.events import Broadcast, Listener
-from aml_train.models.promotion.request import PromotionRequest
+from aml_train.models.promotion.change import PromotionRequest
 from aml_train.pipeline.candidates import DEFAULT_BRANCH_VARIABLE
 from aml_train.pipeline.passport import policy_of
 from aml_train.pipeline.promotion import open_promoter, run_promotion
 from aml_train_action.session import Invocation
 
 if TYPE_CHECKING:
+    from aml_train.models.promotion.change import Promotion
     from aml_train.models.promotion.promote import Promoter
-    from aml_train.models.promotion.request import Promotion
 
 
 def promote(invocation: Invocation, listeners: Sequence[Listener]) -> None:

@@ -25,7 +25,7 @@ LATE: Final = (
     "aml_train.image.ensure",
     "aml_train.image.make",
     "aml_train.jobs.logs.follow",
-    "aml_train.jobs.logs.nccl",
+    "aml_train.jobs.logs.report",
     "aml_train.jobs.logs.report",
     "aml_train.jobs.watch",
     "_strptime",

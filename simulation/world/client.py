@@ -21,8 +21,8 @@ from aml_train.core.errors import AmlTrainError
 from aml_train.core.events import Broadcast, Event, Listener, RunFinished, to_json
 from aml_train.core.machine import expected
 from aml_train.image.prune.execute import PruneResult
+from aml_train.models.promotion.change import Promotion, PromotionRequest
 from aml_train.models.promotion.promote import Promoter
-from aml_train.models.promotion.request import Promotion, PromotionRequest
 from aml_train.pipeline.execute import run_prepared
 from aml_train.pipeline.prepare import prepare_run
 from aml_train.pipeline.promotion import open_promoter, run_promotion

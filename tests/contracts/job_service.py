@@ -48,8 +48,7 @@ from aml_train.jobs.spec import JobSpec, JobTemplate, make_job
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, LogBeganAnewError, ModelView, NewModel, Placement, Workspace
 from aml_train.models.catalogue import Catalogue
-from aml_train.models.register import register_model
-from aml_train.models.spec import ModelSpec
+from aml_train.models.register import ModelSpec, register_model
 
 LOG: Final = "user_logs/std_log.txt"
 

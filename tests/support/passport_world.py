@@ -40,8 +40,8 @@ from aml_train.models.passport.observe import Evidence
 from aml_train.models.passport.trust import Trust
 from aml_train.models.passport.values import Verification
 from aml_train.models.passport.verify import Verifier
+from aml_train.models.promotion.change import Promotion, PromotionRequest
 from aml_train.models.promotion.promote import Promoter
-from aml_train.models.promotion.request import Promotion, PromotionRequest
 from aml_train.models.register import fitting, lineage_tags
 from aml_train.pipeline.evaluate import evaluate
 from aml_train.testing.override import MemoryCatalogue

@@ -27,8 +27,7 @@ from aml_train.core.temporary import temporary_folder
 from aml_train.core.threads import CancelToken
 from aml_train.core.version import __version__
 from aml_train.image.spec import Tested
-from aml_train.jobs.runconfig import run_configuration
-from aml_train.jobs.spec import JobSpec
+from aml_train.jobs.spec import JobSpec, run_configuration
 from aml_train.jobs.workspace import JobView
 
 #: Of ``_base_sdk_common/common.py``, ``resource_error_handling``, for a 404.

@@ -38,9 +38,8 @@ from aml_train.core.events import Notice
 from aml_train.core.tables import masked
 from aml_train.core.text import duration
 from aml_train.jobs.live import await_end, request_cancel
-from aml_train.jobs.logs.follow import LogFollower, LogReader, log_addresses
+from aml_train.jobs.logs.follow import LogFollower, LogReader, log_addresses, pages_of
 from aml_train.jobs.logs.names import log_name
-from aml_train.jobs.logs.pages import pages_of
 from aml_train.jobs.metrics import tables_of_job
 from aml_train.jobs.states import JobStatus, failure_of
 

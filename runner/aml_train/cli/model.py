@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from aml_train.config.sections.targets import TargetConfig
     from aml_train.models.browse import ModelRow
     from aml_train.models.download import DownloadedModel
+    from aml_train.models.promotion.change import Confirm, Promotion, PromotionRequest
     from aml_train.models.promotion.promote import Promoter
-    from aml_train.models.promotion.request import Confirm, Promotion, PromotionRequest
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

@@ -17,13 +17,12 @@ from aml_train.config.overrides import Overrides, apply, parse_overrides
 from aml_train.config.runconfig.from_job import runconfig_of
 from aml_train.config.runconfig.load import RunConfigSource, check_runconfig
 from aml_train.config.section import CheckedTree, make
-from aml_train.config.sections.builder_limits import check_builder
 from aml_train.config.sections.code import CodeConfig, data_config, data_links, setup_commands
 from aml_train.config.sections.gate import baseline_config, check_gate, gate_rules
 from aml_train.config.sections.graph import check_graph
 from aml_train.config.sections.image import image_config
 from aml_train.config.sections.image_builder import BuilderConfig
-from aml_train.config.sections.images import node_images
+from aml_train.config.sections.images import check_builder, node_images
 from aml_train.config.sections.model import (
     StagePolicies,
     StagePolicy,

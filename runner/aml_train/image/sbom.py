@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from docker.errors import APIError, ImageNotFound
 
-from aml_train.config.sections.image_papers import SbomConfig
+from aml_train.config.sections.image import SbomConfig
 from aml_train.core.docker import TooLargeError, fetch_file, pack_files, remove_container
 from aml_train.core.errors import ImageError
 from aml_train.core.threads import temporary

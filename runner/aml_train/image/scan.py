@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from aml_train.config.sections.image_papers import ScanConfig
+from aml_train.config.sections.image import ScanConfig
 from aml_train.core.answers import Answer, UndecodableError, decode
 from aml_train.core.errors import ImageError
 

@@ -15,9 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from aml_train.config.sections.image import ImageConfig, SecretConfig
+from aml_train.config.sections.image import ImageConfig, SbomConfig, ScanConfig, SecretConfig
 from aml_train.config.sections.image_packages import ProtectConfig
-from aml_train.config.sections.image_papers import SbomConfig, ScanConfig
 from aml_train.config.sections.tests import ContainerLimits
 from aml_train.core.errors import InvalidError
 from aml_train.core.files import FileSet

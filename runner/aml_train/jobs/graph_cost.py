@@ -16,9 +16,8 @@ from aml_train.core.errors import CancelledError, InvalidError, ServiceError
 from aml_train.jobs.attempts import earlier_attempts
 from aml_train.jobs.composed import ChildView
 from aml_train.jobs.cost import Cost, Spending, Usage, known_price, placement_of, text_of_cost, text_of_hours, total
-from aml_train.jobs.nodes import descendants
 from aml_train.jobs.pace import Cap, Exceeded
-from aml_train.jobs.workspace import JobView, NodeKind, Placement, Workspace
+from aml_train.jobs.workspace import JobView, NodeKind, Placement, Workspace, descendants
 
 
 def placements_of(document: Mapping[str, Any], default: object = None) -> Iterator[Placement]:

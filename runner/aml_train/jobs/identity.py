@@ -22,9 +22,8 @@ from aml_train.config.job.paths import is_local
 from aml_train.core.file_selection import FileEntry
 from aml_train.core.files import FileSet
 from aml_train.core.references import is_digest
-from aml_train.jobs.runconfig import run_configuration
 from aml_train.jobs.snapshot import read_snapshot, upload_hash
-from aml_train.jobs.spec import SERVERLESS, JobSpec
+from aml_train.jobs.spec import SERVERLESS, JobSpec, run_configuration
 
 #: Is in an expected name in place of what is known at the submission alone: the version of a label.
 _ANY: Final = "\0"

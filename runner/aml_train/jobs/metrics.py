@@ -12,8 +12,7 @@ from aml_train.core.errors import ServiceError
 from aml_train.core.tables import Table
 from aml_train.core.threads import map_parallel
 from aml_train.gate.history import MetricPoint
-from aml_train.gate.logged import LoggedSet, columns_of
-from aml_train.gate.logged_tables import MOST_BYTES, file_of, is_json, tables_of
+from aml_train.gate.logged import MOST_BYTES, LoggedSet, columns_of, file_of, is_json, tables_of
 from aml_train.jobs.workspace import Files, Metrics
 
 _READS: Final = 6

@@ -26,9 +26,8 @@ from aml_train.core.tags import (
 )
 from aml_train.image.records import load_record
 from aml_train.jobs.inputs import data_of, shown_data
-from aml_train.jobs.nodes import wrote
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.workspace import JobView, ModelView, Workspace
+from aml_train.jobs.workspace import JobView, ModelView, Workspace, wrote
 from aml_train.models.catalogue import Catalogue
 from aml_train.models.register import changed_tag
 

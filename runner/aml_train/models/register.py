@@ -8,7 +8,10 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
+
+import yaml
 
 from aml_train.core.errors import InvalidError, JobFailedError, ServiceError
 from aml_train.core.numbers import whole
@@ -44,9 +47,117 @@ from aml_train.gate.decide import Decision
 from aml_train.gate.recompute import read_recorded
 from aml_train.jobs.inputs import data_of
 from aml_train.jobs.workspace import JobView, ModelView, NewModel, Workspace
-from aml_train.models.layout import ML_MODEL, fault_of_layout, fault_of_ml_model
 from aml_train.models.recount import fault_of_rules
-from aml_train.models.spec import ModelSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSpec:
+    """The model that is registered after the gate.
+
+    Attributes:
+        name: the model's name.
+        artifact: a path among the job's artefacts; or None.
+        output: a named output of the job; or None.
+        node: the node of a pipeline that wrote it; None for the job itself.
+        run: the run that wrote it, of that node or of the best trial; None for the job's own.
+        type: ``custom_model``, ``mlflow_model`` or ``triton_model``.
+        stage: the stage that a new version is in at first; None for none. A version that exists keeps its own.
+    """
+
+    name: str
+    artifact: str | None
+    output: str | None
+    type: str
+    node: str | None = None
+    run: str | None = None
+    stage: str | None = None
+    description: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    def uri(self, job: str) -> str:
+        """Return the model's path in *job*, as azure-ai-ml documents ``Model.path``."""
+        run = self.run or job
+        if self.output:
+            return f"azureml://jobs/{run}/outputs/{self.output}"
+        return f"azureml://jobs/{run}/outputs/artifacts/paths/{(self.artifact or '').strip('/')}"
+
+
+ML_MODEL: Final = "MLmodel"
+_CONFIG: Final = "config.pbtxt"
+_SHOWN: Final = 6
+_DEEPEST: Final = 100
+
+
+def fault_of_layout(type_: str, files: Sequence[str]) -> str | None:
+    """Return the fault of a model's files, and the remedy; None for no fault.
+
+    Args:
+        type_: ``custom_model``, which may be anything, ``mlflow_model`` or ``triton_model``.
+        files: relative to the model's folder; a model that is a single file is its own name.
+    """
+    if type_ == "mlflow_model" and ML_MODEL not in files:
+        inner = next((file for file in files if file.endswith(f"/{ML_MODEL}")), None)
+        where = f"it is in {inner.rpartition('/')[0]}: name that folder" if inner else f"there are {_shown(files)}"
+        return f"an MLflow model has a file {ML_MODEL} at its top, and {where}"
+    if type_ == "triton_model":
+        return _triton(files)
+    return None
+
+
+def _triton(files: Sequence[str]) -> str | None:
+    models: dict[str, list[list[str]]] = {}
+    for file in files:
+        name, _, rest = file.partition("/")
+        if rest:
+            models.setdefault(name, []).append(rest.split("/"))
+    wanted = "a Triton model repository has MODEL/VERSION/model.EXT, with a number as VERSION"
+    if not models:
+        return f"{wanted}, and there are {_shown(files)}"
+    for name, inner in sorted(models.items()):
+        versions = {parts[0] for parts in inner if len(parts) > 1 and parts[0].isdecimal()}
+        has_config = [_CONFIG] in inner
+        if name.isdecimal():
+            return f"{wanted}: the folder of versions {name}/ is at the top; name the folder above the model's"
+        if not versions:
+            # An ensemble has an empty folder as its version, which is no file; its configuration says what it is made of.
+            if has_config:
+                continue
+            return f"{wanted}, and {name}/ has {_shown(['/'.join(parts) for parts in inner])}"
+        python = [parts for parts in inner if parts[1:] == ["model.py"] and parts[0] in versions]
+        if python and not has_config:
+            return f"{name}/{python[0][0]}/model.py is of Triton's Python backend, which needs {name}/{_CONFIG}"
+    return None
+
+
+def fault_of_ml_model(content: bytes) -> str | None:
+    """Return what is wrong with an ``MLmodel`` file; None where nothing is."""
+    try:
+        # PyYAML takes minutes for thousands of open brackets: their events show them at once.
+        depth = 0
+        for event in yaml.parse(content, Loader=yaml.SafeLoader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > _DEEPEST:
+                line = event.start_mark.line + 1 if event.start_mark else 1
+                return f"{ML_MODEL}, line {line}: more than {_DEEPEST} lists and mappings are inside one another"
+        document = yaml.safe_load(content)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        return f"{ML_MODEL} is not YAML" + (f", line {mark.line + 1}" if mark else "")
+    except ValueError:
+        # PyYAML's own: a date such as 2020-99-99.
+        return f"{ML_MODEL} is no YAML that can be read"
+    flavors = document.get("flavors") if isinstance(document, dict) else None
+    if not isinstance(flavors, dict) or not flavors:
+        return f"{ML_MODEL} names no flavors"
+    return None
+
+
+def _shown(files: Sequence[str]) -> str:
+    if not files:
+        return "no files"
+    more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
+    return ", ".join(sorted(files)[:_SHOWN]) + more
+
 
 _FROM_JOB: Final = (
     TAG_COMMIT,

@@ -18,9 +18,9 @@ from typing import Any, Final, Protocol, get_args
 
 from aml_train.core.git import Origin
 from aml_train.core.tags import KEY_LENGTH, TAG_GATE, TAG_VERDICT, VALUE_LENGTH
-from aml_train.gate.data_policy import is_data_rule
 from aml_train.gate.decide import Decision, RuleDecision
 from aml_train.gate.decide import GateWord as GateWord
+from aml_train.gate.recompute import is_data_rule
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, Workspace
 

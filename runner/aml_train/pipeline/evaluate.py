@@ -11,10 +11,10 @@ from aml_train.core.clock import Clock
 from aml_train.core.comparison import Comparison, Side
 from aml_train.core.errors import GateFailedError, InvalidError, ServiceError
 from aml_train.gate.baseline import EarlierBaseline, FoundBaseline, RunBaseline, read_value
-from aml_train.gate.data_policy import decide_data
 from aml_train.gate.decide import Evidence, GateResult, decide_gate, needs_baseline
 from aml_train.gate.history import MetricPoint, last_value
 from aml_train.gate.logged import LoggedSet, columns_of, problem_of
+from aml_train.gate.recompute import decide_data
 from aml_train.jobs.composed import ambiguous
 from aml_train.jobs.metrics import read_tables, settle_logged, settle_metrics
 from aml_train.jobs.workspace import Workspace

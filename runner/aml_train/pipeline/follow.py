@@ -11,7 +11,7 @@ from aml_train.jobs.attempts import Comparison, attempt_of, may_follow, next_nam
 from aml_train.jobs.composed import COMPOSED
 from aml_train.jobs.cost import Spending, placement_of
 from aml_train.jobs.graph_cost import GraphSpending
-from aml_train.jobs.logs.pages import pages_of
+from aml_train.jobs.logs.follow import pages_of
 from aml_train.jobs.logs.report import JobLogs
 from aml_train.jobs.pace import Limits
 from aml_train.jobs.states import JobStatus

@@ -14,12 +14,11 @@ from aml_train.core.tags import TAG_DIGEST, TAG_IMAGES
 from aml_train.image.spec import Tested
 from aml_train.jobs.composed import ChildView, unfinished
 from aml_train.jobs.graph_cost import GraphSpending
-from aml_train.jobs.logs.pages import pages_of
+from aml_train.jobs.logs.follow import pages_of
 from aml_train.jobs.logs.report import JobLogs, quote_logs
-from aml_train.jobs.nodes import descendants
 from aml_train.jobs.pace import Exceeded
 from aml_train.jobs.states import JobStatus, failure_of
-from aml_train.jobs.workspace import JobView, Workspace
+from aml_train.jobs.workspace import JobView, Workspace, descendants
 from aml_train.pipeline.context import RunContext
 
 _NAMED: Final = 10

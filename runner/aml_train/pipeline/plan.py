@@ -34,7 +34,7 @@ from aml_train.jobs.code import unsent_notice
 from aml_train.jobs.data import input_name
 from aml_train.jobs.setup import add_setup
 from aml_train.jobs.spec import SERVERLESS, JobTemplate, NodesImage, TargetNames, job_name, stem_of
-from aml_train.models.spec import ModelSpec
+from aml_train.models.register import ModelSpec
 from aml_train.pipeline.plan_graph import graph_document, graph_lines
 from aml_train.pipeline.project_name import ProjectName, folder_project
 from aml_train.pipeline.resolve import Commit, Resolved, ResolvedImage

@@ -23,8 +23,8 @@ from aml_train.models.catalogue import Catalogue, LockedRecord, PromotionStore
 from aml_train.models.lineage import Tracer
 from aml_train.models.passport.trust import load_trust
 from aml_train.models.passport.verify import Verifier
+from aml_train.models.promotion.change import Promotion
 from aml_train.models.promotion.promote import Promoter
-from aml_train.models.promotion.request import Promotion
 from aml_train.pipeline.candidates import proved, sealed
 from aml_train.pipeline.evaluate import evaluate
 from aml_train.pipeline.override import target_override

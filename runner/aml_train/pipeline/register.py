@@ -10,9 +10,8 @@ from aml_train.core.tags import TAG_NODE, TAG_NODE_RUN
 from aml_train.gate.decide import GateResult
 from aml_train.jobs.composed import COMPOSED
 from aml_train.jobs.workspace import JobView, ModelView
-from aml_train.models.register import check_written, lineage_tags
+from aml_train.models.register import ModelSpec, check_written, lineage_tags
 from aml_train.models.register import register_model as register
-from aml_train.models.spec import ModelSpec
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.graph import run_with_model
 from aml_train.pipeline.result import CompletedJob

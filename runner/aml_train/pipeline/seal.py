@@ -16,11 +16,11 @@ from aml_train.core.git import Origin
 from aml_train.gate.decide import GateResult
 from aml_train.jobs.identity import Identity
 from aml_train.jobs.workspace import JobView, Workspace
-from aml_train.models.passport.gate_claim import gate_claim
 from aml_train.models.passport.issue import gate_fact
 from aml_train.models.passport.observe import Evidence
 from aml_train.models.passport.seal import read_seal, seal_verdict
 from aml_train.models.passport.trust import Trust
+from aml_train.models.passport.verify import gate_claim
 from aml_train.pipeline.branch_verdicts import BranchVerdict, Proof, branch_of, read_verdict
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.passport import open_evidence

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.config.sections.image_papers import SbomConfig, ScanConfig
+from aml_train.config.sections.image import SbomConfig, ScanConfig
 from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError
 from aml_train.image.papers import IN_TOTO, SLSA_PROVENANCE

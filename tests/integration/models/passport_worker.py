@@ -25,8 +25,7 @@ from aml_train.image.registry.referrers import attach_document
 from aml_train.jobs.spec import JobTemplate, make_job
 from aml_train.models.passport.issue import issue_passport
 from aml_train.models.passport.verify import Verifier
-from aml_train.models.register import lineage_tags, register_model
-from aml_train.models.spec import ModelSpec
+from aml_train.models.register import ModelSpec, lineage_tags, register_model
 from aml_train.pipeline.passport import make_signer, open_verifier
 from aml_train.pipeline.target import Host
 from tests.integration.models.promotion_worker import tested

@@ -38,10 +38,9 @@ from aml_train.image.registry.manifest import OCI_MANIFEST
 from aml_train.image.spec import Tested, TestRecord
 from aml_train.jobs.spec import JobTemplate, make_job
 from aml_train.models.catalogue import LockedRecord
+from aml_train.models.promotion.change import PromotionRequest
 from aml_train.models.promotion.promote import Promoter
-from aml_train.models.promotion.request import PromotionRequest
-from aml_train.models.register import lineage_tags, register_model
-from aml_train.models.spec import ModelSpec
+from aml_train.models.register import ModelSpec, lineage_tags, register_model
 from aml_train.pipeline.promotion import open_promoter, run_promotion
 from aml_train.pipeline.target import Host
 

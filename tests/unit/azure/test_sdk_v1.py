@@ -15,8 +15,7 @@ from aml_train.core.errors import InvalidError
 from aml_train.core.references import ImageRef
 from aml_train.core.threads import CancelToken
 from aml_train.image.spec import Given, Tested
-from aml_train.jobs.runconfig import run_configuration
-from aml_train.jobs.spec import JobSpec, JobTemplate, job_name, make_job
+from aml_train.jobs.spec import JobSpec, JobTemplate, job_name, make_job, run_configuration
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
 

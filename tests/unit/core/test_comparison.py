@@ -8,7 +8,7 @@ import pytest
 
 from aml_train.cli.tables import comparison_table
 from aml_train.core.comparison import Comparison, Side, metric_difference
-from aml_train.gate.data_policy import decide_data
+from aml_train.gate.recompute import decide_data
 
 A = "a" * 40
 LEFT = Side(

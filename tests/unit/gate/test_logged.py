@@ -21,8 +21,20 @@ from aml_train.core.answers import Answer
 from aml_train.core.errors import ServiceError
 from aml_train.core.tables import MOST_CHARACTERS, Table, masked
 from aml_train.gate.history import MetricPoint
-from aml_train.gate.logged import LIST, SCALAR, TABLE, Logged, LoggedRow, LoggedSet, columns_of, in_order, problem_of
-from aml_train.gate.logged_tables import MOST_BYTES, file_of, tables_of
+from aml_train.gate.logged import (
+    LIST,
+    MOST_BYTES,
+    SCALAR,
+    TABLE,
+    Logged,
+    LoggedRow,
+    LoggedSet,
+    columns_of,
+    file_of,
+    in_order,
+    problem_of,
+    tables_of,
+)
 from aml_train.jobs.metrics import read_tables
 from tests.support.fake_workspace import FakeService
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aml_train.config.sections.image_papers import ScanConfig
+from aml_train.config.sections.image import ScanConfig
 from aml_train.core.errors import ImageError
 from aml_train.image.papers import SLSA_PROVENANCE, provenance
 from aml_train.image.sbom import find_syft

@@ -10,7 +10,7 @@ from aml_train.config.sections.model import StagePolicy
 from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
 from aml_train.jobs.workspace import ModelView
 from aml_train.models.browse import ModelFilter, describe_model, find_model, list_models, version_facts
-from aml_train.models.promotion.request import PromotionRequest
+from aml_train.models.promotion.change import PromotionRequest
 from tests.support.fake_promotion import Place
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aml_train.models.layout import fault_of_ml_model
+from aml_train.models.register import fault_of_ml_model
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from aml_train.config.sections.model import StagePolicy
 from aml_train.core.errors import AmlTrainError, CancelledError, GateFailedError, InvalidError, ServiceError
 from aml_train.core.events import ModelPromoted, Notice, PromotionDecided, RuleDecided
-from aml_train.models.promotion.request import PromotionRequest
+from aml_train.models.promotion.change import PromotionRequest
 from tests.support.fake_promotion import KilledError, Place, rules
 
 POLICY = StagePolicy(rules=rules(">= baseline"), bootstrap=True, where="aml-train.yml:8")

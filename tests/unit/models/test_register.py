@@ -11,8 +11,7 @@ from aml_train.gate.decide import Decision, RuleDecision
 from aml_train.gate.rules import parse_rule
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView, NewModel
-from aml_train.models.register import check_written, fitting, lineage_tags, next_version, register_model
-from aml_train.models.spec import ModelSpec
+from aml_train.models.register import ModelSpec, check_written, fitting, lineage_tags, next_version, register_model
 from tests.support.fake_workspace import FakeService
 
 SPEC = ModelSpec(name="m", artifact="outputs/model", output=None, type="custom_model", tags={"team": "a"})

@@ -24,7 +24,7 @@ from aml_train.jobs.composed import ChildView, Objective
 from aml_train.jobs.spec import JobTemplate, NodesImage
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
-from aml_train.models.spec import ModelSpec
+from aml_train.models.register import ModelSpec
 from aml_train.pipeline.plan import PlannedImage
 from tests.support.memory_graphs import GraphService
 from tests.unit.pipeline.test_run import DIGEST, SPEC, image_named, make_plan, run

@@ -36,7 +36,7 @@ from aml_train.jobs.pace import Pace
 from aml_train.jobs.spec import JobTemplate, TargetNames
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
-from aml_train.models.spec import ModelSpec
+from aml_train.models.register import ModelSpec
 from aml_train.pipeline.branch_verdicts import Recorded
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.plan import Plan

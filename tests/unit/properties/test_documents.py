@@ -28,14 +28,13 @@ from aml_train.image.records import parse_record
 from aml_train.image.registry.manifest import OCI_INDEX, OCI_MANIFEST, Manifest
 from aml_train.image.testing.junit import Places, parse_junit
 from aml_train.jobs.logs.names import log_name
-from aml_train.jobs.logs.nccl import NcclWatch
-from aml_train.jobs.logs.report import best, failed_rank
+from aml_train.jobs.logs.report import NcclWatch, best, failed_rank
 from aml_train.jobs.logs.tracebacks import TracebackFinder, innermost
 from aml_train.jobs.states import JobStatus, ending_of, exit_code_of, headline
-from aml_train.models.layout import fault_of_layout, fault_of_ml_model
 from aml_train.models.passport.envelope import BadBundleError, encode_statement, key_bundle, read_bundle
 from aml_train.models.passport.manifest import FileManifest, read_manifest
 from aml_train.models.promotion.record import Change, Record, decode, encode
+from aml_train.models.register import fault_of_layout, fault_of_ml_model
 from aml_train.pipeline.report import values as reports
 from aml_train.pipeline.report.html import render_html
 from aml_train.pipeline.report.markdown import render_markdown

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from aml_train.config.section import CheckedTree, key, make, record, rendered_keys, section
+from aml_train.config.section import CheckedTree, ImageTree, key, make, record, rendered_keys, section
 from aml_train.config.sections.image_builder import BUILDER, BuilderConfig, builder_config
 from aml_train.config.sections.image_ofed import OFED, OfedConfig, ofed_config
 from aml_train.config.sections.image_packages import (
@@ -30,8 +30,6 @@ from aml_train.config.sections.image_packages import (
     conda_config,
     pip_config,
 )
-from aml_train.config.sections.image_papers import SBOM, SCAN, SbomConfig, ScanConfig, sbom_config, scan_config
-from aml_train.config.sections.image_paths import ImageTree
 from aml_train.config.sections.values import PATH, VARIABLE_NAME, VARIABLES
 from aml_train.config.yaml.nodes import Mark, shown
 from aml_train.config.yaml.shapes import Choice, Duration, Flag, Text, nearest
@@ -40,6 +38,58 @@ from aml_train.config.yaml.structures import Either, Items, Key, Record, Table
 from aml_train.core.checks import CHECKS
 from aml_train.core.references import ImageRef
 from aml_train.core.release_tags import DEFAULT_TAGS, template_fault
+
+Severity = Literal["low", "medium", "high", "critical"]
+
+_FORMAT: Final = Choice(words=("spdx", "cyclonedx"))
+
+
+@section
+class SbomConfig:
+    """``image.sbom``: its format, and the image that has the program."""
+
+    format: Literal["spdx", "cyclonedx"] = key(_FORMAT, "`spdx` (the default) or `cyclonedx`.", default="spdx")
+    image: str | None = key(
+        Text(noun="an image with its digest, such as `anchore/syft@sha256:…`", pattern=r"\S+@sha256:[0-9a-f]{64}"),
+        "Image that has the program `/syft`, by its digest; the program `syft` of this machine by default.",
+        default=None,
+    )
+
+
+@section
+class ScanConfig:
+    """``image.scan``: the gate of known vulnerabilities."""
+
+    fail_on: Severity = key(
+        Choice(words=("low", "medium", "high", "critical")),
+        "Severity from which a known vulnerability fails the image: `low`, `medium`, `high` or `critical`.",
+    )
+    command: str = key(
+        Text(noun="a program"),
+        "Scanner that reads the list of packages and writes grype's JSON; `grype` by default.",
+        default="grype",
+    )
+
+
+SBOM: Final = Either(
+    noun="`spdx`, `cyclonedx`, or a mapping",
+    scalar=_FORMAT,
+    keys=record(SbomConfig, noun="a mapping with `format` or `image`"),
+)
+SCAN: Final = record(ScanConfig, noun="a mapping with `fail-on`")
+
+
+def sbom_config(given: Any) -> SbomConfig | None:
+    """Make ``image.sbom``; None without it."""
+    if given is None:
+        return None
+    return make(SbomConfig, given) if isinstance(given, dict) else SbomConfig(format=given)
+
+
+def scan_config(given: Any) -> ScanConfig | None:
+    """Make ``image.scan``; None without it, or after a fault in it."""
+    return make(ScanConfig, given) if isinstance(given, dict) and "fail-on" in given else None
+
 
 PullPolicy = Literal["check", "always", "missing"]
 """When the registry is queried for a base that the engine has.

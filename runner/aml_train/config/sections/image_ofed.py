@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from aml_train.config.section import key, make, record, section
-from aml_train.config.sections.image_paths import ImageTree
+from aml_train.config.section import ImageTree, key, make, record, section
 from aml_train.config.yaml.nodes import Faults, Mark
 from aml_train.config.yaml.shapes import BAD, Choice, Text
 from aml_train.config.yaml.structures import Either

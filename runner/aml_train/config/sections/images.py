@@ -11,13 +11,45 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from aml_train.config.section import CheckedTree, keys_of
-from aml_train.config.sections.builder_limits import check_builder
 from aml_train.config.sections.image import ImageConfig, image_config
 from aml_train.config.sections.image_builder import BuilderConfig
 from aml_train.config.sections.tests import TESTS, TestsConfig, tests_config
 from aml_train.config.yaml.nodes import Entry, Faults, MapNode, Mark, find
 from aml_train.config.yaml.shapes import Text
 from aml_train.config.yaml.structures import Items, Key, Record, Table
+
+_REMEDY: Final = "use the builder `local` or `remote`"
+
+
+def check_builder(checked: CheckedTree, image: ImageConfig | None, tests: TestsConfig | None) -> None:
+    """Report the keys that the builder of *image* cannot obey."""
+    if image is None or not image.builder.is_service:
+        return
+    if image.secrets:
+        checked.fault(
+            "`image.secrets` and the builder `acr` exclude each other",
+            "image",
+            "secrets",
+            why="ACR Tasks would take a secret as a part of the request",
+            remedy=f"{_REMEDY}, or build without secrets",
+        )
+    if image.sbom is not None:
+        checked.fault(
+            "`image.sbom` and the builder `acr` exclude each other",
+            "image",
+            "sbom",
+            why="the list is made in an engine, and ACR Tasks keeps no image in one",
+            remedy=_REMEDY,
+        )
+    if tests is not None and tests.limits.gpus == "all":
+        checked.fault(
+            "`tests.gpus: all` and the builder `acr` exclude each other",
+            "tests",
+            "gpus",
+            why="ACR Tasks tests on machines without GPUs",
+            remedy=f"{_REMEDY}, or write `gpus: auto`",
+        )
+
 
 _MOST: Final = 8
 """Images of one pipeline: each has a tag of the job, and a job has at most 50."""

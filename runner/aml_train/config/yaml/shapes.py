@@ -17,8 +17,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from aml_train.config.yaml.nodes import Faults, ListNode, MapNode, Mark, Node, ScalarNode, plain, shown
-from aml_train.config.yaml.scalars import reading, surprise
+from aml_train.config.yaml.nodes import (
+    Faults,
+    ListNode,
+    MapNode,
+    Mark,
+    Node,
+    ScalarNode,
+    plain,
+    reading,
+    shown,
+    surprise,
+)
 
 BAD: Final[Any] = object()
 """The value of a node with a fault."""

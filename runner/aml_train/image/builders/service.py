@@ -183,7 +183,7 @@ class ServiceBuilder:
     def _check(self, ctx: ImageContext) -> None:
         """Raise InvalidError for what cannot be done in a service.
 
-        The configuration refuses everything that it shows by itself (``config/sections/builder_limits.py``).
+        The configuration refuses everything that it shows by itself (``config/sections/images.py``).
         """
         spec, tests, faults = ctx.spec, ctx.tests, []
 

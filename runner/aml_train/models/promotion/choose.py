@@ -11,9 +11,8 @@ from aml_train.core.errors import GateFailedError, InvalidError, ServiceError
 from aml_train.core.events import Listener, Notice
 from aml_train.core.tags import TAG_GATE
 from aml_train.jobs.workspace import ModelView
-from aml_train.models.promotion.change import ARCHIVED, title
+from aml_train.models.promotion.change import ARCHIVED, NOTHING, PromotionRequest, title
 from aml_train.models.promotion.record import Record
-from aml_train.models.promotion.request import NOTHING, PromotionRequest
 
 Prove = Callable[[ModelView, StagePolicy], str]
 """Returns why a version is not proved to be the branch's own, by a stage's policy; empty if it is."""

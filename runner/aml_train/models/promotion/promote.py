@@ -32,7 +32,17 @@ from aml_train.jobs.workspace import ModelView, Workspace
 from aml_train.models.catalogue import Catalogue, PromotionStore
 from aml_train.models.lineage import LineageStep, Tracer
 from aml_train.models.passport.values import Verification
-from aml_train.models.promotion.change import apply, decoded, finish, new_change, proposal, title
+from aml_train.models.promotion.change import (
+    Confirm,
+    Promotion,
+    PromotionRequest,
+    apply,
+    decoded,
+    finish,
+    new_change,
+    proposal,
+    title,
+)
 from aml_train.models.promotion.choose import (
     Prove,
     StageState,
@@ -44,7 +54,6 @@ from aml_train.models.promotion.choose import (
     wanted_stage,
 )
 from aml_train.models.promotion.record import Change, Record, encode
-from aml_train.models.promotion.request import Confirm, Promotion, PromotionRequest
 
 _METRIC_PAUSE: Final = 0.05
 

@@ -19,7 +19,7 @@ from aml_train.core.events import Broadcast, Listener
 from aml_train.core.series import History, plot
 from aml_train.core.text import aligned, printable_line
 from aml_train.gate.history import series_of
-from aml_train.models.promotion.request import PromotionRequest
+from aml_train.models.promotion.change import PromotionRequest
 from aml_train.pipeline.api.planning import host_for
 from aml_train.pipeline.api.workspace import Workspace
 from aml_train.pipeline.compare import (
@@ -35,7 +35,7 @@ from aml_train.pipeline.promotion import open_promoter
 
 if TYPE_CHECKING:
     from aml_train.jobs.workspace import Workspace as JobService
-    from aml_train.models.promotion.request import Confirm, Promotion
+    from aml_train.models.promotion.change import Confirm, Promotion
     from aml_train.pipeline.compare import Project
 
 #: Who promotes: the action and workflows set it.

@@ -34,8 +34,7 @@ from aml_train.core.tags import (
 from aml_train.core.threads import map_parallel
 from aml_train.jobs.composed import COMPOSED, ChildView
 from aml_train.jobs.inputs import shown_data
-from aml_train.jobs.nodes import descendants
-from aml_train.jobs.workspace import JobView, ModelView
+from aml_train.jobs.workspace import JobView, ModelView, descendants
 from aml_train.pipeline.baselines import find_baseline, side_of_job
 from aml_train.pipeline.branch_verdicts import Recorded
 from aml_train.pipeline.compare import Project, Reference, find_side

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from aml_train.jobs.logs.nccl import NcclWatch, has_infiniband
+from aml_train.jobs.logs.report import NcclWatch, has_infiniband
 
 SOCKETS = """\
 node0:38:38 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.4<0>

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aml_train.core.events import Event, LogLines
-from aml_train.jobs.logs.pages import JobPages
+from aml_train.jobs.logs.follow import JobPages
 from aml_train.jobs.logs.report import JobLogs
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
