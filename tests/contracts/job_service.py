@@ -43,7 +43,6 @@ from aml_train.image.spec import Tested
 from aml_train.jobs.attempts import Comparison
 from aml_train.jobs.data import DataSource
 from aml_train.jobs.identity import identity_difference, job_identity
-from aml_train.jobs.parts import difference, read_parts
 from aml_train.jobs.spec import JobSpec, JobTemplate, make_job
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, LogBeganAnewError, ModelView, NewModel, Placement, Workspace
@@ -465,26 +464,6 @@ def what_did_not_change_is_not_sent_again(subject: Subject, tmp_path: Path) -> N
     assert (other != first[1], image) == (True, str(subject.image("c").reference))
 
 
-def a_job_says_what_it_is_made_of(subject: Subject, tmp_path: Path) -> None:
-    """A later run says by its tags what differs."""
-    for number in range(300):
-        (tmp_path / f"file-{number:03}.py").write_text(str(number))
-    first = job_of(subject, "say one", code=tmp_path)
-    submit(subject, first)
-    (tmp_path / "file-007.py").write_text("another")
-    second = job_of(subject, "say two", code=tmp_path)
-    parts = read_parts(second.document["properties"])
-    assert second.code is not None
-    assert parts is not None
-    found = subject.service.find(first.name)
-    assert found is not None
-    assert found.variables.items() >= {("SUITE", "contract")}
-    told = set(difference(found.properties, parts, second.code.contents) or ())
-    assert {"file-007.py", "the workspace", "`command`"} <= told
-    assert not any(text.startswith("file-") for text in told - {"file-007.py"})
-    ended(subject, first.name)
-
-
 def a_job_is_known_by_its_definition(subject: Subject, tmp_path: Path) -> None:
     """Tags show nothing, and properties keep their first value."""
     jobs = []
@@ -601,7 +580,6 @@ CASES: Sequence[Callable[[Subject, Path], None]] = (
     a_model_moves_between_stages,
     an_answer_that_is_lost_changes_nothing,
     what_did_not_change_is_not_sent_again,
-    a_job_says_what_it_is_made_of,
     a_job_is_known_by_its_definition,
     computes_are_found_or_made,
     data_are_known_by_their_files,

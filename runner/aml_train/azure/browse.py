@@ -17,7 +17,6 @@ from aml_train.azure.workspace import AzureRest
 from aml_train.core.answers import Answer
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.secrets import without_secret_values
-from aml_train.core.tags import TAG_FILES
 from aml_train.jobs.states import JobStatus, parse_status
 from aml_train.jobs.workspace import JobView
 
@@ -169,7 +168,7 @@ def describe_job(rest: AzureRest, name: str) -> dict[str, Any]:
         "nodes": _nodes(rest, row),
         "logged_parameters": dict(rest.logged_parameters(name)),
         "metrics": metrics,
-        "tags": {key: value for key, value in row.tags.items() if not key.startswith(TAG_FILES)},
+        "tags": dict(row.tags),
         "logs": sorted(details.log_files),
         "studio" if page.startswith("https:") else "page": page,
     }

@@ -46,9 +46,6 @@ TAG_RETRIES: Final = "aml-train.retries"
 #: What supersedes what: the group that runs belong to, and their order in it.
 TAG_GROUP: Final = "aml-train.group"
 TAG_SEQUENCE: Final = "aml-train.sequence"
-#: Digests of the job's parts, and, followed by a number from 1 on, of the code's files; see :mod:`aml_train.jobs.parts`.
-TAG_PARTS: Final = "aml-train.parts"
-TAG_FILES: Final = "aml-train.files."
 
 # On models only.
 TAG_EXPERIMENT: Final = "aml-train.experiment"

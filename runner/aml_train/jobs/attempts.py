@@ -17,9 +17,8 @@ from aml_train.core.errors import AmlTrainError, PreemptedError, ServiceError
 from aml_train.core.numbers import whole
 from aml_train.core.tags import TAG_FINGERPRINT, TAG_RESUBMITTED, TAG_RETRIES, TAG_SUBMISSION
 from aml_train.core.threads import CancelToken
-from aml_train.jobs.identity import digests_of, identity_difference, job_identity
+from aml_train.jobs.identity import digests_of, identity_difference, in_one_line, job_identity
 from aml_train.jobs.live import LiveJob
-from aml_train.jobs.parts import in_one_line
 from aml_train.jobs.spec import JobSpec
 from aml_train.jobs.states import JobStatus, ending_of
 from aml_train.jobs.workspace import JobView, Workspace

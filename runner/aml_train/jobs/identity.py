@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -40,6 +40,9 @@ _SHORT: Final = re.compile(r"azureml:(?P<name>[^/:@]+):(?P<version>[^/:@]+)")
 _LABEL: Final = re.compile(r"azureml:(?P<name>[^/:@]+)@[^/:@]+|(?P<long>azureml:.*)/labels/[^/]+", re.IGNORECASE)
 _DATASTORE: Final = re.compile(r"azureml:/.*?/(?P<path>datastores/[^/]+/paths/.*)", re.IGNORECASE | re.DOTALL)
 
+_MOST_NAMED: Final = 4
+_LONGEST: Final = 100
+
 Names = frozenset[str]
 """The names by which a part is known."""
 Parts = dict[str, Names]
@@ -67,6 +70,13 @@ def identity_difference(expected: Identity, found: Identity) -> tuple[str, ...]:
     """Return in words what of the job *found* is not as *expected*; nothing if it is."""
     names = dict.fromkeys((*expected.parts, *found.parts))
     return tuple(_in_words(part) for part in names if not _same(expected.parts.get(part), found.parts.get(part)))
+
+
+def in_one_line(found: Sequence[str]) -> str:
+    """Return what differs as a part of a sentence, of bounded length."""
+    shown = [" ".join(text.split())[:_LONGEST] for text in found[:_MOST_NAMED]]
+    more = len(found) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 
 def _same(expected: Names | None, found: Names | None) -> bool:

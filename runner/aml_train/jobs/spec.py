@@ -24,8 +24,7 @@ from aml_train.core.tags import (
     VALUE_LENGTH,
 )
 from aml_train.image.spec import Given, JobImage, Tested
-from aml_train.jobs.data import DataIdentity, change_text, changed_data, identity_marks, recorded_data
-from aml_train.jobs.parts import difference, in_one_line, part_tags, parts_of
+from aml_train.jobs.data import DataIdentity, identity_marks
 
 SERVERLESS: Final = "serverless"
 """The compute of a job whose nodes AzureML chooses; a job without one is the same."""
@@ -207,31 +206,6 @@ def _identity(image: JobImage) -> str:
     return f"{image.reference.repository}:{image.address}" if isinstance(image, Tested) else "given"
 
 
-def job_parts(template: JobTemplate, image: JobImage) -> dict[str, str]:
-    """Return the parts that :func:`fingerprint` covers; see ``jobs/parts.py``."""
-    return parts_of(
-        _counted(template),
-        code=template.code_digest,
-        local=template.contents,
-        image=" ".join([_identity(image), *(_identity(one.known) for one in template.images)]),
-        scope=template.scope,
-        runconfig=template.runconfig,
-    )
-
-
-def changed_parts(template: JobTemplate, image: JobImage, properties: Mapping[str, str]) -> str | None:
-    """Return in one line what differs from the job of *properties*; None if unknown."""
-    found = difference(properties, job_parts(template, image), _files(template))
-    if not found:
-        return None if found is None else ""
-    changes = changed_data(recorded_data(properties), template.data)
-    return in_one_line(found) + (f" ({change_text(changes)})" if changes else "")
-
-
-def _files(template: JobTemplate) -> Mapping[str, str] | None:
-    return template.code.contents if template.code is not None else None
-
-
 def job_name(template: JobTemplate, image: JobImage, attempt: int) -> str:
     """Return the name of the job's *attempt* (one-based): ``stem-hash-attempt``."""
     return f"{template.stem}-{fingerprint(template, image)[:12]}-{attempt}"
@@ -263,7 +237,7 @@ def make_job(template: JobTemplate, image: JobImage, attempt: int) -> JobSpec:
     document["tags"] = tags
     given = {str(k): str(v) for k, v in (document.get("properties") or {}).items()}
     given |= {TAG_FINGERPRINT: mark, **identity_marks(template.data)}
-    document["properties"] = given | part_tags(job_parts(template, image), _files(template), len(given))
+    document["properties"] = given
     return JobSpec(
         name=name,
         document=document,

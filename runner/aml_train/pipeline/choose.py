@@ -13,7 +13,9 @@ from aml_train.core.tags import TAG_FINGERPRINT
 from aml_train.core.threads import AT_ONCE, map_parallel
 from aml_train.image.spec import JobImage
 from aml_train.jobs.attempts import Comparison
-from aml_train.jobs.spec import JobSpec, JobTemplate, changed_parts, make_job
+from aml_train.jobs.data import change_text, changed_data, recorded_data
+from aml_train.jobs.identity import identity_difference, in_one_line, job_identity
+from aml_train.jobs.spec import JobSpec, JobTemplate, make_job
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, Workspace
 
@@ -119,6 +121,7 @@ def why_submitted(
         return f"Trains again after {ended}" + (": its data may be others." if unknown else ".")
     try:
         last = _last_named(template.stem, service)
+        found = "" if last is None else _difference(template, service, image, last)
     except ServiceError as error:
         return (
             f"Trains: there is no job of this content. The difference from the last one is not known: {error.message}"
@@ -127,12 +130,17 @@ def why_submitted(
         return (
             f"Trains for the first time: there is no earlier job {template.stem}-… among the last of this workspace."
         )
-    found = changed_parts(template, image, last.properties)
-    if found is None:
-        return f"Trains: there is no job of this content. {last.name} is the last one; its properties do not say what differs."
     if not found:
-        return f"Trains: there is no job of this content. Its difference from the last one, {last.name}, is not recorded."
+        return f"Trains: there is no job of this content. What differs from the last one, {last.name}, is not known."
     return f"Trains, as these differ from the last job, {last.name}: {found}."
+
+
+def _difference(template: JobTemplate, service: Workspace, image: JobImage, last: JobView) -> str:
+    """Return in one line what differs from the job *last*, its data included."""
+    job = make_job(template, image, 1)
+    then = service.identity(last.name, sdk="v2" if job.runconfig is None else "v1")
+    data = change_text(changed_data(recorded_data(last.properties), template.data))
+    return in_one_line([*identity_difference(job_identity(job), then), *([data] if data else [])])
 
 
 def _last_named(stem: str, service: Workspace) -> JobView | None:

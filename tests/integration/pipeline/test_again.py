@@ -70,10 +70,10 @@ def test_only_what_the_job_computes_trains_again(workspace: Emulator, tmp_path: 
     (project / "train.py").write_text("print()\n")
     (project / "lib.py").write_text("")
     second, why = _run(project, workspace)
-    assert why == f"Trains, as these differ from the last job, {first}: lib.py (new), record.json (new), train.py."
+    assert why == f"Trains, as these differ from the last job, {first}: the code."
     (project / "record.json").unlink()
     _, why = _run(project, workspace, "--set job.inputs.epochs=3", f"--json {tmp_path}/record.json")
-    assert why == f"Trains, as these differ from the last job, {second}: record.json (gone), the input epochs."
+    assert why == f"Trains, as these differ from the last job, {second}: the input epochs, the code."
     (project / "lib.py").unlink()
     (project / "train.py").write_text("pass\n")
     again, why = _run(project, workspace, "--fresh")

@@ -16,7 +16,7 @@ from aml_train.core.errors import ServiceError
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
 from aml_train.image.spec import Given, Tested
-from aml_train.jobs.identity import identity_difference, job_identity, run_identity
+from aml_train.jobs.identity import identity_difference, in_one_line, job_identity, run_identity
 from aml_train.jobs.snapshot import read_snapshot
 from aml_train.jobs.spec import JobTemplate, make_job
 
@@ -298,3 +298,8 @@ def test_a_run_of_the_sdk_v1(changes: dict[str, Any], words: tuple[str, ...]) ->
     expected = run_identity(RUN, "0", Path())
     assert identity_difference(expected, run_identity({**RUN, **changes}, "0", Path(), shown=True)) == words
     assert identity_difference(expected, run_identity(RUN, "1", Path(), shown=True)) == ("the code",)
+
+
+def test_long_differences_are_one_short_line() -> None:
+    assert in_one_line([f"{'x' * 300}{number}\n" for number in range(9)]).endswith(" and 5 more")
+    assert len(in_one_line(["y" * 300] * 9)) < 500
