@@ -47,15 +47,13 @@ from aml_emulator.identity.grants import Grants
 from aml_emulator.identity.names import WorkspaceNames
 from aml_emulator.identity.tokens import Tokens
 from aml_emulator.network.fault_injection import Faults
-from aml_emulator.network.hosts import Destination, decide, names_for_jobs
+from aml_emulator.network.hosts import Destination, Outward, decide, names_for_jobs
 from aml_emulator.network.neighbours import Neighbours
-from aml_emulator.network.outward import Outward
 from aml_emulator.network.proxy import TLS_PORT, Proxy
 from aml_emulator.network.requests_log import Recorder, RequestLog
 from aml_emulator.network.upstream import Upstream
 from aml_emulator.page.sites import Sites
-from aml_emulator.processes.backing import Backing
-from aml_emulator.processes.children import Child, ChildError
+from aml_emulator.processes.backing import Backing, Child, ChildError
 from aml_emulator.processes.host import StartError, listen, own_container, own_version, system_authorities
 from aml_emulator.settings import Settings
 from aml_emulator.store.blobs import Blobs

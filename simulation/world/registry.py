@@ -20,9 +20,8 @@ from urllib.parse import urlsplit
 from aml_emulator.identity.identity import Identity
 from aml_emulator.identity.tokens import Tokens
 from aml_emulator.network.heads import Head
-from aml_emulator.registry.acr import AcrInterface, Locks
+from aml_emulator.registry.acr import AcrInterface, Asked, Locks, read_request
 from aml_emulator.registry.front import RegistryFront, subject_of
-from aml_emulator.registry.requests import Asked, read_request
 from aml_emulator.registry.storage import RegistryStorage, StoredManifest, Tag
 from simulation.world.http import Request, Response, json_response
 

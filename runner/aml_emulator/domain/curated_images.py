@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from aml_emulator.files import write_private
+from aml_emulator.reading import write_private
 
 
 class CuratedImages:

@@ -1,6 +1,6 @@
 """Inputs from the web, fetched by the emulator through its environment's proxy.
 
-Without such a proxy a host is resolved once for each connection, and its address decides (:mod:`aml_emulator.network.outward`).
+Without such a proxy a host is resolved once for each connection, and its address decides (:mod:`aml_emulator.network.hosts`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from urllib3.exceptions import NewConnectionError
 
 from aml_emulator.executor.archive import ContentError
 from aml_emulator.executor.spec import InputSpec
-from aml_emulator.network.hosts import Destination, decide, is_public_storage
-from aml_emulator.network.outward import InwardError, Outward
+from aml_emulator.network.hosts import Destination, InwardError, Outward, decide, is_public_storage
 from aml_emulator.reading import whole
 
 CHUNK_BYTES = 1024 * 1024

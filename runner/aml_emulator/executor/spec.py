@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from aml_emulator.executor.launch import Launcher
 from aml_emulator.executor.limits import JOB_PROCESSES
-from aml_emulator.network.outward import Outward
+from aml_emulator.network.hosts import Outward
 
 if TYPE_CHECKING:
     from aml_emulator.executor.shared import Shared

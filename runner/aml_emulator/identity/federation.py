@@ -20,8 +20,8 @@ from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from aml_emulator.files import write_private
 from aml_emulator.identity.tokens import TokenError, decode_token, unbase64
+from aml_emulator.reading import write_private
 
 AUDIENCE: Final = "api://AzureADTokenExchange"
 """The audience that Azure recommends, and that azure-identity's users ask for."""

@@ -9,7 +9,7 @@ import uuid
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 
-from aml_emulator.files import write_private
+from aml_emulator.reading import write_private
 
 FILE_NAME = "identity.json"
 

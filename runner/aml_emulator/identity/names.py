@@ -17,8 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from aml_emulator.files import write_private
 from aml_emulator.identity.identity import Identity
+from aml_emulator.reading import write_private
 
 NAME: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{2,32}")
 """Azure's rule: https://learn.microsoft.com/azure/azure-resource-manager/management/resource-name-rules."""

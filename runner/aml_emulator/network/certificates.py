@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from aml_emulator.files import write_private
+from aml_emulator.reading import write_private
 
 CA_LIFETIME = timedelta(days=3650)
 SERVER_LIFETIME = timedelta(days=397)

@@ -14,16 +14,59 @@ import asyncio
 import contextlib
 import logging
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from aml_emulator.network.connections import Connections, address_of
 from aml_emulator.network.heads import NO_HEAD, Head, is_foreign, parse_head, read_target
-from aml_emulator.network.hosts import Decision, Destination
-from aml_emulator.network.outward import InwardError
-from aml_emulator.network.server_name import UNRECOGNIZED_NAME, NoHelloError, server_name
+from aml_emulator.network.hosts import Decision, Destination, InwardError
 from aml_emulator.network.upstream import MAX_HEAD_BYTES, Streams, Upstream, connect, send
+
+MAX_HELLO_BYTES: Final = 64 * 1024
+"""Longer than any client's first message, post-quantum keys included."""
+
+UNRECOGNIZED_NAME: Final = bytes((21, 3, 3, 0, 2, 2, 112))
+"""The alert of a server that is not the named one: https://www.rfc-editor.org/rfc/rfc6066#section-3."""
+
+
+class NoHelloError(ValueError):
+    """Bytes that are not the first message of a TLS client."""
+
+
+def server_name(data: bytes) -> str | None:
+    """Return the name that a client asks for; empty if it names none.
+
+    None if *data* is only the beginning of its message.
+
+    OpenSSL reads the message: this end of the handshake stops where it would choose a certificate.
+
+    Raises:
+        NoHelloError: *data* is something else, or has more than MAX_HELLO_BYTES.
+    """
+    found: list[str] = []
+
+    def named(_connection: Any, name: str | None, _context: ssl.SSLContext) -> int:
+        found.append(name or "")
+        return ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.sni_callback = named
+    incoming = ssl.MemoryBIO()
+    incoming.write(data)
+    handshake = context.wrap_bio(incoming, ssl.MemoryBIO(), server_side=True)
+    try:
+        handshake.do_handshake()
+    except ssl.SSLWantReadError:
+        if len(data) > MAX_HELLO_BYTES:
+            raise NoHelloError("the first message does not end") from None
+        return None
+    except ssl.SSLError as error:
+        if not found:
+            raise NoHelloError("not the first message of a TLS client") from error
+    return found[0]
+
 
 logger = logging.getLogger(__name__)
 

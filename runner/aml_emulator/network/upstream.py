@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
-from aml_emulator.network.outward import Outward
+from aml_emulator.network.hosts import Outward
 
 CONNECT_TIMEOUT_SECONDS = 30.0
 MAX_HEAD_BYTES = 64 * 1024

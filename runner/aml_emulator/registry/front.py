@@ -27,8 +27,7 @@ from aml_emulator.network.heads import NO_HEAD, BadHeadError, Head, parse_head, 
 from aml_emulator.network.proxy import join_streams
 from aml_emulator.network.upstream import connect
 from aml_emulator.reading import whole
-from aml_emulator.registry.acr import AcrInterface, Answer, refused
-from aml_emulator.registry.requests import Asked, plain_target, read_request, read_scope
+from aml_emulator.registry.acr import AcrInterface, Answer, Asked, plain_target, read_request, read_scope, refused
 
 logger = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
-from aml_emulator.files import write_private
+from aml_emulator.reading import write_private
 
 
 def test_a_private_file_replaces_one_that_others_could_read(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from aml_emulator.executor.task_spec import TaskError, parse_task
 from aml_emulator.identity.federation import FederatedCredential, Federation
 from aml_emulator.identity.tokens import TokenError, Tokens, decode_token
 from aml_emulator.network.heads import BadHeadError
-from aml_emulator.registry.requests import plain_target, read_request, read_scope
+from aml_emulator.registry.acr import plain_target, read_request, read_scope
 from tests.unit.emulator.parts import IDENTITY
 from tests.unit.properties.foreign import foreign, refused
 

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from aml_emulator.executor import fetch
 from aml_emulator.executor.archive import ContentError
 from aml_emulator.executor.spec import InputSpec
-from aml_emulator.network.hosts import Destination, decide, is_inward, read_address
-from aml_emulator.network.outward import InwardError, Outward, resolve
+from aml_emulator.network.hosts import Destination, InwardError, Outward, decide, is_inward, read_address, resolve
 from aml_emulator.network.upstream import Streams, Upstream
 
 INWARD = (

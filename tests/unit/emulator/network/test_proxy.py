@@ -14,10 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aml_emulator.network.heads import Head
-from aml_emulator.network.hosts import Destination, decide
-from aml_emulator.network.outward import Outward
-from aml_emulator.network.proxy import Proxy, Take
-from aml_emulator.network.server_name import UNRECOGNIZED_NAME
+from aml_emulator.network.hosts import Destination, Outward, decide
+from aml_emulator.network.proxy import UNRECOGNIZED_NAME, Proxy, Take
 from aml_emulator.network.upstream import Streams, Upstream
 
 HOST, JOB, OWN = "192.168.7.9", "172.30.0.2", "172.18.0.2"

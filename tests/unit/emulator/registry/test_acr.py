@@ -11,8 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
-from aml_emulator.registry.acr import AcrInterface, Answer, Locks
-from aml_emulator.registry.requests import read_request
+from aml_emulator.registry.acr import AcrInterface, Answer, Locks, read_request
 from aml_emulator.registry.storage import RegistryStorage
 
 HOST = "amllocal.azurecr.io"

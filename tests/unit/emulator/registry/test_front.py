@@ -16,9 +16,8 @@ from aml_emulator.identity.tokens import (
     decode_token,
 )
 from aml_emulator.network.heads import Head
-from aml_emulator.registry.acr import AcrInterface, Answer, Locks
+from aml_emulator.registry.acr import AcrInterface, Answer, Locks, read_scope
 from aml_emulator.registry.front import TOKEN_USER, RegistryFront
-from aml_emulator.registry.requests import read_scope
 from aml_emulator.registry.storage import RegistryStorage
 from tests.unit.emulator.parts import IDENTITY, Clock
 
