@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from aml_emulator.domain.workspace import Workspace
 from aml_emulator.identity.federation import Federation
-from aml_emulator.identity.grants import Grants
 from aml_emulator.identity.identity import Identity
 from aml_emulator.identity.roles import Roles
+from aml_emulator.identity.tokens import Grants
 from aml_emulator.network.fault_injection import Faults
 from aml_emulator.network.requests_log import Recorder, RequestLog
 

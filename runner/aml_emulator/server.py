@@ -43,16 +43,15 @@ from aml_emulator.fronts import (
     start_registry_fronts,
 )
 from aml_emulator.identity.federation import Federation
-from aml_emulator.identity.grants import Grants
 from aml_emulator.identity.names import WorkspaceNames
-from aml_emulator.identity.tokens import Tokens
+from aml_emulator.identity.tokens import Grants, Tokens
 from aml_emulator.network.fault_injection import Faults
 from aml_emulator.network.hosts import Destination, Outward, decide, names_for_jobs
 from aml_emulator.network.neighbours import Neighbours
 from aml_emulator.network.proxy import TLS_PORT, Proxy
 from aml_emulator.network.requests_log import Recorder, RequestLog
 from aml_emulator.network.upstream import Upstream
-from aml_emulator.page.sites import Sites
+from aml_emulator.page.site import Sites
 from aml_emulator.processes.backing import Backing, Child, ChildError
 from aml_emulator.processes.host import StartError, listen, own_container, own_version, system_authorities
 from aml_emulator.settings import Settings

@@ -14,9 +14,8 @@ from aml_emulator.context import Context
 from aml_emulator.domain.jobs.service import JobService, RunProgress
 from aml_emulator.executor.nodes import Fleet
 from aml_emulator.identity.federation import Federation
-from aml_emulator.identity.grants import Grants
 from aml_emulator.identity.identity import Identity
-from aml_emulator.identity.tokens import Tokens
+from aml_emulator.identity.tokens import Grants, Tokens
 from aml_emulator.network.fault_injection import Faults
 from aml_emulator.network.requests_log import RequestLog
 from aml_emulator.store.blobs import Blobs

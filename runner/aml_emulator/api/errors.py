@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from aml_emulator.domain.errors import ConflictError, DomainError, InvalidError, NotFoundError, NotSupportedError
-from aml_emulator.store.faults import is_disk_full
+from aml_emulator.store.database import is_disk_full
 
 logger = logging.getLogger(__name__)
 

@@ -20,8 +20,7 @@ from aml_emulator.api import entra_errors as refusals
 from aml_emulator.api.entra_errors import EntraError
 from aml_emulator.api.routing import Call, Reply
 from aml_emulator.context import Context
-from aml_emulator.identity.grants import DEVICE_SECONDS, Grant
-from aml_emulator.identity.tokens import LIFETIME_SECONDS, TokenError
+from aml_emulator.identity.tokens import DEVICE_SECONDS, LIFETIME_SECONDS, Grant, TokenError
 
 PUBLIC_CLIENTS: Final = frozenset(
     {

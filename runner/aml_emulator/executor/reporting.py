@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from aml_emulator.store.faults import is_storage_fault
+from aml_emulator.store.database import is_storage_fault
 
 logger = logging.getLogger(__name__)
 

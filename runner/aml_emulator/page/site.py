@@ -14,7 +14,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
 from starlette.datastructures import Headers, QueryParams
 
-from aml_emulator.api.errors import service_error
+from aml_emulator.api.directory import Directory
+from aml_emulator.api.errors import ServiceError, service_error
 from aml_emulator.api.routing import Call, Route, Router
 from aml_emulator.context import Context
 from aml_emulator.domain.errors import DomainError
@@ -26,6 +27,44 @@ from aml_emulator.page.listing import RunList
 from aml_emulator.page.models import Models
 from aml_emulator.page.runs import RunPages
 from aml_emulator.page.view import Content, Document, hider
+
+BELOW = ".localhost"
+
+
+class Sites:
+    """Answers browsers. Each workspace's page has the addresses of the first one's.
+
+    Args:
+        directory: finds workspaces by name.
+    """
+
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+        self._sites: dict[str, Site] = {}
+
+    async def serve(self, head: Head, writer: asyncio.StreamWriter) -> None:
+        """Answer one request on its connection, which is closed afterwards."""
+        name = workspace_of(head)
+        try:
+            found = None if name is None else await run_in_threadpool(self._directory.find, name)
+        except ServiceError as error:
+            await Site(self._directory.first.context).refuse(head, writer, error.status, error.message)
+            return
+        workspace = found or self._directory.first
+        key = workspace.context.identity.workspace_id
+        known = {identity.workspace_id for identity in self._directory.all()}
+        self._sites = {one: site for one, site in self._sites.items() if one in known}
+        if key not in self._sites:
+            host = None if found is None or found is self._directory.first else f"{name}{BELOW}"
+            self._sites[key] = Site(workspace.context, host=host)
+        await self._sites[key].serve(head, writer)
+
+
+def workspace_of(head: Head) -> str | None:
+    """Return the workspace's name in lower case in the host, None if there is none."""
+    name = head.host
+    return name.removesuffix(BELOW) if name.endswith(BELOW) and "." not in name.removesuffix(BELOW) else None
+
 
 logger = logging.getLogger(__name__)
 

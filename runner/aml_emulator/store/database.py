@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sqlite3
 import threading
@@ -10,7 +11,31 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+from azure.core.exceptions import AzureError, HttpResponseError
+
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def is_disk_full(error: Exception) -> bool:
+    """Return whether an error says that there is no room."""
+    if isinstance(error, sqlite3.Error):
+        return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+    return isinstance(error, OSError) and error.errno in _NO_ROOM
+
+
+def is_storage_fault(error: Exception) -> bool:
+    """Return whether the database, the disk or Blob storage failed.
+
+    The same may succeed later: when the disk has room, for example.
+    """
+    if isinstance(error, HttpResponseError):
+        return error.status_code is None or error.status_code >= 500
+    if isinstance(error, OSError):
+        return error.errno in _NO_ROOM | {errno.EIO}
+    return isinstance(error, sqlite3.OperationalError | AzureError)
+
 
 SCHEMA_VERSION = 1
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
 from aml_emulator.domain.workspace import Workspace
-from aml_emulator.store.faults import is_storage_fault
+from aml_emulator.store.database import is_storage_fault
 from aml_emulator.store.runs import Run
 
 logger = logging.getLogger(__name__)

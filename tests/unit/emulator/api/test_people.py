@@ -12,8 +12,7 @@ from urllib.parse import parse_qs, urlencode
 
 import pytest
 
-from aml_emulator.identity.grants import DEVICE_SECONDS
-from aml_emulator.identity.tokens import REFRESH_SECONDS, decode_token
+from aml_emulator.identity.tokens import DEVICE_SECONDS, REFRESH_SECONDS, decode_token
 from tests.unit.emulator.parts import IDENTITY, WS, Answer, Service
 
 LOGIN = "login.microsoftonline.com"

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from azure.core.exceptions import HttpResponseError, ServiceRequestError
 
-from aml_emulator.store.database import Database
-from aml_emulator.store.faults import is_storage_fault
+from aml_emulator.store.database import Database, is_storage_fault
 from aml_emulator.store.store import Store
 from tests.unit.emulator.parts import WS, Service
 
