@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from aml_emulator.domain.errors import InvalidError
 from aml_emulator.domain.jobs.docker_args import size_bytes
 from aml_emulator.domain.vm_sizes import Quotas, parse_quotas
-from aml_emulator.executor.limits import JOB_PROCESSES
+from aml_emulator.executor.shared import JOB_PROCESSES
 from aml_emulator.executor.spec import MICROMAMBA_URL
 from aml_emulator.network.neighbours import Clients
 from aml_emulator.reading import whole

@@ -23,9 +23,9 @@ from aml_emulator.api.directory import OpenWorkspace
 from aml_emulator.context import Context
 from aml_emulator.domain.jobs.service import JobService, RunProgress
 from aml_emulator.domain.workspace import ShownStates
-from aml_emulator.executor.engine_words import EngineFault
 from aml_emulator.executor.nodes import Fleet
 from aml_emulator.executor.queue import JobQueue
+from aml_emulator.executor.shared import EngineFault
 from aml_emulator.executor.spec import ExecutorSettings, JobExecutor, SinkFor
 from aml_emulator.identity.identity import Identity
 from aml_emulator.identity.tokens import Tokens

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from aml_emulator.executor.engine_words import RUN_LABEL
+from aml_emulator.executor.shared import RUN_LABEL
 from tests.e2e.conftest import EMULATOR, Local
 from tests.e2e.hosted_runner import HostedRunner, Step
 

@@ -13,8 +13,8 @@ from typing import Final
 
 from aml_emulator.executor import archive, launch, ranks
 from aml_emulator.executor.engine import Engine, Exit, OutputStream
-from aml_emulator.executor.engine_words import EngineFault, fault_text
 from aml_emulator.executor.logs import OutputReader, resume
+from aml_emulator.executor.shared import EngineFault, fault_text
 from aml_emulator.executor.spec import LOG_PATH, BlobStore, RunSink, RunSpec
 
 TERMINATED = 128 + 15

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,9 +11,41 @@ from typing import IO
 
 from aml_emulator.executor import archive, launch, layout
 from aml_emulator.executor.archive import ContentError
-from aml_emulator.executor.globs import matcher
 from aml_emulator.executor.layout import Layout, UnsafePathError
 from aml_emulator.executor.spec import BlobStore, InputSpec, RunSink, RunSpec
+
+_WILD = re.compile(r"[*?]")
+
+
+def split_glob(path: str) -> tuple[str, str | None]:
+    """Return the folder before the first wildcard, and the pattern below it or None."""
+    parts = path.split("/")
+    first = next((at for at, part in enumerate(parts) if _WILD.search(part)), None)
+    if first is None:
+        return path, None
+    return "/".join(parts[:first]), "/".join(parts[first:])
+
+
+def matcher(pattern: str | None) -> Callable[[str], bool]:
+    """Return a function that matches relative paths; all match without *pattern*."""
+    if pattern is None:
+        return lambda _path: True
+    parts = [_part(part) for part in pattern.split("/")]
+    regex = re.compile("".join(parts[:-1]) + _last(pattern.rpartition("/")[2]))
+    return lambda path: regex.fullmatch(path) is not None
+
+
+def _part(part: str) -> str:
+    return r"(?:[^/]+/)*" if part == "**" else _name(part) + "/"
+
+
+def _last(part: str) -> str:
+    return r".+" if part == "**" else _name(part)
+
+
+def _name(part: str) -> str:
+    return "".join({"*": "[^/]*", "?": "[^/]"}.get(letter, re.escape(letter)) for letter in part)
+
 
 PYTHON_FILES = {
     "aml_run_flush.py": Path(__file__).with_name("run_flush.py"),

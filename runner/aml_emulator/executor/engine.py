@@ -1,7 +1,7 @@
 """The Docker engine of the executor: a network per job and a container per node.
 
 Facts on the engine: https://docs.docker.com/reference/api/engine/. Everything that is made carries the labels of
-:func:`aml_emulator.executor.engine_words.labels`, and nothing without this emulator's label is ever removed.
+:func:`aml_emulator.executor.shared.labels`, and nothing without this emulator's label is ever removed.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from docker.errors import APIError, NotFound
 from docker.types import DeviceRequest, LogConfig
 
 from aml_emulator.executor.archive import ChunkReader
-from aml_emulator.executor.engine_words import (
+from aml_emulator.executor.images import Images
+from aml_emulator.executor.shared import (
     INSTANCE_LABEL,
     NODE_LABEL,
     RUN_LABEL,
+    Clients,
     EngineFault,
+    Shared,
     fault_text,
     labels,
 )
-from aml_emulator.executor.images import Images
-from aml_emulator.executor.shared import Clients, Shared
 
 logger = logging.getLogger(__name__)
 

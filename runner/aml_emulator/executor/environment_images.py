@@ -12,10 +12,10 @@ from typing import Final
 
 from aml_emulator.executor.build import BuildFailedError, BuildWaiter, ImageBuilder
 from aml_emulator.executor.engine import Engine
-from aml_emulator.executor.engine_words import EngineFault, fault_text
 from aml_emulator.executor.images import BuildOutput
 from aml_emulator.executor.layout import EMULATOR_HOST, engine_image
 from aml_emulator.executor.reporting import report_until_stored
+from aml_emulator.executor.shared import EngineFault, fault_text
 from aml_emulator.executor.spec import BlobStore, BuildSpec, ExecutorSettings
 from aml_emulator.executor.task_runner import TaskEnding, TaskSink
 

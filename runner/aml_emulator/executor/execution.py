@@ -16,10 +16,10 @@ from aml_emulator.executor.build import BUILD_LOG_PATH, BuildFailedError, BuildW
 from aml_emulator.executor.containers import ContainerExit, Containers, Logs, followed, go_again
 from aml_emulator.executor.content import Content
 from aml_emulator.executor.engine import Engine, InitMissingError
-from aml_emulator.executor.engine_words import EngineFault, fault_text
 from aml_emulator.executor.images import BuildOutput, ImageUnavailableError
 from aml_emulator.executor.logs import LogPump, OutputReader
 from aml_emulator.executor.reporting import report_until_stored
+from aml_emulator.executor.shared import EngineFault, fault_text
 from aml_emulator.executor.spec import BlobStore, BuildSpec, Ending, ExecutorSettings, RunError, RunSink, RunSpec
 from aml_emulator.executor.start import RunFailedError, Start, abandoned_on_error, node_names, shares
 

@@ -15,7 +15,7 @@ from docker.types import CancellableStream
 from requests import Response
 from requests.exceptions import HTTPError
 
-from aml_emulator.executor.engine_words import ENGINE_SECONDS, INSTANCE_LABEL, PING_SECONDS, EngineFault, fault_text
+from aml_emulator.executor.shared import ENGINE_SECONDS, INSTANCE_LABEL, PING_SECONDS, EngineFault, fault_text
 
 logger = logging.getLogger(__name__)
 

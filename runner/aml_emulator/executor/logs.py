@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 
 from aml_emulator.executor.engine import Engine, OutputStream
-from aml_emulator.executor.engine_words import EngineFault
+from aml_emulator.executor.shared import EngineFault
 from aml_emulator.executor.spec import BlobStore
 
 logger = logging.getLogger(__name__)

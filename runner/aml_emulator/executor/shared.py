@@ -6,14 +6,65 @@ Each workspace has a queue, and all of them one machine, one engine and one prox
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, Final, TypeVar
 
 import docker
+from docker.errors import APIError, DockerException
+from requests.exceptions import RequestException
 
-from aml_emulator.executor.engine_words import ENGINE_SECONDS, PING_SECONDS
+INSTANCE_LABEL = "org.aml-train.emulator.instance"
+RUN_LABEL = "org.aml-train.emulator.run"
+NODE_LABEL = "org.aml-train.emulator.node"
+
+ENGINE_SECONDS = 600
+"""Time-out of one call to the engine: extracting a large input into a container is slow."""
+
+PING_SECONDS = 30
+
+EngineFault = (DockerException, RequestException)
+"""docker-py's errors if the engine refuses or does not answer."""
+
+
+def labels(instance: str, run_id: str) -> dict[str, str]:
+    """Return the labels of everything that belongs to a run."""
+    return {INSTANCE_LABEL: instance, RUN_LABEL: run_id}
+
+
+def fault_text(error: Exception) -> str:
+    """Return the engine's message without docker-py's addresses around it."""
+    return str(error.explanation) if isinstance(error, APIError) and error.explanation else str(error)
+
+
+JOB_PROCESSES: Final = 4096
+"""Processes and threads of a node, if nothing else is said: many times those of loaders and of libraries for linear algebra."""
+
+
+def with_limits(
+    options: Mapping[str, Any], *, node: int | None, machine: int, memory: int | None, processes: int
+) -> dict[str, Any]:
+    """Return a container's *options* with limits; a job may choose lower ones.
+
+    Args:
+        options: keywords of docker-py's ``create_host_config``.
+        node: the memory of the node's VM size, in bytes; None if no size was chosen.
+        machine: the machine's memory; an eighth of it is not the jobs'.
+        memory: the most that a node may have, None for what the machine has.
+        processes: the most that a node may have.
+    """
+    most = memory or machine * 7 // 8
+    given: int = min(options.get("mem_limit") or node or most, most)
+    # Swap would let a job slow down the whole machine; without a word of the job it has none.
+    swap: int = options.get("memswap_limit", given)
+    return {
+        **options,
+        "mem_limit": given,
+        "memswap_limit": most if swap == -1 else min(swap, most),
+        "pids_limit": min(options.get("pids_limit", processes), processes),
+    }
+
 
 Chosen = TypeVar("Chosen")
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from aml_emulator.executor.launch import Launcher
-from aml_emulator.executor.limits import JOB_PROCESSES
+from aml_emulator.executor.shared import JOB_PROCESSES
 from aml_emulator.network.hosts import Outward
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class InputSpec:
     Attributes:
         literal: what the command gets instead of a path: a literal's text, or the address of a ``Direct`` input.
         location: its place in Blob storage.
-        pattern: takes only the files of *location* whose paths match; see :mod:`aml_emulator.executor.globs`.
+        pattern: takes only the files of *location* whose paths match; see :mod:`aml_emulator.executor.content`.
         url: address of a file elsewhere, which is downloaded.
         uri: what the job said, for messages.
     """

@@ -14,11 +14,10 @@ from aml_emulator.executor import archive, layout, ranks
 from aml_emulator.executor.containers import Containers, Logs, attached, followed, go
 from aml_emulator.executor.content import Content
 from aml_emulator.executor.engine import Engine, Network
-from aml_emulator.executor.engine_words import fault_text
 from aml_emulator.executor.expressions import ExpressionError, render
 from aml_emulator.executor.fetch import fetched, guarded
-from aml_emulator.executor.limits import with_limits
 from aml_emulator.executor.logs import OutputReader
+from aml_emulator.executor.shared import fault_text, with_limits
 from aml_emulator.executor.spec import ExecutorSettings, RunError, RunSpec
 
 

@@ -20,10 +20,10 @@ from typing import IO, Any, Final, Literal, Protocol
 from aml_emulator.executor.build import for_engine, ignore_rules
 from aml_emulator.executor.buildkit import PlainTrace, TraceError
 from aml_emulator.executor.engine import Engine
-from aml_emulator.executor.engine_words import EngineFault, fault_text
 from aml_emulator.executor.images import BuildOutput, Images, status_line
 from aml_emulator.executor.layout import EMULATOR_HOST, engine_image
 from aml_emulator.executor.reporting import report_until_stored
+from aml_emulator.executor.shared import EngineFault, fault_text
 from aml_emulator.executor.spec import BlobStore, ExecutorSettings, Folder
 from aml_emulator.executor.task_spec import BuildStep, PushStep, TaskSpec
 

@@ -14,8 +14,8 @@ import docker
 import pytest
 from docker.models.containers import Container
 
-from aml_emulator.executor.engine_words import INSTANCE_LABEL, RUN_LABEL
 from aml_emulator.executor.queue import JobQueue
+from aml_emulator.executor.shared import INSTANCE_LABEL, RUN_LABEL
 from aml_emulator.executor.spec import LOG_PATH, ExecutorSettings, Folder, RunSpec
 from tests.support.fake_executor import HANGING_SECONDS, MemoryBlobs, RecordingSink
 

@@ -15,7 +15,7 @@ import docker
 import pytest
 import requests
 
-from aml_emulator.executor.engine_words import RUN_LABEL
+from aml_emulator.executor.shared import RUN_LABEL
 from tests import contracts
 from tests.contracts import clients
 from tests.support import emulator_client

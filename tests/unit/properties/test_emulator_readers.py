@@ -21,8 +21,8 @@ from aml_emulator.domain.environments import conda_of
 from aml_emulator.domain.errors import DomainError
 from aml_emulator.domain.jobs.docker_args import docker_options
 from aml_emulator.domain.locations import in_datastore, parse_location
+from aml_emulator.executor.content import matcher, split_glob
 from aml_emulator.executor.expressions import ExpressionError, expression_references, render
-from aml_emulator.executor.globs import matcher, split_glob
 from aml_emulator.executor.layout import UnsafePathError, safe_relative, url_file_name
 from aml_emulator.executor.task_spec import TaskError, parse_task
 from aml_emulator.identity.federation import FederatedCredential, Federation

@@ -12,7 +12,7 @@ from aml_emulator.domain.errors import InvalidError, NotFoundError
 from aml_emulator.domain.jobs.check import INPUT_KINDS, given_inputs
 from aml_emulator.domain.locations import AssetId, BlobPath, DatastorePath, parse_location
 from aml_emulator.domain.workspace import UPLOAD_REMEDY, Workspace
-from aml_emulator.executor.globs import split_glob
+from aml_emulator.executor.content import split_glob
 from aml_emulator.executor.layout import url_file_name
 from aml_emulator.executor.spec import Folder, InputSpec, OutputSpec
 from aml_emulator.network.hosts import Destination, decide, is_public_storage

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aml_emulator.executor.limits import with_limits
+from aml_emulator.executor.shared import with_limits
 
 GIB = 2**30
 
