@@ -14,7 +14,7 @@ from aml_emulator.domain.datasets import datasets_read_by
 from aml_emulator.domain.jobs.check import instance_count
 from aml_emulator.domain.jobs.composed import NODE_ID, composed_kind
 from aml_emulator.domain.jobs.compute import compute_name
-from aml_emulator.domain.jobs.output_assets import output_asset
+from aml_emulator.domain.jobs.places import output_asset
 from aml_emulator.domain.metrics import logged_by
 from aml_emulator.domain.runs import known_run
 from aml_emulator.domain.workspace import REUSED_RUN

@@ -21,10 +21,10 @@ from aml_emulator.domain.assets import (
     no_container,
     put_container,
     put_version,
+    shown_component,
     start_upload,
     versions_of,
 )
-from aml_emulator.domain.components import shown_component
 from aml_emulator.schema import WORD, Fields
 from aml_emulator.store.assets import AssetContainer, AssetVersion, next_number
 

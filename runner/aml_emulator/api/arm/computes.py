@@ -13,14 +13,18 @@ from aml_emulator.api.errors import ServiceError, resource_not_found
 from aml_emulator.api.routing import Call, Reply, Route
 from aml_emulator.api.shapes import cut, iso, page, resource
 from aml_emulator.context import Context
-from aml_emulator.domain.clusters import LOW_PRIORITY, check_cluster, cluster_view, family_title, stored_cluster
-from aml_emulator.domain.compute_instances import (
+from aml_emulator.domain.clusters import (
     COMPUTE_INSTANCE,
+    LOW_PRIORITY,
     NOT_MADE_YET,
+    check_cluster,
+    cluster_view,
     created_instance,
+    family_title,
     instance_view,
     is_instance,
     operate,
+    stored_cluster,
 )
 from aml_emulator.domain.jobs.service import JobService
 from aml_emulator.domain.vm_sizes import LOW_PRIORITY_FAMILY, VmSize, size_named, sizes

@@ -13,12 +13,13 @@ from aml_emulator.api.shapes import USER, Item, cut, millis
 from aml_emulator.context import Context
 from aml_emulator.domain.assets import put_container
 from aml_emulator.domain.errors import NotFoundError, NotSupportedError
-from aml_emulator.domain.models import aliases_of, locate_model
-from aml_emulator.domain.registered_models import (
+from aml_emulator.domain.models import (
+    aliases_of,
     delete_alias,
     delete_registered_version,
     download_address,
     known_model,
+    locate_model,
     move_to_stage,
     newest_in_stages,
     set_alias,

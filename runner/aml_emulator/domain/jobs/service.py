@@ -12,10 +12,9 @@ from aml_emulator.domain.errors import ConflictError, InvalidError, NotSupported
 from aml_emulator.domain.jobs.check import changed, check_job
 from aml_emulator.domain.jobs.composed import PIPELINE, SWEEP, Composed, composed_kind
 from aml_emulator.domain.jobs.compute import check_compute, compute_of
-from aml_emulator.domain.jobs.output_assets import put_output_asset, register_outputs
 from aml_emulator.domain.jobs.pipelines.nodes import whole_pipeline
 from aml_emulator.domain.jobs.pipelines.runs import PipelineRuns, changed_graph
-from aml_emulator.domain.jobs.places import check_reachable, place_outputs
+from aml_emulator.domain.jobs.places import check_reachable, place_outputs, put_output_asset, register_outputs
 from aml_emulator.domain.jobs.sweeps.runs import SweepRuns, changed_sweep, sweep_properties
 from aml_emulator.domain.jobs.to_run_spec import run_spec
 from aml_emulator.domain.runs import JOB_NAME, known_job

@@ -16,9 +16,9 @@ from aml_emulator.domain.errors import DomainError, InvalidError
 from aml_emulator.domain.jobs.check import check_inputs, check_job, check_outputs
 from aml_emulator.domain.jobs.composed import NODE_ID, SubmitChild, end_composed, write_line
 from aml_emulator.domain.jobs.compute import check_compute
-from aml_emulator.domain.jobs.output_assets import put_output_asset, register_outputs
 from aml_emulator.domain.jobs.pipelines.graph import PIPELINE, SWEEP, Graph, Node, read_graph
 from aml_emulator.domain.jobs.pipelines.nodes import Component, Scope, component_of, node_job, reuse_key
+from aml_emulator.domain.jobs.places import put_output_asset, register_outputs
 from aml_emulator.domain.jobs.sweeps.runs import BEST, OBJECTIVE, SCORE
 from aml_emulator.domain.jobs.types import JOB_SHAPE, SWEEP_SHAPE
 from aml_emulator.domain.locations import ARTIFACT_OUTPUTS

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aml_emulator.domain.jobs.sweeps.sobol import DIMENSIONS, _directions
+from aml_emulator.domain.jobs.sweeps.search import DIMENSIONS, _directions
 
 SCIPY = {
     1: [512] * 21,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aml_emulator.domain.jobs.sweeps.runs import Policy
 from aml_emulator.domain.jobs.sweeps.search import read_search
-from aml_emulator.domain.jobs.sweeps.termination import Policy
 from tests.unit.emulator.parts import WS
 from tests.unit.emulator.played_sweeps import Sweeps
 
