@@ -31,13 +31,15 @@ from aml_emulator.api.arm import (
     registry_tasks,
     workspaces,
 )
-from aml_emulator.api.error_bodies import OF_MANAGEMENT, management_body, service_body
 from aml_emulator.api.errors import (
+    OF_MANAGEMENT,
     HistoryError,
     ServiceError,
     error_code,
+    management_body,
     mlflow_error,
     resource_not_found,
+    service_body,
     service_error,
     state_error,
 )

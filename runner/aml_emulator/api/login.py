@@ -5,18 +5,207 @@ See https://learn.microsoft.com/entra/identity-platform/v2-oauth2-client-creds-g
 
 from __future__ import annotations
 
+import base64
 import hmac
-from collections.abc import Sequence
+import html
+import json
+import secrets
+import string
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import parse_qs, quote
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 from aml_emulator.api import entra_errors as refusals
 from aml_emulator.api.entra_errors import EntraError
-from aml_emulator.api.people import DEVICE_GRANTS, OPEN_TENANTS, People
 from aml_emulator.api.routing import Answers, Call, Reply, Route
 from aml_emulator.context import Context
 from aml_emulator.domain.errors import NotSupportedError
-from aml_emulator.identity.tokens import LIFETIME_SECONDS, TokenError, decode_token
+from aml_emulator.identity.tokens import DEVICE_SECONDS, LIFETIME_SECONDS, Grant, TokenError, decode_token
+
+PUBLIC_CLIENTS: Final = frozenset(
+    {
+        "04b07795-8ddb-461a-bbee-02f9e1bf7b46",
+        "1950a258-227b-4e31-a9cf-717495945fc2",
+        "872cd9fa-d31f-45e0-9eab-6e460a02d1f1",
+        "aebc6443-996d-45c2-90f0-388ff96faa56",
+    }
+)
+"""The Azure command line, which azure-identity and azureml-core sign in as, Azure PowerShell, Visual Studio and VS Code.
+
+Every tenant knows them: https://learn.microsoft.com/power-platform/admin/apps-to-allow.
+"""
+
+DEVICE_GRANTS: Final = frozenset({"device_code", "urn:ietf:params:oauth:grant-type:device_code"})
+OPEN_TENANTS: Final = frozenset({"common", "organizations"})
+"""Names that mean the tenant of the person who signs in."""
+
+_OPENID_SCOPES: Final = frozenset({"openid", "profile", "offline_access", "email"})
+_POLL_SECONDS: Final = 5
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_DEVICE_PAGE: Final = "https://login.microsoft.com/device"
+_HTML: Final = "text/html; charset=utf-8"
+
+
+class People:
+    """Answers for the one person, and the applications that a person signs in to."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def authorize(self, call: Call) -> Reply:
+        """Answer the page of the sign-in: send a code to the program at once.
+
+        A refusal is shown to the person; a program at a known address learns of it there.
+        """
+        asked = dict(call.query)
+        client_id, redirect = asked.get("client_id", ""), asked.get("redirect_uri", "")
+        try:
+            self._check(call, client_id)
+            if not _is_own_machine(redirect):
+                raise refusals.wrong_redirect(redirect, client_id)
+        except EntraError as error:
+            text = str(error.body(self._context.clock())["error_description"])
+            return Reply(status=400, data=_page("Sign in", text), headers={"content-type": _HTML})
+        sent = {"state": asked["state"]} if "state" in asked else {}
+        if asked.get("response_type", "").split() != ["code"]:
+            sent |= {"error": "unsupported_response_type", "error_description": "The response type is code."}
+        else:
+            sent["code"] = self._context.grants.add(
+                "authorization_code",
+                client_id=client_id,
+                scope=asked.get("scope", ""),
+                redirect_uri=redirect,
+                nonce=asked.get("nonce", ""),
+                challenge=asked.get("code_challenge", ""),
+                method=asked.get("code_challenge_method", "plain"),
+            )
+            sent |= {"session_state": secrets.token_hex(16)}
+        return _sent_back(redirect, asked.get("response_mode", "query"), sent)
+
+    def device_code(self, call: Call, form: Mapping[str, str]) -> dict[str, Any]:
+        """Return a code for another device, which is granted already.
+
+        Raises:
+            EntraError: an application that people do not sign in to, or a job.
+        """
+        client_id = form.get("client_id", "")
+        self._check(call, client_id)
+        if not form.get("scope"):
+            raise refusals.missing_parameter("scope")
+        user_code = "".join(secrets.choice(string.ascii_uppercase + string.digits) for _ in range(9))
+        return {
+            "user_code": user_code,
+            "device_code": self._context.grants.add("device_code", client_id=client_id, scope=form["scope"]),
+            "verification_uri": _DEVICE_PAGE,
+            "expires_in": DEVICE_SECONDS,
+            "interval": _POLL_SECONDS,
+            "message": (
+                f"To sign in, use a web browser to open the page {_DEVICE_PAGE} and enter the code {user_code} to"
+                " authenticate. (The local AzureML has granted it: there is nothing to do.)"
+            ),
+        }
+
+    def redeem(self, call: Call, form: Mapping[str, str]) -> dict[str, Any]:
+        """Return the tokens for a code or a refresh token.
+
+        Raises:
+            EntraError: with Entra ID's words for what is wrong.
+        """
+        client_id, kind = form.get("client_id", ""), form.get("grant_type", "")
+        self._check(call, client_id)
+        if kind == "refresh_token":
+            try:
+                self._context.tokens.verify_refresh(form.get("refresh_token", ""), client_id=client_id)
+            except TokenError as error:
+                expired = error.code == "ExpiredAuthenticationToken"
+                raise refusals.refused_grant("expired" if expired else "refresh") from error
+            return self._tokens(client_id, form.get("scope", ""), nonce="")
+        grant = self._device(form) if kind in DEVICE_GRANTS else self._code(form)
+        return self._tokens(client_id, form.get("scope") or grant.scope, nonce=grant.nonce)
+
+    def _check(self, call: Call, client_id: str) -> None:
+        """Refuse jobs, and applications that are none for people."""
+        tenant = call.params["tenant"]
+        if tenant not in OPEN_TENANTS | {self._context.identity.tenant_id}:
+            raise refusals.unknown_tenant(tenant)
+        if call.from_job:
+            raise refusals.blocked_from_job()
+        if client_id == self._context.identity.client_id:
+            raise refusals.missing_credential()
+        if client_id not in PUBLIC_CLIENTS:
+            raise refusals.unknown_application(client_id, self._context.identity.tenant_id)
+
+    def _code(self, form: Mapping[str, str]) -> Grant:
+        how, grant = self._context.grants.redeem(
+            "authorization_code", form.get("code", ""), client_id=form.get("client_id", "")
+        )
+        if grant is None:
+            raise refusals.refused_grant(how if how in ("used", "expired") else "malformed")
+        if form.get("redirect_uri", "") != grant.redirect_uri:
+            raise refusals.wrong_redirect(form.get("redirect_uri", ""), grant.client_id)
+        if not grant.proved_by(form.get("code_verifier", "")):
+            raise refusals.refused_grant("verifier")
+        return grant
+
+    def _device(self, form: Mapping[str, str]) -> Grant:
+        code = form.get("device_code") or form.get("code", "")
+        how, grant = self._context.grants.redeem("device_code", code, client_id=form.get("client_id", ""))
+        if grant is None:
+            raise refusals.refused_grant("expired device" if how == "expired" else "device")
+        return grant
+
+    def _tokens(self, client_id: str, scope: str, *, nonce: str) -> dict[str, Any]:
+        tokens, identity = self._context.tokens, self._context.identity
+        names = [name for name in scope.split() if name not in _OPENID_SCOPES]
+        resource = names[0].rpartition("/")[0] if names else "https://graph.microsoft.com"
+        client_info = json.dumps({"uid": identity.person.object_id, "utid": identity.tenant_id}).encode()
+        return {
+            "token_type": "Bearer",
+            "scope": " ".join(dict.fromkeys((f"{resource}/user_impersonation", *names))),
+            "expires_in": LIFETIME_SECONDS,
+            "ext_expires_in": LIFETIME_SECONDS,
+            "access_token": tokens.issue_for_person(audience=resource, client_id=client_id),
+            "refresh_token": tokens.issue_refresh(client_id=client_id),
+            "foci": "1",
+            "id_token": tokens.issue_id_token(client_id=client_id, nonce=nonce),
+            "client_info": base64.urlsafe_b64encode(client_info).rstrip(b"=").decode("ascii"),
+        }
+
+
+def _is_own_machine(uri: str) -> bool:
+    """Return whether a code may be sent to this address: a program on this machine.
+
+    Public clients of Entra ID have ``http://localhost`` with any port (RFC 8252).
+    """
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return False
+    plain = uri.isascii() and uri.isprintable() and " " not in uri
+    return plain and parts.scheme == "http" and parts.hostname in _LOOPBACK and parts.username is None
+
+
+def _sent_back(redirect: str, mode: str, values: Mapping[str, str]) -> Reply:
+    """Return the answer that has a browser bring *values* to the program."""
+    if mode != "form_post":
+        mark = "#" if mode == "fragment" else "&" if urlsplit(redirect).query else "?"
+        return Reply(status=302, data=b"", headers={"location": f"{redirect}{mark}{urlencode(values)}"})
+    fields = "".join(
+        f'<input type="hidden" name="{html.escape(name)}" value="{html.escape(value)}">'
+        for name, value in values.items()
+    )
+    form = (
+        f'<form method="POST" name="hiddenform" action="{html.escape(redirect)}">{fields}'
+        '<noscript><button type="submit">Continue</button></noscript></form>'
+        "<script>document.forms[0].submit()</script>"
+    )
+    return Reply(data=_page("Working...", form, escape=False), headers={"content-type": _HTML})
+
+
+def _page(title: str, text: str, *, escape: bool = True) -> bytes:
+    content = f"<p>{html.escape(text)}</p>" if escape else text
+    return f"<!DOCTYPE html><html lang='en'><head><title>{title}</title></head><body>{content}</body></html>".encode()
+
 
 ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 AUTHORITY = "https://login.microsoftonline.com"

@@ -14,7 +14,7 @@ from aml_emulator.api.mlflow.search import (
     parse_filter,
     parse_order,
 )
-from aml_emulator.api.v1.run_filter import predicate
+from aml_emulator.api.v1.runs import predicate
 from aml_emulator.domain.assets import check_asset_name, check_asset_version
 from aml_emulator.domain.clusters import seconds_of
 from aml_emulator.domain.environments import conda_of

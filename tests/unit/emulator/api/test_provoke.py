@@ -7,8 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from aml_emulator.api.admin import Admin
-from aml_emulator.api.provoke import PREEMPTED
+from aml_emulator.api.admin import PREEMPTED, Admin
 from aml_emulator.domain.jobs.service import RunProgress
 from aml_emulator.executor.nodes import Scale
 from tests.unit.emulator.parts import IDENTITY, WS, Service

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aml_emulator.api.v1.run_filter import predicate
+from aml_emulator.api.v1.runs import predicate
 from aml_emulator.domain.errors import InvalidError
 
 RUN = {
