@@ -20,9 +20,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from aml_emulator.context import Context
 from aml_emulator.network.certificates import Certificates
-from aml_emulator.network.connections import Connections, address_of
 from aml_emulator.network.fault_injection import FaultFront
-from aml_emulator.network.heads import NO_HEAD, is_foreign, parse_head
+from aml_emulator.network.heads import NO_HEAD, Connections, address_of, is_foreign, parse_head
 from aml_emulator.network.hosts import Destination
 from aml_emulator.network.proxy import acknowledge, join_streams, refuse
 from aml_emulator.network.upstream import MAX_HEAD_BYTES, Streams, connect

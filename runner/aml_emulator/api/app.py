@@ -17,18 +17,15 @@ from urllib.parse import quote
 from starlette.datastructures import Headers, QueryParams
 from starlette.types import Receive, Scope, Send
 
-from aml_emulator.api import login
+from aml_emulator.api import artifacts, login
+from aml_emulator.api import run_history as history
 from aml_emulator.api.arm import (
     assets,
-    authorization,
     computes,
-    dataplane,
     datastores,
-    inventory,
     jobs,
     registries,
     registry_assets,
-    registry_tasks,
     workspaces,
 )
 from aml_emulator.api.errors import (
@@ -43,15 +40,11 @@ from aml_emulator.api.errors import (
     service_error,
     state_error,
 )
-from aml_emulator.api.history import artifacts
-from aml_emulator.api.history import runs as history
 from aml_emulator.api.mlflow import experiments as mlflow_experiments
 from aml_emulator.api.mlflow import models as mlflow_models
 from aml_emulator.api.mlflow import runs as mlflow
-from aml_emulator.api.response_headers import MANAGEMENT_HOST, response_headers
 from aml_emulator.api.routing import Call, Reply, Route, Router
-from aml_emulator.api.v1 import artifacts as v1_artifacts
-from aml_emulator.api.v1 import content as v1_content
+from aml_emulator.api.shapes import MANAGEMENT_HOST, response_headers
 from aml_emulator.api.v1 import datasets as v1_datasets
 from aml_emulator.api.v1 import datastores as v1_datastores
 from aml_emulator.api.v1 import environments as v1_environments
@@ -127,27 +120,27 @@ class App:
         self._login = Router(login.routes(context))
         modules: tuple[Iterable[Route], ...] = (
             workspaces.routes(context),
-            authorization.routes(context),
-            registry_tasks.routes(context, tasks) if tasks is not None else (),
+            workspaces.permission_routes(context),
+            registries.task_routes(context, tasks) if tasks is not None else (),
             datastores.routes(context),
             computes.routes(context, job_service),
             assets.routes(context),
             jobs.routes(context, job_service),
-            inventory.routes(context),
+            workspaces.missing_routes(context),
             registries.routes(context),
             registry_assets.routes(context),
             history.routes(context),
-            artifacts.routes(context),
+            artifacts.history_routes(context),
             mlflow_experiments.routes(context),
             mlflow.routes(context),
             mlflow_models.routes(context),
-            dataplane.routes(context),
+            assets.resolve_routes(context),
             login.studio_routes(context),
-            v1_content.routes(context),
+            v1_execution.content_routes(context),
             v1_environments.routes(context, builds),
             v1_execution.routes(context, job_service),
             v1_runs.routes(context, job_service),
-            v1_artifacts.routes(context),
+            artifacts.v1_routes(context),
             v1_metrics.routes(context),
             v1_models.routes(context),
             v1_datastores.routes(context),

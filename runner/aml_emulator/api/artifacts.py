@@ -6,15 +6,69 @@ Shapes are those of the clients' generated models (``ArtifactContentInformation`
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from aml_emulator.api.routing import Call, Reply
+from aml_emulator.api.routing import Call, Reply, Route
+from aml_emulator.api.run_shapes import run_of, run_routes
 from aml_emulator.api.shapes import continued, iso
 from aml_emulator.context import Context
-from aml_emulator.domain.artifacts import Artifacts, File, check_paths
+from aml_emulator.domain.artifacts import OF_RUNS, Artifacts, File, RunArtifacts, UploadedArtifacts, check_paths
 from aml_emulator.domain.errors import NotFoundError
+from aml_emulator.domain.runs import known_run
 from aml_emulator.schema import WORD, Fields, ListOf
+
+
+def history_routes(context: Context) -> Sequence[Route]:
+    """Return the routes of ``/history/v1.0`` that are about files."""
+    answers = ArtifactAnswers(
+        context,
+        artifacts_of=lambda call: RunArtifacts(context, run_of(context, call)),
+        path_of=lambda call: call.query.get("path", ""),
+    )
+    return run_routes(
+        ("GET", "/artifacts", answers.list),
+        ("GET", "/artifacts/path", answers.list),
+        ("GET", "/artifacts/contentinfo", answers.content),
+        ("GET", "/artifacts/metadata", answers.metadata),
+        ("GET", "/artifacts/artifacturi", answers.uri),
+        ("GET", "/artifacts/prefix/contentinfo", answers.contents),
+        ("POST", "/artifacts/batch/metadata", answers.create),
+    )
+
+
+def v1_routes(context: Context) -> Sequence[Route]:
+    """Return the routes of the artifact service."""
+
+    def artifacts_of(call: Call) -> Artifacts:
+        origin, container = call.params["origin"], call.params["container"]
+        if origin == OF_RUNS and container.startswith("dcid."):
+            return RunArtifacts(context, known_run(context, container.removeprefix("dcid.")))
+        return UploadedArtifacts(context, origin, container)
+
+    def path_of(call: Call) -> str:
+        return call.params.get("path") or call.query.get("path", "")
+
+    answers = ArtifactAnswers(context, artifacts_of=artifacts_of, path_of=path_of)
+    base, place = "/artifact/v2.0{WS}/artifacts", "{origin}/{container}"
+    return (
+        Route(method="GET", path=f"{base}/{place}", handler=answers.list),
+        Route(method="POST", path=f"{base}/batch/metadata/{place}", handler=answers.create),
+        Route(method="GET", path=f"{base}/contentinfo/{place}/{{path*}}", handler=answers.content),
+        Route(method="GET", path=f"{base}/content/{place}/{{path*}}", handler=answers.download),
+        Route(method="GET", path=f"{base}/prefix/contentinfo/{place}", handler=answers.contents),
+        Route(method="GET", path=f"{base}/prefix/contentinfo/{place}/{{path*}}", handler=answers.contents),
+        Route(method="GET", path=f"{base}/metadata/{place}/{{path*}}", handler=answers.metadata),
+        Route(method="GET", path=f"{base}/{place}/{{path*}}", handler=answers.list),
+        # azureml-mlflow has the operation behind the place, and the path in the query: its generated client is
+        # azureml/mlflow/_restclient/artifact/operations/_artifacts_operations.py of azureml-mlflow 1.62.
+        Route(method="POST", path=f"{base}/{place}/batch/metadata", handler=answers.create),
+        Route(method="GET", path=f"{base}/{place}/contentinfo", handler=answers.content),
+        Route(method="GET", path=f"{base}/{place}/content", handler=answers.download),
+        Route(method="GET", path=f"{base}/{place}/metadata", handler=answers.metadata),
+        Route(method="GET", path=f"{base}/{place}/prefix/contentinfo", handler=answers.contents),
+    )
+
 
 _RANGE: Final = re.compile(r"bytes=(\d{1,18})-(\d{1,18})?")
 _MOST_AT_ONCE: Final = 4 << 20

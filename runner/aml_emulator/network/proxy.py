@@ -19,8 +19,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, Final
 
-from aml_emulator.network.connections import Connections, address_of
-from aml_emulator.network.heads import NO_HEAD, Head, is_foreign, parse_head, read_target
+from aml_emulator.network.heads import NO_HEAD, Connections, Head, address_of, is_foreign, parse_head, read_target
 from aml_emulator.network.hosts import Decision, Destination, InwardError
 from aml_emulator.network.upstream import MAX_HEAD_BYTES, Streams, Upstream, connect, send
 

@@ -8,9 +8,8 @@ from urllib.parse import urlencode
 
 from aml_emulator.api.arm.computes import RETRY_AFTER
 from aml_emulator.api.errors import resource_not_found
-from aml_emulator.api.response_headers import MANAGEMENT_HOST
 from aml_emulator.api.routing import Call, Reply, Route
-from aml_emulator.api.shapes import address_of, archived_of, created, cut, page, resource
+from aml_emulator.api.shapes import MANAGEMENT_HOST, address_of, archived_of, created, cut, page, resource
 from aml_emulator.context import Context
 from aml_emulator.domain.errors import InvalidError, NotSupportedError
 from aml_emulator.domain.jobs.composed import PIPELINE, composed_kind, is_child

@@ -3,15 +3,96 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
-from aml_emulator.api.errors import resource_not_found
+from aml_emulator.api.errors import HistoryError, ServiceError, resource_not_found
 from aml_emulator.api.routing import Call, Route
-from aml_emulator.api.shapes import iso, resource
+from aml_emulator.api.shapes import iso, page, resource
 from aml_emulator.context import Context
 from aml_emulator.domain.errors import NotSupportedError
 from aml_emulator.identity.identity import Identity
+
+KINDS: Final = ("schedules", "connections", "onlineEndpoints", "batchEndpoints")
+
+
+def missing_routes(context: Context) -> Sequence[Route]:
+    """Return the routes of lists and single resources."""
+    workspace = context.identity.workspace
+    found: list[Route] = []
+    for kind in KINDS:
+        found.append(Route(method="GET", path=f"{{WS}}/{kind}", handler=_none))
+        found.append(Route(method="GET", path=f"{{WS}}/{kind}/{{name}}", handler=_missing(kind, workspace)))
+    return found
+
+
+def _none(call: Call) -> dict[str, Any]:
+    """Return an empty list."""
+    return page(call, [], None)
+
+
+def _missing(kind: str, workspace: str) -> Callable[[Call], Any]:
+    def missing(call: Call) -> Any:
+        """Answer that there is none of this name."""
+        raise _error(kind, call.params["name"], workspace)
+
+    return missing
+
+
+def _error(kind: str, name: str, workspace: str) -> ServiceError:
+    """Return the error for a name, as recorded for its kind."""
+    if kind == "connections":
+        return HistoryError(
+            404, "UserError", f"Connection {name} can't be found in this workspace", inner=("NotFoundError",)
+        )
+    if kind == "schedules":
+        return ServiceError(404, "UserError", f"Resource Trigger {name} not found", inner=("NotFound",))
+    details = ({"code": "NoSuchEndpoint", "message": f"There is no endpoint with name: {name} in {workspace}"},)
+    return ServiceError(404, "NotFound", "The specified resource was not found.", details=details)
+
+
+_GROUP: Final = "/subscriptions/{sub}/resourceGroups/{rg}"
+_PERMISSIONS: Final = "providers/Microsoft.Authorization/permissions"
+
+
+def permission_routes(context: Context) -> Sequence[Route]:
+    """Return the routes of permissions."""
+    identity = context.identity
+
+    def workspace(call: Call) -> dict[str, Any]:
+        del call
+        return {"value": context.roles.permissions("workspace")}
+
+    def registry(call: Call) -> dict[str, Any]:
+        if call.params["name"].lower() != identity.login_server.partition(".")[0]:
+            raise resource_not_found(f"Microsoft.ContainerRegistry/registries/{call.params['name']}")
+        return {"value": context.roles.permissions("registry")}
+
+    def storage(call: Call) -> dict[str, Any]:
+        if call.params["name"].lower() != identity.storage_account:
+            raise resource_not_found(f"Microsoft.Storage/storageAccounts/{call.params['name']}")
+        return {"value": context.roles.permissions("storage")}
+
+    def group(call: Call) -> dict[str, Any]:
+        del call
+        return {"value": context.roles.permissions("subscription")}
+
+    providers = f"{_GROUP}/providers"
+    return (
+        Route(method="GET", path=f"{_GROUP}/{_PERMISSIONS}", handler=group),
+        Route(method="GET", path=f"{{WS}}/{_PERMISSIONS}", handler=workspace),
+        Route(
+            method="GET",
+            path=f"{providers}/Microsoft.ContainerRegistry/registries/{{name}}/{_PERMISSIONS}",
+            handler=registry,
+        ),
+        Route(
+            method="GET",
+            path=f"{providers}/Microsoft.Storage/storageAccounts/{{name}}/{_PERMISSIONS}",
+            handler=storage,
+        ),
+    )
+
 
 DISCOVERED = (
     "api",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aml_emulator.api.arm.inventory import KINDS
+from aml_emulator.api.arm.workspaces import KINDS
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
 

@@ -1,1 +1,0 @@
-"""Run history and artifacts."""
