@@ -1,4 +1,4 @@
-"""Numbers and YAML in text from outside, within bounds."""
+"""Numbers, YAML and private files, within bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Destinations of requests by host, and addresses that are never reached. Pure."""
+"""Destinations of requests by host, and addresses that are never reached or connected to."""
 
 from __future__ import annotations
 

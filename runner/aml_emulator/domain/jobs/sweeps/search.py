@@ -96,7 +96,7 @@ def sobol_point(number: int, dimensions: int, *, seed: str) -> list[float]:
 def _directions(dimension: int) -> tuple[int, ...]:
     """Return the direction numbers of a dimension, from 0, as fractions of 2^32."""
     if dimension == 0:
-        return tuple(1 << (_SOBOL_BITS - 1 - bit) for bit in range(_BITS))
+        return tuple(1 << (_SOBOL_BITS - 1 - bit) for bit in range(_SOBOL_BITS))
     coefficients, first = _DIRECTIONS[dimension - 1]
     degree = len(first)
     found = [number << (_SOBOL_BITS - 1 - bit) for bit, number in enumerate(first)]
