@@ -137,31 +137,6 @@ def of(events: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
     return [event for event in events if event["event"] == kind]
 
 
-def test_a_run_is_submitted_gated_and_registered(project: Project) -> None:
-    code, events, said = project.run("run")
-    assert code == 0, said
-    (ended,) = of(events, "run-finished")
-    assert ended["status"] == "passed"
-    assert ended["facts"]["gate"] == "passed"
-    assert (ended["facts"]["model"], ended["facts"]["model_version"]) == ("v1-model", "1")
-    name = ended["facts"]["job"]
-    assert name.startswith("exp-v1-")
-    (line,) = [one["text"] for one in of(events, "log-line") if "arguments" in one["text"]]
-    assert "['--accuracy', '0.9'] a run" in line
-    assert "train.py" in line
-    assert "notes" not in line, "what .amlignore leaves out is not sent"
-
-    code, events, said = project.run("run")
-    assert code == 0, said
-    (again,) = of(events, "job-submitted")
-    assert (again["job"], again["attached"]) == (name, True)
-    (model,) = of(events, "model-registered")
-    assert (model["version"], model["found"]) == ("1", True)
-
-    code, _, said = project.run("attach", name)
-    assert code == 0, said
-
-
 @pytest.mark.full
 def test_what_azureml_core_logs_is_judged_and_shown(project: Project) -> None:
     code, events, said = project.run("run")

@@ -90,22 +90,6 @@ def _without_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(azure_compute, "_entity", lambda cluster: cluster)
 
 
-def test_a_cluster_that_is_there_is_left_alone() -> None:
-    service = Service([shown()])
-    assert ensure(service) == []
-    assert service.compute.put == []
-
-
-def test_a_missing_cluster_is_made_and_waited_for() -> None:
-    service = Service([None, None, shown("Creating"), shown("Creating"), shown()])
-    told = ensure(service)
-    assert told == [
-        "Making the compute gpu (Standard_NC6s_v3, 0 to 4 nodes, dedicated).",
-        "The compute gpu is there.",
-    ]
-    assert service.compute.put == [CLUSTER]
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [

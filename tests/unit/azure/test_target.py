@@ -89,13 +89,6 @@ def test_a_sovereign_cloud_has_its_own_hosts(monkeypatch: pytest.MonkeyPatch) ->
     ]
 
 
-def test_a_missing_workspace(monkeypatch: pytest.MonkeyPatch) -> None:
-    answering(monkeypatch, {PROVIDER: {"value": [{"name": "spice"}, {"name": "other"}]}})
-    with pytest.raises(ServiceError, match="There is no workspace 'space' in the resource group 'group'") as caught:
-        opened()
-    assert str(caught.value.hint).endswith("Did you mean spice? There are: other, spice.")
-
-
 def test_a_missing_compute_on_the_second_page(monkeypatch: pytest.MonkeyPatch) -> None:
     pages = {
         f"{PROVIDER}/space": THERE,

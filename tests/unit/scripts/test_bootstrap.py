@@ -11,7 +11,6 @@ import pytest
 
 from scripts.bootstrap import needs, sources
 from scripts.bootstrap.commands import BootstrapError, CommandFailedError, Shell
-from scripts.bootstrap.daemon import await_socket
 from scripts.bootstrap.decisions import (
     AptInstall,
     BaseImageFacts,
@@ -25,12 +24,10 @@ from scripts.bootstrap.decisions import (
 )
 from scripts.bootstrap.probes import (
     Cli,
-    Ping,
-    find_daemon_process,
 )
 from scripts.bootstrap.stand_in import DEFAULT_MIRROR, AptSource, find_mirror, parse_deb822, parse_one_line
 from scripts.bootstrap.steps import emulator_build_argv
-from scripts.lock import LOCKS, compile_argv, without
+from scripts.lock import LOCKS, compile_argv
 
 ROOT = Path(__file__).resolve().parents[3]
 HOST = Host(root=True, system="Linux", apt=True, systemd=False, python=(3, 11))
@@ -128,20 +125,6 @@ def test_the_emulators_image_is_built_with_buildx_where_it_is() -> None:
     assert not any("u:p" in word for word in argv)
 
 
-def test_the_emulators_image_is_built_by_an_old_client() -> None:
-    step = BuildEmulatorImage(reference="e:1", source="abc")
-    assert emulator_build_argv(Cli(path="docker", major=20, buildx=False), step, version="1", environment={}) == [
-        "docker",
-        "build",
-        "--progress=plain",
-        "--file=runner/aml_emulator/Dockerfile",
-        "--build-arg=VERSION=1",
-        "--label=org.aml-train.source=abc",
-        "--tag=e:1",
-        ".",
-    ]
-
-
 class FlakyShell(Shell):
     """A shell whose programs fail a given number of times."""
 
@@ -167,45 +150,6 @@ def test_the_network_gets_several_chances(
 
     assert slept == pauses
     assert all("apt-get failed (E: no network)" in line for line in said)
-
-
-def test_after_the_last_failure_the_error_shows_the_logs_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FlakyShell, "failures", 4)
-    shell = FlakyShell(root=tmp_path, log=tmp_path / "log", say=lambda _: None, sleep=lambda _: None)
-    with pytest.raises(
-        CommandFailedError, match=r"apt-get update: exit code 100 \(all of it: .*log\)\nE: no network"
-    ):
-        shell.run_patiently(["apt-get", "update"])
-
-
-def test_a_daemon_that_was_killed_and_not_asked_how_it_ended_does_not_run(tmp_path: Path) -> None:
-    for pid, stat in (("1", "1 (init) S 0"), ("7", "7 (dockerd) Z 1 7"), ("x", "not a process")):
-        (tmp_path / pid).mkdir()
-        (tmp_path / pid / "stat").write_text(stat)
-    (tmp_path / "8").mkdir()
-    assert find_daemon_process(tmp_path) is None
-    (tmp_path / "8" / "stat").write_text("8 (dockerd) S 1 8")
-    assert find_daemon_process(tmp_path) == 8
-
-
-@pytest.mark.parametrize(
-    ("answers_at", "ends_at", "waited"), [(0, None, 0), (250, None, 250), (None, 40, 40), (None, None, 300)]
-)
-def test_an_engine_is_waited_for_as_long_as_it_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers_at: float | None, ends_at: float | None, waited: float
-) -> None:
-    time = 0.0
-
-    def sleep(seconds: float) -> None:
-        nonlocal time
-        time += seconds
-
-    monkeypatch.setattr(
-        "scripts.bootstrap.daemon.ping_socket",
-        lambda _: Ping(answers=answers_at is not None and time >= answers_at),
-    )
-    await_socket(tmp_path, lambda: ends_at is None or time < ends_at, now=lambda: time, sleep=sleep)
-    assert time == pytest.approx(waited, abs=0.2)
 
 
 class ScriptedMachine(needs.Machine):
@@ -271,9 +215,3 @@ def test_lock_files_share_their_versions(tmp_path: Path) -> None:
     names = [{one.partition("==")[0] for one in found} for found in versions]
     differing = {one.partition("==")[0] for one in versions[1] - versions[0]} & names[0]
     assert differing <= set(client.but)
-
-
-def test_packages_are_left_out_of_a_lock_file_with_their_hashes() -> None:
-    text = "# a remark\na==1 \\\n    --hash=sha256:1 \\\n    --hash=sha256:2\nab==2 \\\n    --hash=sha256:3\n"
-    assert without(text, ("a",)) == "# a remark\nab==2 \\\n    --hash=sha256:3\n"
-    assert without(text, ()) == text

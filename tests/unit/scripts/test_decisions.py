@@ -13,7 +13,6 @@ from scripts.bootstrap.decisions import (
     Blocked,
     BrowserFacts,
     BuildEmulatorImage,
-    CreateClientV1,
     CreateVenv,
     EmulatorImageFacts,
     EngineFacts,
@@ -29,7 +28,6 @@ from scripts.bootstrap.decisions import (
     VenvFacts,
     decide_base_image,
     decide_browser,
-    decide_client_v1,
     decide_emulator_image,
     decide_engine,
     decide_services,
@@ -157,65 +155,6 @@ def test_a_client_that_can_build_is_installed_beside_an_engine_that_answers() ->
     assert step.optional == ("docker-cli", "docker-buildx")
 
 
-@pytest.mark.parametrize(
-    ("facts", "problem", "command"),
-    [
-        (
-            replace(SILENT, docker_host="tcp://build:2375"),
-            "DOCKER_HOST=tcp://build:2375: no such file",
-            "unset DOCKER_HOST",
-        ),
-        (replace(SILENT, host=USER, forbidden=True), "may not use it", 'sudo usermod -aG docker "$USER"'),
-        (replace(SILENT, host=MAC, daemon_installed=False), "no Docker engine answers", "colima start"),
-        (
-            replace(SILENT, host=USER, daemon_installed=False),
-            "no Docker engine on this machine",
-            "sudo apt-get install -y docker.io",
-        ),
-        (
-            replace(SILENT, host=FEDORA, daemon_installed=False),
-            "no Docker engine on this machine",
-            "https://docs.docker.com/engine/install/",
-        ),
-        (
-            replace(SILENT, daemon_installed=False, attempted=tried(AptInstall)),
-            "no Docker engine on this machine",
-            "docker.io",
-        ),
-        (replace(SILENT, host=USER), "installed but does not run", "sudo systemctl start docker"),
-        (replace(SILENT, host=replace(USER, systemd=False)), "installed but does not run", "sudo dockerd"),
-        (
-            replace(SILENT, attempted=tried(StartDaemon), log_tail="no iptables"),
-            "does not answer:\nno iptables",
-            "run dockerd in a separate terminal",
-        ),
-        (
-            replace(SILENT, host=SERVER, attempted=tried(StartDaemon)),
-            "started and does not answer",
-            "journalctl -u docker",
-        ),
-        (
-            replace(SILENT, daemon_pid=7, attempted=tried(AwaitDaemon)),
-            "process 7) and does not answer",
-            "a second one is never started",
-        ),
-        (
-            replace(SILENT, daemon_pid=7, attempted=tried(StartDaemon, AwaitDaemon)),
-            "process 7) and does not answer",
-            "look at its log",
-        ),
-        (EngineFacts(host=USER, answers=True), "can build with BuildKit", "docker-buildx"),
-        (
-            EngineFacts(host=CONTAINER, answers=True, attempted=tried(AptInstall)),
-            "can build with BuildKit",
-            "docker-buildx",
-        ),
-    ],
-)
-def test_engine_where_only_a_person_can_go_on(facts: EngineFacts, problem: str, command: str) -> None:
-    assert command in remedy(decide_engine(facts), problem)
-
-
 ABSENT = BaseImageFacts(host=CONTAINER, reference=REFERENCE, present=False)
 UNREACHABLE = replace(ABSENT, pull_error="no such host")
 
@@ -244,25 +183,6 @@ def test_debootstrap_is_installed_only_for_a_stand_in() -> None:
 
 
 @pytest.mark.parametrize(
-    "facts",
-    [
-        replace(UNREACHABLE, host=USER, debootstrap=True),
-        replace(UNREACHABLE, host=FEDORA, debootstrap=True),
-        replace(UNREACHABLE, host=MAC),
-        replace(UNREACHABLE, debootstrap=True, attempted=tried(ImportStandIn)),
-    ],
-)
-def test_where_no_stand_in_can_be_made(facts: BaseImageFacts) -> None:
-    assert "docker pull" in remedy(decide_base_image(facts), "could not be pulled: no such host")
-
-
-def test_the_message_says_that_it_is_a_stand_in_and_why() -> None:
-    text = str(ImportStandIn(reference=REFERENCE, reason="no such host"))
-    assert "STAND-IN" in text
-    assert "could not be pulled (no such host)" in text
-
-
-@pytest.mark.parametrize(
     ("built_from", "expected"),
     [
         ("aaa", None),
@@ -273,11 +193,6 @@ def test_the_message_says_that_it_is_a_stand_in_and_why() -> None:
 def test_the_emulators_image_is_built_when_its_sources_differ(built_from: str | None, expected: Step | None) -> None:
     facts = EmulatorImageFacts(reference="e:1", built_from=built_from, source="aaa")
     assert decide_emulator_image(facts) == expected
-
-
-def test_the_emulators_image_is_not_built_twice() -> None:
-    facts = EmulatorImageFacts(reference="e:1", built_from="bbb", source="aaa", attempted=tried(BuildEmulatorImage))
-    assert "Try again" in remedy(decide_emulator_image(facts), "does not carry its source's hash")
 
 
 @pytest.mark.parametrize(
@@ -305,73 +220,8 @@ def test_the_registry_is_installed_first() -> None:
     assert packages(decide_services(facts)) == ("docker-registry",)
 
 
-@pytest.mark.parametrize(
-    ("facts", "problem", "command"),
-    [
-        (
-            ServiceFacts(host=USER, registry=False, azurite=True, node=20),
-            "need a docker-registry",
-            "sudo apt-get install docker-registry",
-        ),
-        (
-            ServiceFacts(host=CONTAINER, registry=False, azurite=True, node=20, attempted=tried(AptInstall)),
-            "need a docker-registry",
-            "docker-registry",
-        ),
-        (
-            ServiceFacts(host=FEDORA, registry=False, azurite=True, node=20),
-            "need a docker-registry",
-            "distribution/distribution",
-        ),
-        (
-            ServiceFacts(host=USER, registry=True, azurite=False, node=None, attempted=tried(InstallNode)),
-            "does not run",
-            "install Node.js 20 or later",
-        ),
-        (
-            ServiceFacts(
-                host=USER,
-                registry=True,
-                azurite=True,
-                devcontainers=False,
-                node=20,
-                attempted=tried(InstallDevcontainers),
-            ),
-            "the devcontainer command was installed and is not there",
-            "rm -rf .aml-train",
-        ),
-        (
-            ServiceFacts(host=USER, registry=True, azurite=False, node=20, attempted=tried(InstallAzurite)),
-            "is not there",
-            "rm -rf .aml-train",
-        ),
-    ],
-)
-def test_services_where_only_a_person_can_go_on(facts: ServiceFacts, problem: str, command: str) -> None:
-    assert command in remedy(decide_services(facts), problem)
-
-
-def test_azureml_core_is_installed_once() -> None:
-    assert decide_client_v1(up_to_date=True, attempted=tried()) is None
-    assert decide_client_v1(up_to_date=False, attempted=tried()) == CreateClientV1()
-    again = decide_client_v1(up_to_date=False, attempted=tried(CreateClientV1))
-    assert remedy(again, "still not up to date") == "rm -rf .aml-train/client-v1, and try again"
-
-
 def test_a_browser_is_installed_where_debian_packages_one() -> None:
     assert decide_browser(BrowserFacts(host=FEDORA, browser=True)) is None
     step = decide_browser(BrowserFacts(host=CONTAINER, browser=False))
     assert isinstance(step, AptInstall)
     assert step.optional == ("chromium",), "Ubuntu has no such package, and that is no reason to abort"
-
-
-@pytest.mark.parametrize(
-    ("facts", "command"),
-    [
-        (BrowserFacts(host=CONTAINER, browser=False, attempted=tried(AptInstall)), "google-chrome"),
-        (BrowserFacts(host=USER, browser=False), "sudo apt-get install chromium"),
-        (BrowserFacts(host=FEDORA, browser=False), "AML_TRAIN_BROWSER"),
-    ],
-)
-def test_a_browser_where_only_a_person_can_go_on(facts: BrowserFacts, command: str) -> None:
-    assert command in remedy(decide_browser(facts), "the integration tests need Chromium or Google Chrome")
