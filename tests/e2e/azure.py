@@ -12,8 +12,8 @@ from urllib.parse import urlencode
 
 import requests
 
-from tests.e2e.oidc import ISSUER, Provider
 from tests.support.docker_bridge import bridge_address
+from tests.support.oidc_stand_in import ISSUER, Provider
 
 if TYPE_CHECKING:
     from tests.e2e.conftest import Local

@@ -21,7 +21,7 @@ from aml_train.local.settings import IMAGE, EmulatorSettings
 from scripts.release.checks import ACTION_IMAGE
 from tests.e2e.azure import Azure, address_of, bridge
 from tests.e2e.hosted_runner import HostedRunner
-from tests.e2e.oidc import Provider, serving
+from tests.support.oidc_stand_in import Provider, serving
 from tests.support.ports import free_port
 from tests.support.scheduling import one_at_a_time
 

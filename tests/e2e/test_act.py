@@ -14,7 +14,7 @@ import pytest
 from scripts.act_demo import run_act
 from tests.e2e.azure import Azure
 from tests.e2e.conftest import ROOT, Local
-from tests.e2e.oidc import AUDIENCE, Provider
+from tests.support.oidc_stand_in import AUDIENCE, Provider
 
 #: act builds the action's image by the same steps, and finds them.
 pytestmark = pytest.mark.usefixtures("action_image")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.hosted_runner import HostedRunner, Step
-from tests.e2e.oidc import AUDIENCE, ISSUER, Provider
+from tests.support.oidc_stand_in import AUDIENCE, ISSUER, Provider
 
 JOB = """\
 command: python -c "print('hello from azure')"

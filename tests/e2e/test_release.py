@@ -17,8 +17,8 @@ import pytest
 from scripts.act_demo import rename_workflows, run_act
 from tests.e2e.azure import Azure
 from tests.e2e.conftest import ROOT, edit
-from tests.e2e.oidc import ISSUER, REPOSITORY, Provider
 from tests.e2e.test_act import failed_with
+from tests.support.oidc_stand_in import ISSUER, REPOSITORY, Provider
 
 pytestmark = [pytest.mark.full, pytest.mark.usefixtures("action_image")]
 

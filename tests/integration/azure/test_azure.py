@@ -17,9 +17,10 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
 from aml_train.core.docker import connect_engine
-from tests.integration.azure.stand_in import GitHub, Workflow, assertion, serve
+from tests.integration.azure.stand_in import Workflow
 from tests.support.emulator_process import Emulator, running
 from tests.support.engine_images import forget
+from tests.support.oidc_stand_in import AUDIENCE, Provider, serving
 
 BASE = "python:3.11-slim-bookworm"
 JOB = f"""\
@@ -39,16 +40,13 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
 
 
 @pytest.fixture
-def github() -> Iterator[GitHub]:
-    github = GitHub()
-    server = serve(github)
-    yield github
-    server.shutdown()
-    server.server_close()
+def github() -> Iterator[Provider]:
+    with serving(Provider(), "127.0.0.1") as provider:
+        yield provider
 
 
 @pytest.fixture
-def workflow(emulator: Emulator, github: GitHub, tmp_path: Path) -> Workflow:
+def workflow(emulator: Emulator, github: Provider, tmp_path: Path) -> Workflow:
     return Workflow(emulator, github, tmp_path)
 
 
@@ -79,7 +77,7 @@ def configure(folder: Path, emulator: Emulator, extra: str = "", **changes: str 
 @pytest.mark.full
 @pytest.mark.parametrize("registry", ["amllocal.azurecr.io", None])
 def test_an_image_of_ours_is_pushed_and_trained_in(
-    workflow: Workflow, project: Path, emulator: Emulator, github: GitHub, registry: str | None
+    workflow: Workflow, project: Path, emulator: Emulator, github: Provider, registry: str | None
 ) -> None:
     repository = "azure-test" if registry else "azure-test-found"
     extra = f"image: {{base: '{BASE}', repository: {repository}, azureml-mlflow: false}}\n"
@@ -110,7 +108,7 @@ def test_an_image_of_ours_is_pushed_and_trained_in(
 
 @pytest.mark.full
 def test_the_engine_signs_in_too_and_the_digest_is_locked(
-    workflow: Workflow, project: Path, emulator: Emulator, github: GitHub
+    workflow: Workflow, project: Path, emulator: Emulator, github: Provider
 ) -> None:
     """Nothing goes past Azure Container Registry's sign-in; release tags are the commit's branch and the user's."""
     tags = "tags: ['branch-{branch}', 'v1-{address}']"
@@ -153,7 +151,7 @@ def test_the_command_line_with_a_token_file_and_config_json(
     }
     (project / ".azureml" / "config.json").write_text(json.dumps(written))
     token = tmp_path / "token"
-    token.write_text(assertion("api://AzureADTokenExchange"))
+    token.write_text(Provider().token(AUDIENCE))
     ended = workflow.command(project, "run", "--target", "azure", AZURE_FEDERATED_TOKEN_FILE=str(token))
     assert ended.code == 0, ended.output
     assert "Signing in to Azure with the workload identity's token file" in ended.output
@@ -161,7 +159,7 @@ def test_the_command_line_with_a_token_file_and_config_json(
 
 @pytest.mark.full
 def test_a_base_in_a_registry_of_azure_is_looked_at_by_the_identity(
-    workflow: Workflow, project: Path, emulator: Emulator, github: GitHub
+    workflow: Workflow, project: Path, emulator: Emulator, github: Provider
 ) -> None:
     """Without ``docker login``: who may push images may see what they are built on."""
     loopback = f"localhost:{emulator.registry_port}/bases/python:1"

@@ -27,9 +27,9 @@ from aml_train.pipeline.target import Host
 from aml_train_action.github.oidc import github_assertion
 from tests.integration.azure.clocked_emulator import CLOCK, PRELOAD
 from tests.integration.azure.night import HOUR, Night
-from tests.integration.azure.stand_in import GitHub, serve
 from tests.integration.azure.test_azure import BASE, configure
 from tests.support.emulator_process import Emulator, running
+from tests.support.oidc_stand_in import Provider, serving
 
 #: The job says what it is told, and ends when it is told to.
 JOB = f"""\
@@ -63,12 +63,9 @@ def emulator(night: Night, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 @pytest.fixture
-def github(night: Night) -> Iterator[GitHub]:
-    github = GitHub(clock=lambda: night.now, lifetime=5)
-    server = serve(github)
-    yield github
-    server.shutdown()
-    server.server_close()
+def github(night: Night) -> Iterator[Provider]:
+    with serving(Provider(clock=lambda: night.now, lifetime=5), "127.0.0.1") as provider:
+        yield provider
 
 
 @dataclass
@@ -82,7 +79,7 @@ class Client:
 
     night: Night
     emulator: Emulator
-    github: GitHub
+    github: Provider
     project: Path
     environment: dict[str, str]
     real_sleep: Callable[[float], None]
@@ -147,7 +144,7 @@ class Client:
 
 @pytest.fixture
 def client(
-    night: Night, emulator: Emulator, github: GitHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    night: Night, emulator: Emulator, github: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Client:
     """A client of a project whose target is the emulator's workspace."""
     project = tmp_path / "project"

@@ -11,7 +11,7 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -40,6 +40,7 @@ class Provider:
         request_token: what a job must show.
         asked: the audiences that were asked for, in order.
         issued: the tokens that were given.
+        clock: the seconds since the epoch.
     """
 
     address: str = ""
@@ -49,6 +50,7 @@ class Provider:
     request_token: str = field(default_factory=lambda: f"request-{secrets.token_hex(16)}")
     asked: list[str] = field(default_factory=list)
     issued: list[str] = field(default_factory=list)
+    clock: Callable[[], float] = time.time
     _key: rsa.RSAPrivateKey = field(default_factory=lambda: rsa.generate_private_key(65537, 2048))
 
     @property
@@ -61,6 +63,7 @@ class Provider:
     def environment(self) -> dict[str, str]:
         """Return what the runner sets for a job with `permissions: id-token: write`."""
         return {
+            "GITHUB_ACTIONS": "true",
             "ACTIONS_ID_TOKEN_REQUEST_URL": f"{self.address}/token?api-version=2.0",
             "ACTIONS_ID_TOKEN_REQUEST_TOKEN": self.request_token,
         }
@@ -78,7 +81,7 @@ class Provider:
 
     def token(self, audience: str) -> str:
         """Return a new token, signed."""
-        now = int(time.time())
+        now = int(self.clock())
         claims = {
             "iss": ISSUER, "sub": self.subject, "aud": audience, "repository": REPOSITORY, "ref": "refs/heads/main",
             "jti": secrets.token_hex(16), "iat": now, "nbf": now, "exp": now + self.lifetime,
