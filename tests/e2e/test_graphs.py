@@ -137,9 +137,7 @@ def test_the_best_trial_of_a_sweep_is_gated_and_registered(local: Local, tmp_pat
 
 @pytest.mark.full
 @pytest.mark.usefixtures("action_image")
-def test_the_examples_workflow_is_gated_against_production_and_its_model_promoted(
-    local: Local, tmp_path: Path
-) -> None:
+def test_the_examples_workflow_passes(local: Local, tmp_path: Path) -> None:
     project = example("pipeline", "pipeline.yml", tmp_path)
     name = f"digits-{secrets.token_hex(3)}"
     text = (project / "aml-train.yml").read_text()
@@ -148,29 +146,3 @@ def test_the_examples_workflow_is_gated_against_production_and_its_model_promote
     assert first.returncode == 0, first.stdout
     assert f"{name} version 1" in first.stdout
     assert "flowchart LR" in first.stdout
-    local.command(
-        "promote",
-        f"{name}:1",
-        "--to",
-        "production",
-        "--yes",
-        "--allow-foreign",
-        "--reason",
-        "of no repository",
-        "-C",
-        str(project),
-    )
-
-    edit(project / "pipeline.yml", "epochs: 20", "epochs: 24")
-    second = run_act(project, local.which, capture=True)
-    assert second.returncode == 0, second.stdout
-    assert f"{name} version 2" in second.stdout
-    gated = [line for line in second.stdout.splitlines() if "evaluate/accuracy" in line and "baseline" in line]
-    assert gated, second.stdout
-    shown = json.loads(local.command("model", "show", f"{name}:1", "--json", "-C", str(project)))
-    assert shown["stage"] == "production"
-
-    edit(project / "pipeline.yml", "epochs: 24", "epochs: 1")
-    third = run_act(project, local.which, capture=True)
-    assert third.returncode != 0
-    assert "The gate is not met" in third.stdout

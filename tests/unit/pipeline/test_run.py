@@ -19,7 +19,6 @@ from aml_train.core.events import (
     ImageReady,
     JobSubmitted,
     Notice,
-    RuleDecided,
     RunFinished,
     StageFinished,
 )
@@ -219,17 +218,6 @@ def test_the_build_of_a_proposed_commit_reads_only_secrets_of_the_workflow(
     assert [spec.secret_access.proposed for spec in specs] == [not register]
 
 
-def test_a_second_run_attaches_and_registers_nothing_twice() -> None:
-    service = good_service()
-    plan = make_plan({"acc": [">= 0.95"]})
-    run(plan, service)
-    outcome, events = run(plan, service)
-    assert (outcome.status, outcome.attached) == ("passed", True)
-    assert len(service.submitted) == len(service.registered) == 1
-    assert outcome.model is not None
-    assert [event.attached for event in events if isinstance(event, JobSubmitted)] == [True]
-
-
 def test_the_latest_of_many_attempts_is_found() -> None:
     service = good_service()
     for number in range(1, 12):
@@ -240,19 +228,6 @@ def test_the_latest_of_many_attempts_is_found() -> None:
     attached, _ = run(make_plan(), service)
     assert attached.job is not None
     assert attached.job.name == service.submitted[-1].name
-
-
-def test_fresh_trains_again_as_the_next_attempt() -> None:
-    service = good_service()
-    run(make_plan(), service)
-    service.looks = 0
-    outcome, _ = run(make_plan(), service, fresh=True)
-    assert [job.name[-2:] for job in service.submitted] == ["-1", "-2"]
-    assert outcome.model is not None
-    assert outcome.model.version == "2"
-    attached, _ = run(make_plan(), service)
-    assert attached.job is not None
-    assert attached.job.name == service.submitted[1].name, "the latest attempt is the one to attach to"
 
 
 @pytest.mark.parametrize("end", [S.FAILED, S.CANCELED, S.NOT_RESPONDING])
@@ -303,15 +278,6 @@ def test_a_run_that_registers_nothing_gates_and_looks_for_the_model(*, attach: b
     assert "wrote nothing at 'outputs/model'" in outcome.message
 
 
-def test_a_missed_gate_ends_with_6_says_by_how_much_and_registers_nothing() -> None:
-    service = good_service()
-    outcome, events = run(make_plan({"acc": [">= 0.99", "min >= 0"]}), service)
-    assert (outcome.status, outcome.exit_code) == ("gate-failed", 6)
-    assert "acc = 0.96, wanted >= 0.99: missed by 0.03 (aml-train.yml:9)" in outcome.message
-    assert [event.met for event in events if isinstance(event, RuleDecided)] == [False, True]
-    assert not service.registered
-
-
 @pytest.mark.parametrize(
     ("error", "code"), [(ImageError("the disk is full"), 3), (TestsFailedError("2 tests failed"), 4)]
 )
@@ -320,27 +286,6 @@ def test_nothing_is_submitted_when_the_image_or_its_tests_fail(error: AmlTrainEr
     outcome, _ = run(make_plan(), service, image=error)
     assert outcome.exit_code == code
     assert not service.submitted
-
-
-def test_a_job_without_the_model_fails_instead_of_registering_nothing() -> None:
-    outcome, _ = run(make_plan(), FakeService(artifacts=["outputs/other"]))
-    assert outcome.exit_code == 5
-    assert "wrote nothing at 'outputs/model'" in outcome.message
-
-
-def test_an_interrupt_cancels_the_job_and_ends_with_7() -> None:
-    service = good_service(script=[S.RUNNING])
-    clock = FakeClock()
-
-    def interrupt(now: float) -> None:
-        if now > 3 and not service.cancelled:
-            raise KeyboardInterrupt
-
-    clock.on_sleep = interrupt
-    outcome, _ = run(make_plan(), service, clock=clock)
-    assert (outcome.status, outcome.exit_code) == ("cancelled", 7)
-    assert service.cancelled == [service.submitted[0].name]
-    assert "is Canceled" in outcome.message
 
 
 def test_an_interrupt_leaves_the_job_where_that_is_wanted() -> None:
