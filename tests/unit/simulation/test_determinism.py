@@ -1,55 +1,12 @@
 from __future__ import annotations
 
-import importlib
 import random
-import sys
 import tempfile
 import time
 
-import pytest
-
-from simulation.isolation import run_all
 from simulation.kernel import Decisions, Kernel, Moment, Network, Profile
 from simulation.runs import Job, run
 from simulation.scenario import Settings
-
-_SEEDS = range(50)
-_WORLD = "tests.support.simulated_world:Eventful"
-
-
-@pytest.mark.full
-def test_a_seed_has_one_trace_in_any_process_and_each_seed_another() -> None:
-    jobs = [Job(scenario=_WORLD, seed=seed) for seed in _SEEDS]
-    run(jobs[0])  # what is imported by the first run is imported
-    here = [run(job) for job in jobs]
-    there = {outcome.seed: outcome for outcome in run_all(jobs, workers=2)}
-    assert [there[outcome.seed].digest for outcome in here] == [outcome.digest for outcome in here]
-    assert [there[outcome.seed].plan for outcome in here] == [outcome.plan for outcome in here]
-    assert [outcome.message for outcome in here if outcome.failed] == []
-    assert len({outcome.digest for outcome in here}) == len(_SEEDS)
-    # The world is worth the comparison: threads, faults and kills occur.
-    assert sum(len(outcome.points) > 4 for outcome in here) > 10, "no process was killed and started again"
-    assert sum("fault" in key for outcome in here for key in outcome.plan) > 100
-    assert sum(key.startswith("lock:") for outcome in here for key in outcome.plan) > 100
-    assert all(outcome.switches > 100 for outcome in here)
-
-
-def test_a_plan_repeats_a_run() -> None:
-    run(Job(scenario=_WORLD, seed=3))
-    drawn = run(Job(scenario=_WORLD, seed=3))
-    repeated = run(Job(scenario=_WORLD, seed=3, plan=drawn.plan))
-    assert (repeated.digest, repeated.plan) == (drawn.digest, drawn.plan)
-
-
-def test_modules_that_a_run_imports_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    run(Job(scenario=_WORLD, seed=3))
-    assert run(Job(scenario=_WORLD, seed=3)).late == []
-    monkeypatch.delitem(sys.modules, "concurrent.futures.process", raising=False)
-    monkeypatch.setattr(
-        "tests.support.simulated_world.World._ask",
-        lambda *_: str(importlib.import_module("concurrent.futures.process")),
-    )
-    assert "concurrent.futures.process" in run(Job(scenario=_WORLD, seed=3)).late
 
 
 class _Files:
