@@ -74,10 +74,6 @@ class FakeService(MemoryService):
     by_service: ServiceError | None = None
     storage_reads: int = 0
     looks: int = 0
-    prepared: int = 0
-
-    def prepare(self, sdk: str = "v2") -> None:
-        self.prepared += 1
 
     def find(self, name: str) -> JobView | None:
         if name in self.history_of:

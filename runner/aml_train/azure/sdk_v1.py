@@ -37,7 +37,7 @@ _TRANSIENT: Final = re.compile(
 )
 
 
-def prepare() -> None:
+def _load() -> None:
     """Import azureml-core, which takes about a second.
 
     :mod:`aml_train.pipeline.sdk` has ensured that it is installed.
@@ -60,7 +60,7 @@ def submit(rest: AzureRest, job: JobSpec, submission: CancelToken) -> JobView:
 
     Its code is copied first, so that exactly the files are sent that the job's name stands for.
     """
-    prepare()
+    _load()
     what = f"Submitting the run {job.name}"
     tags = _texts(job.document["tags"])
     properties = _texts(job.document["properties"])

@@ -139,15 +139,6 @@ class AzureV2(AzureRest):
         self._made: MLClient | None = None
         self._making = threading.Lock()
 
-    def prepare(self, sdk: str = "v2") -> None:
-        """Import azure-ai-ml and make its client, in over a second; thread-safe."""
-        if sdk == "v1":
-            azure_v1.prepare()
-            return
-        with self._making:
-            if self._made is None:
-                self._made = self._make()
-
     def _make(self) -> MLClient:
         # Notices of experimental classes are addressed to azure-ai-ml's own users.
         logging.getLogger("azure.ai.ml").setLevel(logging.ERROR)
@@ -178,7 +169,9 @@ class AzureV2(AzureRest):
     @property
     def client(self) -> Any:
         """The client of azure-ai-ml; what it raises is to be handed to :func:`translate`."""
-        self.prepare()
+        with self._making:
+            if self._made is None:
+                self._made = self._make()
         return self._made
 
     def submit(self, job: JobSpec, submission: CancelToken) -> JobView:
@@ -187,7 +180,6 @@ class AzureV2(AzureRest):
         what = f"Submitting the job {job.name}"
         document = copy.deepcopy(dict(job.document))
         if job.code is not None:
-            # While this waits for the network, another thread may still be loading azure-ai-ml.
             document["code"] = ensure_code(self, job.code, submission)
         assets: dict[int, str] = {}
         for place, files in job.folders.items():
@@ -196,7 +188,6 @@ class AzureV2(AzureRest):
             mapping_at(document, place)["code"] = self._code_id(assets[id(files)])
         if (named := _NAMED_CODE.fullmatch(str(document.get("code")))) is not None:
             document["code"] = self._code_id(named[0])
-        self.prepare()
 
         def create() -> None:
             with component_files(document, job.directory) as written:

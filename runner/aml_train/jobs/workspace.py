@@ -281,9 +281,6 @@ class Workspace(Jobs, Metrics, Files, Models, Protocol):
     Every method raises :class:`aml_train.core.errors.ServiceError` (exit code 8) when the service refuses or does not answer.
     """
 
-    def prepare(self, sdk: str = "v2") -> None:
-        """Load what :meth:`submit` needs for *sdk*; may run early in another thread."""
-
     def node_kind(self, placement: Placement) -> NodeKind:
         """Return the kind of nodes of *placement*; None for unknown parts, and why."""
 

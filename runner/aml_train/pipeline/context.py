@@ -16,7 +16,6 @@ from aml_train.jobs.workspace import JobView, Workspace
 from aml_train.pipeline.branch_verdicts import Prover
 from aml_train.pipeline.plan import Plan
 from aml_train.pipeline.result import RunOptions, RunResult
-from aml_train.pipeline.sdk import SdkLoader
 from aml_train.pipeline.target import Target
 
 if TYPE_CHECKING:
@@ -63,7 +62,6 @@ class RunContext:
         emit: receives every event.
         clock: time.
         secrets: masks secrets in the job's logs and tables.
-        sdk: loads the SDK as soon as a submission is certain.
         progress: what was reached so far.
         signer: returns who signs passports; None if none are configured.
         prover: returns what proves the verdicts of branches and the origin of jobs, given the target.
@@ -75,7 +73,6 @@ class RunContext:
     emit: Listener
     clock: Clock
     secrets: Masker = field(default_factory=Masker)
-    sdk: SdkLoader = field(default_factory=SdkLoader)
     progress: Progress = field(default_factory=Progress)
     signer: Callable[[], Signer | None] = lambda: None
     prover: Callable[[Target], Prover | None] = lambda _target: None

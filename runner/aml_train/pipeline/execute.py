@@ -28,7 +28,6 @@ from aml_train.pipeline.prepare import PreparedRun
 from aml_train.pipeline.proof import GitProver
 from aml_train.pipeline.result import RunOptions, RunResult
 from aml_train.pipeline.run import run
-from aml_train.pipeline.sdk import SdkLoader
 from aml_train.pipeline.seal import SealedProver
 from aml_train.pipeline.target import Host, Target, open_target
 
@@ -82,11 +81,10 @@ def run_prepared(
     def signer() -> Signer | None:
         return make_signer(config.passport, host.environ, host.assertion)
 
-    sdk = SdkLoader()
-    emit, clock = Broadcast(*listeners, sdk), Clock(now=elapsed, sleep=time.sleep)
+    emit, clock = Broadcast(*listeners), Clock(now=elapsed, sleep=time.sleep)
     if cancel is not None:
         interruption = _Interruption(cancel)
-        emit = Broadcast(*listeners, sdk, interruption.check)
+        emit = Broadcast(*listeners, interruption.check)
         clock = Clock(now=elapsed, sleep=interruption.sleep)
 
     def opened() -> Target:
@@ -128,7 +126,6 @@ def run_prepared(
             emit=emit,
             clock=clock,
             secrets=masker,
-            sdk=sdk,
             signer=functools.cache(signer),
             prover=prover,
         )

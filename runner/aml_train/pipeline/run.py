@@ -73,9 +73,6 @@ def _run_stages(ctx: RunContext) -> tuple[str, str]:
         build_and_test(ctx, target)
         return "passed", "The image is tested and in the registry."
     service, baseline = target.service, None
-    ctx.sdk.arm(lambda: service.prepare("v2" if plan.job.runconfig is None else "v1"))
-    if options.fresh:
-        ctx.sdk.start()
     template = plan.job if options.job is not None else pin_data(plan.job, service)
     data = None if options.job is not None else begin_reading(ctx, service, template)
     if options.attach:

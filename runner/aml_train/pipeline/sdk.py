@@ -1,20 +1,17 @@
 """The SDK that submits a job: azureml-core (v1) or azure-ai-ml (v2).
 
-v1 is for run configurations, v2 for all else. It is loaded in advance.
+v1 is for run configurations, v2 for all else.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import threading
-from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final, Literal
 
 from aml_train.config.model import Config
 from aml_train.core.errors import InvalidError
-from aml_train.core.events import Event, LogLine
 
 INSTALL: Final = "pip install 'aml-train[azure-v1]'"
 
@@ -75,31 +72,3 @@ def chosen(config: Config, version: str | None) -> tuple[Literal["v1", "v2"], st
         return "v2", f"The SDK v2 submits {same}: {reason} ({INSTALL}). `sdk: v2` says that this is meant."
     reason = "because it is a run configuration"
     return "v1", f"The SDK v1, azureml-core {version}, submits the run, {reason}; `sdk: v2` has {same} submitted."
-
-
-class SdkLoader:
-    """Loads the SDK in another thread as soon as a submission is certain.
-
-    It is a listener: the first line of a build or of tests makes it certain.
-    """
-
-    def __init__(self) -> None:
-        self._thread: threading.Thread | None = None
-        self._load: Callable[[], None] | None = None
-
-    def arm(self, load: Callable[[], None]) -> None:
-        """Set what is loaded.
-
-        It must be safe to load again: a failure shows where it is needed.
-        """
-        self._load = load
-
-    def start(self) -> None:
-        """Begin to load, once."""
-        if self._thread is None and self._load is not None:
-            self._thread = threading.Thread(target=self._load, name="prepare-sdk", daemon=True)
-            self._thread.start()
-
-    def __call__(self, event: Event) -> None:
-        if isinstance(event, LogLine) and event.source in ("build", "tests"):
-            self.start()

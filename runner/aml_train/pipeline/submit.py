@@ -14,7 +14,7 @@ from aml_train.core.text import size
 from aml_train.gate.baseline import FoundBaseline
 from aml_train.image.spec import Given, JobImage, Tested
 from aml_train.jobs.attempts import Comparison, number_of, submit_next
-from aml_train.jobs.live import LiveJob, request_cancel
+from aml_train.jobs.live import request_cancel
 from aml_train.jobs.spec import JobSpec, JobTemplate, in_images
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
@@ -213,12 +213,7 @@ def _submit(ctx: RunContext, target: Target, spec: JobSpec, comparison: Comparis
     if options.supersede and options.group is not None:
         _supersede(ctx, target, options.group)
 
-    def answer_for(name: str) -> LiveJob:
-        live = ctx.track(name, service)
-        ctx.sdk.start()
-        return live
-
-    return submit_next(service, spec, answer_for=answer_for, comparison=comparison)
+    return submit_next(service, spec, answer_for=lambda name: ctx.track(name, service), comparison=comparison)
 
 
 def _supersede(ctx: RunContext, target: Target, group: Group) -> None:

@@ -177,9 +177,6 @@ class MemoryService:
         self._job(name)
         return self.work.get(name) or MemoryJob(spec=_UNKNOWN)
 
-    def prepare(self, sdk: str = "v2") -> None:
-        """Nothing is to be loaded."""
-
     def find(self, name: str) -> JobView | None:
         """See :meth:`aml_train.jobs.workspace.Workspace.find`."""
         self._answer()

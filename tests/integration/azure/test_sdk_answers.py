@@ -224,9 +224,7 @@ class Signed:
 
 @pytest.fixture(scope="module")
 def service() -> AzureV2:
-    made = AzureV2(WORKSPACE, SignIn(Signed(), way="secret"))
-    made.prepare()
-    return made
+    return AzureV2(WORKSPACE, SignIn(Signed(), way="secret"))
 
 
 @pytest.fixture(autouse=True)

@@ -176,7 +176,6 @@ def register_race(*, job: str, same: int, others: int) -> object:
 
     def one(artifact: str) -> None:
         service = opened().service
-        service.prepare()
         spec = ModelSpec(name="raced", artifact=artifact, output=None, type="custom_model")
         barrier.wait()
         view, _ = register_model(service, spec, job=job, tags={})

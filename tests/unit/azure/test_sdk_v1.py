@@ -60,7 +60,7 @@ def test_two_submissions_at_once_leave_the_working_directory_as_it_was(
         )
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sdk_v1, "prepare", lambda: None)
+    monkeypatch.setattr(sdk_v1, "_load", lambda: None)
     monkeypatch.setattr(sdk_v1, "_submit", pack)
     jobs = [make_job(template({"script": "train.py", "seed": number}), TESTED, 1) for number in range(2)]
     with ThreadPoolExecutor(2) as pool:
