@@ -47,7 +47,7 @@ def test_a_commit_becomes_a_gated_registered_model_and_a_second_run_attaches(loc
     assert image["reference"].endswith(f"@{image['digest']}")
     assert not job["attached"]
     assert (model["model"], model["found"]) == ("digits", False)
-    assert all(rule["met"] for rule in first.of("rule-decided"))
+    assert all(rule["verdict"] == "met" for rule in first.of("rule-verdict"))
     assert any("epoch" in line["text"] for line in first.of("log-line") if line["source"] == "job")
 
     second = local.run(digits)
@@ -190,12 +190,12 @@ def test_the_gate_compares_with_a_model_that_was_registered_before(local: Local,
     config.write_text(f"{start}{rules}{baseline.replace('}', ', bootstrap: true}')}{model}")
     first = local.run(digits, "--fresh")
     assert first.code == 0, first.output
-    assert [rule["verdict"] for rule in first.of("rule-decided")] == ["skipped", "met", "skipped", "met"]
+    assert [rule["verdict"] for rule in first.of("rule-verdict")] == ["skipped", "met", "skipped", "met"]
     assert first.only("model-registered")["version"] == "1"
 
     again = local.run(digits, "--fresh")
     assert again.code == 0, again.output
-    reasons = [rule["reason"] for rule in again.of("rule-decided")]
+    reasons = [rule["reason"] for rule in again.of("rule-verdict")]
     assert "(that of compared version 1 (tag channel=main), 0.9" in reasons[0]
     assert reasons[2].startswith("min(val/loss) = ")
     assert again.only("model-registered")["version"] == "2"

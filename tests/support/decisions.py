@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from aml_train.gate.decide import Decision, GateWord, RuleDecision, Verdict
-from aml_train.gate.rules import parse_rule
+from aml_train.core.events import RuleVerdict
+from aml_train.gate.decide import Decision, GateWord, Verdict
 
 
-def rule(verdict: Verdict, value: float | None = 0.5, limit: float | None = 0.5) -> RuleDecision:
-    return RuleDecision(
+def rule(verdict: Verdict, value: float | None = 0.5, limit: float | None = 0.5) -> RuleVerdict:
+    return RuleVerdict(
         metric="m",
-        rule=parse_rule(">= 0.5"),
+        rule=">= 0.5",
         where="aml-train.yml:2",
         value=value,
         limit=limit,

@@ -14,7 +14,7 @@ from aml_train.core.events import (
     ImageChecked,
     LogsEnded,
     ModelPromoted,
-    RuleDecided,
+    RuleVerdict,
     RunFinished,
     TestsFinished,
     Traceback,
@@ -92,7 +92,7 @@ class Annotations:
                 for failure in event.failures:
                     file = self._places.relative(failure.file, start=self._places.project) if failure.file else None
                     self._error(failure.message or "failed", file, failure.line, f"Test failed: {failure.name}")
-            case RuleDecided():
+            case RuleVerdict():
                 file, line = self._places.split(event.where)
                 title = f"Gate: {event.metric} {event.rule}"
                 if event.verdict == "missed":

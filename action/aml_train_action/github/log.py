@@ -25,7 +25,7 @@ from aml_train.core.events import (
     NodeChanged,
     Notice,
     Progress,
-    RuleDecided,
+    RuleVerdict,
     RunFinished,
     StageFinished,
     StageStarted,
@@ -301,7 +301,7 @@ class GitHubLog:
                 self._say("·", f"job: {event.status}")
             case NodeChanged():
                 self._say("·", f"node {event.node}: {event.status}{', reused' if event.reused else ''}")
-            case RuleDecided():
+            case RuleVerdict():
                 self._say(_RULES.get(event.verdict, "!"), f"gate: {event.reason}")
             case ModelRegistered():
                 self._say(

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from aml_train.core.comparison import Comparison
-from aml_train.core.events import ImageReady, RuleDecided, TestsFinished
+from aml_train.core.events import ImageReady, RuleVerdict, TestsFinished
 from aml_train.core.series import by_step
 from aml_train.pipeline.report import values
 from aml_train.pipeline.report.tidying import tidy
@@ -154,7 +154,7 @@ def _rules(record: Record, origin: Origin) -> tuple[values.Rule, ...]:
     return tuple(_rule(one, baseline, origin) for one in ordered[:_MOST_ROWS])
 
 
-def _rule(rule: RuleDecided, baseline: Mapping[str, float], origin: Origin) -> values.Rule:
+def _rule(rule: RuleVerdict, baseline: Mapping[str, float], origin: Origin) -> values.Rule:
     numbers = {"value": rule.value, "limit": rule.limit, "baseline": baseline.get(rule.metric)}
     known: dict[str, Any] = {"verdict": rule.verdict}
     known |= {name: values.number(one) for name, one in numbers.items() if one is not None}

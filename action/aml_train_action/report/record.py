@@ -28,7 +28,7 @@ from aml_train.core.events import (
     NodeChanged,
     Notice,
     Progress,
-    RuleDecided,
+    RuleVerdict,
     RunFinished,
     StageFinished,
     TestsFinished,
@@ -77,7 +77,7 @@ class Record:
     histories: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
     tables: tuple[Table, ...] = ()
     more_tables: int = 0
-    rules: list[RuleDecided] = field(default_factory=list)
+    rules: list[RuleVerdict] = field(default_factory=list)
     comparison: Comparison | None = None
     baseline: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
     model: ModelRegistered | None = None
@@ -145,7 +145,7 @@ class Record:
             case MetricsSettled():
                 self.metrics, self.histories = event.metrics, event.histories
                 self.tables, self.more_tables = event.tables, event.more_tables
-            case RuleDecided():
+            case RuleVerdict():
                 self.rules.append(event)
             case BaselineCompared():
                 self.comparison, self.baseline = event.comparison, event.histories

@@ -30,7 +30,7 @@ from aml_train.core.events import (
     Notice,
     Progress,
     PromotionDecided,
-    RuleDecided,
+    RuleVerdict,
     RunFinished,
     StageFinished,
     StageStarted,
@@ -128,7 +128,7 @@ class ConsoleListener:
                 self._say("·", "job", event.status, "cyan")
             case NodeChanged():
                 self._node(event)
-            case RuleDecided():
+            case RuleVerdict():
                 sign, color = _RULES[event.verdict]
                 self._say(sign, "gate", event.reason, color)
             case _:

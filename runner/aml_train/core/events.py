@@ -368,21 +368,26 @@ class MetricsSettled(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RuleDecided(Event):
+class RuleVerdict(Event):
     """One gate rule, written at *where* (``file:line``), was decided.
 
-    *value* is None where the metric is missing, *limit* where there is none. *verdict* is ``met``, ``missed``, which misses the
-    gate, or ``warned`` or ``skipped``, which do not.
+    *value* is what was compared, None where there is none; *limit* what it was compared with. *verdict* is ``met``, ``missed``, which
+    misses the gate, or ``warned`` or ``skipped``, which do not. *reason* is a sentence with value, limit, its source, and by how
+    much it was met or missed.
     """
 
     metric: str
     rule: str
     value: float | None
     limit: float | None
-    met: bool
     verdict: str
-    reason: str
+    reason: str = ""
     where: str = ""
+
+    @property
+    def met(self) -> bool:
+        """Whether the rule holds."""
+        return self.verdict == "met"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,7 @@ _COMPUTED: Final[Mapping[str, frozenset[str]]] = {
     "ModelRegistered": frozenset({"model", "version"}),
     "ModelPromoted": frozenset({"model", "version", "stage", "previous"}),
     "PromotionDecided": frozenset({"model", "version", "stage", "previous"}),
-    "RuleDecided": frozenset({"verdict"}),
+    "RuleVerdict": frozenset({"verdict"}),
     "RunFinished": frozenset({"status"}),
 }
 _Value = TypeVar("_Value")

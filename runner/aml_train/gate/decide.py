@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, get_args
 
 from aml_train.core.comparison import Comparison
-from aml_train.core.events import RuleDecided
+from aml_train.core.events import RuleVerdict
 from aml_train.core.tables import Table
 from aml_train.gate.history import MetricPoint, aggregate, faults_of_shape
 from aml_train.gate.rules import Aggregate, Policies, Policy, Reference, Rule
@@ -48,41 +48,13 @@ class Evidence:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RuleDecision:
-    """How one rule was decided.
-
-    Attributes:
-        metric: the metric's name.
-        rule: the rule.
-        where: ``file:line`` of the rule.
-        value: the value that was compared; None where there is none.
-        limit: what it was compared with; None where there is none.
-        verdict: ``met``; ``missed``, which misses the gate; ``warned`` and ``skipped``, which do not.
-        reason: a sentence for people: value, limit, its source, and by how much it was met or missed.
-    """
-
-    metric: str
-    rule: Rule
-    where: str
-    value: float | None
-    limit: float | None
-    verdict: Verdict
-    reason: str
-
-    @property
-    def met(self) -> bool:
-        """Whether the rule holds."""
-        return self.verdict == "met"
-
-
-@dataclass(frozen=True, kw_only=True)
 class Decision:
     """The gate's decision: met if no rule is missed.
 
     Rules that only warn, or were allowed to be skipped, do not count.
     """
 
-    rules: tuple[RuleDecision, ...]
+    rules: tuple[RuleVerdict, ...]
 
     @property
     def met(self) -> bool:
@@ -124,22 +96,8 @@ class Decision:
             return " and the gate is met" + (f" ({self.summary})" if mixed else "")
         return f"; no rule of the gate is met, and none ends the run ({self.summary})"
 
-    def events(self) -> Iterator[RuleDecided]:
-        """Yield an event for each rule."""
-        for rule in self.rules:
-            yield RuleDecided(
-                metric=rule.metric,
-                rule=rule.rule.text,
-                value=rule.value,
-                limit=rule.limit,
-                met=rule.met,
-                verdict=rule.verdict,
-                reason=rule.reason,
-                where=rule.where,
-            )
-
     @property
-    def missed(self) -> tuple[RuleDecision, ...]:
+    def missed(self) -> tuple[RuleVerdict, ...]:
         """The rules that end the run."""
         return tuple(rule for rule in self.rules if rule.verdict not in ("met", "warned", "skipped"))
 
@@ -190,7 +148,7 @@ class GatedRule(Protocol):
 
 
 def decide_gate(
-    rules: Sequence[GatedRule], evidence: Evidence, *, data: RuleDecision | None = None, bootstrap: bool = False
+    rules: Sequence[GatedRule], evidence: Evidence, *, data: RuleVerdict | None = None, bootstrap: bool = False
 ) -> Decision:
     """Decide every rule.
 
@@ -229,7 +187,7 @@ class _MissingError(Exception):
 
 def decide_rule(
     metric: str, rule: Rule, where: str, evidence: Evidence, policies: Policies | None = None
-) -> RuleDecision:
+) -> RuleVerdict:
     """Decide one rule.
 
     Without other policies, a missing metric and a missing baseline fail it.
@@ -251,12 +209,12 @@ def decide_rule(
             reason = _explain(metric, rule, value, limit, source, met=met)
     except _MissingError as missing:
         verdict: Verdict = {"fail": "missed", "warn": "warned", "skip": "skipped"}[missing.policy]  # type: ignore[assignment]
-        return RuleDecision(
-            metric=metric, rule=rule, where=where, value=value, limit=limit, verdict=verdict, reason=str(missing)
+        return RuleVerdict(
+            metric=metric, rule=rule.text, where=where, value=value, limit=limit, verdict=verdict, reason=str(missing)
         )
     verdict = "met" if met else "warned" if policies.severity == "warn" else "missed"
-    return RuleDecision(
-        metric=metric, rule=rule, where=where, value=value, limit=limit, verdict=verdict, reason=reason
+    return RuleVerdict(
+        metric=metric, rule=rule.text, where=where, value=value, limit=limit, verdict=verdict, reason=reason
     )
 
 

@@ -5,28 +5,23 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from aml_train.core.comparison import Comparison, Side
-from aml_train.gate.decide import RuleDecision, Verdict
+from aml_train.core.events import RuleVerdict
+from aml_train.gate.decide import Verdict
 from aml_train.gate.history import MetricPoint, aggregate, faults_of_shape
 from aml_train.gate.rules import DataPolicy, Rule, parse_rule
 
-#: What the rule is called where metrics have their names.
+#: The name of the rule over data where others have their metric, and its text, which no configuration writes.
 DATA: Final = "data"
-DATA_RULE: Final = Rule(text="as the baseline's")
+DATA_RULE: Final = "as the baseline's"
 _SHOWN: Final = 4
-
-
-def is_data_rule(rule: Rule) -> bool:
-    """Return whether *rule* is the one over data, which no configuration writes."""
-    return rule.text == DATA_RULE.text
 
 
 def decide_data(
     candidate: Side, baseline: Side | None, why: str, policy: DataPolicy, where: str, *, bootstrap: bool = False
-) -> RuleDecision | None:
+) -> RuleVerdict | None:
     """Decide whether the candidate has read the baseline's data.
 
     Data are compared by input: by the version of an asset, by the contents of local files, else by the place; and by the
@@ -84,8 +79,8 @@ def _differs(name: str, compared: Comparison) -> str:
     return f"{name} is {left[name]}, and was {right[name]}"
 
 
-def _decision(verdict: Verdict, reason: str, where: str) -> RuleDecision:
-    return RuleDecision(
+def _decision(verdict: Verdict, reason: str, where: str) -> RuleVerdict:
+    return RuleVerdict(
         metric=DATA, rule=DATA_RULE, where=where, value=None, limit=None, verdict=verdict, reason=reason
     )
 
@@ -93,25 +88,14 @@ def _decision(verdict: Verdict, reason: str, where: str) -> RuleDecision:
 _PASSING: Final = frozenset({"met", "warned", "skipped"})
 
 
-@dataclass(frozen=True, kw_only=True)
-class RecordedRule:
-    """A rule as it was decided; see :class:`aml_train.gate.decide.RuleDecision`."""
-
-    metric: str
-    rule: str
-    value: float | None
-    limit: float | None
-    verdict: str
-
-
-def read_recorded(text: str) -> list[RecordedRule]:
+def read_recorded(text: str) -> list[RuleVerdict]:
     """Return the rules of a model's tag, as far as they are some: JSON lists of five members."""
     try:
         entries = json.loads(text)
     except (ValueError, RecursionError):
         return []
     return [
-        RecordedRule(
+        RuleVerdict(
             metric=str(entry[0]),
             rule=str(entry[1]),
             value=_number(entry[2]),
@@ -130,16 +114,7 @@ def _number(value: object) -> float | None:
         return None
 
 
-def word_of(rules: Sequence[RecordedRule]) -> str:
-    """Return the gate's word that the recorded verdicts give."""
-    if not rules:
-        return "none"
-    if any(rule.verdict not in _PASSING for rule in rules):
-        return "failed"
-    return "skipped" if all(rule.verdict == "skipped" for rule in rules) else "passed"
-
-
-def fault_of_rule(recorded: RecordedRule, histories: Mapping[str, Sequence[MetricPoint]]) -> str | None:
+def fault_of_rule(recorded: RuleVerdict, histories: Mapping[str, Sequence[MetricPoint]]) -> str | None:
     """Return why a record does not follow from *histories*; None if it does.
 
     A limit that came from a baseline is taken as it was recorded, and so is a rule on the data, which compares with the
@@ -148,7 +123,7 @@ def fault_of_rule(recorded: RecordedRule, histories: Mapping[str, Sequence[Metri
     Args:
         histories: the values of the rule's metrics, as they are now.
     """
-    if recorded.rule == DATA_RULE.text:
+    if recorded.rule == DATA_RULE:
         return None
     try:
         rule = parse_rule(recorded.rule)
@@ -178,7 +153,7 @@ def fault_of_rule(recorded: RecordedRule, histories: Mapping[str, Sequence[Metri
     return _compare(name, recorded, holds=rule.holds(value, limit))
 
 
-def _limit(rule: Rule, recorded: RecordedRule, histories: Mapping[str, Sequence[MetricPoint]]) -> float:
+def _limit(rule: Rule, recorded: RuleVerdict, histories: Mapping[str, Sequence[MetricPoint]]) -> float:
     if rule.limit is not None:
         return rule.limit
     reference = rule.reference
@@ -188,7 +163,7 @@ def _limit(rule: Rule, recorded: RecordedRule, histories: Mapping[str, Sequence[
     return reference.limit(aggregate(histories.get(reference.metric, ()), how, greater=rule.greater))
 
 
-def _compare(name: str, recorded: RecordedRule, *, holds: bool) -> str | None:
+def _compare(name: str, recorded: RuleVerdict, *, holds: bool) -> str | None:
     if holds == (recorded.verdict == "met") or (not holds and recorded.verdict in ("missed", "warned", "skipped")):
         return None
     return f"{name}: it was recorded as {recorded.verdict}, and is {'met' if holds else 'not met'}"

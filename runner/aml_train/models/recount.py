@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from aml_train.config.sections.gate import JsonValue
+from aml_train.core.events import RuleVerdict
 from aml_train.gate.baseline import read_value
 from aml_train.gate.history import MetricPoint
 from aml_train.gate.logged import columns_of
-from aml_train.gate.recompute import RecordedRule, fault_of_rule
+from aml_train.gate.recompute import fault_of_rule
 from aml_train.gate.rules import parse_rule
 from aml_train.jobs.workspace import Workspace
 
@@ -17,7 +18,7 @@ _MOST_BYTES: Final = 16 << 20
 
 
 def fault_of_rules(
-    service: Workspace, job: str, rules: Sequence[RecordedRule], files: Mapping[str, JsonValue]
+    service: Workspace, job: str, rules: Sequence[RuleVerdict], files: Mapping[str, JsonValue]
 ) -> str | None:
     """Return why recorded rules do not follow from the job's metrics; None if they do.
 
@@ -42,7 +43,7 @@ def read_histories(
     return {name: _history(service, job, name, files.get(name)) for name in metrics}
 
 
-def _metrics(rules: Sequence[RecordedRule]) -> list[str]:
+def _metrics(rules: Sequence[RuleVerdict]) -> list[str]:
     """Return the metrics that *rules* need, also those of the right-hand sides."""
     found: dict[str, None] = {}
     for one in rules:

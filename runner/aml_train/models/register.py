@@ -219,8 +219,7 @@ def shown_parameters(job: JobView) -> dict[str, str]:
 def _rules(decision: Decision) -> str:
     """Return the decision as compact JSON that fits a tag; other rules are counted."""
     entries = [
-        [rule.metric, rule.rule.text, _number(rule.value), _number(rule.limit), rule.verdict]
-        for rule in decision.rules
+        [rule.metric, rule.rule, _number(rule.value), _number(rule.limit), rule.verdict] for rule in decision.rules
     ]
     for kept in range(len(entries), -1, -1):
         rest = [f"{len(entries) - kept} more"] if kept < len(entries) else []

@@ -18,9 +18,9 @@ from typing import Any, Final, Protocol, get_args
 
 from aml_train.core.git import Origin
 from aml_train.core.tags import KEY_LENGTH, TAG_GATE, TAG_VERDICT, VALUE_LENGTH
-from aml_train.gate.decide import Decision, RuleDecision
+from aml_train.gate.decide import Decision
 from aml_train.gate.decide import GateWord as GateWord
-from aml_train.gate.recompute import is_data_rule
+from aml_train.gate.recompute import DATA_RULE
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, Workspace
 
@@ -189,9 +189,9 @@ def record_verdict(
             repository=origin.repository,
             configuration=origin.configuration,
             rules=tuple(
-                _values(rule)
+                RuleValues(value=rule.value, limit=rule.limit, verdict=rule.verdict)
                 for rule in (decision.rules if decision is not None else ())
-                if not is_data_rule(rule.rule)
+                if rule.rule != DATA_RULE
             ),
             against=against,
         )
@@ -201,10 +201,6 @@ def record_verdict(
             tags[verdict_tag(branch)] = text
     if any(job.tags.get(name) != value for name, value in tags.items()):
         service.tag(job.name, tags)
-
-
-def _values(rule: RuleDecision) -> RuleValues:
-    return RuleValues(value=rule.value, limit=rule.limit, verdict=rule.verdict)
 
 
 def _text(verdict: BranchVerdict) -> str:

@@ -66,7 +66,7 @@ def decide(ctx: RunContext, target: Target, job: CompletedJob, baseline: FoundBa
         if gate.comparison is not None and plan.baseline is not None:
             before = series_of(gate.baseline_histories)
             ctx.emit(BaselineCompared(comparison=gate.comparison, where=plan.baseline.where, histories=before))
-        for event in gate.decision.events():
+        for event in gate.decision.rules:
             ctx.emit(event)
         if not gate.decision.met:
             record_gate(ctx, target, job, gate)

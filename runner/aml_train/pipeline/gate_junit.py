@@ -14,7 +14,7 @@ from typing import Final
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from aml_train.core.errors import AmlTrainError, InvalidError
-from aml_train.core.events import Event, Listener, RuleDecided, RunFinished
+from aml_train.core.events import Event, Listener, RuleVerdict, RunFinished
 
 _SUITE: Final = "aml-train gate"
 #: Characters that XML 1.0 does not have (https://www.w3.org/TR/xml/#charsets).
@@ -37,12 +37,12 @@ def gate_junit_listener(path: Path | None) -> Iterator[list[Listener]]:
         path.write_bytes(b"")  # an earlier report would be taken for this run's
     except OSError as error:
         raise InvalidError(f"--gate-junit {path}: cannot be written: {error.strerror}") from error
-    rules: list[RuleDecided] = []
+    rules: list[RuleVerdict] = []
     ends: list[RunFinished] = []
     failure: AmlTrainError | None = None
 
     def listen(event: Event) -> None:
-        if isinstance(event, RuleDecided):
+        if isinstance(event, RuleVerdict):
             rules.append(event)
         elif isinstance(event, RunFinished):
             ends.append(event)
@@ -59,7 +59,7 @@ def gate_junit_listener(path: Path | None) -> Iterator[list[Listener]]:
         raise failure
 
 
-def gate_junit(rules: list[RuleDecided], end: RunFinished | None) -> bytes:
+def gate_junit(rules: list[RuleVerdict], end: RunFinished | None) -> bytes:
     """Return the report as XML. Pure.
 
     A missed rule is a failure, a skipped one is skipped, one that only warns has passed and says so. A run that ended before its gate was

@@ -18,13 +18,14 @@ from aml_train.config.model import Config
 from aml_train.config.sections.gate import GateRule
 from aml_train.core.boundary import repository_top
 from aml_train.core.errors import AmlTrainError, ServiceError
+from aml_train.core.events import RuleVerdict
 from aml_train.core.git import Origin, export_commit, fault_of_branch_commit
 from aml_train.core.references import ImageRef
 from aml_train.core.release_tags import commit_tags
 from aml_train.core.temporary import temporary_folder
-from aml_train.gate.decide import Evidence, decide_gate
+from aml_train.gate.decide import Decision, Evidence, decide_gate
 from aml_train.gate.history import aggregate
-from aml_train.gate.recompute import RecordedRule, fault_of_rule, word_of
+from aml_train.gate.recompute import fault_of_rule
 from aml_train.gate.rules import parse_rule
 from aml_train.image.spec import Given, JobImage, Tested
 from aml_train.jobs.identity import Identity, identity_difference, job_identity
@@ -209,11 +210,11 @@ def fault_of_gate(service: Workspace, job: str, rules: Sequence[GateRule], verdi
     again = decide_gate(absolute, Evidence(histories=histories))
     if again.missed and verdict.gate != "failed":
         return f"decided again, its gate is not met: {again.missed[0].reason}"
-    recorded = [
-        RecordedRule(metric=rule.metric, rule=rule.rule.text, value=one.value, limit=one.limit, verdict=one.verdict)
+    recorded = tuple(
+        RuleVerdict(metric=rule.metric, rule=rule.rule.text, value=one.value, limit=one.limit, verdict=one.verdict)
         for rule, one in zip(rules, verdict.rules, strict=False)
-    ]
-    if len(recorded) == len(rules) and (word := word_of(recorded)) != verdict.gate:
+    )
+    if len(recorded) == len(rules) and (word := Decision(rules=recorded).word) != verdict.gate:
         return f"it is recorded as {verdict.gate}, and its rules give {word}"
     for one in recorded:
         if fault := fault_of_rule(one, histories):
@@ -222,7 +223,7 @@ def fault_of_gate(service: Workspace, job: str, rules: Sequence[GateRule], verdi
     return _fault_of_limits(service, verdict.against, compared)
 
 
-def _fault_of_limits(service: Workspace, against: str, compared: Sequence[RecordedRule]) -> str:
+def _fault_of_limits(service: Workspace, against: str, compared: Sequence[RuleVerdict]) -> str:
     """Return why a limit does not follow from the metrics of the job *against*; empty if each does."""
     limited = [one for one in compared if one.limit is not None]
     if not limited or not against:

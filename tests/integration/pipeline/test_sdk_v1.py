@@ -146,7 +146,7 @@ def test_what_azureml_core_logs_is_judged_and_shown(project: Project) -> None:
     rules = {"epochs.loss": ["< 0.05", "decreasing"], "fruit.size": ">= 2", "list": "max == 3"}
     code, events, said = project.run("attach", name, "--set", f"gate={json.dumps(rules)}")
     assert code == 0, said
-    assert [rule["verdict"] for rule in of(events, "rule-decided")] == ["met"] * 4
+    assert [rule["verdict"] for rule in of(events, "rule-verdict")] == ["met"] * 4
     (settled,) = of(events, "metrics-settled")
     assert settled["metrics"]["epochs.loss"] == 1 / 30
     assert [value for _, value in settled["histories"]["epochs.loss"]][:3] == [1.0, 0.5, 1 / 3]

@@ -12,7 +12,7 @@ from aml_train.core.events import (
     Event,
     ImageChecked,
     LogsEnded,
-    RuleDecided,
+    RuleVerdict,
     RunFinished,
     TestFailure,
     TestsFinished,
@@ -101,18 +101,17 @@ def test_failed_tests_and_missed_rules_stand_at_their_lines(workspace: Path) -> 
             TestFailure(name="test_y", file="/usr/lib/elsewhere.py", line=4, message=""),
         ),
     )  # fmt: skip
-    rule = RuleDecided(
+    rule = RuleVerdict(
         metric="acc",
         rule="> 1",
         value=0.5,
         limit=1,
-        met=False,
         verdict="missed",
         reason="acc = 0.5: missed",
         where="aml-train.yml:9",
     )
-    met = RuleDecided(
-        metric="acc", rule="> 0", value=0.5, limit=0, met=True, verdict="met", reason="fine", where="aml-train.yml:8"
+    met = RuleVerdict(
+        metric="acc", rule="> 0", value=0.5, limit=0, verdict="met", reason="fine", where="aml-train.yml:8"
     )
     warned = dataclasses.replace(rule, verdict="warned", where="aml-train.yml:10")
     skipped = dataclasses.replace(rule, verdict="skipped")

@@ -16,7 +16,7 @@ from aml_train.core.events import (
     LogLines,
     ModelRegistered,
     Notice,
-    RuleDecided,
+    RuleVerdict,
     RunFinished,
     Stage,
     StageFinished,
@@ -119,7 +119,7 @@ def _events() -> st.SearchStrategy[Event]:
         st.builds(JobStatusChanged, job=word, status=word),
         st.builds(ModelRegistered, model=word, version=word, found=st.booleans()),
         st.builds(ImageReady, reference=word, digest=word, address=word, how=st.just("built")),
-        st.builds(RuleDecided, metric=word, rule=word, value=st.none(), limit=st.just(1.0), met=st.booleans(), reason=word, where=word),
+        st.builds(RuleVerdict, metric=word, rule=word, value=st.none(), limit=st.just(1.0), verdict=st.sampled_from(["met", "missed"]), reason=word, where=word),
         st.builds(
             TestsFinished,
             passed=st.just(1), failed=st.just(1), skipped=st.just(0), seconds=st.just(1.0), cached=st.just(False),

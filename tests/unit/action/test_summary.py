@@ -23,7 +23,7 @@ from aml_train.core.events import (
     ModelRegistered,
     NodeChanged,
     Notice,
-    RuleDecided,
+    RuleVerdict,
     RunFinished,
     StageFinished,
     StageStarted,
@@ -40,13 +40,12 @@ from aml_train_action.report.record import Record
 from aml_train_action.report.summary import LIMIT, render_summary
 
 
-def rule(metric: str = "acc", *, met: bool = True, value: float | None = 0.97) -> RuleDecided:
-    return RuleDecided(
+def rule(metric: str = "acc", *, met: bool = True, value: float | None = 0.97) -> RuleVerdict:
+    return RuleVerdict(
         metric=metric,
         rule=">= 0.95",
         value=value,
         limit=0.95,
-        met=met,
         verdict="met" if met else "missed",
         reason="0.97, wanted 0.95",
         where="a:1",
@@ -190,7 +189,7 @@ def test_foreign_text_adds_no_line_to_the_summary(texts: list[str]) -> None:
     record(StageStarted(stage="image", title=a))
     record(ImageReady(reference=b, digest=c, address="x", how="built"))
     record(JobSubmitted(job=d, attached=True, studio_url=e))
-    record(RuleDecided(metric=f, rule=g, value=1.0, limit=2.0, met=False, verdict="missed", reason=h, where=a))
+    record(RuleVerdict(metric=f, rule=g, value=1.0, limit=2.0, verdict="missed", reason=h, where=a))
     tables = (
         Table(name=a, kind="text", rows=((b,),), note=c),
         Table(

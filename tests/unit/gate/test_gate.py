@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aml_train.core.events import RuleVerdict
 from aml_train.gate.baseline import RunBaseline, ValuesBaseline, read_value, read_values
-from aml_train.gate.decide import Decision, Evidence, RuleDecision, decide_rule
+from aml_train.gate.decide import Decision, Evidence, decide_rule
 from aml_train.gate.history import MetricPoint, last_value, percentile, sequence
 from aml_train.gate.rules import Policies, parse_rule
 
@@ -23,7 +24,7 @@ def points(*values: float) -> list[MetricPoint]:
     return [MetricPoint(step=i, value=v, timestamp=i) for i, v in enumerate(values)]
 
 
-def decide(rule: str, values: list[float], policies: Policies | None = None, **others: list[float]) -> RuleDecision:
+def decide(rule: str, values: list[float], policies: Policies | None = None, **others: list[float]) -> RuleVerdict:
     histories = {"acc": points(*values), **{name: points(*found) for name, found in others.items()}}
     return decide_rule("acc", parse_rule(rule), "f.yml:3", Evidence(histories=histories), policies)
 

@@ -6,16 +6,18 @@ import math
 
 import pytest
 
+from aml_train.core.events import RuleVerdict
+from aml_train.gate.decide import Decision
 from aml_train.gate.history import MetricPoint
-from aml_train.gate.recompute import RecordedRule, fault_of_rule, word_of
+from aml_train.gate.recompute import fault_of_rule
 
 
 def points(*values: float) -> list[MetricPoint]:
     return [MetricPoint(step=step, value=value, timestamp=step) for step, value in enumerate(values)]
 
 
-def rule(text: str, value: float | None, limit: float | None, verdict: str = "met") -> RecordedRule:
-    return RecordedRule(metric="acc", rule=text, value=value, limit=limit, verdict=verdict)
+def rule(text: str, value: float | None, limit: float | None, verdict: str = "met") -> RuleVerdict:
+    return RuleVerdict(metric="acc", rule=text, value=value, limit=limit, verdict=verdict)
 
 
 HISTORIES = {"acc": points(0.5, 0.9), "other": points(0.8), "nan": points(math.nan)}
@@ -32,10 +34,10 @@ HISTORIES = {"acc": points(0.5, 0.9), "other": points(0.8), "nan": points(math.n
         rule("decreasing", None, None, "missed"),
         rule(">= baseline", None, None, "skipped"),
         rule("as the baseline's", None, None),
-        RecordedRule(metric="nan", rule=">= 0.5", value=math.nan, limit=0.5, verdict="missed"),
+        RuleVerdict(metric="nan", rule=">= 0.5", value=math.nan, limit=0.5, verdict="missed"),
     ],
 )
-def test_what_follows(recorded: RecordedRule) -> None:
+def test_what_follows(recorded: RuleVerdict) -> None:
     assert fault_of_rule(recorded, HISTORIES) is None
 
 
@@ -53,7 +55,7 @@ def test_what_follows(recorded: RecordedRule) -> None:
         (rule(">= metric(gone)", 0.9, 0.8), "the value 0.9 was recorded, and now"),
     ],
 )
-def test_what_does_not_follow(recorded: RecordedRule, reason: str) -> None:
+def test_what_does_not_follow(recorded: RuleVerdict, reason: str) -> None:
     assert reason in (fault_of_rule(recorded, HISTORIES) or "")
 
 
@@ -68,4 +70,4 @@ def test_what_does_not_follow(recorded: RecordedRule, reason: str) -> None:
     ],
 )
 def test_the_word_of_verdicts(verdicts: list[str], word: str) -> None:
-    assert word_of([rule(">= 1", 1.0, 1.0, one) for one in verdicts]) == word
+    assert Decision(rules=tuple(rule(">= 1", 1.0, 1.0, one) for one in verdicts)).word == word

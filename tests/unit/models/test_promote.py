@@ -9,7 +9,7 @@ import pytest
 
 from aml_train.config.sections.model import StagePolicy
 from aml_train.core.errors import AmlTrainError, CancelledError, GateFailedError, InvalidError, ServiceError
-from aml_train.core.events import ModelPromoted, Notice, PromotionDecided, RuleDecided
+from aml_train.core.events import ModelPromoted, Notice, PromotionDecided, RuleVerdict
 from aml_train.models.promotion.change import PromotionRequest
 from tests.support.fake_promotion import KilledError, Place, rules
 
@@ -34,7 +34,7 @@ def test_the_decision_is_reported_before_anyone_is_asked() -> None:
 
     def refuse(question: str) -> bool:
         asked.append(question)
-        assert [one for one in place.events if isinstance(one, RuleDecided)], "the rules are known"
+        assert [one for one in place.events if isinstance(one, RuleVerdict)], "the rules are known"
         assert isinstance(place.events[-1], PromotionDecided)
         return False
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from aml_train.core.errors import InvalidError, JobFailedError, ServiceError
-from aml_train.gate.decide import Decision, RuleDecision
-from aml_train.gate.rules import parse_rule
+from aml_train.core.events import RuleVerdict
+from aml_train.gate.decide import Decision
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView, NewModel
 from aml_train.models.register import ModelSpec, check_written, fitting, lineage_tags, next_version, register_model
@@ -117,9 +117,8 @@ def test_lineage_tells_all_and_no_secret() -> None:
         inputs={"train": "azureml:digits:4"},
         parameters={"epochs": "3", "api_key": "s3cret", "max_tokens": "5"},
     )
-    rule = parse_rule(">= 0.5")
-    decided = RuleDecision(
-        metric="acc", rule=rule, where="f:1", value=float("nan"), limit=0.5, verdict="warned", reason=""
+    decided = RuleVerdict(
+        metric="acc", rule=">= 0.5", where="f:1", value=float("nan"), limit=0.5, verdict="warned", reason=""
     )
     tags = lineage_tags(job, metrics={"acc": 0.75, "loss": 0.25}, decision=Decision(rules=(decided,)))
     told = {name.removeprefix("aml-train."): value for name, value in tags.items() if name != "aml-train.version"}

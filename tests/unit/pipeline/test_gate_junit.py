@@ -8,14 +8,14 @@ import pytest
 from junitparser import JUnitXml
 
 from aml_train.core.errors import AmlTrainError
-from aml_train.core.events import RuleDecided, RunFinished
+from aml_train.core.events import RuleVerdict, RunFinished
 from aml_train.pipeline.gate_junit import gate_junit, gate_junit_listener
 from tests.unit.pipeline.test_run import good_service, make_plan, run
 
 PASSED = RunFinished(status="passed", exit_code=0, message="met")
 
 
-def rule(verdict: str = "met", **changes: object) -> RuleDecided:
+def rule(verdict: str = "met", **changes: object) -> RuleVerdict:
     values = {
         "metric": "acc",
         "rule": ">= 0.9",
@@ -24,7 +24,7 @@ def rule(verdict: str = "met", **changes: object) -> RuleDecided:
         "reason": "acc = 0.95",
         "where": "a.yml:9",
     }
-    return RuleDecided(met=verdict == "met", verdict=verdict, **{**values, **changes})  # type: ignore[arg-type]
+    return RuleVerdict(verdict=verdict, **{**values, **changes})  # type: ignore[arg-type]
 
 
 def test_each_rule_is_a_case() -> None:

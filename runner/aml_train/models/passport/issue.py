@@ -126,7 +126,7 @@ def gate_fact(decision: Decision, rules: tuple[GateRule, ...]) -> dict[str, Any]
     for rule in decision.rules:
         entry: dict[str, Any] = {
             "metric": rule.metric,
-            "rule": rule.rule.text,
+            "rule": rule.rule,
             "value": None if rule.value is None else json_number(rule.value),
             "limit": None if rule.limit is None else json_number(rule.limit),
             "verdict": rule.verdict,

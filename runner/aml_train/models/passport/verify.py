@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from aml_train.config.sections.gate import JsonValue
 from aml_train.core.answers import Answer
 from aml_train.core.errors import DamagedError, ImageError, ServiceError
+from aml_train.core.events import RuleVerdict
 from aml_train.core.references import ImageRef
 from aml_train.core.tags import TAG_DIGEST, TAG_GATE, TAG_IMAGE, TAG_PASSPORT
-from aml_train.gate.recompute import RecordedRule, word_of
+from aml_train.gate.decide import Decision
 from aml_train.image.registry.referrers import list_referrers, read_referrer
 from aml_train.jobs.workspace import JobView, ModelView, Workspace
 from aml_train.models.lineage import LineageStep
@@ -315,9 +316,9 @@ def gate_claim(service: Workspace, job: str, stated: Answer, tagged: str | None)
     Raises:
         ServiceError: the workspace refuses or does not answer.
     """
-    rules = [_recorded(one) for one in stated.each("rules")]
+    rules = tuple(_recorded(one) for one in stated.each("rules"))
     word = stated.optional_text("word") or ""
-    if (right := word_of(rules)) != word:
+    if (right := Decision(rules=rules).word) != word:
         return _refused("gate", f"it is recorded as {word or 'missing'}, and its rules give {right}")
     if tagged not in (None, word):
         return _refused("gate", f"it is recorded as {word}, and the version's tag says {tagged}")
@@ -335,8 +336,8 @@ def gate_claim(service: Workspace, job: str, stated: Answer, tagged: str | None)
     return Claim(name="gate", basis="recomputed", detail=f"{word}; {shown}{more}" if rules else "no rules were given")
 
 
-def _recorded(entry: Answer) -> RecordedRule:
-    return RecordedRule(
+def _recorded(entry: Answer) -> RuleVerdict:
+    return RuleVerdict(
         metric=entry.text("metric"),
         rule=entry.text("rule"),
         value=entry.number("value") if entry.has("value") else None,

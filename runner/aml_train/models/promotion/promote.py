@@ -242,7 +242,7 @@ class Promoter:
             self.listener(MetricsSettled(job=job, metrics=gated.metrics, histories=series_of(gated.histories)))
             if gated.comparison is not None:
                 self.listener(BaselineCompared(comparison=gated.comparison, where=baseline.where))
-            for event in gated.decision.events():
+            for event in gated.decision.rules:
                 self.listener(event)
             if not gated.decision.met:
                 lines = [f"{rule.reason} ({rule.where})" for rule in gated.decision.missed]

@@ -86,7 +86,7 @@ def run(
 ) -> RunResult:
     """Build, test, submit, follow, gate, register: in this thread, to the end.
 
-    >>> result = run(load_config(), on_event=lambda event: print(event.reason) if event.name == "rule-decided" else None)
+    >>> result = run(load_config(), on_event=lambda event: print(event.reason) if event.name == "rule-verdict" else None)
     val/accuracy = 0.97, wanted >= 0.95: met with 0.02 to spare
     >>> result.status, result.model.version
     ('passed', '1')

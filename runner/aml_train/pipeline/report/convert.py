@@ -7,14 +7,16 @@ import shlex
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast, get_args
 
 from aml_train.core.clock import SYSTEM_CLOCK, Clock
 from aml_train.core.comparison import Row, Side
 from aml_train.core.errors import AmlTrainError, CancelledError
+from aml_train.core.events import RuleVerdict
 from aml_train.core.masking import Masker
 from aml_train.core.tables import Table
 from aml_train.core.tags import TAG_COMMIT, TAG_CONFIGURATION, TAG_PASSPORT
+from aml_train.gate.decide import Verdict
 from aml_train.jobs.workspace import JobView, ModelView, Workspace
 from aml_train.models.catalogue import Catalogue
 from aml_train.models.lineage import LineageStep
@@ -153,13 +155,13 @@ def model_value(model: ModelView) -> values.Model:
     )
 
 
-def rule_value(rule: Any, others: Sequence[Other]) -> values.Rule:
+def rule_value(rule: RuleVerdict, others: Sequence[Other]) -> values.Rule:
     """Return a decided rule as a value, with the baseline's last value."""
     baseline = next((one.side.metrics.get(rule.metric) for one in others if one.role == "baseline"), None)
     return values.Rule(
         metric=rule.metric,
-        rule=rule.rule.text,
-        verdict=rule.verdict,
+        rule=rule.rule,
+        verdict=cast(Verdict, rule.verdict),
         value=None if rule.value is None else values.number(rule.value),
         limit=None if rule.limit is None else values.number(rule.limit),
         baseline=None if baseline is None else values.number(baseline),
