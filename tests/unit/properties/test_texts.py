@@ -11,7 +11,6 @@ from aml_train.azure.blob.address import Asset, DatastorePath, JobOutput, LocalP
 from aml_train.azure.credentials import claims_of
 from aml_train.azure.sign_in import reason
 from aml_train.config.job.command_line import quoted
-from aml_train.config.shell import lost_failures
 from aml_train.core.answers import clean, is_within, split
 from aml_train.core.errors import AmlTrainError, InvalidError
 from aml_train.core.file_selection import SECRETS
@@ -265,7 +264,6 @@ def test_devcontainers(text: str) -> None:
     "&& || ; | \\ $( ) <<EOF pytest python -m -c",
 )
 def test_commands(text: str) -> None:
-    assert all(lost in text for _, lost in lost_failures(text))
     words = text.split(" ")
     if "\0" not in text:
         assert shlex.split(quoted(words)) == words

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from aml_train.config.shell import lost_failures
 from aml_train.config.yaml.nodes import Faults, MapNode, Mark, Node, ScalarNode, find, join, shown
 from aml_train.config.yaml.shapes import nearest
 
@@ -49,14 +48,15 @@ def check_command(
     remark_lost(command, faults)
 
 
-_LOST: Final = {
-    "line": ("the commands after it run, and the last one's status decides", "`set -e` as its first line"),
-    "pipe": ("a pipe's status is that of its last command", "`set -o pipefail` as its first line"),
-}
+#: What makes a shell stop at the first failure, or what only a parser of the shell's language could judge.
+_STOPS: Final = re.compile(r"\b(?:set|bash|sh)\s+[-+][a-z]*e|errexit|&&|\|\||<<|\b(?:if|for|while|case|function)\b")
+#: Lines whose failure nobody needs.
+_HARMLESS: Final = ("#", "echo ", "export ", "ls", "nvidia-smi", "set ")
+_PIPE: Final = re.compile(r"\|&?\s*tee\b")
 
 
 def remark_lost(command: ScalarNode, faults: Faults, *, shell: str = "", pipes: bool = True) -> None:
-    """Remark the commands whose failure is lost, once for each reason.
+    """Remark commands of several lines without ``set -e``, and pipes to ``tee`` without ``pipefail``.
 
     AzureML runs a command of several lines to its end (Azure/azureml-examples#1991).
 
@@ -64,16 +64,25 @@ def remark_lost(command: ScalarNode, faults: Faults, *, shell: str = "", pipes: 
         command: the text.
         faults: takes the remarks.
         shell: the shell of tests, with its options.
-        pipes: whether those before a pipe matter.
+        pipes: whether a failure before a pipe matters.
     """
-    first: dict[str, str] = {}
-    for kind, text in lost_failures(command.text, shell):
-        if kind == "line" or pipes:
-            first.setdefault(kind, text.partition("\n")[0])
-    for reason, line in first.items():
-        why, remedy = _LOST[reason]
-        remedy = "set `tests.shell`, such as to `bash -eo pipefail`" if shell else f"write {remedy}"
-        faults.remark(_marks(command, line)(0), f"a failure of `{shown(line)}` is lost, because {why}: {remedy}")
+    text = f"{shell}\n{command.text}"
+    whole = re.sub(r"[\\|]\s*\n", " ", command.text)
+    lines = [one.strip() for one in re.split(r"\n|; ", whole) if one.strip()]
+    lost = next((one for one in lines[:-1] if not one.startswith(_HARMLESS)), None)
+    if lost is not None and not _STOPS.search(text):
+        why, remedy = "the commands after it run, and the last one's status decides", "`set -e`"
+        _remark(command, faults, lost, why, remedy, shell)
+    pipe = _PIPE.search(command.text)
+    if pipes and pipe is not None and "pipefail" not in text:
+        line = re.split(r"[\n|;]", command.text[: pipe.start()])[-1].strip()
+        why = "a pipe's status is that of its last command"
+        _remark(command, faults, line, why, "`set -o pipefail`", shell)
+
+
+def _remark(command: ScalarNode, faults: Faults, line: str, why: str, remedy: str, shell: str) -> None:
+    remedy = "set `tests.shell`, such as to `bash -eo pipefail`" if shell else f"write {remedy} as its first line"
+    faults.remark(_marks(command, line)(0), f"a failure of `{shown(line)}` is lost, because {why}: {remedy}")
 
 
 def _check_optional(command: ScalarNode, faults: Faults) -> None:
