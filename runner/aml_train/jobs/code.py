@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import ast
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -125,48 +124,30 @@ def _outermost(named: dict[str, _Item]) -> list[_Item]:
     ]
 
 
-# azureml-core sends metrics once in a while from a daemon thread and has no exit hook; docs/sdk-v1.md says what is known of who sends the rest.
-# The check reads the code as text and runs nothing: a ``Run`` that reaches a function under another name is not recognized.
-#: What returns a run that logs: https://learn.microsoft.com/python/api/azureml-core/azureml.core.run.run
-_STARTS: Final = frozenset({"get_context", "get_submitted_run", "start_logging"})
-_LOGS: Final = frozenset(
-    {
-        "log",
-        "log_list",
-        "log_row",
-        "log_table",
-        "log_image",
-        "log_confusion_matrix",
-        "log_accuracy_table",
-        "log_residuals",
-        "log_predictions",
-    }
-)
-_SENDS: Final = frozenset({"flush", "complete", "fail"})
+#: azureml-core sends metrics once in a while from a daemon thread and has no exit hook: docs/sdk-v1.md.
+_STARTS: Final = re.compile(rb"(?:get_context|get_submitted_run|start_logging)\(")
+_LOGS: Final = re.compile(rb"\.log(?:_list|_row|_table|_image)?\(")
+_SENDS: Final = re.compile(rb"run\w*\.(?:flush|complete|fail)\(|\bwith .*(?:run\b|get_context\()", re.IGNORECASE)
 #: Bytes of a file that is read: what is larger was not written by hand.
 _MOST: Final = 1 << 20
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Module:
-    path: str
-    tree: ast.Module
-    azureml: bool
-
-
 def unsent_metrics(code: FileSet) -> str | None:
-    """Return ``file:line`` of the first log by a ``Run`` that no call flushes."""
-    modules = [module for entry in code.entries if (module := _module(code, entry)) is not None]
-    runs = {name for module in modules if module.azureml for name in _runs(module.tree)}
-    if not any(module.azureml for module in modules):
+    """Return the first file that logs by a ``Run`` of azureml-core, if no file sends what it holds.
+
+    Files are read as text: what they do is not known for certain, and this makes a notice alone.
+    """
+    texts = {
+        entry.path: (code.root / entry.path).read_bytes()
+        for entry in code.entries
+        if entry.path.endswith(".py") and entry.link is None and entry.size <= _MOST
+    }
+    if any(_SENDS.search(text) for text in texts.values()):
         return None
-    logged: str | None = None
-    for module in modules:
-        for word, line in _calls(module, runs):
-            if word in _SENDS:
-                return None
-            logged = logged or f"{module.path}:{line}"
-    return logged
+    logging = (
+        path for path, text in texts.items() if b"azureml" in text and _STARTS.search(text) and _LOGS.search(text)
+    )
+    return next(logging, None)
 
 
 def unsent_notice(where: str) -> str:
@@ -176,66 +157,3 @@ def unsent_notice(where: str) -> str:
         " sends the rest when the script ends, and Microsoft does not document that AzureML does. Values of the last seconds may be"
         " missing there, and the gate would decide on earlier ones: call `run.flush()` at the end of the script."
     )
-
-
-def _module(code: FileSet, entry: FileEntry) -> _Module | None:
-    """Return a Python file's syntax tree, where it has to do with runs at all."""
-    if not entry.path.endswith(".py") or entry.link is not None or entry.size > _MOST:
-        return None
-    text = (code.root / entry.path).read_bytes()
-    azureml = b"azureml" in text
-    if not azureml and b".log" not in text and b".flush(" not in text and b".complete(" not in text:
-        return None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the user's code, such as escapes that Python does not know
-            tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        # For another version of Python, or none at all: what it does cannot be read.
-        return None
-    return _Module(
-        path=entry.path, tree=tree, azureml=azureml and any(_imports_azureml(node) for node in ast.walk(tree))
-    )
-
-
-def _imports_azureml(node: ast.AST) -> bool:
-    if isinstance(node, ast.Import):
-        return any(name.name.split(".")[0] == "azureml" for name in node.names)
-    return isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "azureml"
-
-
-def _runs(tree: ast.Module) -> Iterator[str]:
-    """Yield the names of runs: of ``run = Run.get_context()`` and ``self.run = …``."""
-    for node in ast.walk(tree):
-        targets: Sequence[ast.expr] = ()
-        if isinstance(node, ast.Assign):
-            targets = node.targets
-        elif isinstance(node, ast.AnnAssign | ast.NamedExpr):
-            targets = (node.target,)
-        if targets and _is_start(node.value):  # type: ignore[attr-defined]
-            yield from (name for target in targets if (name := _last_name(target)))
-
-
-def _is_start(value: ast.AST | None) -> bool:
-    return isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _STARTS
-
-
-def _last_name(node: ast.AST) -> str:
-    if isinstance(node, ast.Name):
-        return node.id
-    return node.attr if isinstance(node, ast.Attribute) else ""
-
-
-def _calls(module: _Module, runs: set[str]) -> Iterator[tuple[str, int]]:
-    """Yield calls of runs that log or send; a run in a ``with`` sends at its end."""
-    for node in sorted((one for one in ast.walk(module.tree) if hasattr(one, "lineno")), key=lambda one: one.lineno):
-        if isinstance(node, ast.With) and any(_is_run(item.context_expr, module, runs) for item in node.items):
-            yield "flush", node.lineno
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            known = node.func.attr in _LOGS or node.func.attr in _SENDS
-            if known and _is_run(node.func.value, module, runs):
-                yield node.func.attr, node.lineno
-
-
-def _is_run(node: ast.expr, module: _Module, runs: set[str]) -> bool:
-    return (module.azureml and _is_start(node)) or _last_name(node) in runs

@@ -100,7 +100,7 @@ class Resolved:
         code_digest: digest of the job's code snapshot, where it is local.
         local_digests: other local paths that the job sends: place in the document → digest.
         folders: the code of a pipeline's nodes, or of a sweep's trial: place of the mapping with ``code`` → files.
-        unsent: where the code logs by azureml-core's ``Run`` and never sends what is held, ``file:line``; None for nowhere.
+        unsent: where the code logs by azureml-core's ``Run`` and never sends what is held; None for nowhere.
         project: what the project is called; None leaves it to its folder.
         images: further images of a pipeline, by their names.
         trust: whether the commit is the protected branch's, or proposed.
