@@ -17,8 +17,6 @@ from aml_emulator.network.proxy import is_for_people
 from aml_emulator.page.site import STATIC, Site, refusal
 from aml_emulator.page.view import HIDDEN, link
 from aml_emulator.store.metrics import Metric
-from tests.unit.emulator.between import DELETED, deletion
-from tests.unit.emulator.memory_service import furnished
 from tests.unit.emulator.parts import IDENTITY, Service
 
 SCRIPTS = tuple(f"/ui/static/{name}" for name in STATIC if name.endswith(".js"))
@@ -72,17 +70,6 @@ PAGES = (
     *("", "?metric=loss&sort=metric.loss", "models", "models/model-1", "models/model-1/1"),
     *("runs/job-1", "runs/run-1", "compare?run=job-1&run=run-1"),
 )
-
-
-@pytest.mark.parametrize("path", PAGES)
-def test_nothing_that_is_deleted_in_the_middle_of_a_request_makes_a_page_fail(path: str) -> None:
-    service = furnished()
-    browser = Browser(service)
-    for table in DELETED:
-        for number in range(1, 12):
-            with deletion(service, table, number):
-                assert browser.ask(f"/ui/{path}").status in (200, 404)
-    service.close()
 
 
 def log_values(service: Service, run: str, key: str, values: list[float]) -> None:
