@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from aml_train.cli.options import open_workspace
+from aml_train.cli.output import json_option, print_result, printable_line, terminal_width
 from aml_train.cli.project import ProjectOptions, target_options
-from aml_train.cli.result import json_option, print_result
 from aml_train.cli.tables import comparison_table
-from aml_train.cli.text import printable_line, terminal_width
 from aml_train.core.series import odd_values, plot
 from aml_train.pipeline.compare import (
     find_comparison,

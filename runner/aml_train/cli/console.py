@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal, TextIO
 
 from aml_train.cli.live import LiveNodes, LiveStages
+from aml_train.cli.output import printable_line
 from aml_train.cli.tables import comparison_table, logged_tables, tag_table
-from aml_train.cli.text import printable, printable_line, printable_lines
 from aml_train.core.events import (
     AttemptEnded,
     BaselineCompared,
@@ -36,7 +36,7 @@ from aml_train.core.events import (
     StageStarted,
     TestsFinished,
 )
-from aml_train.core.text import duration, size, slowest
+from aml_train.core.text import duration, printable, printable_lines, size, slowest
 from aml_train.jobs.states import JobStatus, headline
 
 if TYPE_CHECKING:

@@ -20,11 +20,10 @@ from aml_train.azure.blob.operations import Place
 from aml_train.azure.blob.transfer import Tally
 from aml_train.cli.console import ConsoleListener
 from aml_train.cli.options import sigterm_as_interrupt, this_host
+from aml_train.cli.output import json_option, print_result_line
 from aml_train.cli.project import ProjectOptions, gather, target_options
-from aml_train.cli.result import json_option, print_result_line
-from aml_train.cli.text import printable
 from aml_train.core.errors import CancelledError, InvalidError
-from aml_train.core.text import duration, size
+from aml_train.core.text import duration, printable, size
 from aml_train.pipeline.target import DataTargets
 
 if TYPE_CHECKING:

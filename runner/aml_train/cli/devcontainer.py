@@ -16,8 +16,8 @@ import click
 
 from aml_train.cli.console import ConsoleListener
 from aml_train.cli.options import this_host
+from aml_train.cli.output import json_option, print_result
 from aml_train.cli.project import ProjectOptions, project_options
-from aml_train.cli.result import json_option, print_result
 from aml_train.core.errors import Fault, ImageError, InvalidError, OutdatedError
 from aml_train.core.jsonc import JsoncError, change_jsonc, parse_jsonc
 from aml_train.pipeline.dev_image import find_dev_image

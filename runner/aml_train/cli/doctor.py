@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from aml_train.cli.masking import masker
 from aml_train.cli.options import this_host
+from aml_train.cli.output import json_option, masker, print_result
 from aml_train.cli.project import ProjectOptions, project_options
-from aml_train.cli.result import json_option, print_result
-from aml_train.cli.text import printable
 from aml_train.core.diagnosis import MARKS
+from aml_train.core.text import printable
 from aml_train.pipeline.doctor.diagnose import DoctorProject, diagnose
 
 if TYPE_CHECKING:

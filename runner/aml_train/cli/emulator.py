@@ -14,8 +14,7 @@ from urllib.parse import quote, urlencode
 import click
 
 from aml_train.cli.console import ConsoleListener
-from aml_train.cli.masking import print_exactly
-from aml_train.cli.result import json_option, print_result, print_result_line
+from aml_train.cli.output import json_option, print_exactly, print_result, print_result_line
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.local import lifecycle
 from aml_train.local.admin import emulator_info, register_environments, request_admin

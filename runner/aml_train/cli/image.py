@@ -13,7 +13,6 @@ import click
 from docker.errors import ImageNotFound
 
 from aml_train.cli.console import ConsoleListener
-from aml_train.cli.masking import print_exactly
 from aml_train.cli.options import (
     OutputOptions,
     output_options,
@@ -22,14 +21,14 @@ from aml_train.cli.options import (
     this_host,
     with_secret_paths,
 )
+from aml_train.cli.output import json_option, print_exactly, print_result
 from aml_train.cli.project import ProjectOptions, project_options
 from aml_train.cli.prune import prune
-from aml_train.cli.result import json_option, print_result
 from aml_train.cli.shell import shell
-from aml_train.cli.text import printable
 from aml_train.core.checks import CHECKS, Level
 from aml_train.core.docker import buildkit_cli, connect_engine
 from aml_train.core.errors import ImageError, InvalidError
+from aml_train.core.text import printable
 from aml_train.core.threads import drain
 from aml_train.image.build.build import write_context
 from aml_train.image.make import build_and_probe

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from aml_train.cli.masking import print_exactly
+from aml_train.cli.output import print_exactly
 from aml_train.cli.scaffold.draft import EXAMPLE, WORKFLOW_PATH, missing_action, render, workflow_text, write_files
 from aml_train.cli.scaffold.ignore import propose_ignore
 from aml_train.cli.scaffold.jobs import Candidate, candidates, named, others_than

@@ -25,18 +25,16 @@ from aml_train.azure.browse import (
 )
 from aml_train.cli.completion import complete_words
 from aml_train.cli.data import moved, open_targets
-from aml_train.cli.masking import masker
 from aml_train.cli.options import open_workspace, sigterm_as_interrupt, tag_filter
+from aml_train.cli.output import json_option, masker, print_facts, print_result_line, terminal_width
 from aml_train.cli.project import ProjectOptions, target_options
-from aml_train.cli.result import json_option, print_result_line
 from aml_train.cli.tables import Column, fitted_table, logged_tables
-from aml_train.cli.text import print_facts, printable, printable_lines, terminal_width
 from aml_train.config.yaml.shapes import nearest
 from aml_train.core.clock import SYSTEM_CLOCK
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import Notice
 from aml_train.core.tables import masked
-from aml_train.core.text import duration
+from aml_train.core.text import duration, printable, printable_lines
 from aml_train.jobs.live import await_end, request_cancel
 from aml_train.jobs.logs.follow import LogFollower, LogReader, log_addresses, pages_of
 from aml_train.jobs.logs.names import log_name

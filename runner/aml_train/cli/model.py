@@ -27,14 +27,14 @@ from aml_train.cli.options import (
     tag_filter,
     this_host,
 )
+from aml_train.cli.output import json_option, print_facts, print_result, print_result_line
 from aml_train.cli.passport import bom, card, passport
 from aml_train.cli.project import ProjectOptions, gather, target_options
-from aml_train.cli.result import json_option, print_result, print_result_line
 from aml_train.cli.tables import table
-from aml_train.cli.text import print_facts, printable
 from aml_train.config.load import load_promotion
 from aml_train.core.errors import GateFailedError, InvalidError, ServiceError
 from aml_train.core.events import Broadcast
+from aml_train.core.text import printable
 from aml_train.models.browse import ModelFilter, describe_model, find_model, list_models, metrics_of, version_facts
 from aml_train.models.download import check_target, download_model
 from aml_train.models.lineage import render_lineage

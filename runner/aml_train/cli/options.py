@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from aml_train.cli.console import ConsoleListener
-from aml_train.cli.masking import masker
+from aml_train.cli.output import json_option, masker, result_text
 from aml_train.cli.project import Command, ProjectOptions, gather
-from aml_train.cli.result import json_option, result_text
 from aml_train.core.events import RunFinished, to_json
 from aml_train.core.masked_events import masked_listener
 from aml_train.core.masking import MASK, without_tokens

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import click
 
 from aml_train.cli.completion import complete_keys
-from aml_train.cli.masking import masker
+from aml_train.cli.output import masker
 from aml_train.config.load import load_config, load_targets
 
 if TYPE_CHECKING:

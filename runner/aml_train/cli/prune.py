@@ -11,11 +11,10 @@ import click
 
 from aml_train.cli.console import ConsoleListener
 from aml_train.cli.options import sigterm_as_interrupt, this_host
+from aml_train.cli.output import json_option, print_result
 from aml_train.cli.project import ProjectOptions, project_options
-from aml_train.cli.result import json_option, print_result
 from aml_train.cli.tables import table
-from aml_train.cli.text import printable
-from aml_train.core.text import size
+from aml_train.core.text import printable, size
 from aml_train.pipeline.prune import PruneOptions, prepare_prune, prune_facts
 
 if TYPE_CHECKING:

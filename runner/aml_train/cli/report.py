@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from aml_train.cli.console import ConsoleListener
-from aml_train.cli.masking import masker, print_exactly
 from aml_train.cli.options import this_host
+from aml_train.cli.output import masker, print_exactly, printable_line
 from aml_train.cli.project import ProjectOptions, target_options
-from aml_train.cli.text import printable_line
 from aml_train.core.errors import InvalidError
 from aml_train.core.replacing import replace_file
 from aml_train.pipeline.compare import parse_reference, project_of

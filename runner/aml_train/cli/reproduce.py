@@ -9,10 +9,10 @@ import click
 
 from aml_train.cli.console import ConsoleListener
 from aml_train.cli.options import sigterm_as_interrupt, this_host
+from aml_train.cli.output import json_option, print_result
 from aml_train.cli.project import ProjectOptions, target_options
-from aml_train.cli.result import json_option, print_result
-from aml_train.cli.text import printable
 from aml_train.core.errors import GateFailedError
+from aml_train.core.text import printable
 from aml_train.models.lineage import render_lineage
 from aml_train.pipeline.reproduce import failed_reproduction, open_reproducer
 

@@ -19,8 +19,8 @@ from aml_train.cli.options import (
     this_host,
     with_secret_paths,
 )
+from aml_train.cli.output import json_option, print_result
 from aml_train.cli.project import ProjectOptions, project_options
-from aml_train.cli.result import json_option, print_result
 from aml_train.pipeline.data import with_data
 from aml_train.pipeline.plan import render_plan
 from aml_train.pipeline.plan_values import plan_facts

@@ -11,7 +11,7 @@ from typing import Final
 
 from rich.cells import cell_len
 
-from aml_train.cli.text import printable_line
+from aml_train.cli.output import printable_line
 from aml_train.core.comparison import Comparison
 from aml_train.core.events import TagChange
 from aml_train.core.tables import Table, grouped

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Final
 import click
 import yaml
 
-from aml_train.cli.masking import print_exactly
+from aml_train.cli.output import json_option, print_exactly, print_result
 from aml_train.cli.project import ProjectOptions, project_options
-from aml_train.cli.result import json_option, print_result
 from aml_train.config.document import json_schema
 from aml_train.core.errors import InvalidError
 

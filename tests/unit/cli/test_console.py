@@ -11,7 +11,6 @@ import pytest
 from rich.console import Console
 
 from aml_train.cli.console import ConsoleListener, Verbosity
-from aml_train.cli.text import printable, printable_lines
 from aml_train.core.comparison import Comparison, Side
 from aml_train.core.events import (
     BaselineCompared,
@@ -35,6 +34,7 @@ from aml_train.core.events import (
     to_json,
 )
 from aml_train.core.tables import Table
+from aml_train.core.text import printable, printable_lines
 
 
 def shown(*events: Event) -> str:

@@ -12,7 +12,7 @@ import click
 import pytest
 
 from aml_train.cli.main import cli
-from aml_train.cli.result import result_text
+from aml_train.cli.output import result_text
 from aml_train.pipeline.plan_values import plan_facts
 from tests.support.fake_promotion import Place, run_command, use_place
 from tests.unit.pipeline.test_plan import plan_of
