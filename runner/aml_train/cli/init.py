@@ -7,17 +7,19 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import click
 
 from aml_train.cli.output import print_exactly
-from aml_train.cli.scaffold.draft import EXAMPLE, WORKFLOW_PATH, missing_action, render, workflow_text, write_files
-from aml_train.cli.scaffold.ignore import propose_ignore
+from aml_train.cli.scaffold.draft import render
 from aml_train.cli.scaffold.jobs import Candidate, candidates, named, others_than
 from aml_train.cli.scaffold.project import Project, scan, unread
 from aml_train.cli.scaffold.proposal import propose
 from aml_train.config.load import check_text
+from aml_train.config.model import Config
 from aml_train.core.errors import InvalidError
+from aml_train.core.files import FileSet
 from aml_train.core.release import action_reference
 from aml_train.pipeline.resolve import read_project
 
@@ -113,7 +115,7 @@ def _propose(directory: Path, job: str | None) -> tuple[Mapping[str, str], Seque
         instead = f" Or name another job: --job {' or '.join(others[:3])}" if others else ""
         raise InvalidError(error.faults, hint=f"Correct these first; nothing was written.{instead}") from error
     reads = [one.path for one in chosen.reads if one.path is not None]
-    ignore, notes = propose_ignore(directory, config, project, reads)
+    ignore, notes = _propose_ignore(directory, config, reads)
     return {NAME: text, **ignore}, [*draft.notes, *notes]
 
 
@@ -168,4 +170,210 @@ def _nothing(project: Project) -> InvalidError:
         "No command job was found, no run configuration, and no script that trains." + found,
         hint="Name a script with --job PATH, write a command job (job.yml with `command`, `code`, `compute`), "
         "or start from a small project: aml-train init --example",
+    )
+
+
+_IGNORE: Final = ".amlignore"
+_HEADER: Final = """\
+# Written by `aml-train init`: AzureML reads this file instead of .gitignore. The lines of .gitignore, and data that the job reads:
+"""
+
+
+def _propose_ignore(directory: Path, config: Config, reads: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Return the .amlignore that has data sent which the script reads and git ignores, by its path; and notes on them.
+
+    Args:
+        directory: the project folder.
+        config: the configuration that is proposed.
+        reads: files and folders of the project that the script reads.
+    """
+    code, root = config.job.code, Path(os.path.abspath(directory))  # noqa: PTH100 - links stay
+    if code is None or not code.is_dir() or not code.is_relative_to(root):
+        return {}, []
+    where = (code / _IGNORE).relative_to(root)
+    lost = _unsent(root, code, reads)
+    shown = [(where.parent / path).as_posix() for path in lost]
+    if os.path.lexists(code / _IGNORE):
+        why = f"the script reads it, and {_IGNORE} leaves it out"
+        return {}, [f"{path}: {why}: add the line `!/{path}`" for path in shown]
+    why = "git ignores it, so a workflow's checkout lacks it"
+    notes = [f"{path}: {why}: store it by `aml-train data upload`, and name it under `data`" for path in shown]
+    ignored = _gitignore(code)
+    if not lost or ignored is None:
+        return {}, notes
+    patterns = [f"!/{path}{'/' if (code / path).is_dir() else ''}" for path in lost]
+    notes += [f"{where.as_posix()}: {pattern} (the script reads it)" for pattern in patterns]
+    return {where.as_posix(): _HEADER + "\n".join([ignored, *patterns, ""])}, notes
+
+
+def _unsent(root: Path, code: Path, reads: Sequence[str]) -> list[str]:
+    """Return the paths below the code folder that the script reads and the snapshot lacks."""
+    found = [os.path.relpath(root / path, code) for path in reads]
+    there = [path for path in found if not path.startswith("..") and (code / path).exists()]
+    if not there:
+        return []
+    sent = {entry.path for entry in FileSet.collect_code(code, project=root).entries}
+    return [path for path in there if path not in sent and not any(one.startswith(f"{path}/") for one in sent)]
+
+
+def _gitignore(code: Path) -> str | None:
+    """Return the lines of the code folder's .gitignore; None if unreadable."""
+    try:
+        return (code / ".gitignore").read_text(encoding="utf-8-sig").strip("\n")
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+# Writing
+
+
+def write_files(directory: Path, files: Mapping[str, str], *, force: bool) -> None:
+    """Write texts to their paths.
+
+    Args:
+        directory: where the paths start from.
+        files: texts by path, with ``/``; written in UTF-8, in this order.
+        force: replace existing files.
+
+    Raises:
+        InvalidError: one of them exists, and *force* is not given: then none is written.
+        OSError: a folder or file cannot be written.
+    """
+    there = [path for path in files if os.path.lexists(directory / path)]
+    if there and not force:
+        raise InvalidError(
+            f"{', '.join(there)} {'exists' if len(there) == 1 else 'exist'} already; nothing was written.",
+            hint="Replace with --force, or only look with --dry-run.",
+        )
+    for path, text in files.items():
+        file = directory / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8", newline="\n")
+
+
+# The example project and the workflow
+
+_CHECKOUT = "actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1"
+
+_CONFIGURATION = """\
+# A first configuration, written by `aml-train init --example`. Try it: aml-train run
+job:
+  command: python train.py --rate ${{inputs.rate}}
+  code: src
+  inputs:
+    rate: 0.1
+  compute: azureml:cpu-cluster   # the name of your cluster; the target `local` needs none
+image:
+  base: python:3.11-slim-bookworm
+  pip: [mlflow-skinny, pytest]
+  azureml-mlflow: latest
+tests:
+  command: pytest -q tests
+gate:
+  loss: "< 0.01"
+model:
+  name: example
+  path: outputs/model
+"""
+
+_TRAIN = '''\
+"""Find the minimum of a parabola by gradient descent: the smallest training there is."""
+
+import argparse
+import json
+from pathlib import Path
+
+
+def step(x, rate):
+    """Return the next x: one step down the slope of (x - 3)²."""
+    return x - rate * 2 * (x - 3)
+
+
+def main():
+    import mlflow
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rate", type=float, default=0.1)
+    rate = parser.parse_args().rate
+    x = 0.0
+    for epoch in range(50):
+        x = step(x, rate)
+        mlflow.log_metric("loss", (x - 3) ** 2, step=epoch)
+    model = Path("outputs/model")
+    model.mkdir(parents=True, exist_ok=True)
+    (model / "model.json").write_text(json.dumps({"x": x}))
+
+
+if __name__ == "__main__":
+    main()
+'''
+
+_TESTS = """\
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
+
+from train import step
+
+
+def test_a_step_leads_towards_the_minimum():
+    assert abs(step(0.0, 0.1) - 3) < 3
+    assert step(3.0, 0.1) == 3.0
+"""
+
+EXAMPLE = {"aml-train.yml": _CONFIGURATION, "src/train.py": _TRAIN, "tests/test_train.py": _TESTS}
+"""A project that trains in seconds, by path."""
+
+WORKFLOW_PATH = ".github/workflows/train.yml"
+
+_WORKFLOW: Final = f"""\
+# Written by `aml-train init --workflow`: train on every push on the local AzureML, without a cloud and without secrets.
+# For a workspace in Azure see docs/workflows.md: `target`, `permissions: id-token: write`, and a federated credential.
+name: train
+
+on:
+  push:
+  pull_request:
+
+permissions:
+  contents: read
+
+jobs:
+  train:
+    runs-on: ubuntu-latest
+    timeout-minutes: 60
+    steps:
+      - uses: {_CHECKOUT}
+        with:
+          fetch-depth: 0
+          persist-credentials: false
+"""
+_UNKNOWN: Final = "OWNER/NAME@v1"
+_FILL_IN: Final = (
+    "      # Fill in: the repository and the version of aml-train's action. GitHub refuses it as it is.\n"
+)
+
+
+def workflow_text(action: str | None) -> str:
+    """Return a workflow that runs the aml-train.yml at the top of the repository.
+
+    Args:
+        action: the value of ``uses:``; None leaves it to the user, with a comment that says so.
+    """
+    step = f"      - uses: {action or _UNKNOWN}\n        with:\n          target: local\n"
+    return f"{_WORKFLOW}{'' if action else _FILL_IN}{step}"
+
+
+def missing_action(text: str) -> str | None:
+    """Return the note on a workflow whose action is to be filled in, or None."""
+    lines = text.splitlines()
+    number = next((at for at, line in enumerate(lines, start=1) if line.endswith(f"uses: {_UNKNOWN}")), None)
+    if number is None:
+        return None
+    return (
+        f"{WORKFLOW_PATH}:{number}: fill in the repository and version of aml-train's action in place of {_UNKNOWN}, "
+        "or name them with --action: this version of aml-train is not published"
     )

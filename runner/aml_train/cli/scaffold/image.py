@@ -10,9 +10,9 @@ from typing import Any, Final
 from packaging.specifiers import SpecifierSet
 
 from aml_train.cli.scaffold.draft import Item
-from aml_train.cli.scaffold.imports import find_module, imports_of, parse_source
 from aml_train.cli.scaffold.jobs import Candidate
 from aml_train.cli.scaffold.project import Document, Project, TextFile, folder_of, is_submitter, nearness
+from aml_train.cli.scaffold.scripts import find_module, imports_of, parse_source
 from aml_train.config.yaml.nodes import Mark
 
 _TRACKING: Final = re.compile(r"^\s*(?:import|from)\s+(mlflow|azureml\.core)\b", re.MULTILINE)
@@ -42,48 +42,13 @@ _PACKAGES: Final = {
 }
 """Module → the distribution that installs it, if their names differ."""
 
-_SAME_NAME: Final = frozenset(
-    [
-        "accelerate",
-        "catboost",
-        "datasets",
-        "fsspec",
-        "h5py",
-        "jax",
-        "joblib",
-        "keras",
-        "lightgbm",
-        "lightning",
-        "matplotlib",
-        "mpi4py",
-        "numpy",
-        "omegaconf",
-        "onnx",
-        "openpyxl",
-        "pandas",
-        "polars",
-        "psutil",
-        "pyarrow",
-        "requests",
-        "safetensors",
-        "scipy",
-        "seaborn",
-        "sentencepiece",
-        "shap",
-        "spacy",
-        "statsmodels",
-        "tensorboard",
-        "tensorflow",
-        "tokenizers",
-        "torch",
-        "torchaudio",
-        "torchmetrics",
-        "torchvision",
-        "tqdm",
-        "transformers",
-        "xgboost",
-    ]
-)
+_SAME_NAME: Final = frozenset([
+    "accelerate", "catboost", "datasets", "fsspec", "h5py", "jax", "joblib", "keras", "lightgbm", "lightning",
+    "matplotlib", "mpi4py", "numpy", "omegaconf", "onnx", "openpyxl", "pandas", "polars", "psutil", "pyarrow",
+    "requests", "safetensors", "scipy", "seaborn", "sentencepiece", "shap", "spacy", "statsmodels", "tensorboard",
+    "tensorflow", "tokenizers", "torch", "torchaudio", "torchmetrics", "torchvision", "tqdm", "transformers",
+    "xgboost",
+])  # fmt: skip
 """Distributions whose module has their own name. Another module's name is no substitute: anyone may have published it."""
 
 

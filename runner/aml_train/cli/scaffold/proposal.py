@@ -11,9 +11,9 @@ from typing import Final
 
 from aml_train.cli.scaffold.draft import Draft, Item
 from aml_train.cli.scaffold.image import code_of_job, propose_image
-from aml_train.cli.scaffold.imports import imports_of, parse_source
 from aml_train.cli.scaffold.jobs import Candidate, job_item, outputs_of
 from aml_train.cli.scaffold.project import Project, TextFile, folder_of, nearness, unread
+from aml_train.cli.scaffold.scripts import imports_of, parse_source
 from aml_train.config.yaml.nodes import Mark
 
 MOST_METRICS: Final = 8

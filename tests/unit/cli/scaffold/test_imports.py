@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.cli.scaffold.imports import imports_of, loaded_by, parse_source
 from aml_train.cli.scaffold.project import scan
 from aml_train.cli.scaffold.proposal import python_path
+from aml_train.cli.scaffold.scripts import imports_of, loaded_by, parse_source
 
 
 def write(folder: Path, files: Mapping[str, str]) -> None:

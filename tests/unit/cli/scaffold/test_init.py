@@ -17,6 +17,7 @@ from aml_train.cli.scaffold.draft import Draft, Item, render, scalar
 from aml_train.cli.scaffold.project import nearness, scan
 from aml_train.config.load import load_config
 from aml_train.config.yaml.nodes import Mark
+from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
 from aml_train.image.inputs import BaseImage
 from aml_train.jobs.spec import TargetNames
@@ -473,6 +474,15 @@ def test_data_that_an_amlignore_leaves_out_is_noted(tmp_path: Path, init: Init) 
         in ran.err
     )
     assert (folder / ".amlignore").read_text() == "data/\n"
+
+
+def test_data_that_git_ignores_are_taken_back(tmp_path: Path, init: Init) -> None:
+    folder = project(tmp_path, "flat_script")
+    ignored = (folder / ".gitignore").read_text()
+    assert "# .amlignore\n" in init("-C", str(folder), "--dry-run").out
+    assert init("-C", str(folder)).code == 0
+    assert f":\n{ignored}!/data/points.csv\n" in (folder / ".amlignore").read_text()
+    assert "data/points.csv" in [entry.path for entry in FileSet.collect_code(folder).entries]
 
 
 def test_environments_and_what_tools_keep_are_not_looked_into(tmp_path: Path) -> None:
