@@ -5,121 +5,19 @@ Fields are those of ``AmlCompute`` in AzureML's REST API, 2025-01-01-preview.
 
 from __future__ import annotations
 
-import datetime
 import difflib
 import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
-from aml_emulator.domain.errors import ConflictError, InvalidError, NotSupportedError
+from aml_emulator.domain.errors import InvalidError, NotSupportedError
 from aml_emulator.domain.vm_sizes import Quotas, VmSize, size_named, sizes
 from aml_emulator.domain.workspace import Workspace
 from aml_emulator.executor.nodes import ClusterView, Scale
 from aml_emulator.identity.identity import Identity
 from aml_emulator.store.assets import Compute
-
-COMPUTE_INSTANCE: Final = "ComputeInstance"
-_STATE: Final = "state"
-_OPERATION: Final = "lastOperation"
-_RUNNING: Final = "Running"
-_OPERATIONS: Final = {"Create": _RUNNING, "Start": _RUNNING, "Restart": _RUNNING, "Stop": "Stopped"}
-"""Name of an operation → the state after it."""
-
-NOT_MADE_YET: Final = dict.fromkeys(
-    (
-        *("sshSettings", "errors", "connectivityEndpoints", "applications", "state", "lastOperation"),
-        *("applicationSharingPolicy", "customServices", "osImageMetadata"),
-    )
-)
-"""Properties that the answer to a creation shows without a value."""
-
-
-def is_instance(body: Mapping[str, Any]) -> bool:
-    """Return whether a compute target's body is a compute instance's."""
-    return bool((body.get("properties") or {}).get("computeType") == COMPUTE_INSTANCE)
-
-
-def is_running(compute: Compute) -> bool:
-    """Return whether a compute instance runs."""
-    return bool(compute.body.get(_STATE, _RUNNING) == _RUNNING)
-
-
-def created_instance(body: Mapping[str, Any], known: Compute | None, now: float) -> dict[str, Any]:
-    """Return the body of a compute instance as it is stored: a new one runs.
-
-    Args:
-        now: seconds since the epoch.
-    """
-    if known is None:
-        return {**body, **_after("Create", now)}
-    return {**body, **{key: known.body[key] for key in (_STATE, _OPERATION) if key in known.body}}
-
-
-def operate(workspace: Workspace, compute: Compute, operation: str, now: float) -> Compute:
-    """Start, stop or restart a compute instance; return it as stored.
-
-    Args:
-        operation: ``Start``, ``Stop`` or ``Restart``.
-        now: seconds since the epoch.
-
-    Raises:
-        ConflictError: it is no compute instance.
-    """
-    if not is_instance(compute.body):
-        raise ConflictError(f"The compute '{compute.name}' is no compute instance: it cannot be started or stopped.")
-    return workspace.store.assets.put_compute(compute.name, {**compute.body, **_after(operation, now)})
-
-
-def instance_view(workspace: Workspace, compute: Compute) -> dict[str, Any]:
-    """Return ``properties.properties`` of a compute instance."""
-    given = (compute.body.get("properties") or {}).get("properties") or {}
-    ssh = given.get("sshSettings") or {}
-    address = f"https://{compute.name}.{workspace.identity.location}.instances.azureml.ms"
-    return {
-        "subnet": None,
-        "autologgerSettings": None,
-        "errors": [],
-        "connectivityEndpoints": {"publicIpAddress": None, "privateIpAddress": "10.0.0.4"},
-        "applications": [{"displayName": "Jupyter Lab", "endpointUri": f"{address}/lab"}],
-        "applicationSharingPolicy": "Shared",
-        "computeInstanceAuthorizationType": "personal",
-        "personalComputeInstanceSettings": None,
-        "setupScripts": None,
-        "schedules": {"computeStartStop": []},
-        "dataMounts": None,
-        "dataDisks": None,
-        "containers": None,
-        "updateStatus": None,
-        "versions": None,
-        "customServices": [],
-        "osImageMetadata": None,
-        **given,
-        "vmSize": str(given.get("vmSize")).upper(),
-        "sshSettings": {
-            "sshPublicAccess": ssh.get("sshPublicAccess") or "Disabled",
-            "adminUserName": "azureuser",
-            "sshPort": 4000,
-            "adminPublicKey": ssh.get("adminPublicKey") if ssh.get("sshPublicAccess") == "Enabled" else None,
-        },
-        "state": compute.body.get(_STATE, _RUNNING),
-        "lastOperation": compute.body.get(_OPERATION),
-        "createdBy": {"userOrgId": workspace.identity.tenant_id, "userId": workspace.identity.client_id},
-    }
-
-
-def _after(operation: str, now: float) -> dict[str, Any]:
-    return {
-        _STATE: _OPERATIONS[operation],
-        _OPERATION: {
-            "operationName": operation,
-            "operationTime": datetime.datetime.fromtimestamp(now, datetime.UTC).isoformat(),
-            "operationStatus": "Succeeded",
-            "operationTrigger": "User",
-        },
-    }
-
 
 COMPUTE_NAME = re.compile(r"[A-Za-z](?:[A-Za-z0-9-]{0,30}[A-Za-z0-9])?")
 DEFAULT_SIZE = "Standard_DS3_v2"
@@ -161,8 +59,8 @@ def check_cluster(
             f"The compute name '{name}' is invalid: 2 to 32 letters, digits and '-', beginning with a letter."
         )
     kind = (body.get("properties") or {}).get("computeType")
-    if kind not in ("AmlCompute", COMPUTE_INSTANCE):
-        raise NotSupportedError(f"compute of type '{kind}' (only 'AmlCompute' and '{COMPUTE_INSTANCE}')")
+    if kind != "AmlCompute":
+        raise NotSupportedError(f"compute of type '{kind}' (only 'AmlCompute')")
     given = _inner(body)
     if known is not None:
         before = _inner(known.body)
@@ -217,14 +115,8 @@ def family_title(family: str) -> str:
     return f"Standard {family.removeprefix('standard').removesuffix('Family')} Family"
 
 
-def _scale(body: Mapping[str, Any], *, runs: bool = True) -> Scale:
-    """Return how a compute target scales; raises InvalidError for impossible settings.
-
-    Args:
-        runs: whether it runs, if it is a compute instance.
-    """
-    if is_instance(body):
-        return Scale(min_nodes=int(runs), max_nodes=int(runs), idle_seconds=0.0, low_priority=False)
+def _scale(body: Mapping[str, Any]) -> Scale:
+    """Return how a compute target scales; raises InvalidError for impossible settings."""
     given = _inner(body)
     settings = given.get("scaleSettings") or {}
     low, high = settings.get("minNodeCount") or 0, settings.get("maxNodeCount", 1)
@@ -243,7 +135,7 @@ def _scale(body: Mapping[str, Any], *, runs: bool = True) -> Scale:
 
 def scale_of(compute: Compute, quotas: Quotas) -> Scale:
     """Return how a stored compute target scales; it never grows beyond its quota."""
-    scale = _scale(compute.body, runs=is_running(compute))
+    scale = _scale(compute.body)
     size = size_of(compute) or size_named(DEFAULT_SIZE)
     if size is None:
         return scale
@@ -342,7 +234,7 @@ def _summary(compute: Compute, view: ClusterView | None) -> dict[str, Any]:
     """Return a cluster for ``/_emulator/status``."""
     given = _inner(compute.body)
     size = size_named(str(given.get("vmSize")))
-    scale = _scale(compute.body, runs=is_running(compute))
+    scale = _scale(compute.body)
     found: dict[str, Any] = {
         "size": given.get("vmSize"),
         "tier": given.get("vmPriority") or "Dedicated",

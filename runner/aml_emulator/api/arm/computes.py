@@ -14,16 +14,10 @@ from aml_emulator.api.routing import Call, Reply, Route
 from aml_emulator.api.shapes import cut, iso, page, resource
 from aml_emulator.context import Context
 from aml_emulator.domain.clusters import (
-    COMPUTE_INSTANCE,
     LOW_PRIORITY,
-    NOT_MADE_YET,
     check_cluster,
     cluster_view,
-    created_instance,
     family_title,
-    instance_view,
-    is_instance,
-    operate,
     stored_cluster,
 )
 from aml_emulator.domain.jobs.service import JobService
@@ -73,9 +67,6 @@ def routes(context: Context, jobs: JobService) -> Sequence[Route]:
         Route(method="PATCH", path="{WS}/computes/{name}", handler=computes.patch),
         Route(method="DELETE", path="{WS}/computes/{name}", handler=computes.delete),
         Route(method="POST", path="{WS}/computes/{name}/listNodes", handler=computes.nodes),
-        Route(method="POST", path="{WS}/computes/{name}/start", handler=computes.start),
-        Route(method="POST", path="{WS}/computes/{name}/stop", handler=computes.stop),
-        Route(method="POST", path="{WS}/computes/{name}/restart", handler=computes.restart),
         Route(method="GET", path=f"{operations}/vmSizes", handler=computes.sizes),
         Route(method="GET", path=f"{operations}/usages", handler=computes.usages),
         Route(method="GET", path=f"{operations}/computeOperationsStatus/{{id}}", handler=computes.status),
@@ -109,9 +100,8 @@ class Computes:
             return self._started(compute, "updated", 200)
         reply = self._started(compute, "created", 201)
         # The answer to a creation shows a cluster that has no nodes yet.
-        missing = NOT_MADE_YET if is_instance(compute.body) else _NO_NODES
         properties = reply.value["properties"]
-        properties |= {"provisioningState": "Creating", "properties": {**properties["properties"], **missing}}
+        properties |= {"provisioningState": "Creating", "properties": {**properties["properties"], **_NO_NODES}}
         return reply
 
     def patch(self, call: Call) -> Reply:
@@ -129,25 +119,6 @@ class Computes:
         self._jobs.remove_compute(known.name)
         operation = self._context.store.assets.start_operation("compute", known.name)
         return Reply(status=202, headers=self._headers(operation))
-
-    def start(self, call: Call) -> Reply:
-        """Start a compute instance."""
-        return self._operated(call, "Start")
-
-    def stop(self, call: Call) -> Reply:
-        """Stop a compute instance; jobs wait until it is started again."""
-        return self._operated(call, "Stop")
-
-    def restart(self, call: Call) -> Reply:
-        """Restart a compute instance."""
-        return self._operated(call, "Restart")
-
-    def _operated(self, call: Call, operation: str) -> Reply:
-        with self._context.store.transaction():
-            compute = operate(self._context, self._known(call), operation, self._context.clock())
-        self._jobs.scale(compute.name)
-        started = self._context.store.assets.start_operation(f"compute {operation}", compute.name)
-        return Reply(status=202, headers=self._headers(started))
 
     def nodes(self, call: Call) -> dict[str, Any]:
         """Return the nodes that a cluster has now."""
@@ -241,8 +212,6 @@ class Computes:
         identity = self._context.identity
         body = stored_cluster(body, identity, known)
         check_cluster(name, body, self._context.quotas, location=identity.location, known=known)
-        if is_instance(body):
-            body = created_instance(body, known, self._context.clock())
         return self._context.store.assets.put_compute(name, body)
 
     def _started(self, compute: Compute, what: str, status: int) -> Reply:
@@ -273,7 +242,7 @@ class Computes:
                 "description": None,
                 "resourceId": None,
                 **given,
-                "computeType": COMPUTE_INSTANCE if is_instance(compute.body) else "AmlCompute",
+                "computeType": "AmlCompute",
                 "computeLocation": identity.location,
                 "provisioningState": "Succeeded",
                 "provisioningErrors": None,
@@ -290,8 +259,6 @@ class Computes:
         )
 
     def _inner_view(self, compute: Compute) -> dict[str, Any]:
-        if is_instance(compute.body):
-            return instance_view(self._context, compute)
         view = self._context.fleet.view(compute.name)
         return cluster_view(compute, view, transition=iso(view.changed if view else compute.modified))
 
@@ -315,5 +282,5 @@ def _size_view(size: VmSize) -> dict[str, Any]:
         "memoryGB": size.memory_gb,
         "lowPriorityCapable": True,
         "premiumIO": "s_" in size.name,
-        "supportedComputeTypes": ["AmlCompute", COMPUTE_INSTANCE],
+        "supportedComputeTypes": ["AmlCompute"],
     }

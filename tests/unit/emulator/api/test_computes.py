@@ -47,55 +47,6 @@ def test_what_azure_refuses_is_refused_at_creation(service: Service, inner: dict
     assert service.store.assets.compute("gpu") is None
 
 
-def test_a_compute_instance_is_stopped_and_started(service: Service) -> None:
-    body = {
-        "location": "eastus",
-        "identity": {"type": "SystemAssigned"},
-        "properties": {
-            "computeType": "ComputeInstance",
-            "properties": {"vmSize": "Standard_DS2_v2", "sshSettings": {"sshPublicAccess": "Disabled"}},
-        },
-    }
-    path = f"{WS}/computes/mine"
-    made = service.call("PUT", path, body)
-    assert (made.status, made.json["properties"]["provisioningState"]) == (201, "Creating")
-    assert made.json["properties"]["properties"]["state"] is None
-    state = "Running"
-    for operation, state in (
-        ("Create", "Running"),
-        ("stop", "Stopped"),
-        ("start", "Running"),
-        ("restart", "Running"),
-    ):
-        if operation != "Create":
-            answer = service.call("POST", f"{path}/{operation}")
-            assert (answer.status, "Azure-AsyncOperation" in answer.headers) == (202, True)
-        properties = service.call("GET", path).json["properties"]
-        inner = properties["properties"]
-        assert (properties["computeType"], properties["provisioningState"]) == ("ComputeInstance", "Succeeded")
-        assert (inner["state"], inner["lastOperation"]["operationName"].lower()) == (state, operation.lower())
-        assert inner["vmSize"] == "STANDARD_DS2_V2"
-        view = service.services.fleet.view("mine")
-        assert view is not None
-        assert view.scale.max_nodes == (state == "Running")
-    changed = service.call("PUT", path, body)
-    assert (changed.status, changed.json["properties"]["properties"]["state"]) == (200, state)
-    assert service.call("DELETE", path).status == 202
-    assert service.call("GET", path).status == 404
-
-
-def test_jobs_wait_for_a_stopped_compute_instance(service: Service) -> None:
-    body = {"properties": {"computeType": "ComputeInstance", "properties": {"vmSize": "Standard_DS2_v2"}}}
-    service.call("PUT", f"{WS}/computes/mine", body)
-    service.call("POST", f"{WS}/computes/mine/stop")
-    service.submit("one", computeId=f"{WS}/computes/mine")
-    fleet = service.services.fleet
-    fleet.enqueue("one", "mine")
-    assert not fleet.take("one", "mine")
-    service.call("POST", f"{WS}/computes/mine/start")
-    assert fleet.take("one", "mine")
-
-
 def test_what_a_cluster_is_made_with_is_read_back_without_the_password(service: Service) -> None:
     users = {"adminUserName": "me", "adminUserPassword": "secret", "adminUserSshPublicKey": "ssh-rsa AAAA"}
     user_identity = "/subscriptions/s/resourceGroups/g/providers/Microsoft.ManagedIdentity/userAssignedIdentities/one"
