@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from aml_train.config.sections.gate import JsonValue
 from aml_train.config.sections.model import StagePolicy
@@ -157,8 +156,3 @@ def test_a_model_in_use_is_verified_and_promoted(name: str, referrers: bool) -> 
 def test_a_model_of_any_shape_is_verified_and_promoted(name: str) -> None:
     shape, require = SHAPES[name]
     check(PassportWorld(shape=shape), require)
-
-
-@pytest.mark.parametrize("curve", [ec.SECP384R1(), ec.SECP521R1()], ids=["P-384", "P-521"])
-def test_a_model_signed_by_a_longer_key_is_verified_and_promoted(curve: ec.EllipticCurve) -> None:
-    check(PassportWorld(signer=new_signer(curve=curve)), ALL)
