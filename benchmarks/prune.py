@@ -36,8 +36,7 @@ def _digest(*parts: object) -> str:
 
 def _measure(count: int) -> dict[str, float]:
     """Generate a registry and plan; return seconds and megabytes."""
-    from aml_train.image.prune.inventory import Entry, Inventory, PrunePolicy, Use
-    from aml_train.image.prune.plan import plan_prune
+    from aml_train.image.prune.plan import Entry, Inventory, PrunePolicy, Use, plan_prune
 
     def group(number: int) -> Iterator[Entry]:
         """Yield the ten manifests around one release."""

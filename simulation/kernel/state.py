@@ -96,8 +96,8 @@ SHARED: Final = {
     ("aml_train.azure.sdk_v2", "_LEAVING"): "a context variable: each thread has a separate context",
     ("aml_train.config.yaml.nodes", "_constructor"): "used for single scalars, and keeps nothing between them",
     ("aml_train.core.temporary", "this_machine"): "computed from the machine",
-    ("aml_train.image.readiness.judge", "probe_key"): "computed from a file of the product",
-    ("aml_train.image.readiness.judge", "probe_script"): "computed from a file of the product",
+    ("aml_train.image.readiness.check", "probe_key"): "computed from a file of the product",
+    ("aml_train.image.readiness.check", "probe_script"): "computed from a file of the product",
     ("aml_train.pipeline.report.html", "_template"): "computed from a file of the product",
 }
 

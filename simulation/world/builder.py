@@ -21,16 +21,15 @@ import docker.errors
 
 from aml_train.config.sections.image_builder import BuilderConfig
 from aml_train.core.events import LogLine, StageStarted, TestsFinished
-from aml_train.image.builder import Builder, Verified
+from aml_train.image.builder import Builder, Candidate, Verified
 from aml_train.image.builders.place import BuildPlace
 from aml_train.image.builders.service import BuildService
-from aml_train.image.candidate import Candidate
 from aml_train.image.context import ImageContext
 from aml_train.image.readiness.check import judge_probe
 from aml_train.image.readiness.facts import Facts
 from aml_train.image.registry.manifest import Manifest
 from aml_train.image.spec import TestSpec
-from aml_train.image.testing.closing import ClosingLines
+from aml_train.image.testing.junit import ClosingLines
 from aml_train.image.testing.run import End, Written, conclude
 from aml_train.pipeline.target import Host
 

@@ -20,7 +20,7 @@ from aml_train.config.load import load_config, load_promotion, load_targets
 from aml_train.core.errors import AmlTrainError
 from aml_train.core.events import Broadcast, Event, Listener, RunFinished, to_json
 from aml_train.core.machine import expected
-from aml_train.image.prune.execute import PruneResult
+from aml_train.image.prune.registry import PruneResult
 from aml_train.models.promotion.change import Promotion, PromotionRequest
 from aml_train.models.promotion.promote import Promoter
 from aml_train.pipeline.execute import run_prepared

@@ -20,7 +20,7 @@ from aml_train.azure.workspace import AzureRest
 from aml_train.core.answers import Answer
 from aml_train.core.references import ImageRef
 from aml_train.core.tags import TAG_DIGEST
-from aml_train.image.prune.inventory import Use
+from aml_train.image.prune.plan import Use
 from aml_train.jobs.states import parse_status
 
 _API: Final = "2023-08-01-preview"

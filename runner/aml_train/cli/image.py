@@ -32,8 +32,7 @@ from aml_train.core.text import printable
 from aml_train.core.threads import drain
 from aml_train.image.build.build import write_context
 from aml_train.image.make import build_and_probe
-from aml_train.image.readiness.check import probe_image
-from aml_train.image.readiness.judge import judge_facts, readiness_error
+from aml_train.image.readiness.check import judge_facts, probe_image, readiness_error
 from aml_train.image.spec import CheckPolicy
 from aml_train.pipeline.plan import for_job
 from aml_train.pipeline.prepare import plan_image_only, prepare_run

@@ -18,8 +18,8 @@ from aml_train.core.text import printable, size
 from aml_train.pipeline.prune import PruneOptions, prepare_prune, prune_facts
 
 if TYPE_CHECKING:
-    from aml_train.image.prune.execute import PruneOutcome, PruneResult
     from aml_train.image.prune.plan import PrunePlan
+    from aml_train.image.prune.registry import PruneOutcome, PruneResult
 
 _MOST_REASONS: Final = 12
 _UNLISTED: Final = (

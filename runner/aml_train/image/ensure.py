@@ -22,14 +22,13 @@ from aml_train.core.threads import drain, in_background
 from aml_train.image.builders.engine import EngineBuilder
 from aml_train.image.completeness import lost_part
 from aml_train.image.context import ImageContext
-from aml_train.image.make import make_image
+from aml_train.image.make import address_of, digest_tag, lock, make_image, put_release_tags
 from aml_train.image.papers import check_found
 from aml_train.image.push import release
 from aml_train.image.records import known_record
 from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.registry.manifest import Manifest
 from aml_train.image.spec import ImageSpec, Tested, TestRecord, TestSpec
-from aml_train.image.tags import address_of, digest_tag, lock, put_release_tags
 from aml_train.image.verify import read_record, verify_found
 
 if TYPE_CHECKING:

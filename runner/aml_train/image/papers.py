@@ -22,8 +22,7 @@ from aml_train.image.context import ImageContext
 from aml_train.image.push import pull_image
 from aml_train.image.registry.manifest import Manifest
 from aml_train.image.registry.referrers import attach_document, list_referrers, read_referrer
-from aml_train.image.sbom import SBOM_TYPES, make_sbom
-from aml_train.image.scan import scan_sbom
+from aml_train.image.sbom import SBOM_TYPES, make_sbom, scan_sbom
 from aml_train.image.spec import FORMAT, ImageSpec
 
 STATEMENT: Final = "https://in-toto.io/Statement/v1"

@@ -16,7 +16,7 @@ from aml_train.core.errors import DamagedError
 from aml_train.core.trust import PROPOSALS_SUFFIX
 from aml_train.image.readiness.facts import check_facts
 from aml_train.image.registry.client import Registry
-from aml_train.image.registry.documents import load_document, store_document
+from aml_train.image.registry.referrers import load_document, store_document
 from aml_train.image.spec import TEST_FORMAT, ImageSpec, TestRecord, TestSpec
 
 RECORD_TYPE: Final = "application/vnd.aml-train.test-record.v1+json"

@@ -14,9 +14,8 @@ from aml_train.core.errors import TestsFailedError
 from aml_train.core.events import StageStarted, TestsFinished
 from aml_train.core.threads import CancelToken, WorkCancelledError, run_parallel
 from aml_train.image.context import ImageContext
-from aml_train.image.readiness.check import check_image, check_known_facts, load_facts, store_facts
+from aml_train.image.readiness.check import check_image, check_known_facts, load_facts, probe_key, store_facts
 from aml_train.image.readiness.facts import Facts
-from aml_train.image.readiness.judge import probe_key
 from aml_train.image.records import known_record, store_record
 from aml_train.image.registry.manifest import Manifest
 from aml_train.image.spec import TestRecord

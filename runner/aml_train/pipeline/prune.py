@@ -12,10 +12,8 @@ from aml_train.azure.image_uses import read_image_uses
 from aml_train.core.errors import ImageError, InvalidError, ServiceError
 from aml_train.core.events import Listener
 from aml_train.core.trust import PROPOSALS_SUFFIX
-from aml_train.image.prune.execute import PruneOutcome, PruneResult, execute_prune
-from aml_train.image.prune.inventory import Inventory, PrunePolicy, Use
-from aml_train.image.prune.listing import read_entries
-from aml_train.image.prune.plan import PrunePlan, plan_prune
+from aml_train.image.prune.plan import Inventory, PrunePlan, PrunePolicy, Use, plan_prune
+from aml_train.image.prune.registry import PruneOutcome, PruneResult, execute_prune, read_entries
 from aml_train.image.registry.client import Registry
 from aml_train.pipeline.resolve import read_project
 from aml_train.pipeline.target import Connection, Host, open_workspace, registry_of

@@ -18,7 +18,7 @@ from aml_train.azure.workspace import AzureRest
 from aml_train.image.push import push_image
 from aml_train.image.records import RECORD_TYPE, parse_record
 from aml_train.image.registry.client import Registry
-from aml_train.image.registry.documents import load_document
+from aml_train.image.registry.referrers import load_document
 from aml_train.image.spec import TestRecord
 from tests.integration.conftest import BASE
 from tests.integration.image.disposable_engine import DisposableEngine

@@ -17,8 +17,7 @@ from aml_train.core.checks import Finding
 from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError
 from aml_train.image.leftovers import LABEL_KIND, LABEL_OWNER, this_owner
-from aml_train.image.readiness.check import probe_image
-from aml_train.image.readiness.judge import judge_facts, readiness_error
+from aml_train.image.readiness.check import judge_facts, probe_image, readiness_error
 from aml_train.image.spec import CheckPolicy
 from tests.integration.conftest import BASE
 

@@ -39,8 +39,7 @@ from aml_train.image.build_secrets import SecretAccess
 from aml_train.image.collect import collect_inputs
 from aml_train.image.inputs import BaseImage
 from aml_train.image.push import push_image
-from aml_train.image.readiness.check import probe_image
-from aml_train.image.readiness.judge import judge_facts, readiness_error
+from aml_train.image.readiness.check import judge_facts, probe_image, readiness_error
 from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.spec import ImageSpec, TestSpec, plan_image
 from aml_train.pipeline.prepare import plan_image_only

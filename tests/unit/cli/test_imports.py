@@ -64,7 +64,7 @@ def _imported() -> frozenset[str]:
 
 
 def test_the_search_follows_imports() -> None:
-    assert {"aml_train.jobs.workspace", "aml_train.azure.sdk_v2", "aml_train.image.readiness.judge"} <= _imported()
+    assert {"aml_train.jobs.workspace", "aml_train.azure.sdk_v2", "aml_train.image.readiness.check"} <= _imported()
     assert {"requests", "yaml", "click"} <= _imported()
 
 

@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from aml_train.core.events import Event, Notice
+from aml_train.image.builder import Candidate
 from aml_train.image.builders.engine import EngineBuilder
-from aml_train.image.candidate import Candidate
 from aml_train.image.context import ImageContext
 from aml_train.image.registry.client import Registry
 from tests.support.image_configs import plan

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aml_train.core.errors import ImageError
-from aml_train.image.packages import parse_packages
+from aml_train.image.sbom import parse_packages
 
 URLS = (
     "pkg:pypi/numpy@2.1.0",

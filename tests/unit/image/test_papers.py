@@ -12,8 +12,7 @@ import pytest
 from aml_train.config.sections.image import ScanConfig
 from aml_train.core.errors import ImageError
 from aml_train.image.papers import SLSA_PROVENANCE, provenance
-from aml_train.image.sbom import find_syft
-from aml_train.image.scan import judge, read_matches, scan_sbom
+from aml_train.image.sbom import find_syft, judge_matches, read_matches, scan_sbom
 from tests.support.image_configs import DIGEST, FULL, plan
 
 TIMES = {"started": "2026-11-21T10:00:00+00:00", "finished": "2026-11-21T10:01:00+00:00"}
@@ -72,10 +71,10 @@ def test_the_gate_of_vulnerabilities(severities: list[str | None], fail_on: Any,
     matches = read_matches(_grype(*((f"CVE-{n}", one) for n, one in enumerate(severities))), "grype")
     scan = ScanConfig(fail_on=fail_on)
     if not bad:
-        assert f"none of severity {fail_on} or above" in judge(matches, scan)
+        assert f"none of severity {fail_on} or above" in judge_matches(matches, scan)
         return
     with pytest.raises(ImageError) as error:
-        judge(matches, scan)
+        judge_matches(matches, scan)
     named = [word for word in error.value.message.replace(";", " ").split() if word.startswith("CVE-")]
     assert named == bad
 

@@ -13,7 +13,7 @@ import pytest
 from aml_train.core.errors import ImageError
 from aml_train.image.records import RECORD_TYPE, record_tag, store_record
 from aml_train.image.registry.client import Registry
-from aml_train.image.registry.documents import store_document
+from aml_train.image.registry.referrers import store_document
 from aml_train.image.spec import TestRecord
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView

@@ -22,10 +22,10 @@ from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
 from aml_train.core.events import Event, LogLines, to_json
 from aml_train.gate.baseline import read_value, read_values
 from aml_train.image.base_files import find_in_layer, installed_drivers, parse_os_release, rdma_core
-from aml_train.image.packages import parse_packages
 from aml_train.image.readiness.facts import parse_facts, python_version
 from aml_train.image.records import parse_record
 from aml_train.image.registry.manifest import OCI_INDEX, OCI_MANIFEST, Manifest
+from aml_train.image.sbom import parse_packages
 from aml_train.image.testing.junit import Places, parse_junit
 from aml_train.jobs.logs.names import log_name
 from aml_train.jobs.logs.report import NcclWatch, best, failed_rank

@@ -1,21 +1,36 @@
-"""The builder of a Docker engine: this machine's, or another one."""
+"""The builders that test in a Docker engine: the engine itself, and a named builder of buildx, which pushes what the engine pulls."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
+from typing import Final
 
 from docker.errors import APIError
 
 from aml_train.core.docker import BuildCli
+from aml_train.core.errors import Fault, ImageError, InvalidError
 from aml_train.core.events import TestsFinished
+from aml_train.core.files import FileSet
+from aml_train.core.references import is_digest
 from aml_train.core.retry import retry
 from aml_train.core.threads import CancelToken, run_parallel
-from aml_train.image.build.build import build_image
+from aml_train.image.build.build import (
+    BUILD_TIMEOUT,
+    BuildOptions,
+    BuildRun,
+    build_image,
+    comparison_dockerfile,
+    secret_masker,
+)
 from aml_train.image.build.cache import CACHE_TAG, LAYERS_TAG, Cache, engine_cache_kind
-from aml_train.image.builder import Verified
-from aml_train.image.candidate import Candidate
+from aml_train.image.build_secrets import build_secrets
+from aml_train.image.builder import Candidate, Verified
 from aml_train.image.context import ImageContext
 from aml_train.image.disk import check_disk
+from aml_train.image.inputs import PROTECT, protect_script
 from aml_train.image.push import push_image, read_back
 from aml_train.image.readiness.facts import Facts
 from aml_train.image.registry.manifest import Manifest
@@ -101,3 +116,142 @@ def _push(ctx: ImageContext, candidate: Candidate, image_id: str, token: CancelT
         summary.append(f"pushed {digest[:19]}")
     candidate.pushed = True
     return manifest
+
+
+_METADATA: Final = "metadata.json"
+
+
+def push_argv(
+    cli: BuildCli, builder: str, folder: Path, *, name: str | None, platform: str, options: BuildOptions
+) -> list[str]:
+    """Return the command that builds in *builder* and pushes as *name*. Pure.
+
+    Without a name the result stays in the builder.
+
+    Source of the outputs: https://docs.docker.com/build/exporters/.
+    """
+    output = "--output=type=cacheonly" if name is None else f"--output=type=image,name={name},push=true"
+    argv = [cli.path, "buildx", "build", f"--builder={builder}", "--provenance=false", output, "--progress=plain"]
+    argv += [f"--platform={platform}", f"--metadata-file={folder / _METADATA}", f"--file={folder / 'Dockerfile'}"]
+    return [*argv, *options.arguments(), str(folder / "context")]
+
+
+def pushed_digest(folder: Path) -> str:
+    """Return the digest in the file of ``--metadata-file``; empty if it has none."""
+    try:
+        found = json.loads((folder / _METADATA).read_text(encoding="utf-8")).get("containerimage.digest")
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return ""
+    return found if isinstance(found, str) and is_digest(found) else ""
+
+
+class BuildxBuilder(EngineBuilder):
+    """Builds in a named builder of buildx, and tests in this machine's engine.
+
+    Args:
+        name: of ``docker buildx ls``.
+        where: ``file:line`` of the builder.
+    """
+
+    def __init__(self, name: str, *, where: str) -> None:
+        self._name = name
+        self._where = where
+        self._pulled: str | None = None
+
+    def build(self, ctx: ImageContext, candidate: Candidate, started: float, *, force: bool) -> Verified:
+        """See :class:`Builder`."""
+        cli = self._cli(ctx)
+        name = f"{candidate.name}:{candidate.tag}"
+        # Before the first byte: from here on the registry may have the tag.
+        candidate.pushed = True
+        digest = self._build(ctx, cli, name, force=force)
+        manifest = candidate.manifest(digest or None)
+        ctx.finish("image", f"built and pushed {manifest.digest[:19]}", started)
+        self._protect(ctx, cli, f"{candidate.name}@{manifest.digest}", force=force)
+        self._pulled = f"{candidate.name}@{manifest.digest}"
+        ctx.check_room(manifest, ctx.candidates)
+        image_id = ctx.pull(manifest, repository=ctx.candidates)
+        results, facts = verify_pulled(ctx, image_id, check=True, test=ctx.tests is not None)
+        if facts is None:
+            raise ValueError("the checks returned no facts")
+        return Verified(manifest=manifest, results=results, facts=facts)
+
+    def identity(self, ctx: ImageContext) -> str:
+        """See :class:`Builder`."""
+        del ctx
+        return f"buildx {self._name}"
+
+    def discard(self, ctx: ImageContext, candidate: Candidate) -> None:
+        """Remove the pulled candidate from the engine; a failure is only reported."""
+
+        if self._pulled is None:
+            return
+        try:
+            ctx.docker.images.remove(self._pulled, noprune=True)
+        except APIError as error:
+            if error.status_code not in (404, 409):
+                ctx.warn(f"The candidate {self._pulled} stays on the engine: {error.explanation}")
+
+    def _cli(self, ctx: ImageContext) -> BuildCli:
+        cli = ctx.cli()
+        if ctx.spec.base.local_only:
+            what = f"the base {ctx.spec.base.reference.familiar} is only in this machine's engine"
+            why = f"the builder {self._name} pulls its base from a registry"
+            raise InvalidError([Fault(where=self._where, what=what, why=why, remedy="push the base to a registry")])
+        if not cli.buildx:
+            raise ImageError(
+                f"{self._where}: the builder {self._name} needs the buildx plugin of the docker command",
+                hint="Install it: the package docker-buildx-plugin, or docker-buildx on Debian and Ubuntu.",
+            )
+        return cli
+
+    def _build(self, ctx: ImageContext, cli: BuildCli, name: str, *, force: bool) -> str:
+        """Build and push; return the digest that the builder reported, or nothing."""
+        spec = ctx.spec
+        secrets = build_secrets(spec.secrets, cli.environ, spec.secret_access)
+        options = BuildOptions(
+            no_cache=force,
+            build_args=spec.builder_args,
+            target=spec.target,
+            secrets=secrets,
+            cache=_logins(ctx),
+        )
+        ctx.registry.check_push(ctx.candidates)  # before the build: the builder pushes only at its end
+        return self._run(ctx, cli, spec.dockerfile, spec.files, spec.trees, options, name=name)
+
+    def _protect(self, ctx: ImageContext, cli: BuildCli, image: str, *, force: bool) -> None:
+        """Compare the packages of a user's Dockerfile with its base's."""
+        spec = ctx.spec
+        dockerfile = comparison_dockerfile(spec, image)
+        if dockerfile is not None:
+            arguments = spec.trust.build_arguments(spec.repository)
+            options = BuildOptions(no_cache=force, cache=_logins(ctx), build_args=arguments)
+            self._run(ctx, cli, dockerfile, {PROTECT: protect_script()}, {}, options, name=None)
+
+    def _run(
+        self,
+        ctx: ImageContext,
+        cli: BuildCli,
+        dockerfile: str,
+        files: Mapping[str, bytes],
+        trees: Mapping[str, FileSet],
+        options: BuildOptions,
+        *,
+        name: str | None,
+    ) -> str:
+        platform = ctx.spec.platform
+        masker = secret_masker(options.secrets.values)
+        run = BuildRun(cli=cli, listener=ctx.listener, masker=masker, timeout=BUILD_TIMEOUT, platform=platform)
+        return run.run(
+            dockerfile,
+            files,
+            trees,
+            options,
+            argv=lambda folder: push_argv(cli, self._name, folder, name=name, platform=platform, options=options),
+            result=pushed_digest,
+        )
+
+
+def _logins(ctx: ImageContext) -> Cache:
+    """Return the credentials of the build; the builder keeps a separate cache."""
+    return Cache(logins=ctx.location.logins(ctx.spec.base.reference.registry))

@@ -12,8 +12,7 @@ from aml_train.core.docker import BuildCli, buildkit_cli, connect_engine, engine
 from aml_train.core.docker_endpoint import context_environ, engine_environ
 from aml_train.core.errors import ImageError
 from aml_train.image.base import docker_login
-from aml_train.image.builders.buildx import BuildxBuilder
-from aml_train.image.builders.engine import EngineBuilder
+from aml_train.image.builders.engine import BuildxBuilder, EngineBuilder
 from aml_train.image.builders.service import ServiceBuilder
 
 if TYPE_CHECKING:

@@ -18,14 +18,13 @@ from aml_train.core.temporary import temporary_folder
 from aml_train.core.text import Piece
 from aml_train.image.build.build import BUILD_TIMEOUT, comparison_dockerfile, secret_masker, write_context
 from aml_train.image.build.progress import PlainProgress
-from aml_train.image.builder import Verified
+from aml_train.image.builder import Candidate, Verified
 from aml_train.image.builders.verification import (
     Findings,
     read_findings,
     verification_dockerfile,
     verification_files,
 )
-from aml_train.image.candidate import Candidate
 from aml_train.image.context import ImageContext
 from aml_train.image.inputs import PROTECT, protect_script
 from aml_train.image.readiness.check import judge_probe
@@ -33,7 +32,7 @@ from aml_train.image.readiness.facts import Facts
 from aml_train.image.registry.auth import RegistryAuth
 from aml_train.image.registry.manifest import Manifest
 from aml_train.image.spec import TestSpec
-from aml_train.image.testing.closing import ClosingLines
+from aml_train.image.testing.junit import ClosingLines
 from aml_train.image.testing.run import End, conclude
 
 _BEYOND_TESTS: Final = 900.0

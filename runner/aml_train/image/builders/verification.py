@@ -18,8 +18,7 @@ from typing import Final
 
 from aml_train.core.errors import ImageError
 from aml_train.core.references import ImageRef
-from aml_train.image.readiness.check import CHECKS_FOLDER, CHECKS_SCRIPT
-from aml_train.image.readiness.judge import probe_script
+from aml_train.image.readiness.check import CHECKS_FOLDER, CHECKS_SCRIPT, probe_script
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.manifest import Manifest
 from aml_train.image.spec import TestSpec

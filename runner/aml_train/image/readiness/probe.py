@@ -3,7 +3,7 @@
 The image's own Python, 3.6 or later, runs this module. It imports nothing of aml-train.
 
 Called as ``python readiness_probe.py RESULT``; writes facts as JSON to RESULT and judges nothing:
-:mod:`aml_train.image.readiness.judge` does. Whatever may crash (a damaged library kills the process that loads it with SIGBUS) is
+:mod:`aml_train.image.readiness.check` does. Whatever may crash (a damaged library kills the process that loads it with SIGBUS) is
 tried in a separate process.
 """
 

@@ -3,6 +3,8 @@
 OCI distribution specification 1.1 (https://github.com/opencontainers/distribution-spec/blob/v1.1.1/spec.md): a manifest
 with a ``subject`` is listed at ``/v2/NAME/referrers/DIGEST``. A registry without that interface answers with 404; clients
 then keep the list as an index under the tag ``sha256-HEX`` ("referrers tag schema").
+
+Small documents of ours (test records, facts) are kept under a tag as well: later runs find them by the tag without a list.
 """
 
 from __future__ import annotations
@@ -192,3 +194,65 @@ def _digest(entry: Answer, name: str) -> str:
     if not is_digest(digest):
         raise DamagedError(f"the list of referrers of {name} names something without digest")
     return digest
+
+
+_SUBJECT: Final = "org.aml-train.subject"
+
+
+def store_document(
+    registry: Registry, repository: str, tag: str, *, media_type: str, content: bytes, subject: str
+) -> str:
+    """Write *content* into *repository* under *tag*; return its manifest's digest.
+
+    It is one of the image's referrers, too, if the image is in *repository*.
+
+    Args:
+        media_type: what *content* is.
+        subject: digest of the image that it is about.
+    """
+    image = registry.get_manifest(repository, subject)
+    config = registry.upload_blob(repository, content)
+    empty = registry.upload_blob(repository, EMPTY)
+    manifest = {
+        "schemaVersion": 2,
+        "mediaType": OCI_MANIFEST,
+        "artifactType": media_type,
+        "config": {"mediaType": media_type, "digest": config, "size": len(content)},
+        "layers": [{"mediaType": EMPTY_TYPE, "digest": empty, "size": len(EMPTY)}],
+        "annotations": {_SUBJECT: subject},
+    }
+    if image is not None:
+        manifest["subject"] = subject_of(image)
+    encoded = json.dumps(manifest, sort_keys=True).encode()
+    digest = registry.put_manifest(repository, tag, encoded, OCI_MANIFEST)
+    if image is not None:
+        enter_referrer(registry, repository, encoded)
+    return digest
+
+
+def load_document(
+    registry: Registry, repository: str, tag: str, *, media_type: str, noun: str, hint: str
+) -> bytes | None:
+    """Return what is in *repository* under *tag*, or None where there is nothing.
+
+    Args:
+        media_type: what it must be.
+        noun: what it is called in errors, such as ``test record``.
+        hint: what to do where it is something else.
+
+    Raises:
+        DamagedError: if there is something else under the tag.
+    """
+    manifest = registry.get_manifest(repository, tag)
+    if manifest is None:
+        return None
+    where = f"{registry.host}/{repository}:{tag}"
+    try:
+        found, digest = manifest.answer.text("config.mediaType"), manifest.answer.text("config.digest")
+    except ImageError as error:
+        raise DamagedError(f"the {noun} {where} is damaged: {error.message}", hint=hint) from error
+    if found != media_type:
+        raise DamagedError(f"{where} is not a {noun} but {found[:200]}", hint=hint)
+    if not is_digest(digest):
+        raise DamagedError(f"the {noun} {where} is damaged: its manifest names no digest", hint=hint)
+    return registry.get_blob(repository, digest)

@@ -14,7 +14,6 @@ from aml_train.core.errors import TestsFailedError
 from aml_train.core.events import Event, Listener, LogLine, TestFailure, TestsFinished
 from aml_train.core.threads import CancelToken, temporary
 from aml_train.image.spec import TestSpec
-from aml_train.image.testing.closing import ClosingLines
 from aml_train.image.testing.container import (
     UNPLACED,
     WORKSPACE,
@@ -26,7 +25,7 @@ from aml_train.image.testing.container import (
     report_places,
     run_container,
 )
-from aml_train.image.testing.junit import JUnitReport, Places, merge_reports, parse_junit
+from aml_train.image.testing.junit import ClosingLines, JUnitReport, Places, merge_reports, parse_junit
 
 if TYPE_CHECKING:
     from docker import DockerClient

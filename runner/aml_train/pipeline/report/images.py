@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from aml_train.core.errors import ImageError
 from aml_train.core.references import ImageRef, is_digest
 from aml_train.core.tags import TAG_ADDRESS, TAG_DIGEST, TAG_IMAGE, TAG_IMAGES, TAG_TESTED
-from aml_train.image.packages import read_packages
 from aml_train.image.records import any_record
+from aml_train.image.sbom import read_packages
 from aml_train.jobs.workspace import JobView
 from aml_train.models.catalogue import Catalogue
 from aml_train.pipeline.report import values

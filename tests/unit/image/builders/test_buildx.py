@@ -12,7 +12,7 @@ from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError, InvalidError
 from aml_train.image.build.build import BuildOptions
 from aml_train.image.build_secrets import BuildSecrets
-from aml_train.image.builders.buildx import BuildxBuilder, push_argv, pushed_digest
+from aml_train.image.builders.engine import BuildxBuilder, push_argv, pushed_digest
 from tests.support.image_configs import plan
 
 DIGEST = "sha256:" + "a" * 64

@@ -12,8 +12,7 @@ from aml_train.config.sections.image_builder import BuilderConfig
 from aml_train.core.docker_endpoint import CERTIFICATES, context_environ, engine_environ, read_context
 from aml_train.core.errors import ImageError
 from aml_train.image.builders import place as places
-from aml_train.image.builders.buildx import BuildxBuilder
-from aml_train.image.builders.engine import EngineBuilder
+from aml_train.image.builders.engine import BuildxBuilder, EngineBuilder
 from aml_train.image.builders.place import BuildPlace
 from aml_train.image.builders.service import ServiceBuilder
 

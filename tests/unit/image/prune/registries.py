@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from hypothesis import strategies as st
 
-from aml_train.image.prune.inventory import Entry, Inventory, PrunePolicy, Use
+from aml_train.image.prune.plan import Entry, Inventory, PrunePolicy, Use
 
 NOW = 1_790_000_000.0
 DAY = 86_400.0

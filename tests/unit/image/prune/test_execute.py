@@ -9,10 +9,8 @@ import requests
 import stamina
 
 from aml_train.core.errors import ImageError
-from aml_train.image.prune.execute import PruneResult, execute_prune
-from aml_train.image.prune.inventory import Inventory, PrunePolicy, Use
-from aml_train.image.prune.listing import read_entries
-from aml_train.image.prune.plan import PrunePlan, plan_prune
+from aml_train.image.prune.plan import Inventory, PrunePlan, PrunePolicy, Use, plan_prune
+from aml_train.image.prune.registry import PruneResult, execute_prune, read_entries
 from aml_train.image.registry.client import Registry
 from tests.unit.image.prune.fake_acr import HOST, FakeAcr
 from tests.unit.image.prune.registries import DAY, NOW

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from aml_train.image.prune.inventory import Entry, Inventory, PrunePolicy, TagReader, Use
-from aml_train.image.prune.plan import plan_prune
+from aml_train.image.prune.plan import Entry, Inventory, PrunePolicy, TagReader, Use, plan_prune
 from tests.unit.image.prune.registries import (
     CANDIDATES,
     POLICY,

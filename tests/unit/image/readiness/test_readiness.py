@@ -14,8 +14,8 @@ import pytest
 
 from aml_train.core.checks import CHECKS
 from aml_train.image.readiness import probe as readiness_probe
+from aml_train.image.readiness.check import judge_facts, probe_key, probe_script, readiness_error, summary
 from aml_train.image.readiness.facts import parse_facts
-from aml_train.image.readiness.judge import judge_facts, probe_key, probe_script, readiness_error, summary
 from aml_train.image.spec import CheckPolicy
 
 LIB = "/usr/lib/x86_64-linux-gnu"

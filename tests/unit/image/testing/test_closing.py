@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aml_train.image.testing.closing import ClosingLines
+from aml_train.image.testing.junit import ClosingLines
 
 RAN = "Ran 3 tests in 0.001s\n\n"
 

@@ -8,8 +8,7 @@ import pytest
 from aml_train.core.events import TestFailure
 from aml_train.core.files import FileSet
 from aml_train.image.spec import TestSpec
-from aml_train.image.testing.closing import ClosingLines
-from aml_train.image.testing.junit import JUnitReport, parse_junit
+from aml_train.image.testing.junit import ClosingLines, JUnitReport, parse_junit
 from aml_train.image.testing.run import End, Written, judge, weigh
 
 REPORT = b"""<?xml version="1.0"?>

@@ -1,0 +1,395 @@
+"""A clean-up's requests to a registry: read all that it has, and delete what the plan says.
+
+The inventory is read by Azure's own lists, elsewhere by tags. A list that is refused, cut short or hides something is an error: a
+clean-up that does not know everything deletes nothing. Nothing is remembered between two clean-ups: what was deleted is gone, the
+rest is planned again.
+
+Azure Container Registry lists manifests with their times and locks at ``/acr/v1``, as in the data-plane description of api-version
+2021-07-01 (https://github.com/Azure/azure-rest-api-specs, specification/containerregistry/data-plane). The OCI distribution
+specification 1.1 has the deletion of a manifest by its digest.
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
+from typing import Any, Final, Literal, TypeVar
+
+import requests
+
+from aml_train.core.answers import Answer, UndecodableError, decode
+from aml_train.core.errors import ImageError
+from aml_train.core.http_client import answer_of
+from aml_train.core.references import is_digest
+from aml_train.image.completeness import CONNECTIONS
+from aml_train.image.prune.plan import Deletion, Entry, PrunePlan
+from aml_train.image.registry.auth import BusyError
+from aml_train.image.registry.client import Registry
+from aml_train.image.registry.manifest import DOCKER_MANIFEST, Manifest
+
+_PAGE: Final = "1000"
+_MOST_PAGES: Final = 100_000
+_DELETE_TIMEOUT: Final = (5.0, 20.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Locks:
+    """The locks of a thing in an Azure Container Registry.
+
+    Attributes:
+        write: it cannot be changed (``writeEnabled: false``).
+        delete: it cannot be deleted (``deleteEnabled: false``).
+    """
+
+    write: bool
+    delete: bool
+
+    @classmethod
+    def of(cls, item: Answer) -> Locks:
+        """Read the attributes of a repository, tag or manifest."""
+        attributes = item.mapping("changeableAttributes")
+        return cls(
+            write=attributes.get("writeEnabled") is False,
+            delete=attributes.get("deleteEnabled") is False,
+        )
+
+    def __bool__(self) -> bool:
+        return self.write or self.delete
+
+
+def describe_repository(registry: Registry, repository: str) -> Answer | None:
+    """Return what Azure's registry says of a repository, or None if there is none.
+
+    Raises:
+        ImageError: the registry refuses or does not answer.
+    """
+    return _read(registry, repository, "", f"describe the repository {repository}")
+
+
+def list_manifests(registry: Registry, repository: str) -> Iterator[Answer]:
+    """Yield all manifests of a repository that Azure's registry lists."""
+    return _items(registry, repository, "manifests")
+
+
+def list_tags(registry: Registry, repository: str) -> Iterator[Answer]:
+    """Yield all tags of a repository that Azure's registry lists."""
+    return _items(registry, repository, "tags")
+
+
+def delete_manifest(registry: Registry, repository: str, digest: str) -> int:
+    """Delete a manifest with all of its tags, and return the status.
+
+    It is one request, never repeated.
+
+    Raises:
+        ImageError: no answer, so that it may have been deleted; or the sign-in is refused.
+    """
+    url = f"{registry.url}/v2/{repository}/manifests/{digest}"
+    try:
+        answer = registry.once("DELETE", url, scopes=_scopes(repository, "delete"), timeout=_DELETE_TIMEOUT)
+    except BusyError as error:
+        answer = error.response
+    except requests.RequestException as error:
+        raise ImageError(f"the registry did not answer: {type(error).__name__}") from error
+    return answer.status_code
+
+
+def _items(registry: Registry, repository: str, kind: str) -> Iterator[Answer]:
+    url, what = f"{registry.url}/acr/v1/{repository}/_{kind}?n={_PAGE}", f"list the {kind} of {repository}"
+    for page in registry.pages(url, what, scopes=_scopes(repository, "metadata_read"), most=_MOST_PAGES):
+        yield from page.each(kind)
+
+
+def _read(registry: Registry, repository: str, path: str, what: str) -> Answer | None:
+    url, scopes = f"{registry.url}/acr/v1/{repository}{path}", _scopes(repository, "metadata_read")
+    response = registry.repeated(lambda: registry.once("GET", url, scopes=scopes))
+    if response.status_code == 404:
+        return None
+    registry.expect(response, 200, what)
+    fail = registry.unusable(what)
+    return answer_of(response, fail, fail)
+
+
+def _scopes(repository: str, *actions: str) -> list[str]:
+    return [f"repository:{repository}:{','.join(actions)}"]
+
+
+_HIDDEN: Final = (
+    "Have everything listed again (az acr manifest update-metadata … --list-enabled true), or run the clean-up when no one "
+    "deletes from the repository."
+)
+_BATCH: Final = 256
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+
+def read_entries(registry: Registry, repository: str) -> tuple[Entry, ...]:
+    """Return the manifests of *repository*; none if it does not exist.
+
+    A registry other than Azure's shows only those that a tag, an index or a list of referrers leads to.
+
+    Raises:
+        ImageError: the registry refuses, does not answer, or does not list everything.
+    """
+    return _read_acr(registry, repository) if registry.can_lock else _read_plain(registry, repository)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Tag:
+    name: str
+    written: float | None
+    locks: Locks
+
+
+def _read_acr(registry: Registry, repository: str) -> tuple[Entry, ...]:
+    before = describe_repository(registry, repository)
+    if before is None:
+        return ()
+    # Manifests first: a manifest that is pushed now has no entry, and a tag that is written now has one.
+    listed = [_acr_entry(repository, item) for item in list_manifests(registry, repository)]
+    tags: dict[str, list[_Tag]] = {}
+    for item in list_tags(registry, repository):
+        written = _seconds(item.time("lastUpdateTime"))
+        tag = _Tag(name=item.text("name"), written=written, locks=Locks.of(item))
+        tags.setdefault(item.text("digest"), []).append(tag)
+    after = describe_repository(registry, repository)
+    _check_complete(registry, repository, before, after, manifests=len(listed), tags=sum(map(len, tags.values())))
+    repository_lock = "the repository" if Locks.of(before) else ""
+    entries = [_with_tags(entry, tags.get(entry.digest, ()), repository_lock) for entry, _ in listed]
+    # Docker's own type has no subject and lists nothing.
+    unread = [index for index, (_, kind) in enumerate(listed) if kind != DOCKER_MANIFEST]
+
+    def read(index: int) -> tuple[int, Entry | None]:
+        manifest = registry.get_manifest(repository, entries[index].digest)
+        return index, None if manifest is None else _with_edges(entries[index], manifest)
+
+    gone = set()
+    for index, entry in _parallel(read, unread):
+        if entry is None:
+            gone.add(index)
+        else:
+            entries[index] = entry
+    return tuple(entry for index, entry in enumerate(entries) if index not in gone)
+
+
+def _check_complete(
+    registry: Registry, repository: str, before: Answer, after: Answer | None, *, manifests: int, tags: int
+) -> None:
+    """Raise ImageError if fewer were listed than the repository has."""
+    for noun, key, count in (("manifests", "manifestCount", manifests), ("tags", "tagCount", tags)):
+        counts = [one.whole(key) for one in (before, after) if one is not None]
+        known = min((one for one in counts if one is not None), default=0)
+        if count < known:
+            raise ImageError(
+                f"{registry.host} lists {count} of the {known} {noun} of {repository}: what the others need is not known",
+                hint=_HIDDEN,
+            )
+
+
+def _acr_entry(repository: str, item: Answer) -> tuple[Entry, str]:
+    """Return an entry, and its media type."""
+    digest = item.text("digest")
+    if not is_digest(digest):
+        raise ImageError(
+            f"the list of manifests of {repository} names {digest[:80]!r}, which is no digest of SHA-256"
+        )
+    entry = Entry(
+        repository=repository,
+        digest=digest,
+        size=item.whole("imageSize"),
+        updated=_seconds(item.time("createdTime") or item.time("lastUpdateTime")),
+        other_lock="its manifest" if Locks.of(item) else "",
+    )
+    return entry, item.optional_text("mediaType") or ""
+
+
+def _with_tags(entry: Entry, tags: Sequence[_Tag], repository_lock: str) -> Entry:
+    written = [tag.written for tag in tags if tag.written is not None]
+    locked = {tag.name: tag.locks for tag in tags if tag.locks}
+    own = tuple(name for name, locks in locked.items() if name.startswith("dig-") and not locks.delete)
+    others = [f"the tag {name}" for name in locked if name not in own]
+    return replace(
+        entry,
+        tags=tuple(tag.name for tag in tags),
+        updated=max([*written, *([] if entry.updated is None else [entry.updated])], default=None),
+        own_locks=own,
+        other_lock=entry.other_lock or repository_lock or next(iter(others), ""),
+    )
+
+
+def _with_edges(entry: Entry, manifest: Manifest) -> Entry:
+    document = manifest.answer
+    children = tuple(dict.fromkeys(one.text("digest") for one in document.each("manifests")))
+    return replace(entry, children=children, subject=document.optional_text("subject.digest"))
+
+
+def _read_plain(registry: Registry, repository: str) -> tuple[Entry, ...]:
+    """Follow tags, indexes and lists of referrers; times are those in configurations."""
+    found: dict[str, Entry] = {}
+    tags = registry.tags(repository)
+    by_digest: dict[str, list[str]] = {}
+    manifests: dict[str, Manifest] = {}
+    for tag, manifest in _parallel(lambda one: (one, registry.get_manifest(repository, one)), tags):
+        if manifest is not None:
+            by_digest.setdefault(manifest.digest, []).append(tag)
+            manifests[manifest.digest] = manifest
+    waiting = list(manifests.values())
+    while waiting:
+        below: dict[str, None] = {}
+        for entry, referrers in _parallel(lambda one: _plain_entry(registry, repository, one), waiting):
+            found[entry.digest] = entry
+            below |= dict.fromkeys((*entry.children, *referrers))
+        unknown = [digest for digest in below if digest not in found]
+        read = _parallel(lambda one: registry.get_manifest(repository, one), unknown)
+        waiting = [manifest for manifest in read if manifest is not None]
+    return tuple(_dated(replace(found[one], tags=tuple(by_digest.get(one, ()))), found) for one in sorted(found))
+
+
+def _dated(entry: Entry, found: Mapping[str, Entry]) -> Entry:
+    """Return an index with the time of its latest image."""
+    times = [found[digest].updated for digest in entry.children if digest in found]
+    return replace(entry, updated=max((time for time in times if time is not None), default=entry.updated))
+
+
+def _plain_entry(registry: Registry, repository: str, manifest: Manifest) -> tuple[Entry, list[str]]:
+    document = manifest.answer
+    parts = [document.at("config"), *document.each("layers")]
+    entry = Entry(
+        repository=repository,
+        digest=manifest.digest,
+        size=sum(part.whole("size") or 0 for part in parts if part.has("size")),
+        updated=None if manifest.is_index else _created(registry, repository, document),
+    )
+    referrers = registry.referrers(repository, manifest.digest) or ()
+    return _with_edges(entry, manifest), [one.text("digest") for one in referrers]
+
+
+def _created(registry: Registry, repository: str, document: Answer) -> float | None:
+    """Return when an image was made, by its configuration; None for another artifact."""
+    kind, digest = document.optional_text("config.mediaType") or "", document.optional_text("config.digest") or ""
+    if "image" not in kind or not is_digest(digest):
+        return None
+    try:
+        made = decode(registry.get_blob(repository, digest)).get("created")
+        return datetime.datetime.fromisoformat(str(made)).timestamp()
+    except (UndecodableError, AttributeError, ValueError, json.JSONDecodeError):
+        return None
+
+
+def _seconds(moment: datetime.datetime | None) -> float | None:
+    return None if moment is None else moment.timestamp()
+
+
+def _parallel(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
+    """Yield the results of *work* in the order of *items*, up to the first failure."""
+    with ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="inventory") as pool:
+        for batch in _batches(items):
+            yield from pool.map(work, batch)
+
+
+def _batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:
+    """Yield *items* in lists: a pool keeps a whole list's tasks and results in memory."""
+    rest = iter(items)
+    while batch := list(itertools.islice(rest, _BATCH)):
+        yield batch
+
+
+State = Literal["deleted", "gone", "left"]
+"""``gone``: someone else has deleted it. ``left``: it stays, and the reason says why."""
+
+_REFUSALS: Final = {
+    401: "this identity may not delete",
+    403: "this identity may not delete",
+    405: "the registry does not delete: it is locked, or deletion is turned off",
+    429: "the registry limits the rate of requests",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PruneOutcome:
+    """The result of a planned deletion."""
+
+    deletion: Deletion
+    state: State
+    why: str = ""
+
+    def facts(self) -> dict[str, Any]:
+        """Return it as plain values, for JSON."""
+        return {**self.deletion.facts(), "state": self.state, **({"why": self.why} if self.why else {})}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PruneResult:
+    """The result of a clean-up: an outcome for each planned deletion."""
+
+    outcomes: tuple[PruneOutcome, ...]
+
+    def count(self, state: State) -> int:
+        """Return how many deletions ended like that."""
+        return sum(one.state == state for one in self.outcomes)
+
+    @property
+    def bytes(self) -> int:
+        """The sum of the sizes of what was deleted."""
+        return sum(one.deletion.entry.size or 0 for one in self.outcomes if one.state == "deleted")
+
+
+def execute_prune(
+    plan: PrunePlan, registry: Registry, report: Callable[[PruneOutcome], None] = lambda _outcome: None
+) -> PruneResult:
+    """Delete what *plan* says; a manifest stays if the one that it belongs to does.
+
+    Args:
+        plan: what goes.
+        registry: where.
+        report: receives each outcome.
+
+    Raises:
+        ImageError: the registry does not answer.
+    """
+    outcomes: list[PruneOutcome] = []
+    stays: set[tuple[str, str]] = set()
+    with ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="prune") as pool:
+        for batch in _independent(plan.delete):
+            for outcome in pool.map(partial(_outcome, registry, stays), batch):
+                if outcome.state == "left":
+                    entry = outcome.deletion.entry
+                    stays.add((entry.repository, entry.digest))
+                outcomes.append(outcome)
+                report(outcome)
+    return PruneResult(outcomes=tuple(outcomes))
+
+
+def _outcome(registry: Registry, stays: set[tuple[str, str]], deletion: Deletion) -> PruneOutcome:
+    """Delete a manifest; aml-train's own lock is removed for that, and set again if the manifest stays."""
+    entry = deletion.entry
+    if any((entry.repository, parent) in stays for parent in deletion.after):
+        return PruneOutcome(deletion=deletion, state="left", why="the manifest that it belongs to stays")
+    for tag in entry.own_locks:
+        if not registry.unlock_tag(entry.repository, tag):
+            why = f"the tag {tag[:16]}… is locked, and this identity lacks registries/metadata/write"
+            return PruneOutcome(deletion=deletion, state="left", why=why)
+    try:
+        status = delete_manifest(registry, entry.repository, entry.digest)
+        why = f"HTTP {status}: {_REFUSALS.get(status, 'the registry refused')}"
+    except ImageError as error:
+        status, why = 0, error.message
+    if status in (200, 202, 404):
+        return PruneOutcome(deletion=deletion, state="gone" if status == 404 else "deleted")
+    for tag in entry.own_locks:
+        registry.lock_tag(entry.repository, tag)
+    return PruneOutcome(deletion=deletion, state="left", why=why)
+
+
+def _independent(deletions: tuple[Deletion, ...], most: int = 4 * CONNECTIONS) -> Iterator[list[Deletion]]:
+    """Yield deletions that are independent of each other, some at a time."""
+    for _, group in groupby(deletions, key=lambda one: one.depth):
+        same = list(group)
+        for start in range(0, len(same), most):
+            yield same[start : start + most]
