@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import io
 import logging
 import re
@@ -13,6 +14,7 @@ from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from azure.core.exceptions import AzureError, ClientAuthenticationError, DecodeError, HttpResponseError
 
@@ -30,7 +32,7 @@ from aml_train.azure.workspace import AzureRest
 from aml_train.config.job.model import mapping_at
 from aml_train.config.job.paths import change_paths
 from aml_train.core import retry as retries
-from aml_train.core.answers import REACH, clean, traced
+from aml_train.core.answers import REACH, Answer, clean, traced
 from aml_train.core.errors import AmlTrainError, InvalidError, RefusedError, ServiceError
 from aml_train.core.tags import TAG_FINGERPRINT, TAG_GROUP, TAG_RESUBMITTED, TAG_SEQUENCE
 from aml_train.core.temporary import temporary_folder
@@ -44,6 +46,7 @@ from aml_train.jobs.workspace import JobView, ModelView, NewModel
 from aml_train.models.register import is_same_model
 
 if TYPE_CHECKING:
+    import requests
     from azure.ai.ml import MLClient
 
 
@@ -132,12 +135,40 @@ def _bound_wait(response: Any) -> None:
 
 
 class AzureV2(AzureRest):
-    """A workspace by azure-ai-ml; see :class:`aml_train.jobs.workspace.Workspace`."""
+    """A workspace by azure-ai-ml; see :class:`aml_train.jobs.workspace.Workspace`.
 
-    def __init__(self, workspace: WorkspaceId, credential: SignIn, cloud: Cloud = AZURE_PUBLIC) -> None:
-        super().__init__(workspace, credential, cloud)
+    Args:
+        workspace: where.
+        credential: signs in.
+        cloud: the cloud that it is in.
+        session: sends the requests; one that does as the environment says by default.
+        page: the origin of the page that shows its jobs, without a slash at its end; None for AzureML's studio.
+    """
+
+    def __init__(
+        self,
+        workspace: WorkspaceId,
+        credential: SignIn,
+        cloud: Cloud = AZURE_PUBLIC,
+        *,
+        session: requests.Session | None = None,
+        page: str | None = None,
+    ) -> None:
+        super().__init__(workspace, credential, cloud, session=session)
+        self._page = page
         self._made: MLClient | None = None
         self._making = threading.Lock()
+
+    def view_of(self, name: str, properties: Answer) -> JobView:
+        """See :meth:`AzureRest.view_of`."""
+        view = super().view_of(name, properties)
+        if self._page is None:
+            return view
+        return dataclasses.replace(
+            view,
+            studio_url=f"{self._page}/ui/runs/{quote(name, safe='')}",
+            experiment_url=f"{self._page}/ui/?experiment={quote(view.experiment or '', safe='')}",
+        )
 
     def _make(self) -> MLClient:
         # Notices of experimental classes are addressed to azure-ai-ml's own users.

@@ -277,9 +277,9 @@ def _passes(error: ClientAuthenticationError) -> bool:
     return isinstance(cause, AzureError | json.JSONDecodeError) and not isinstance(cause, ClientAuthenticationError)
 
 
-def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return *environment* as other commands get it: without what signs in to Azure."""
-    return {name: value for name, value in environment.items() if name not in SECRET_VARIABLES}
+def without_secrets(environment: Mapping[str, str], *others: str) -> dict[str, str]:
+    """Return *environment* as other commands get it: without what signs in to Azure, and without *others*."""
+    return {name: value for name, value in environment.items() if name not in {*SECRET_VARIABLES, *others}}
 
 
 def sign_in_to_azure(

@@ -1,11 +1,11 @@
-"""The target ``azure``: a workspace in Azure and its registry."""
+"""Targets: a workspace with its registries, and what is checked of one in Azure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from aml_train.azure.acr import PullDoubt, location_of, password_of, pull_doubt
 from aml_train.azure.acr_tasks import build_service
@@ -15,7 +15,7 @@ from aml_train.azure.credentials import Assertion
 from aml_train.azure.http import WorkspaceId
 from aml_train.azure.names import nearest_of
 from aml_train.azure.sdk_v2 import AzureV2
-from aml_train.azure.sign_in import Fetched, SignIn, sign_in_to_azure, without_secrets
+from aml_train.azure.sign_in import Fetched, sign_in_to_azure, without_secrets
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.clock import Clock
 from aml_train.core.errors import InvalidError, ServiceError
@@ -28,6 +28,8 @@ from aml_train.jobs.pace import Pace
 from aml_train.jobs.spec import SERVERLESS
 
 if TYPE_CHECKING:
+    from docker import DockerClient
+
     from aml_train.config.sections.image_builder import BuilderConfig
     from aml_train.config.sections.targets import ClusterConfig, TargetConfig
     from aml_train.image.builders.place import BuildPlace
@@ -41,30 +43,103 @@ _REGISTRY_API: Final = "2023-07-01"
 _DOUBT_SECONDS: Final = 10.0
 
 
-@dataclass(kw_only=True)
-class AzureTarget:
-    """A workspace in Azure, signed in to. Made by :func:`open_azure`."""
+class Registries(Protocol):
+    """The registries of a target."""
+
+    def host(self) -> str:
+        """Return the name that jobs have for the registry of the target's images."""
+
+    def own(self) -> RegistryLocation:
+        """Return how the registry of the target's images is reached."""
+
+    def named(self, host: str) -> RegistryLocation | None:
+        """Return how the registry *host*, which a job names, is reached; None for one that is not."""
+
+    def administered(self, host: str) -> RegistryLocation | None:
+        """Return the same by Azure's own interface, which lists and deletes manifests."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AzureRegistries:
+    """The registries that a workspace in Azure uses, signed in to when they are reached.
+
+    Attributes:
+        settings: the target's.
+        service: the workspace.
+        secrets: an environment that has the password of the target's ``registry-user``, where there is one.
+        outer: names proxies, certificates and Docker's configuration.
+        listener: receives a notice if ``docker login`` replaces an identity that is refused.
+        fetched: receives each secret.
+    """
+
+    settings: TargetConfig
+    service: AzureV2
+    secrets: Mapping[str, str] = field(repr=False)
+    outer: Mapping[str, str] = field(repr=False)
+    listener: Listener
+    fetched: Fetched
+
+    def host(self) -> str:
+        """Return the target's ``registry``, or the workspace's own.
+
+        Raises:
+            ServiceError: the workspace has none, or the identity may not see it.
+        """
+        return self.settings.registry or login_server(self.service)
+
+    def own(self) -> RegistryLocation:
+        """See :class:`Registries`."""
+        return self._location(self.host(), self.settings)
+
+    def named(self, host: str) -> RegistryLocation:
+        """See :class:`Registries`."""
+        return self._location(host, settings_for(host, self.settings, self.service))
+
+    def administered(self, host: str) -> RegistryLocation:
+        """See :class:`Registries`."""
+        return self.named(host)
+
+    def _location(self, host: str, settings: TargetConfig) -> RegistryLocation:
+        return location_of(
+            host,
+            settings,
+            password=password_of(settings, self.secrets),
+            sign_in=self.service.credential,
+            scope=self.service.cloud.registry_scope,
+            outer=self.outer,
+            listener=self.listener,
+            fetched=self.fetched,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkspaceTarget:
+    """A workspace and its registries, signed in to.
+
+    Attributes:
+        service: the workspace.
+        pace: how often a job's status is read.
+        registries: where the images are.
+        place: builds images and runs their tests.
+        listener: receives events.
+        compute: what the job will run on, as in its document; None for a serverless job.
+        job_engine: the engine that jobs run on, where they run on this machine.
+    """
 
     service: AzureV2
     pace: Pace
-    rest: AzureRest
-    sign_in: SignIn
+    registries: Registries
     place: BuildPlace
-    outer: Mapping[str, str]
-    settings: TargetConfig
     listener: Listener
-    fetched: Fetched
     compute: str | None = None
-    registry_password: str | None = field(default=None, repr=False)
+    job_engine: DockerClient | None = None
 
     def ensure_image(self, spec: ImageSpec, tests: TestSpec | None, *, force: bool, commit: str | None) -> Tested:
-        """Build, test and release the image in the workspace's registry, or find it."""
-
+        """Build, test and release the image in the target's registry, or find it."""
         location = self.image_registry()
 
         def service(config: BuilderConfig) -> BuildService:
-
-            return build_service(config, self.rest, location, self.listener)
+            return build_service(config, self.service, location, self.listener)
 
         doubts = self._doubts(location.job_name)
         tested = ensure_image(
@@ -73,6 +148,7 @@ class AzureTarget:
             engine=self.place.engine(),
             cli=self.place.cli,
             builder=self.place.builder(service),
+            job_engine=self.job_engine,
             location=location,
             listener=self.listener,
             force=force,
@@ -83,49 +159,31 @@ class AzureTarget:
 
     def ensure_compute(self, cluster: ClusterConfig, clock: Clock) -> None:
         """Have the cluster that the job is to run on: find it, or make it."""
-
         ensure_cluster(self.service, cluster, listener=self.listener, clock=clock)
 
     def find_image(self, spec: ImageSpec) -> Tested | None:
-        """Return the image if the workspace's registry has one."""
-
+        """Return the image if the target's registry has one."""
         return find_image(spec, location=self.image_registry())
 
     def find_build(self, spec: ImageSpec, tests: TestSpec | None, known: Tested, digest: str) -> Tested | None:
         """Return another tested build of the address of *known*, by its digest."""
-
         return find_build(spec, tests, known, digest, location=self.image_registry(), listener=self.listener)
-
-    def registry(self, host: str) -> Registry | None:
-        """Return the client of the registry *host*, which a job names, signed in to."""
-        return self._located(host, settings_for(host, self.settings, self.rest)).client()
 
     def image_registry(self) -> RegistryLocation:
         """Return how the registry of the target's images is reached."""
-        return self.location(self.settings.registry or login_server(self.rest))
+        return self.registries.own()
 
-    def location(self, host: str) -> RegistryLocation:
-        """Return how the registry *host* is reached, signed in to."""
-        return self._located(host, self.settings)
-
-    def _located(self, host: str, settings: TargetConfig) -> RegistryLocation:
-        return location_of(
-            host,
-            settings,
-            password=self.registry_password,
-            sign_in=self.sign_in,
-            scope=self.rest.cloud.registry_scope,
-            outer=self.outer,
-            listener=self.listener,
-            fetched=self.fetched,
-        )
+    def registry(self, host: str) -> Registry | None:
+        """Return the client of the registry *host*, which a job names; None for one that is not reached."""
+        location = self.registries.named(host)
+        return None if location is None else location.client()
 
     def _doubts(self, host: str) -> Future[PullDoubt | None] | None:
         """Begin to check whether the compute may pull from *host*, while a build runs."""
-
-        if not is_acr(host):
+        if self.job_engine is not None or not is_acr(host):
             return None
-        rest = AzureRest(self.rest.workspace, self.sign_in, self.rest.cloud)  # with separate connections
+        known = self.service
+        rest = AzureRest(known.workspace, known.credential, known.cloud)  # with separate connections
         return in_background(lambda: pull_doubt(rest, host, self.compute), "pull-preflight")
 
     def _report(self, doubts: Future[PullDoubt | None] | None) -> None:
@@ -139,82 +197,65 @@ class AzureTarget:
             self.listener(doubt.notice())
 
 
-def open_azure(
+def connect_azure(
     settings: TargetConfig,
     workspace: WorkspaceId,
-    compute: str | None,
     *,
     place: BuildPlace,
-    outer: Mapping[str, str],
     assertion: Assertion | None,
     listener: Listener,
     fetched: Fetched = lambda _token: None,
-) -> AzureTarget:
-    """Sign in, and find that workspace and compute are there.
+) -> WorkspaceTarget:
+    """Return a workspace in Azure with the chosen identity, without a request.
 
     Args:
-        compute: what the job will run on, as in its document; None for a serverless job.
-        place: builds images and runs their tests.
-        outer: the process's environment; chooses the sign-in (:mod:`aml_train.azure.sign_in`) and the cloud
-            (``AZURE_ENVIRONMENT``).
+        settings: the target's.
+        workspace: where.
+        place: builds images and runs their tests. Its environment chooses the sign-in (:mod:`aml_train.azure.sign_in`) and the
+            cloud (``AZURE_ENVIRONMENT``); what it starts gets that without the secrets.
         assertion: fetches federated assertions, where the caller can.
-        listener: receives the way of the sign-in.
+        listener: receives events.
         fetched: receives each token that Azure and the registry give.
 
     Raises:
-        ServiceError: the sign-in fails, or there is no such workspace.
-        InvalidError: there is no such compute, or the password of the registry's user is missing.
-    """
-    service, identity = connect_azure(
-        workspace, outer=outer, assertion=assertion, fetched=fetched, named=settings.sign_in
-    )
-    listener(Notice(text=f"Signing in to {_cloud_title(service.cloud)} with {identity.title}."))
-    _check_workspace(service)
-    if compute is not None and settings.cluster is None:
-        _check_compute(service, compute)
-    password = password_of(settings, outer)
-    kept = {name: value for name, value in outer.items() if name != settings.registry_password_variable}
-    return AzureTarget(
-        service=service,
-        pace=AZURE_PACE,
-        rest=service,
-        sign_in=identity,
-        place=replace(place, environ=without_secrets(kept)),
-        outer=without_secrets(kept),
-        settings=settings,
-        listener=listener,
-        fetched=fetched,
-        compute=compute,
-        registry_password=password,
-    )
-
-
-def connect_azure(
-    workspace: WorkspaceId,
-    *,
-    outer: Mapping[str, str],
-    assertion: Assertion | None,
-    fetched: Fetched,
-    named: str | None = None,
-) -> tuple[AzureV2, SignIn]:
-    """Return the workspace and the chosen identity, without a request.
-
-    *outer* chooses the identity, and *named*, the target's ``sign-in``.
-
-    Raises:
-        ServiceError: nothing to sign in with.
+        ServiceError: there is nothing to sign in with.
         InvalidError: the choice is unknown or ambiguous.
     """
-    cloud = cloud_named(outer.get("AZURE_ENVIRONMENT", ""))
+    environ = place.environ
+    cloud = cloud_named(environ.get("AZURE_ENVIRONMENT", ""))
     identity = sign_in_to_azure(
-        outer,
+        environ,
         cloud=cloud,
         assertion=assertion,
         fetched=fetched,
-        named=named,
+        named=settings.sign_in,
         subscription=workspace.subscription_id,
     )
-    return AzureV2(workspace, identity, cloud), identity
+    service = AzureV2(workspace, identity, cloud)
+    outer = without_secrets(environ, settings.registry_password_variable)
+    return WorkspaceTarget(
+        service=service,
+        pace=AZURE_PACE,
+        registries=AzureRegistries(
+            settings=settings, service=service, secrets=environ, outer=outer, listener=listener, fetched=fetched
+        ),
+        place=replace(place, environ=outer),
+        listener=listener,
+    )
+
+
+def check_azure(target: WorkspaceTarget, compute: str | None) -> None:
+    """Sign in, and find that the workspace and, unless it is None, *compute* are there.
+
+    Raises:
+        ServiceError: the sign-in fails, or there is no such workspace.
+        InvalidError: there is no such compute.
+    """
+    service = target.service
+    target.listener(Notice(text=f"Signing in to {_cloud_title(service.cloud)} with {service.credential.title}."))
+    _check_workspace(service)
+    if compute is not None:
+        _check_compute(service, compute)
 
 
 def _cloud_title(cloud: Cloud) -> str:

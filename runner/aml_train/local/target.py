@@ -3,47 +3,34 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
 
 import requests
 
-from aml_train.azure.acr_tasks import build_service
-from aml_train.azure.compute import ensure_cluster
 from aml_train.azure.http import WorkspaceId
 from aml_train.azure.sdk_v2 import AzureV2
-from aml_train.azure.sign_in import Fetched, SignIn
-from aml_train.core.answers import Answer
-from aml_train.core.clock import Clock
+from aml_train.azure.sign_in import Fetched, without_secrets
+from aml_train.azure.target import AzureRegistries, WorkspaceTarget
 from aml_train.core.errors import AmlTrainError, ServiceError
 from aml_train.core.events import Listener
 from aml_train.core.http_client import Session
-from aml_train.image.ensure import ensure_image, find_build, find_image
 from aml_train.image.registry.client import RegistryLocation
-from aml_train.image.spec import ImageSpec, Tested, TestSpec
 from aml_train.jobs.pace import Pace
 from aml_train.jobs.spec import TargetNames
-from aml_train.jobs.workspace import JobView
 from aml_train.local import container as containers
-from aml_train.local.admin import register_environments
 from aml_train.local.environment import client_environment, write_ca
-from aml_train.local.lifecycle import start_emulator
 from aml_train.local.settings import EmulatorInfo, EmulatorSettings
 from aml_train.local.sign_in import sign_in_to_local
 
 if TYPE_CHECKING:
-    from docker import DockerClient
-
-    from aml_train.config.sections.image_builder import BuilderConfig
-    from aml_train.config.sections.targets import ClusterConfig
+    from aml_train.config.sections.targets import TargetConfig
     from aml_train.image.builders.place import BuildPlace
-    from aml_train.image.builders.service import BuildService
-    from aml_train.image.registry.client import Registry
 
 #: Seconds for which a run waits for a container that has stopped: enough to start it, and to replace it by a newer one.
 PATIENCE: Final = 120.0
@@ -147,154 +134,88 @@ def local_names(settings: EmulatorSettings, target: str = "local") -> TargetName
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalTarget:
-    """The local AzureML, started. Made by :func:`open_local`."""
+class LocalRegistry:
+    """The loopback registry, which jobs know by another name.
 
-    service: AzureV2
-    pace: Pace
-    engine: DockerClient
-    place: BuildPlace
+    Attributes:
+        names: the local AzureML's.
+        address: host and port, as this process reaches it.
+        by_azure: the same registry as Azure's SDKs reach it.
+    """
+
     names: TargetNames
-    registry_address: str
-    listener: Listener
+    address: str
+    by_azure: AzureRegistries
 
-    def ensure_image(self, spec: ImageSpec, tests: TestSpec | None, *, force: bool, commit: str | None) -> Tested:
-        """Build, test and release the image in the loopback registry, or find it."""
+    def host(self) -> str:
+        """See :class:`aml_train.azure.target.Registries`."""
+        return self.names.registry_for_jobs
 
-        return ensure_image(
-            spec,
-            tests,
-            engine=self.place.engine(),
-            cli=self.place.cli,
-            builder=self.place.builder(self._build_service),
-            job_engine=self.engine,
-            location=self.image_registry(),
-            listener=self.listener,
-            force=force,
-            commit=commit,
-        )
-
-    def _build_service(self, config: BuilderConfig) -> BuildService:
-
-        return build_service(config, self.service, self.image_registry(), self.listener)
-
-    def ensure_compute(self, cluster: ClusterConfig, clock: Clock) -> None:
-        """Have the cluster that the job is to run on: find it, or make it."""
-
-        ensure_cluster(self.service, cluster, listener=self.listener, clock=clock)
-
-    def find_image(self, spec: ImageSpec) -> Tested | None:
-        """Return the image if the loopback registry has one."""
-
-        return find_image(spec, location=self.image_registry())
-
-    def find_build(self, spec: ImageSpec, tests: TestSpec | None, known: Tested, digest: str) -> Tested | None:
-        """Return another tested build of the address of *known*, by its digest."""
-
-        return find_build(spec, tests, known, digest, location=self.image_registry(), listener=self.listener)
-
-    def registry(self, host: str) -> Registry | None:
-        """Return the client of the loopback registry by the name that jobs have for it."""
-        return self.image_registry().client() if host == self.names.registry_for_jobs else None
-
-    def image_registry(self) -> RegistryLocation:
-        """Return how the registry of the target's images is reached."""
-
+    def own(self) -> RegistryLocation:
+        """See :class:`aml_train.azure.target.Registries`."""
         return RegistryLocation(
             push_name=self.names.registry_for_engine,
             job_name=self.names.registry_for_jobs,
-            url=f"http://{self.registry_address}",
+            url=f"http://{self.address}",
             engine_runs_jobs=True,
         )
 
+    def named(self, host: str) -> RegistryLocation | None:
+        """See :class:`aml_train.azure.target.Registries`."""
+        return self.own() if host == self.host() else None
 
-def open_local(
-    settings: EmulatorSettings,
-    *,
-    engine: DockerClient,
-    place: BuildPlace,
-    outer: Mapping[str, str],
-    names: TargetNames,
-    listener: Listener,
-    environments: Mapping[str, str] | None = None,
-    fetched: Fetched = lambda _token: None,
-) -> LocalTarget:
-    """Start the emulator where it does not run yet, and point this process at it.
-
-    The variables are those that ``aml-train emulator env`` prints; they are set before any Azure SDK is imported,
-    because the SDKs read them at import and at each request.
-
-    Args:
-        settings: which emulator.
-        engine: the engine that runs jobs.
-        place: builds images and runs their tests.
-        outer: the process's environment.
-        names: see :func:`local_names`.
-        listener: receives each step that is taken.
-        environments: images that play curated environments, by pattern.
-        fetched: receives each token, and the secrets of jobs that are read.
-
-    Raises:
-        ServiceError: if the emulator does not start.
-    """
-    info = start_emulator(settings, listener, engine=engine)
-    if environments:
-        register_environments(info, environments)
-    service = connect_local(info, outer, page=settings.page_origin, fetched=fetched)
-    service.look_ahead()
-    return LocalTarget(
-        service=service,
-        pace=LOCAL_PACE,
-        engine=engine,
-        place=dataclasses.replace(place, environ=outer),
-        names=names,
-        registry_address=info.registry_address,
-        listener=listener,
-    )
-
-
-class LocalAzureML(AzureV2):
-    """The local AzureML's workspace, whose jobs link to its page, not the studio.
-
-    Args:
-        workspace: where.
-        credential: signs in.
-        page: the origin of the page, without a slash at its end.
-        session: sends the requests; by default one that does as the environment says.
-    """
-
-    def __init__(
-        self, workspace: WorkspaceId, credential: SignIn, *, page: str, session: EmulatorSession | None = None
-    ) -> None:
-        super().__init__(workspace, credential)
-        self.session = session or self.session
-        self._page = page
-
-    def view_of(self, name: str, properties: Answer) -> JobView:
-        """See :meth:`AzureRest.view_of`; the pages are those of the local AzureML."""
-        view = super().view_of(name, properties)
-        return dataclasses.replace(
-            view,
-            studio_url=f"{self._page}/ui/runs/{quote(name, safe='')}",
-            experiment_url=f"{self._page}/ui/?experiment={quote(view.experiment or '', safe='')}",
-        )
+    def administered(self, host: str) -> RegistryLocation | None:
+        """See :class:`aml_train.azure.target.Registries`."""
+        return self.by_azure.named(host) if host == self.host() else None
 
 
 def connect_local(
-    info: EmulatorInfo, outer: Mapping[str, str], *, page: str, fetched: Fetched = lambda _token: None
-) -> LocalAzureML:
+    target: TargetConfig,
+    settings: EmulatorSettings,
+    info: EmulatorInfo,
+    *,
+    place: BuildPlace,
+    listener: Listener,
+    fetched: Fetched = lambda _token: None,
+) -> WorkspaceTarget:
     """Point this process at the local AzureML; return its workspace.
 
-    *page* is the origin of its page. *fetched* receives each token, and the secrets of jobs that are read.
+    The variables are those that ``aml-train emulator env`` prints; they are set before Azure's SDKs are imported, because the
+    SDKs read them at import and at each request.
+
+    Args:
+        target: the target's settings.
+        settings: which emulator.
+        info: how it is reached.
+        place: builds images and runs their tests.
+        listener: receives events.
+        fetched: receives each token, and the secrets of jobs that are read.
     """
+    outer = without_secrets(place.environ)
     variables = client_environment(info, outer)
     _enter(variables)
     workspace = WorkspaceId(
         subscription_id=info.subscription_id, resource_group=info.resource_group, name=info.workspace
     )
-    settings = EmulatorSettings(name=info.name)
-    session = EmulatorSession(lambda: how_stopped(settings), ca=write_ca(info), proxy=variables["HTTPS_PROXY"])
-    return LocalAzureML(workspace, sign_in_to_local(variables, session, fetched), page=page, session=session)
+    stopped = functools.partial(how_stopped, EmulatorSettings(name=info.name))
+    session = EmulatorSession(stopped, ca=write_ca(info), proxy=variables["HTTPS_PROXY"])
+    credential = sign_in_to_local(variables, session, fetched)
+    service = AzureV2(workspace, credential, session=session, page=settings.page_origin)
+    by_azure = AzureRegistries(
+        settings=target,
+        service=service,
+        secrets={},
+        outer={**outer, **without_secrets(variables)},
+        listener=listener,
+        fetched=fetched,
+    )
+    return WorkspaceTarget(
+        service=service,
+        pace=LOCAL_PACE,
+        registries=LocalRegistry(names=local_names(settings), address=info.registry_address, by_azure=by_azure),
+        place=dataclasses.replace(place, environ=outer),
+        listener=listener,
+    )
 
 
 #: Each variable of this process that leads to the local AzureML, with its value before and ours.

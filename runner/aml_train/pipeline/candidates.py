@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 from aml_train.azure.blob.address import parse_address
 from aml_train.azure.blob.datastores import workspace_of
 from aml_train.azure.http import HttpSettings
+from aml_train.azure.target import WorkspaceTarget
 from aml_train.config.model import Config
 from aml_train.config.sections.model import StagePolicy
 from aml_train.core.answers import Answer
@@ -25,7 +26,7 @@ from aml_train.pipeline.plan import origin_of
 from aml_train.pipeline.prepare import target_names
 from aml_train.pipeline.proof import GitProver
 from aml_train.pipeline.resolve import read_commit, read_project
-from aml_train.pipeline.target import Connection, Host, registry_of
+from aml_train.pipeline.target import Host
 
 if TYPE_CHECKING:
     from aml_train.azure.blob.address import Remote
@@ -51,7 +52,7 @@ def sealed(verifier: Verifier) -> Prove:
     return prove
 
 
-def proved(host: Host, connection: Connection, directory: Path, project: Callable[[], Config] | None) -> Prove:
+def proved(host: Host, connection: WorkspaceTarget, directory: Path, project: Callable[[], Config] | None) -> Prove:
     """Return what proves a version from git, registry and metrics."""
     service = connection.service
 
@@ -68,7 +69,7 @@ def proved(host: Host, connection: Connection, directory: Path, project: Callabl
             target_names(config, host),
             origin,
             name,
-            registry_host=lambda: registry_of(connection, config.target),
+            registry_host=lambda: connection.registries.host(),
             registry=connection.registry,
         )
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aml_train.azure.image_uses import read_image_uses
+from aml_train.azure.target import WorkspaceTarget
 from aml_train.core.errors import ImageError, InvalidError, ServiceError
 from aml_train.core.events import Listener
 from aml_train.core.trust import PROPOSALS_SUFFIX
@@ -16,7 +17,7 @@ from aml_train.image.prune.plan import Inventory, PrunePlan, PrunePolicy, Use, p
 from aml_train.image.prune.registry import PruneOutcome, PruneResult, execute_prune, read_entries
 from aml_train.image.registry.client import Registry
 from aml_train.pipeline.resolve import read_project
-from aml_train.pipeline.target import Connection, Host, open_workspace, registry_of
+from aml_train.pipeline.target import Host, open_workspace
 
 if TYPE_CHECKING:
     from aml_train.config.model import Config
@@ -78,11 +79,12 @@ def prepare_prune(
     image = config.image.named(read_project(config.directory, host.environ).repository)
     repository = str(image.repository)
     connection = open_workspace(host, config.target, config.directory, emit)
-    name = registry_of(connection, config.target)
+    name = connection.registries.host()
     connections = [connection, *_others(config, targets, host, name, emit)]
-    registry = connection.administered(name)
-    if registry is None:
+    location = connection.registries.administered(name)
+    if location is None:
         raise ImageError(f"the registry {name} cannot be reached from here")
+    registry = location.client()
     # The registry first: an image that is pushed meanwhile has no entry, and a job that is submitted meanwhile is a use.
     now = time.time()
     try:
@@ -98,7 +100,7 @@ def prepare_prune(
     return Prune(plan=plan_prune(inventory, policy), registry=registry)
 
 
-def _read_uses(connections: Sequence[Connection], registry: str, options: PruneOptions) -> tuple[Use, ...]:
+def _read_uses(connections: Sequence[WorkspaceTarget], registry: str, options: PruneOptions) -> tuple[Use, ...]:
     """Return who uses which image, by all workspaces."""
     since = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=options.older_than)
     try:
@@ -110,7 +112,7 @@ def _read_uses(connections: Sequence[Connection], registry: str, options: PruneO
 
 def _others(
     config: Config, targets: Sequence[TargetConfig], host: Host, name: str, emit: Listener
-) -> list[Connection]:
+) -> list[WorkspaceTarget]:
     """Return the other workspaces whose images are in the registry *name*."""
     if config.target.kind == "local":
         return []
@@ -118,7 +120,7 @@ def _others(
     for target in targets:
         if target.kind == "azure" and target.name != config.target.name:
             connection = open_workspace(host, target, config.directory, emit)
-            if registry_of(connection, target).lower() == name.lower():
+            if connection.registries.host().lower() == name.lower():
                 found.append(connection)
     return found
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from aml_train.azure.target import WorkspaceTarget
 from aml_train.config.sections.targets import TargetConfig
 from aml_train.core.clock import SYSTEM_CLOCK, Clock
 from aml_train.core.errors import AmlTrainError, GateFailedError, InvalidError
@@ -25,7 +26,7 @@ from aml_train.models.passport.manifest import hash_files
 from aml_train.models.passport.observe import Evidence
 from aml_train.models.reproduce import Reproduction, Training, compare_trainings
 from aml_train.pipeline.passport import open_evidence
-from aml_train.pipeline.target import Connection, Host, open_workspace
+from aml_train.pipeline.target import Host, open_workspace
 
 if TYPE_CHECKING:
     from aml_train.azure.sdk_v2 import AzureV2
@@ -93,7 +94,7 @@ class Reproducer:
         emit: receives what happens to the job, and its log.
     """
 
-    connection: Connection
+    connection: WorkspaceTarget
     evidence: Evidence
     clock: Clock
     emit: Listener

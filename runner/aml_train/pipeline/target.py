@@ -6,28 +6,28 @@ Runs, jobs, data and promotions all open theirs here.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from aml_train.azure.acr import location_of, password_of
+from aml_train.azure.acr import password_of
 from aml_train.azure.blob.datastores import workspace_of
 from aml_train.azure.http import HttpSettings, WorkspaceId
 from aml_train.azure.names import find_workspace
-from aml_train.azure.sign_in import sign_in_to_azure, without_secrets
-from aml_train.azure.target import AZURE_PACE, connect_azure, login_server, open_azure, settings_for
+from aml_train.azure.sign_in import sign_in_to_azure
+from aml_train.azure.target import WorkspaceTarget, check_azure, connect_azure
 from aml_train.azure.workspace import AzureRest
+from aml_train.config.sections.image_builder import BuilderConfig
 from aml_train.core.docker import connect_engine
 from aml_train.core.temporary import sweep_folders
 from aml_train.image.builders.place import BuildPlace
 from aml_train.image.leftovers import sweep_leftovers
-from aml_train.image.registry.client import Registry
-from aml_train.local.admin import emulator_info
+from aml_train.local.admin import emulator_info, register_environments
 from aml_train.local.environment import client_environment
 from aml_train.local.lifecycle import find_emulator, start_emulator
 from aml_train.local.settings import EmulatorSettings
-from aml_train.local.target import LOCAL_PACE, connect_local, local_names, open_local
+from aml_train.local.target import connect_local
 from aml_train.pipeline.override import target_override
 
 if TYPE_CHECKING:
@@ -35,15 +35,13 @@ if TYPE_CHECKING:
 
     from aml_train.azure.blob.datastores import DataWorkspace
     from aml_train.azure.credentials import Assertion
-    from aml_train.azure.sdk_v2 import AzureV2
     from aml_train.azure.sign_in import Fetched
     from aml_train.config.load import Targets
     from aml_train.config.model import Config
-    from aml_train.config.sections.image_builder import BuilderConfig
     from aml_train.config.sections.targets import ClusterConfig, TargetConfig
     from aml_train.core.clock import Clock
     from aml_train.core.events import Listener
-    from aml_train.image.registry.client import RegistryLocation
+    from aml_train.image.registry.client import Registry, RegistryLocation
     from aml_train.image.spec import ImageSpec, Tested, TestSpec
     from aml_train.jobs.pace import Pace
     from aml_train.jobs.workspace import Workspace
@@ -119,23 +117,6 @@ class Target(Protocol):
         """Return the client of a registry by its host; None for one that is not reached."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Connection:
-    """A workspace that this process signs in to; Azure was not queried yet.
-
-    Attributes:
-        service: the workspace.
-        pace: how often a job's status is read.
-        registry: returns the client of a registry by its host; None for a registry that cannot be reached.
-        administered: the same, by Azure's own interface if the registry has one: to list manifests, and to delete them.
-    """
-
-    service: AzureV2
-    pace: Pace
-    registry: Callable[[str], Registry | None]
-    administered: Callable[[str], Registry | None]
-
-
 def open_target(host: Host, config: Config, plan: Plan, emit: Listener) -> Target:
     """Open the target of a run.
 
@@ -157,30 +138,20 @@ def open_target(host: Host, config: Config, plan: Plan, emit: Listener) -> Targe
     if engine is not None:
         sweep_leftovers(engine, emit)
     if config.target.kind == "azure":
-        return open_azure(
-            config.target,
-            find_workspace(config.target, config.directory, host.environ),
-            plan.job.document.get("compute"),
-            place=place,
-            outer=host.environ,
-            assertion=host.assertion,
-            fetched=host.on_token,
-            listener=emit,
-        )
-
-    return open_local(
-        EmulatorSettings.from_environment(host.environ),
-        engine=host.engine(),
-        place=place,
-        outer=without_secrets(host.environ),
-        names=plan.names,
-        listener=emit,
-        environments=config.target.environments,
-        fetched=host.on_token,
-    )
+        password_of(config.target, host.environ)  # a missing one is reported before anything is looked up
+        opened = _connect_azure(host, config.target, config.directory, emit, place)
+        compute = plan.job.document.get("compute")
+        check_azure(opened, compute if config.target.cluster is None else None)
+        return replace(opened, compute=compute)
+    settings = EmulatorSettings.from_environment(host.environ)
+    info = start_emulator(settings, emit, engine=host.engine())
+    register_environments(info, config.target.environments)
+    opened = _connect_local(host, config.target, info, emit, place)
+    opened.service.look_ahead()
+    return replace(opened, job_engine=host.engine())
 
 
-def open_workspace(host: Host, target: TargetConfig, directory: Path, emit: Listener) -> Connection:
+def open_workspace(host: Host, target: TargetConfig, directory: Path, emit: Listener) -> WorkspaceTarget:
     """Connect to a target's workspace, to browse or promote.
 
     The local AzureML is started if it does not run.
@@ -197,12 +168,11 @@ def open_workspace(host: Host, target: TargetConfig, directory: Path, emit: List
     """
     if target.kind == "azure":
         return _connect_azure(host, target, directory, emit)
-
     settings = EmulatorSettings.from_environment(host.environ)
-    return _connect_local(host, target, find_emulator(settings) or start_emulator(settings, emit), settings, emit)
+    return _connect_local(host, target, find_emulator(settings) or start_emulator(settings, emit), emit)
 
 
-def find_open_workspace(host: Host, target: TargetConfig, directory: Path) -> Connection | None:
+def find_open_workspace(host: Host, target: TargetConfig, directory: Path) -> WorkspaceTarget | None:
     """Connect to a target's workspace without starting it.
 
     Return None if the local AzureML does not run.
@@ -213,74 +183,34 @@ def find_open_workspace(host: Host, target: TargetConfig, directory: Path) -> Co
     """
     if target.kind == "azure":
         return _connect_azure(host, target, directory, lambda _event: None)
-
-    settings = EmulatorSettings.from_environment(host.environ)
-    info = find_emulator(settings)
-    return None if info is None else _connect_local(host, target, info, settings, lambda _event: None)
+    info = find_emulator(EmulatorSettings.from_environment(host.environ))
+    return None if info is None else _connect_local(host, target, info, lambda _event: None)
 
 
-def registry_of(connection: Connection, target: TargetConfig) -> str:
-    """Return the host of the registry that a target's images are in."""
-    if target.kind == "local":
-        return local_names(EmulatorSettings()).registry_for_jobs
-
-    return target.registry or login_server(connection.service)
-
-
-def _connect_azure(host: Host, target: TargetConfig, directory: Path, emit: Listener) -> Connection:
-    workspace = find_workspace(target, directory, host.environ)
-    service, _ = connect_azure(
-        workspace,
-        outer=host.environ,
+def _connect_azure(
+    host: Host, target: TargetConfig, directory: Path, emit: Listener, place: BuildPlace | None = None
+) -> WorkspaceTarget:
+    return connect_azure(
+        target,
+        find_workspace(target, directory, host.environ),
+        place=place or host.place(BuilderConfig()),
         assertion=host.assertion,
-        fetched=host.on_token,
-        named=target.sign_in,
-    )
-
-    def registry(name: str) -> Registry:
-        return _registry_of(name, target, service, host, host.environ, emit)
-
-    return Connection(service=service, pace=AZURE_PACE, registry=registry, administered=registry)
-
-
-def _registry_of(
-    name: str,
-    target: TargetConfig,
-    service: AzureV2,
-    host: Host,
-    environ: Mapping[str, str],
-    emit: Listener,
-) -> Registry:
-    """Return the client of the registry *name*, signed in to."""
-    return location_of(
-        name,
-        settings_for(name, target, service),
-        password=password_of(target, host.environ),
-        sign_in=service.credential,
-        scope=service.cloud.registry_scope,
-        outer=without_secrets(environ),
         listener=emit,
         fetched=host.on_token,
-    ).client()
+    )
 
 
 def _connect_local(
-    host: Host, target: TargetConfig, info: EmulatorInfo, settings: EmulatorSettings, emit: Listener
-) -> Connection:
-    def registry(name: str) -> Registry | None:
-        if name != local_names(settings).registry_for_jobs:
-            return None
-        return Registry(f"http://{info.registry_address}", same_machine=True)
-
-    service = connect_local(info, host.environ, page=settings.page_origin, fetched=host.on_token)
-
-    def administered(name: str) -> Registry | None:
-        if name != local_names(settings).registry_for_jobs:
-            return None
-        environ = {**host.environ, **client_environment(info, host.environ)}
-        return _registry_of(name, target, service, host, environ, emit)
-
-    return Connection(service=service, pace=LOCAL_PACE, registry=registry, administered=administered)
+    host: Host, target: TargetConfig, info: EmulatorInfo, emit: Listener, place: BuildPlace | None = None
+) -> WorkspaceTarget:
+    return connect_local(
+        target,
+        EmulatorSettings.from_environment(host.environ),
+        info,
+        place=place or host.place(BuilderConfig()),
+        listener=emit,
+        fetched=host.on_token,
+    )
 
 
 class DataTargets:

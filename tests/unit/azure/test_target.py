@@ -55,17 +55,16 @@ def answering(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, Any]) -> li
     return asked
 
 
-def opened(compute: str | None = "cpu", **outer: str) -> tuple[target.AzureTarget, list[Event]]:
+def opened(compute: str | None = "cpu", **outer: str) -> tuple[target.WorkspaceTarget, list[Event]]:
     received: list[Event] = []
-    made = target.open_azure(
+    made = target.connect_azure(
         TargetConfig(name="azure", kind="azure"),
         WORKSPACE,
-        compute,
-        place=BuildPlace(config=BuilderConfig(), local=lambda: cast("Any", None), environ={}),
-        outer=outer,
+        place=BuildPlace(config=BuilderConfig(), local=lambda: cast("Any", None), environ=outer),
         assertion=None,
         listener=received.append,
     )
+    target.check_azure(made, compute)
     return made, received
 
 
@@ -83,7 +82,7 @@ def test_a_sovereign_cloud_has_its_own_hosts(monkeypatch: pytest.MonkeyPatch) ->
     address = PROVIDER.replace("management.azure.com", "management.chinacloudapi.cn")
     answering(monkeypatch, {f"{address}/space": THERE})
     made, received = opened(None, AZURE_ENVIRONMENT="azurechinacloud")
-    assert made.rest.cloud is cloud_named("AzureChinaCloud")
+    assert made.service.cloud is cloud_named("AzureChinaCloud")
     assert [event.text for event in received if isinstance(event, Notice)] == [
         "Signing in to AzureChinaCloud with the service principal's secret."
     ]
@@ -145,7 +144,8 @@ def test_a_registry_of_somebody_else_uses_docker_login(monkeypatch: pytest.Monke
     answering(monkeypatch, {f"{PROVIDER}/space": THERE})
     (tmp_path / "config.json").write_text('{"auths": {"registry.example": {"auth": "bWU6d29yZA=="}}}')
     made, _ = opened(None, DOCKER_CONFIG=str(tmp_path), HTTPS_PROXY="http://proxy:1")
-    location = made.location("registry.example")
+    location = made.registries.named("registry.example")
+    assert location is not None
     login = location.credentials()
     assert login is not None
     assert (login.username, login.password) == ("me", "word")

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from aml_train.azure.http import WorkspaceId
+from aml_train.azure.sdk_v2 import AzureV2
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.answers import Answer
-from aml_train.local.target import LocalAzureML
+from aml_train.local.settings import EmulatorSettings
+from aml_train.local.target import LocalRegistry, local_names
 from tests.support.plain_answers import answered
 
 
@@ -23,9 +25,20 @@ def test_a_job_is_looked_at_on_the_page_and_not_in_the_studio(monkeypatch: pytes
     monkeypatch.setattr(AzureRest, "find_job", find_job)
     nobody: Any = None
     place = WorkspaceId(subscription_id="s", resource_group="g", name="w")
-    workspace = LocalAzureML(place, nobody, page="http://127.0.0.1:7380")
+    workspace = AzureV2(place, nobody, page="http://127.0.0.1:7380")
     found = workspace.find("digits-1")
     assert found is not None
     assert (found.name, found.studio_url) == ("digits-1", "http://127.0.0.1:7380/ui/runs/digits-1")
     assert found.experiment_url == "http://127.0.0.1:7380/ui/?experiment=hand%20written"
     assert workspace.find("none") is None
+
+
+def test_the_registry_is_reached_by_the_name_that_jobs_use() -> None:
+    nobody: Any = None
+    registry = LocalRegistry(names=local_names(EmulatorSettings()), address="127.0.0.1:5000", by_azure=nobody)
+    assert registry.named("other.azurecr.io") is None
+    assert registry.administered("other.azurecr.io") is None
+    location = registry.named("amllocal.azurecr.io")
+    assert location is not None
+    with location.client() as client:
+        assert client.host == "127.0.0.1:5000"

@@ -19,10 +19,10 @@ from aml_train.core.clock import SYSTEM_CLOCK
 if TYPE_CHECKING:
     from aml_train.azure.blob.datastores import DataWorkspace
     from aml_train.azure.browse import JobFilter, JobRow
+    from aml_train.azure.target import WorkspaceTarget
     from aml_train.jobs.workspace import ModelView
     from aml_train.jobs.workspace import Workspace as JobService
     from aml_train.models.catalogue import Catalogue, PassportStore
-    from aml_train.pipeline.target import Connection
 
 
 class Backend(Protocol):
@@ -62,7 +62,7 @@ class Backend(Protocol):
 class ConnectedBackend:
     """The workspace of a target: see :class:`Backend`."""
 
-    connection: Connection
+    connection: WorkspaceTarget
 
     @property
     def service(self) -> JobService:
