@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.cli.scaffold.draft import workflow_text as first_workflow
+from aml_train.cli.init import workflow_text as first_workflow
 
 ROOT = Path(__file__).parents[3]
 WORKFLOWS = sorted(
