@@ -62,22 +62,19 @@ def main(environ: Mapping[str, str], stdout: BinaryIO) -> int:
 
 
 def _report(session: Session) -> None:
-    mask = session.files.mask
-    State(session.step.state).end(session.record.status)
-    names = session.files.mask_name
-    outputs = {
-        name: names(value) if name in COMPUTED else mask(value) for name, value in outputs_of(session.record).items()
-    }
+    mask, names, shown = session.files.mask, session.files.mask_name, session.shown()
+    State(session.step.state).end(shown.status)
+    outputs = {name: names(value) if name in COMPUTED else mask(value) for name, value in outputs_of(shown).items()}
     write_outputs(session.step.output, outputs)
     _remark_altered(session, outputs)
     if session.step.summary is not None:
-        summary = render_summary(reporting.report_of(session), session.record, text=mask(session.text))
+        summary = render_summary(reporting.report_of(session), shown, text=mask(session.text))
         append(session.step.summary, mask(summary))
 
 
 def _remark_altered(session: Session, outputs: Mapping[str, str]) -> None:
     """Warn of outputs that hold a secret: altered ones, and those GitHub drops."""
-    held = {name: value for name, value in outputs_of(session.raw).items() if session.files.holds(value)}
+    held = {name: value for name, value in outputs_of(session.record).items() if session.files.holds(value)}
     altered = [name for name in held if outputs[name] != held[name]]
     for names, what in (
         (altered, "Altered outputs, in which a secret is `***`"),
@@ -156,7 +153,7 @@ def _plan(invocation: Invocation) -> None:
 
 def _promote(invocation: Invocation) -> None:
     record, promotion = invocation.session.record, invocation.inputs.promotion
-    record.reason = record.mask(promotion.reason if promotion else "")
+    record.reason = promotion.reason if promotion else ""
     with _listeners(invocation) as listeners:
         promote(invocation, listeners)
 
@@ -247,6 +244,6 @@ def _listeners(invocation: Invocation) -> Iterator[tuple[Listener, ...]]:
     session.places = places
     log = GitHubLog(session.channel, session.masker, level=invocation.inputs.log_level)
     try:
-        yield session.identify, session.record, session.raw, log, Annotations(session.channel, session.masker, places)
+        yield session.identify, session.record, log, Annotations(session.channel, session.masker, places)
     finally:
         log.close()

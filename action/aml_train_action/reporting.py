@@ -43,7 +43,7 @@ def write(session: Session) -> None:
 
 def report_of(session: Session) -> Report:
     """Return the report of what the run has come to."""
-    return made.report_of(session.record, _origin(session))
+    return made.report_of(session.shown(), _origin(session))
 
 
 def _origin(session: Session) -> Origin:

@@ -44,8 +44,7 @@ class Session:
         channel: writes to GitHub's log.
         masker: hides secrets and identifiers in the log.
         files: hides secrets in outputs and summary, whose links need identifiers.
-        record: the results so far.
-        raw: the same without masks, to find outputs that were altered; it is never shown.
+        record: the results so far; :meth:`shown` has them without secrets.
         text: the output of a command without a run.
         reproduce: the equivalent command line.
         places: where the files of the run are, once the configuration is known.
@@ -56,8 +55,7 @@ class Session:
     channel: Channel
     masker: Masker
     files: Masker
-    record: Record
-    raw: Record = field(default_factory=lambda: Record(exit_code=0))
+    record: Record = field(default_factory=Record)
     text: str = ""
     reproduce: str = "aml-train run"
     places: Places | None = None
@@ -77,6 +75,10 @@ class Session:
             self.files.keep(name)
             # The summary escapes it.
             self.files.keep(escape(name))
+
+    def shown(self) -> Record:
+        """Return the results so far, for files: without secrets."""
+        return self.record.masked(self.files.mask, self.files.mask_name)
 
     def annotate(self, level: Level, text: str, *, title: str = "aml-train") -> None:
         """Show *text* as an annotation without a place."""
@@ -182,7 +184,6 @@ def open_session(environ: Mapping[str, str], stdout: BinaryIO) -> Iterator[Sessi
                 channel=channel,
                 masker=masker,
                 files=files,
-                record=Record(mask=files.mask, mask_name=files.mask_name),
             )
     finally:
         printed.finish()

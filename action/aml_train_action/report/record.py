@@ -19,15 +19,12 @@ from aml_train.core.events import (
     ImageReady,
     JobStatusChanged,
     JobSubmitted,
-    LogLine,
-    LogLines,
     LogsEnded,
     MetricsSettled,
     ModelPromoted,
     ModelRegistered,
     NodeChanged,
     Notice,
-    Progress,
     RuleVerdict,
     RunFinished,
     StageFinished,
@@ -48,12 +45,9 @@ class Record:
     """A listener that keeps the latest state; fields without an event are empty.
 
     A run that ends early leaves the results until then. *facts* are its final ones; *reason* is that of a promotion.
-    *directory* is the project folder, once it is known, *report_file* the file of the report, relative to the workspace. *mask* replaces secrets in every text before it is kept: escaped for
-    Markdown or JSON, not every one would be found. *mask_name* does it in names that were computed.
+    *directory* is the project folder, once it is known, *report_file* the file of the report, relative to the workspace.
     """
 
-    mask: Callable[[str], str] = str
-    mask_name: Callable[[str], str] = str
     directory: Path | None = None
     ended: bool = False
     status: str = "error"
@@ -70,7 +64,6 @@ class Record:
     job_status: str | None = None
     graph: tuple[GraphNode, ...] = ()
     nodes: dict[str, NodeChanged] = field(default_factory=dict)
-    experiment: str | None = None
     attempts: list[AttemptEnded] = field(default_factory=list)
     cost: CostCounted | None = None
     metrics: Mapping[str, float] | None = None
@@ -99,20 +92,26 @@ class Record:
     def end(self, status: str, exit_code: int, message: str, hint: str | None = None) -> None:
         """Record the end."""
         self.status, self.exit_code = status, exit_code
-        self.message, self.hint = self.mask(message), None if hint is None else self.mask(hint)
+        self.message, self.hint = message, hint
         self.ended = True
+
+    def masked(self, mask: Callable[[str], str], mask_name: Callable[[str], str]) -> Record:
+        """Return a copy without secrets in its texts: escaped for Markdown or JSON, not every one would be found.
+
+        *mask_name* replaces them in names that were computed.
+        """
+        computed = {name: fact for name, fact in self.facts.items() if name in _COMPUTED_FACTS}
+        facts = {**masked(self.facts, mask, mask_name), **masked(computed, mask_name, mask_name)}
+        shown = masked(self, mask, mask_name)
+        return replace(shown, status=self.status, report_file=self.report_file, facts=facts)
+
+    @property
+    def experiment(self) -> str | None:
+        """The job's experiment."""
+        return self.facts.get("experiment")
 
     def __call__(self, event: Event) -> None:
         """Record one event."""
-        if isinstance(event, LogLine | LogLines | Progress):
-            return
-        if isinstance(event, RunFinished):
-            facts = {name: fact for name, fact in event.facts.items() if name in _COMPUTED_FACTS}
-            self.facts = {
-                **masked(event.facts, self.mask, self.mask_name),
-                **masked(facts, self.mask_name, self.mask_name),
-            }
-        event = masked(event, self.mask, self.mask_name)
         match event:
             case StageFinished():
                 self.finished[event.stage] = event
@@ -158,6 +157,6 @@ class Record:
                     self.notices.append(event.text)
             case RunFinished():
                 self.end(event.status, event.exit_code, event.message, event.hint)
-                self.experiment = self.facts.get("experiment")
+                self.facts = event.facts
             case _:
                 pass
