@@ -52,8 +52,8 @@ def _measure(count: int) -> dict[str, float]:
         for digest in (one, two):
             yield Entry(repository=_PLACE, digest=digest, size=9_000_000, updated=updated)
         for kind in ("test", "facts"):
-            paper = (f"{kind}-{index[7:47]}-{number:040x}",)
-            yield Entry(repository=_PLACE, digest=_digest(kind, number), size=400, updated=updated, tags=paper)
+            record = (f"{kind}-{index[7:47]}-{number:040x}",)
+            yield Entry(repository=_PLACE, digest=_digest(kind, number), size=400, updated=updated, tags=record)
         bill = _digest("bill", number)
         yield Entry(repository=_PLACE, digest=bill, size=90_000, updated=updated, subject=index)
         signature = _digest("signature", number)

@@ -19,13 +19,13 @@ Tampering = Callable[[World], object]
 
 def kept(world: World, name: str = PASSPORT_FILE) -> dict[str, Any]:
     """Return a bundle that is kept with the model, as JSON."""
-    found: dict[str, Any] = json.loads(world.papers.kept["digits", "7", name])
+    found: dict[str, Any] = json.loads(world.passports.kept["digits", "7", name])
     return found
 
 
 def keep(world: World, bundle: bytes, name: str = PASSPORT_FILE) -> None:
     """Keep a bundle in place of the issued one; name it by the tag, and attach it to the image."""
-    world.papers.kept["digits", "7", name] = bundle
+    world.passports.kept["digits", "7", name] = bundle
     if name == PASSPORT_FILE:
         world.retag(passport=f"sha256:{hashlib.sha256(bundle).hexdigest()}")
         with world.registry() as registry:

@@ -22,8 +22,8 @@ from aml_train.core.tags import TAG_STAGE
 from aml_train.gate.decide import Decision
 from aml_train.gate.history import MetricPoint
 from aml_train.gate.rules import parse_rule
+from aml_train.image.attestations import IN_TOTO, SLSA_PROVENANCE, provenance
 from aml_train.image.inputs import ImageInputs
-from aml_train.image.papers import IN_TOTO, SLSA_PROVENANCE, provenance
 from aml_train.image.records import store_record
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.manifest import OCI_MANIFEST, Manifest
@@ -83,7 +83,7 @@ class Shape:
         gate: the rules, in order.
         code: the files of the code snapshot; None for a job without one.
         tags: of the job, besides those of its image; None leaves one out.
-        image: whether the job ran in an image of ours, which has tests and papers.
+        image: whether the job ran in an image of ours, which has tests and attestations.
         sbom: type and contents of the list of packages; None for none.
         artifacts: other files of the job.
     """
@@ -134,7 +134,7 @@ class PassportWorld:
         self.server = FakeRegistry(referrers=referrers)
         self.service = MemoryService()
         self.catalogue = MemoryCatalogue(self.service, data=["images:4"])
-        self.papers = MemoryPassports()
+        self.passports = MemoryPassports()
         self.store = FakeStore()
         self.events: list[Event] = []
         self.trust: Trust | None = Trust(keys=(self.signer.public,))
@@ -146,7 +146,7 @@ class PassportWorld:
 
     @property
     def evidence(self) -> Evidence:
-        return Evidence(service=self.service, catalogue=self.catalogue, registry=self.open, store=self.papers)
+        return Evidence(service=self.service, catalogue=self.catalogue, registry=self.open, store=self.passports)
 
     @property
     def job(self) -> JobView:
@@ -357,9 +357,9 @@ class PassportWorld:
         single = [*files] == [folder.rpartition("/")[2]]
         left = {folder if single else f"{folder}/{path}": content for path, content in files.items()}
         self.service.work[JOB] = MemoryJob(spec=spec, metrics=history, artifacts={**left, **shape.artifacts})
-        self.papers.models[shape.source] = dict(shape.files)
+        self.passports.models[shape.source] = dict(shape.files)
         if shape.code is not None:
-            self.papers.code[JOB] = dict(shape.code)
+            self.passports.code[JOB] = dict(shape.code)
         found = evaluate(self.service, JOB, shape.gate, None, clock=_clock(), pause=lambda: 0.05)
         return found.decision
 

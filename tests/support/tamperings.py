@@ -52,11 +52,11 @@ def _property(world: World) -> None:
 
 
 def _files(change: Callable[[dict[str, bytes]], object]) -> Tampering:
-    return lambda world: change(world.papers.models[SOURCE])
+    return lambda world: change(world.passports.models[SOURCE])
 
 
 def _code(change: Callable[[dict[str, bytes]], object]) -> Tampering:
-    return lambda world: change(world.papers.code[JOB])
+    return lambda world: change(world.passports.code[JOB])
 
 
 def _rename(old: str, new: str) -> Callable[[dict[str, bytes]], None]:
@@ -65,15 +65,15 @@ def _rename(old: str, new: str) -> Callable[[dict[str, bytes]], None]:
 
 def _swapped_names(world: World) -> None:
     """Give two files the names that another signed version has for the same contents, and take its signature."""
-    right = world.papers.models[SOURCE]
-    world.papers.models[SOURCE] = {"a.json": right["config.json"], "b.bin": right["weights.bin"]}
+    right = world.passports.models[SOURCE]
+    world.passports.models[SOURCE] = {"a.json": right["config.json"], "b.bin": right["weights.bin"]}
     world.register("6")
     world.issue(version="6")
-    world.papers.kept["digits", "7", SIGNATURE_FILE] = world.papers.kept["digits", "6", SIGNATURE_FILE]
+    world.passports.kept["digits", "7", SIGNATURE_FILE] = world.passports.kept["digits", "6", SIGNATURE_FILE]
 
 
 def _other_folder(world: World) -> None:
-    world.papers.models["elsewhere"] = {**world.papers.models[SOURCE], "weights.bin": b"other"}
+    world.passports.models["elsewhere"] = {**world.passports.models[SOURCE], "weights.bin": b"other"}
     world.change_model(path="elsewhere")
 
 
@@ -135,7 +135,7 @@ def _replace_sbom(world: World) -> None:
         attach_document(registry, REPOSITORY, world.image, artifact_type=SPDX, content=b'{"spdxVersion": "SPDX-2.2"}')
 
 
-def _claim_other_paper(world: World) -> None:
+def _claim_other_provenance(world: World) -> None:
     """Name another document of the image as its provenance, by the right key."""
     with world.registry() as registry:
         note = attach_document(registry, REPOSITORY, world.image, artifact_type=IN_TOTO, content=b'{"subject": []}')
@@ -185,9 +185,9 @@ def _parameters(**given: str) -> Tampering:
 def _registered_again(world: World) -> None:
     """Delete the version, and register another model by the same number."""
     world.service.registered.remove(world.current())
-    passport = f"sha256:{hashlib.sha256(world.papers.kept['digits', '7', PASSPORT_FILE]).hexdigest()}"
+    passport = f"sha256:{hashlib.sha256(world.passports.kept['digits', '7', PASSPORT_FILE]).hexdigest()}"
     world.register("7")
-    world.papers.models["other"] = {"weights.bin": b"other"}
+    world.passports.models["other"] = {"weights.bin": b"other"}
     world.change_model(path="other", type="mlflow_model")
     world.retag(passport=passport)
 
@@ -196,11 +196,11 @@ def _old_passport(world: World) -> None:
     """Put the passport of an earlier version, which is signed well, in the place of this one's."""
     world.register("6")
     world.issue(version="6")
-    keep(world, world.papers.kept["digits", "6", PASSPORT_FILE])
+    keep(world, world.passports.kept["digits", "6", PASSPORT_FILE])
 
 
 def _no_passport(world: World) -> None:
-    del world.papers.kept["digits", "7", PASSPORT_FILE]
+    del world.passports.kept["digits", "7", PASSPORT_FILE]
     world.retag(passport=None)
 
 
@@ -211,7 +211,7 @@ def _other_model(world: World) -> None:
     from aml_train.models.passport.issue import issue_passport
 
     issue_passport(world.evidence, world.signer, other, world.job, world.decision, tuple(world.shape.gate))
-    keep(world, world.papers.kept["letters", "7", PASSPORT_FILE])
+    keep(world, world.passports.kept["letters", "7", PASSPORT_FILE])
 
 
 def _write(content: Callable[[World], bytes], name: str = PASSPORT_FILE) -> Tampering:
@@ -221,7 +221,7 @@ def _write(content: Callable[[World], bytes], name: str = PASSPORT_FILE) -> Tamp
 def _twice(world: World) -> bytes:
     """Return the passport with a second payload in front of the signed one."""
     evil = base64.b64encode(b'{"evil": true}').decode()
-    text = world.papers.kept["digits", "7", PASSPORT_FILE].decode()
+    text = world.passports.kept["digits", "7", PASSPORT_FILE].decode()
     return text.replace('"payload":', f'"payload":"{evil}","payload":', 1).encode()
 
 
@@ -254,7 +254,7 @@ def _serialization(**given: Any) -> Tampering:
 
 
 def _files_by_another(world: World) -> None:
-    payload = read_bundle(world.papers.kept["digits", "7", SIGNATURE_FILE]).payload
+    payload = read_bundle(world.passports.kept["digits", "7", SIGNATURE_FILE]).payload
     keep(world, new_signer().sign(payload), SIGNATURE_FILE)
 
 
@@ -281,7 +281,7 @@ TAMPERINGS: Mapping[str, tuple[Tampering, str]] = {
     "another folder": (_other_folder, "model: path was"),
     "another type": (lambda w: w.change_model(type="mlflow_model"), "type was custom_model, and is mlflow_model"),
     "the version registered again": (_registered_again, "and is other; type was custom_model"),
-    # The image, its tests and its papers.
+    # The image, its tests and its attestations.
     "another image": (_other_image, "the job's environment has"),
     "another registry": (
         job_tag("aml-train.image", f"evil.test/digits@sha256:{'1' * 64}"),
@@ -306,7 +306,10 @@ TAMPERINGS: Mapping[str, tuple[Tampering, str]] = {
     "no provenance": (_drop(IN_TOTO), "the image has no provenance"),
     "a forged provenance": (_damage(IN_TOTO), "provenance: the blob digits@"),
     "another provenance": (_replace_provenance, "provenance: the image has no provenance"),
-    "a note as provenance": (_claim_other_paper, "provenance: its predicate is not https://slsa.dev/provenance/v1"),
+    "a note as provenance": (
+        _claim_other_provenance,
+        "provenance: its predicate is not https://slsa.dev/provenance/v1",
+    ),
     "no list of packages": (_drop(SPDX), "the image has no sbom"),
     "a forged list of packages": (_damage(SPDX), "sbom: the blob digits@"),
     "another list of packages": (_replace_sbom, "sbom: the image has no sbom"),
@@ -319,7 +322,7 @@ TAMPERINGS: Mapping[str, tuple[Tampering, str]] = {
     "a file of code more": (_code(lambda f: f.update({"sitecustomize.py": b""})), "files was 2, and is 3"),
     "code renamed": (_code(_rename("lib/net.py", "lib/x.py")), "code: sha256 was"),
     "all code": (_code(lambda f: f.clear()), "files was 2, and is 0"),
-    "no code": (lambda w: w.papers.code.pop(JOB), "bytes was 15, and is missing"),
+    "no code": (lambda w: w.passports.code.pop(JOB), "bytes was 15, and is missing"),
     "other data": (job_tag("aml-train.data.train", "images:3"), "train was images:4, and is images:3"),
     "more data": (job_tag("aml-train.data.test", "images:4"), "test was missing, and is images:4"),
     "data that is gone": (lambda w: setattr(w.catalogue, "data", []), "there is no such data asset any more"),
@@ -362,7 +365,7 @@ TAMPERINGS: Mapping[str, tuple[Tampering, str]] = {
     "a tag more": (lambda w: w.retag(data__test="images:9"), "aml-train.data.test was missing, and is images:9"),
     # The passport.
     "no passport": (
-        lambda w: w.papers.kept.pop(("digits", "7", PASSPORT_FILE)),
+        lambda w: w.passports.kept.pop(("digits", "7", PASSPORT_FILE)),
         "is gone from the workspace's storage",
     ),
     "neither passport nor tag": (_no_passport, "it has no passport"),
@@ -424,7 +427,7 @@ TAMPERINGS: Mapping[str, tuple[Tampering, str]] = {
         "has the member 'messageSignature'",
     ),
     "the signature of the files as passport": (
-        _write(lambda w: w.papers.kept["digits", "7", SIGNATURE_FILE]),
+        _write(lambda w: w.passports.kept["digits", "7", SIGNATURE_FILE]),
         "its statement is a https://model_signing/signature/v1.0",
     ),
     "subjects of another model": (
@@ -439,7 +442,7 @@ TAMPERINGS: Mapping[str, tuple[Tampering, str]] = {
     "no JSON": (_write(lambda w: b"-----"), "it cannot be used: it is not JSON"),
     # The signature of the files.
     "no signature of the files": (
-        lambda w: w.papers.kept.pop(("digits", "7", SIGNATURE_FILE)),
+        lambda w: w.passports.kept.pop(("digits", "7", SIGNATURE_FILE)),
         "the signature of the files, model.sig, is gone",
     ),
     "files signed by another": (_files_by_another, "does not count"),

@@ -52,7 +52,7 @@ def prune(
     """Delete the project's images that nothing uses from the registry.
 
     Images stay that a model, a live or recent job, an environment, a deployment, a schedule, a branch's or any other tag or the build
-    cache leads to, with their parts and papers. Candidates of ended runs, manifests without tags, and releases that nothing uses go once
+    cache leads to, with their parts and records. Candidates of ended runs, manifests without tags, and releases that nothing uses go once
     they are old enough. If any of this cannot be read, nothing is deleted.
 
     Exit codes: 0, 3 the registry, 8 a workspace.

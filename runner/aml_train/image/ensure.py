@@ -19,11 +19,11 @@ from aml_train.core.errors import ImageError
 from aml_train.core.events import Event, ImageChecked, ImageReady, Listener, StageStarted, TestsFinished
 from aml_train.core.references import ImageRef
 from aml_train.core.threads import drain, in_background
+from aml_train.image.attestations import check_found
 from aml_train.image.builders.engine import EngineBuilder
 from aml_train.image.completeness import lost_part
 from aml_train.image.context import ImageContext
 from aml_train.image.make import address_of, digest_tag, lock, make_image, put_release_tags
-from aml_train.image.papers import check_found
 from aml_train.image.push import release
 from aml_train.image.records import known_record
 from aml_train.image.registry.client import Registry, RegistryLocation

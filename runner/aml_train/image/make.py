@@ -13,13 +13,13 @@ from aml_train.core.docker import BuildCli
 from aml_train.core.events import Listener
 from aml_train.core.release_tags import commit_tags
 from aml_train.core.threads import cleanup_on_interrupt
+from aml_train.image.attestations import Attestations, keep_attestations, make_attestations
 from aml_train.image.build.build import build_image
 from aml_train.image.build.cache import CACHE_TAG
 from aml_train.image.builder import CANDIDATE_LEASE, Builder, Candidate
 from aml_train.image.context import ImageContext
 from aml_train.image.disk import check_disk
 from aml_train.image.leftovers import CANDIDATE_SUFFIX, candidate_tag
-from aml_train.image.papers import Papers, keep_papers, prepare_papers
 from aml_train.image.push import release
 from aml_train.image.readiness.check import probe_image, store_facts
 from aml_train.image.readiness.facts import Facts
@@ -117,12 +117,12 @@ def make_image(
         record = make_record(ctx, manifest.digest, built.results, built.facts)
         other = None if force else _released_meanwhile(ctx, manifest)
         if other is None:
-            papers = prepare_papers(ctx, manifest, started, builder=builder.identity(ctx))
+            attestations = make_attestations(ctx, manifest, started, builder=builder.identity(ctx))
             other = None if force else _released_meanwhile(ctx, manifest)
         if other is None:
             # The image that was built in the place of another one has its own address.
             spec = ctx.spec.rebuilt(manifest.digest) if force or ctx.damaged is not None else ctx.spec
-            _store(ctx, spec, manifest, record, built.facts, papers)
+            _store(ctx, spec, manifest, record, built.facts, attestations)
             _release(ctx, spec, manifest)
     except Exception:
         remove()
@@ -144,7 +144,12 @@ def _released_meanwhile(ctx: ImageContext, ours: Manifest) -> Manifest | None:
 
 
 def _store(
-    ctx: ImageContext, spec: ImageSpec, manifest: Manifest, record: TestRecord | None, facts: Facts, papers: Papers
+    ctx: ImageContext,
+    spec: ImageSpec,
+    manifest: Manifest,
+    record: TestRecord | None,
+    facts: Facts,
+    attestations: Attestations,
 ) -> None:
     """Put the image of *spec*, and all that belongs to it, under the tag of its digest."""
     tags = (digest_tag(manifest.digest), spec.build_tag(manifest.digest))
@@ -153,7 +158,7 @@ def _store(
     if record is not None:
         store_record(ctx.registry, ctx.repository, record)
     store_facts(ctx.registry, ctx.repository, manifest.digest, facts)
-    keep_papers(ctx, manifest, papers)
+    keep_attestations(ctx, manifest, attestations)
 
 
 def _release(ctx: ImageContext, spec: ImageSpec, manifest: Manifest) -> None:

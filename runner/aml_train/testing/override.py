@@ -272,7 +272,7 @@ class MemoryBackend:
             for pattern in patterns or ("",):
                 _write(base, _matching(files, pattern), f"{job}: {pattern or output or 'default'}")
 
-    def papers(self) -> PassportStore:
+    def passports(self) -> PassportStore:
         """See :class:`aml_train.pipeline.api.backend.Backend`."""
         return MemoryPassports()
 

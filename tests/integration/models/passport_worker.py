@@ -40,7 +40,7 @@ def opened() -> Verifier:
 
 
 def prepare(*, port: int, folder: str) -> object:
-    """Train with a code snapshot in an image with papers, register, and sign."""
+    """Train with a code snapshot in an image with attestations, register, and sign."""
     verifier = opened()
     service = verifier.evidence.service
     assert isinstance(service, AzureV2)

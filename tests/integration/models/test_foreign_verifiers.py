@@ -50,7 +50,7 @@ def signed(folder: Path, curve: ec.EllipticCurve, files: dict[str, bytes] | None
     shape = Shape() if files is None else Shape(files=files)
     world = PassportWorld(shape=shape, signer=new_signer(curve=curve))
     for name in (PASSPORT_FILE, SIGNATURE_FILE):
-        (folder / name).write_bytes(world.papers.kept["digits", "7", name])
+        (folder / name).write_bytes(world.passports.kept["digits", "7", name])
     for path, content in world.shape.files.items():
         (folder / "model" / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / "model" / path).write_bytes(content)

@@ -38,14 +38,14 @@ def world() -> PassportWorld:
 
 
 def signed(world: PassportWorld) -> dict[str, bytes]:
-    return world.papers.models[world.current().path]
+    return world.passports.models[world.current().path]
 
 
 def download(
     world: PassportWorld, folder: Path, files: dict[str, bytes] | None = None, **more: bool
 ) -> DownloadedModel:
     fetch = fetching(signed(world) if files is None else files)
-    return download_model(world.current(), folder, store=world.papers, fetch=fetch, **more)
+    return download_model(world.current(), folder, store=world.passports, fetch=fetch, **more)
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -94,7 +94,7 @@ def test_other_files_are_refused_and_nothing_is_left(
 def test_a_passport_that_is_gone_is_no_model_without_one(lost: list[str], message: str, tmp_path: Path) -> None:
     world = PassportWorld()
     for name in lost:
-        del world.papers.kept["digits", "7", name]
+        del world.passports.kept["digits", "7", name]
     with pytest.raises(PassportError, match=message):
         download(world, tmp_path / "model")
     assert not list(tmp_path.iterdir())
@@ -103,7 +103,7 @@ def test_a_passport_that_is_gone_is_no_model_without_one(lost: list[str], messag
 @pytest.mark.parametrize("name", [PASSPORT_FILE, SIGNATURE_FILE])
 def test_a_damaged_passport_is_refused(name: str, tmp_path: Path) -> None:
     world = PassportWorld()
-    world.papers.kept["digits", "7", name] = b"{"
+    world.passports.kept["digits", "7", name] = b"{"
     with pytest.raises(PassportError, match="The passport of digits:7 cannot be used"):
         download(world, tmp_path / "model")
 

@@ -46,25 +46,25 @@ def run(service: FakeService, signer: Any, *, reached: list[str], **options: Any
 
 
 @pytest.fixture
-def papers(monkeypatch: pytest.MonkeyPatch) -> MemoryPassports:
+def passports(monkeypatch: pytest.MonkeyPatch) -> MemoryPassports:
     """Have passports kept in memory, with files for every model."""
-    papers = MemoryPassports()
+    passports = MemoryPassports()
     world = PassportWorld()
 
     def evidence(service: Any, _registry: Any) -> Any:
         for one in service.registered:
-            papers.models.setdefault(one.path, {"model.joblib": b"weights"})
+            passports.models.setdefault(one.path, {"model.joblib": b"weights"})
         return replace(
             world.evidence,
             service=service,
             catalogue=MemoryCatalogue(service),
-            store=papers,
+            store=passports,
             registry=lambda _host: None,
         )
 
     monkeypatch.setattr("aml_train.pipeline.passport.open_evidence", evidence)
     assert HOST
-    return papers
+    return passports
 
 
 def test_a_key_that_cannot_be_used_ends_the_run_before_anything_is_opened() -> None:
@@ -81,17 +81,19 @@ def test_a_run_that_registers_nothing_needs_no_key() -> None:
     assert ended.exit_code == 0
 
 
-def test_a_registry_that_cannot_be_reached_ends_with_9_and_the_model_is_registered(papers: MemoryPassports) -> None:
+def test_a_registry_that_cannot_be_reached_ends_with_9_and_the_model_is_registered(
+    passports: MemoryPassports,
+) -> None:
     service = good_service()
     ended = run(service, new_signer, reached=[])
     assert (ended.status, ended.exit_code) == ("not-verified", 9)
     assert "cannot state its image" in ended.message
     assert "aml-train attach" in (ended.hint or "")
     assert [one.version for one in service.registered] == ["1"]
-    assert papers.kept == {}
+    assert passports.kept == {}
 
 
-def test_an_outage_names_what_is_registered(papers: MemoryPassports, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_outage_names_what_is_registered(passports: MemoryPassports, monkeypatch: pytest.MonkeyPatch) -> None:
     def down(*_args: Any) -> Any:
         raise ServiceError("the storage does not answer")
 
@@ -106,7 +108,7 @@ def test_a_version_that_has_a_passport_keeps_it(monkeypatch: pytest.MonkeyPatch)
 
     world = PassportWorld()
     assert has_passport(world.evidence, world.current())
-    world.papers.kept["digits", "7", PASSPORT_FILE] += b" "
+    world.passports.kept["digits", "7", PASSPORT_FILE] += b" "
     assert not has_passport(world.evidence, world.current())
     world.register("8")
     assert not has_passport(world.evidence, world.current("8"))

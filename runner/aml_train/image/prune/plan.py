@@ -17,10 +17,10 @@ from aml_train.core.release_tags import DEFAULT_TAGS
 from aml_train.image.build.cache import CACHE_TAG, LAYERS_TAG
 from aml_train.image.leftovers import CANDIDATE_SUFFIX
 
-Role = Literal["release", "paper", "candidate", "cache", "kept"]
+Role = Literal["release", "attached", "candidate", "cache", "kept"]
 """The meaning of a tag for its manifest; ``kept`` is a tag that keeps it as long as the tag exists."""
 
-_PAPER: Final = re.compile(r"(?:test|facts)-(?P<short>[0-9a-f]{40})-.+|sha256-(?P<whole>[0-9a-f]{64})(?:\..+)?")
+_ATTACHED: Final = re.compile(r"(?:test|facts)-(?P<short>[0-9a-f]{40})-.+|sha256-(?P<whole>[0-9a-f]{64})(?:\..+)?")
 #: The fields that only one release has: a tag with one of them is never moved to a later image.
 _FIELDS: Final = {
     "commit": "(?:[0-9a-f]{40}|[0-9a-f]{64})",
@@ -125,15 +125,15 @@ class TagReader:
             return "candidate"
         if tag in (CACHE_TAG, LAYERS_TAG):
             return "cache"
-        if _PAPER.fullmatch(tag):
-            return "paper"
+        if _ATTACHED.fullmatch(tag):
+            return "attached"
         own = tag.startswith(("addr-", "dig-")) or any(pattern.fullmatch(tag) for pattern in self._releases)
         return "release" if own else "kept"
 
 
 def subject_of_tag(tag: str) -> str | None:
-    """Return the first 40 digits of the digest that a paper's tag names, or None."""
-    match = _PAPER.fullmatch(tag)
+    """Return the first 40 digits of the digest that the tag of an attached document names, or None."""
+    match = _ATTACHED.fullmatch(tag)
     return None if match is None else match["short"] or match["whole"][:40]
 
 
@@ -208,27 +208,27 @@ class PrunePlan:
 
 
 class Graph:
-    """An inventory's manifests with the edges from an image to its parts and papers."""
+    """An inventory's manifests with the edges from an image to its parts and what is attached to them."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self.entries: dict[Key, Entry] = {(one.repository, one.digest): one for one in entries}
         self.tagged: dict[Key, Key] = {}
-        self._papers: dict[Key, list[str]] = {}
+        self._attached: dict[Key, list[str]] = {}
         short: dict[Key, str] = {(place, digest[7:47]): digest for place, digest in self.entries}
         for key, entry in self.entries.items():
             if entry.subject is not None:
-                self._papers.setdefault((entry.repository, entry.subject), []).append(entry.digest)
+                self._attached.setdefault((entry.repository, entry.subject), []).append(entry.digest)
             for tag in entry.tags:
                 self.tagged[entry.repository, tag] = key
                 named = subject_of_tag(tag)
                 subject = short.get((entry.repository, named)) if named is not None else None
                 if subject is not None and subject != entry.digest:
-                    self._papers.setdefault((entry.repository, subject), []).append(entry.digest)
+                    self._attached.setdefault((entry.repository, subject), []).append(entry.digest)
 
     def below(self, key: Key) -> Iterator[Key]:
-        """Yield the known manifests that *key* keeps: its children and its papers."""
+        """Yield the known manifests that *key* keeps: its children and what is attached to it."""
         place = key[0]
-        for digest in (*self.entries[key].children, *self._papers.get(key, ())):
+        for digest in (*self.entries[key].children, *self._attached.get(key, ())):
             if (place, digest) in self.entries:
                 yield place, digest
 
@@ -288,7 +288,7 @@ def _own_reason(entry: Entry, reader: TagReader, policy: PrunePolicy, now: float
 
 
 def _deletions(graph: Graph, kept: Mapping[Key, str], reader: TagReader, now: float) -> Iterator[Deletion]:
-    """Yield what goes, parents before their children and images before their papers."""
+    """Yield what goes, parents before their children and images before what is attached to them."""
     goes = sorted(key for key in graph.entries if key not in kept)
     before: dict[Key, list[Key]] = {key: [] for key in goes}
     for key in goes:
@@ -328,13 +328,13 @@ def _why(entry: Entry, after: list[Key], reader: TagReader, now: float) -> str:
     age = "" if entry.updated is None else f", pushed or tagged {_ago(now - entry.updated)}"
     roles = {reader.role(entry.repository, tag) for tag in entry.tags}
     if after:
-        return f"part of or paper of {after[0][1][:19]}, which goes"
+        return f"part of or attached to {after[0][1][:19]}, which goes"
     if entry.repository.endswith(CANDIDATE_SUFFIX):
         return f"a candidate of a run that has ended{age}"
     if "release" in roles:
         return f"a release that nothing uses{age}"
-    if "paper" in roles or entry.subject is not None:
-        return f"a paper of an image that is gone{age}"
+    if "attached" in roles or entry.subject is not None:
+        return f"attached to an image that is gone{age}"
     return f"no tag and nothing that refers to it{age}"
 
 

@@ -32,7 +32,7 @@ from aml_train.core.tags import (
     TAG_STAGE,
     TAG_TESTED,
 )
-from aml_train.image.papers import PAPER_TYPES, SLSA_PROVENANCE
+from aml_train.image.attestations import ATTESTATION_TYPES, SLSA_PROVENANCE
 from aml_train.image.records import load_record
 from aml_train.image.registry.referrers import list_referrers, read_referrer
 from aml_train.jobs.inputs import shown_data
@@ -52,7 +52,7 @@ _SOURCE: Final = {
     "branch": TAG_BRANCH,
     "configuration": TAG_CONFIGURATION,
 }
-PAPERS: Final = ("provenance", "sbom")
+ATTESTATIONS: Final = ("provenance", "sbom")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,17 +180,17 @@ def _code(evidence: Evidence, job: JobView) -> Fact:
 
 
 def _of_image(evidence: Evidence, job: JobView, node: str) -> dict[str, Fact]:
-    """Return the facts of the image that the job ran in, of its tests and its papers.
+    """Return the facts of the image that the job ran in, of its tests and its attestations.
 
     The workspace's part of these facts does not depend on the registry's answer.
     """
     image, digest = job.tags.get(TAG_IMAGE), job.tags.get(TAG_DIGEST)
     if image is None or digest is None:
-        return dict.fromkeys(("image", "tests", *PAPERS))
+        return dict.fromkeys(("image", "tests", *ATTESTATIONS))
     try:
         environment = evidence.catalogue.environment_image(job.name, node)
     except ServiceError as error:
-        return dict.fromkeys(("image", "tests", *PAPERS), Unknown(reason=error.message))
+        return dict.fromkeys(("image", "tests", *ATTESTATIONS), Unknown(reason=error.message))
     tags = {"address": job.tags.get(TAG_ADDRESS), "base": job.tags.get(TAG_BASE)}
     recorded = {"reference": image, "environment": environment, **tags}
     key = job.tags.get(TAG_TESTED, "")
@@ -198,14 +198,18 @@ def _of_image(evidence: Evidence, job: JobView, node: str) -> dict[str, Fact]:
     try:
         return _in_registry(evidence, ImageRef.parse(image), digest, recorded, tests)
     except ValueError as error:
-        return {"image": {**recorded, "digest": None, "fault": str(error)}, "tests": tests, **dict.fromkeys(PAPERS)}
+        return {
+            "image": {**recorded, "digest": None, "fault": str(error)},
+            "tests": tests,
+            **dict.fromkeys(ATTESTATIONS),
+        }
     except (ImageError, ServiceError) as error:
         reason = error.message
         known = {
             "image": Unknown(reason=reason, known=recorded),
             "tests": tests and Unknown(reason=reason, known=tests),
         }
-        return {**known, **dict.fromkeys(PAPERS, Unknown(reason=reason))}
+        return {**known, **dict.fromkeys(ATTESTATIONS, Unknown(reason=reason))}
 
 
 def _in_registry(
@@ -231,7 +235,7 @@ def _in_registry(
             "digest": digest if there is not None else None,
             "kept": kept.digest if kept is not None else None,
         }
-        found = {kind: _papers(registry, reference.repository, digest, kind) for kind in PAPERS}
+        found = {kind: _attestations(registry, reference.repository, digest, kind) for kind in ATTESTATIONS}
         return {"image": image, "tests": _tests(registry, reference.repository, digest, tests), **found}
 
 
@@ -256,8 +260,8 @@ def _tests(registry: Registry, repository: str, digest: str, tests: Mapping[str,
     }
 
 
-def _papers(registry: Registry, repository: str, digest: str, kind: str) -> Fact:
-    """Return every paper of the image of that kind, by the digest of its manifest."""
+def _attestations(registry: Registry, repository: str, digest: str, kind: str) -> Fact:
+    """Return every document of the image of that kind, by the digest of its manifest."""
 
     found: dict[str, Any] = {}
     try:
@@ -265,7 +269,7 @@ def _papers(registry: Registry, repository: str, digest: str, kind: str) -> Fact
     except DamagedError as error:
         return Unknown(reason=error.message, damaged=True)
     for one in listed:
-        if one.artifact_type not in PAPER_TYPES[kind]:
+        if one.artifact_type not in ATTESTATION_TYPES[kind]:
             continue
         try:
             content = read_referrer(registry, repository, one)

@@ -20,7 +20,7 @@ from aml_train.models.lineage import LineageStep
 from aml_train.models.passport.envelope import BUNDLE, BadBundleError, Bundle, read_bundle
 from aml_train.models.passport.issue import PASSPORT_FILE, PASSPORT_TYPE
 from aml_train.models.passport.manifest import SIGNATURE_FILE, STATEMENT, FileManifest, read_manifest
-from aml_train.models.passport.observe import PAPERS, Evidence, Fact, Observation, Unknown, observe
+from aml_train.models.passport.observe import ATTESTATIONS, Evidence, Fact, Observation, Unknown, observe
 from aml_train.models.passport.trust import Trust
 from aml_train.models.passport.values import Basis, Claim, Verification
 from aml_train.models.recount import fault_of_rules
@@ -212,8 +212,8 @@ def compare_facts(stated: Answer, present: Mapping[str, Fact], weak: Basis) -> I
     """
     for name, fact in present.items():
         given = stated.mapping(name) if stated.has(name) else None
-        if name in PAPERS:
-            yield _paper(name, given, fact)
+        if name in ATTESTATIONS:
+            yield _attestation(name, given, fact)
         elif isinstance(fact, Unknown):
             yield _unknown(name, given, fact, weak)
         elif different := _difference(given, fact):
@@ -245,8 +245,8 @@ def _equal(name: str, given: Mapping[str, Any] | None, fact: Fact) -> Claim:
     return Claim(name=name, basis="recomputed", detail=_shown(given))
 
 
-def _paper(name: str, given: Mapping[str, Any] | None, fact: Fact) -> Claim:
-    """Compare the one paper that a passport names with all that the image has."""
+def _attestation(name: str, given: Mapping[str, Any] | None, fact: Fact) -> Claim:
+    """Compare the one document that a passport names with all that the image has."""
     if given is None:
         return Claim(name=name, basis="stated", detail="the passport states none")
     if isinstance(fact, Unknown):

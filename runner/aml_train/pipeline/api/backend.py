@@ -51,7 +51,7 @@ class Backend(Protocol):
     def download(self, job: str, folder: Path, *, patterns: Sequence[str], outputs: Sequence[str]) -> None:
         """Download files of a job below *folder*."""
 
-    def papers(self) -> PassportStore:
+    def passports(self) -> PassportStore:
         """Return the passports of its models."""
 
     def fetch_model(self, model: ModelView, folder: Path) -> None:
@@ -96,7 +96,7 @@ class ConnectedBackend:
         for place, path in job_files(self.data(), job, folder, patterns=patterns, outputs=outputs):
             place.download(path, Tally(), folder_wanted=True)
 
-    def papers(self) -> PassportStore:
+    def passports(self) -> PassportStore:
         """See :class:`Backend`."""
         return AzurePassports(self.connection.service, self.data())
 

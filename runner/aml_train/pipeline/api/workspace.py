@@ -328,7 +328,7 @@ class Workspace:
         """
         model = self.model(address)
         folder = Path(to) if to is not None else Path(f"{model.name}-{model.version}")
-        fetch, store = self.backend.fetch_model, self.backend.papers()
+        fetch, store = self.backend.fetch_model, self.backend.passports()
         return download_model(model, folder, store=store, fetch=fetch, force=force)
 
 

@@ -40,13 +40,13 @@ def release_tags(number: int, *more: str) -> tuple[str, ...]:
 
 @st.composite
 def inventories(draw: st.DrawFn) -> Inventory:
-    """Make registries of images, indexes, papers, candidates, tags and uses."""
+    """Make registries of images, indexes, attached documents, candidates, tags and uses."""
     count = draw(st.integers(1, 14))
     entries = []
     for number in range(count):
         kind = draw(
             st.sampled_from(
-                ["release", "release", "untagged", "index", "paper", "subject", "fallback", "candidate", "moving"]
+                ["release", "release", "untagged", "index", "attached", "subject", "fallback", "candidate", "moving"]
             )
         )
         days = draw(st.sampled_from([0.5, 1.5, 5.0, 29.0, 31.0, 400.0]))
@@ -59,7 +59,7 @@ def inventories(draw: st.DrawFn) -> Inventory:
             tags = release_tags(number)
         if kind == "index":
             children = tuple(draw(st.lists(lower, max_size=3)))
-        if kind == "paper":
+        if kind == "attached":
             tags = (f"test-{draw(lower)[7:47]}-{number:040x}",)
         if kind == "subject":
             subject = draw(lower)

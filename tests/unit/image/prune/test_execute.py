@@ -54,12 +54,12 @@ def _world(fake: FakeAcr) -> tuple[set[str], set[str]]:
     lost = fake.put(PLACE, seed="lost")
     index = _release(fake, seed="index", children=(child,))
     cache = fake.put(PLACE, "cache-layers", seed="cache")
-    papers = {fake.put(PLACE, f"test-{one[7:47]}-k", seed=f"paper {one}") for one in (used, live)}
+    attached = {fake.put(PLACE, f"test-{one[7:47]}-k", seed=f"record {one}") for one in (used, live)}
     signature = fake.put(PLACE, seed="signature", subject=used)
-    others = {fake.put(PLACE, f"test-{one[7:47]}-k", seed=f"paper {one}") for one in (old, index)}
+    others = {fake.put(PLACE, f"test-{one[7:47]}-k", seed=f"record {one}") for one in (old, index)}
     gone = fake.put(PLACE, seed="its signature", subject=old)
     candidate = fake.put(f"{PLACE}-candidate", "candidate-1", seed="candidate")
-    return {used, live, new, cache, signature, *papers}, {old, child, lost, index, gone, candidate, *others}
+    return {used, live, new, cache, signature, *attached}, {old, child, lost, index, gone, candidate, *others}
 
 
 @pytest.mark.parametrize("locked", [False, True])
@@ -81,11 +81,11 @@ def test_a_whole_registry(locked: bool) -> None:
 def test_without_the_right_to_unlock_locked_releases_stay() -> None:
     fake = FakeAcr(NOW)
     digest = _release(fake)
-    paper = fake.put(PLACE, f"test-{digest[7:47]}-k")
+    record = fake.put(PLACE, f"test-{digest[7:47]}-k")
     fake.locked = {(PLACE, f"dig-{digest[7:]}")}
     fake.may_write_metadata = False
     result = _execute(fake, _plan(fake))
-    assert fake.digests(PLACE) == {digest, paper}
+    assert fake.digests(PLACE) == {digest, record}
     assert [one.why for one in result.outcomes] == [
         f"the tag dig-{digest[7:19]}… is locked, and this identity lacks registries/metadata/write",
         "the manifest that it belongs to stays",

@@ -121,9 +121,9 @@ def test_reasons_of_deletions() -> None:
     owner = digest_of(1)[:19]
     assert reasons == {
         digest_of(1): "a release that nothing uses, pushed or tagged 100 days ago",
-        digest_of(2): f"part of or paper of {owner}, which goes",
-        digest_of(3): f"part of or paper of {owner}, which goes",
-        digest_of(4): "a paper of an image that is gone, pushed or tagged 100 days ago",
+        digest_of(2): f"part of or attached to {owner}, which goes",
+        digest_of(3): f"part of or attached to {owner}, which goes",
+        digest_of(4): "attached to an image that is gone, pushed or tagged 100 days ago",
         digest_of(5): "a candidate of a run that has ended, pushed or tagged 100 days ago",
         digest_of(6): "no tag and nothing that refers to it, pushed or tagged 100 days ago",
     }
@@ -152,8 +152,8 @@ def test_a_circle_of_tags_goes() -> None:
         ("{branch}", "pull-7", "release"),
         ("a-{address}", "a-" + "0" * 40, "release"),
         ("stable", "stable", "kept"),
-        ("git-{commit}", "sha256-" + "0" * 64, "paper"),
-        ("git-{commit}", "sha256-" + "0" * 64 + ".sig", "paper"),
+        ("git-{commit}", "sha256-" + "0" * 64, "attached"),
+        ("git-{commit}", "sha256-" + "0" * 64 + ".sig", "attached"),
         ("git-{commit}", "sha256-" + "0" * 63, "kept"),
     ],
 )

@@ -29,7 +29,7 @@ def _attach(kind: str, content: bytes | None = None) -> Use:
     """Return what attaches a document to the image: by default the passport again, with other annotations."""
 
     def use(world: World) -> None:
-        found = content or world.papers.kept["digits", "7", PASSPORT_FILE]
+        found = content or world.passports.kept["digits", "7", PASSPORT_FILE]
         with world.registry() as registry:
             attach_document(registry, REPOSITORY, world.image, artifact_type=kind, content=found)
 
@@ -42,8 +42,8 @@ def _move_address(world: World) -> None:
 
 
 def _reorder(world: World) -> None:
-    files = world.papers.models[SOURCE]
-    world.papers.models[SOURCE] = dict(reversed(files.items()))
+    files = world.passports.models[SOURCE]
+    world.passports.models[SOURCE] = dict(reversed(files.items()))
 
 
 def _second_provenance(world: World) -> None:

@@ -62,21 +62,21 @@ def test_a_registry_that_does_not_answer_leaves_claims_unknown_and_demands_unmet
 
 def test_files_that_cannot_be_read_are_unknown() -> None:
     world = PassportWorld()
-    world.papers.fault = ServiceError("the storage does not answer")
+    world.passports.fault = ServiceError("the storage does not answer")
     bases = {claim.name: claim.basis for claim in world.verify().claims}
     assert (bases["manifest"], bases["code"]) == ("unknown", "signed")
 
 
 def test_a_secret_parameter_is_in_no_document() -> None:
     world = PassportWorld()
-    for content in (*world.papers.kept.values(), *world.server.blobs.values()):
+    for content in (*world.passports.kept.values(), *world.server.blobs.values()):
         assert b"hidden" not in content
     assert statement(world)["predicate"]["parameters"] == {"api_token": "***", "epochs": "2"}
 
 
 def test_a_signature_proves_nothing_of_files_that_were_not_read() -> None:
     world = PassportWorld()
-    world.papers.fault = ServiceError("the storage does not answer")
+    world.passports.fault = ServiceError("the storage does not answer")
     (fault,) = world.verify().faults(["signature"])
     assert fault == "signature is required, and the manifest is only unknown: the model's files cannot be read"
 
@@ -138,10 +138,10 @@ def test_a_fact_that_is_not_known_here_is_named() -> None:
 def test_files_that_cannot_be_signed(files: dict[str, bytes], reason: str) -> None:
     world = PassportWorld()
     world.register("8")
-    world.papers.models[SOURCE] = files
+    world.passports.models[SOURCE] = files
     with pytest.raises(PassportError, match=re.escape(reason)):
         world.issue(version="8")
-    assert ("digits", "8", PASSPORT_FILE) not in world.papers.kept
+    assert ("digits", "8", PASSPORT_FILE) not in world.passports.kept
 
 
 def test_more_files_than_can_be_read_again(monkeypatch: pytest.MonkeyPatch) -> None:

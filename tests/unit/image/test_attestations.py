@@ -1,4 +1,4 @@
-"""The papers of an image: its provenance, the command that lists its packages, and the gate of vulnerabilities."""
+"""The attestations of an image: its provenance, the command that lists its packages, and the gate of vulnerabilities."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from aml_train.config.sections.image import ScanConfig
 from aml_train.core.errors import ImageError
-from aml_train.image.papers import SLSA_PROVENANCE, provenance
+from aml_train.image.attestations import SLSA_PROVENANCE, provenance
 from aml_train.image.sbom import find_syft, judge_matches, read_matches, scan_sbom
 from tests.support.image_configs import DIGEST, FULL, plan
 

@@ -1,4 +1,4 @@
-"""The papers of an image: its provenance and its list of packages, as referrers.
+"""The attestations of an image: its provenance and its list of packages, as referrers.
 
 Provenance: an in-toto statement with the predicate of SLSA, version 1 (https://slsa.dev/spec/v1.1/provenance). It says what
 went into the build, and is written by the build itself, so that an image that was found keeps the one that it has.
@@ -28,8 +28,11 @@ from aml_train.image.spec import FORMAT, ImageSpec
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
 IN_TOTO: Final = "application/vnd.in-toto+json"
 SLSA_PROVENANCE: Final = "https://slsa.dev/provenance/v1"
-#: The types of artefacts that each kind of paper may have.
-PAPER_TYPES: Final[Mapping[str, tuple[str, ...]]] = {"provenance": (IN_TOTO,), "sbom": tuple(SBOM_TYPES.values())}
+#: The types of artefacts that each kind of attestation may have.
+ATTESTATION_TYPES: Final[Mapping[str, tuple[str, ...]]] = {
+    "provenance": (IN_TOTO,),
+    "sbom": tuple(SBOM_TYPES.values()),
+}
 BUILD_TYPE: Final = "https://aml-train.org/image-build/v1"
 
 
@@ -80,15 +83,15 @@ def provenance(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Papers:
-    """The papers of an image that are not in the registry yet: content by type."""
+class Attestations:
+    """The attestations of an image that are not in the registry yet: content by type."""
 
     statement: bytes | None = None
     sbom: bytes | None = None
 
 
-def prepare_papers(ctx: ImageContext, image: Manifest, started: float, *, builder: str) -> Papers:
-    """Make the papers of an image that this run built, and scan it.
+def make_attestations(ctx: ImageContext, image: Manifest, started: float, *, builder: str) -> Attestations:
+    """Make the attestations of an image that this run built, and scan it.
 
     Args:
         ctx: the run.
@@ -112,28 +115,28 @@ def prepare_papers(ctx: ImageContext, image: Manifest, started: float, *, builde
         )
         statement = json.dumps(stated, sort_keys=True).encode()
     sbom = _make_sbom(ctx, image, _candidate_id(ctx, image)) if ctx.spec.sbom is not None else None
-    return Papers(statement=statement, sbom=sbom)
+    return Attestations(statement=statement, sbom=sbom)
 
 
-def keep_papers(ctx: ImageContext, image: Manifest, papers: Papers) -> None:
-    """Keep the papers with a released image.
+def keep_attestations(ctx: ImageContext, image: Manifest, attestations: Attestations) -> None:
+    """Keep the attestations with a released image.
 
     Raises:
         ImageError: the registry refuses.
     """
-    if papers.statement is not None:
+    if attestations.statement is not None:
         annotations = {"in-toto.io/predicate-type": SLSA_PROVENANCE}
         attach_document(
             ctx.registry,
             ctx.own,
             image,
             artifact_type=IN_TOTO,
-            content=papers.statement,
+            content=attestations.statement,
             annotations=annotations,
         )
-    if papers.sbom is not None and ctx.spec.sbom is not None:
+    if attestations.sbom is not None and ctx.spec.sbom is not None:
         kind = SBOM_TYPES[ctx.spec.sbom.format]
-        attach_document(ctx.registry, ctx.own, image, artifact_type=kind, content=papers.sbom)
+        attach_document(ctx.registry, ctx.own, image, artifact_type=kind, content=attestations.sbom)
 
 
 def check_found(ctx: ImageContext, image: Manifest) -> None:
@@ -158,7 +161,7 @@ def check_found(ctx: ImageContext, image: Manifest) -> None:
             "The image has no list of packages: it was released without one, and this builder has no engine that makes it."
         )
     elif not found:
-        keep_papers(ctx, image, Papers(sbom=_make_sbom(ctx, image, ctx.pull(image))))
+        keep_attestations(ctx, image, Attestations(sbom=_make_sbom(ctx, image, ctx.pull(image))))
     elif ctx.spec.scan is not None:
         _scan(ctx, read_referrer(ctx.registry, *found[0]))
 

@@ -1,4 +1,4 @@
-"""An image's papers: made from the image that the engine has, kept in a real registry as referrers, and the scan that they allow."""
+"""An image's attestations: made from the image that the engine has, kept in a real registry as referrers, and the scan that they allow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from aml_train.config.sections.image import SbomConfig, ScanConfig
 from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError
-from aml_train.image.papers import IN_TOTO, SLSA_PROVENANCE
+from aml_train.image.attestations import IN_TOTO, SLSA_PROVENANCE
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.referrers import list_referrers, read_referrer
 from aml_train.image.spec import ImageSpec, Tested
@@ -34,7 +34,7 @@ def scanner(folder: Path, severity: str) -> str:
 
 
 @pytest.mark.full
-def test_the_papers_of_an_image_are_its_referrers(
+def test_the_attestations_of_an_image_are_its_referrers(
     spec: ImageSpec, ensure: Ensure, registry: Registry, cli: BuildCli, tmp_path: Path
 ) -> None:
     spec = replace(spec, sbom=SbomConfig(), scan=ScanConfig(fail_on="critical", command=scanner(tmp_path, "High")))
@@ -53,7 +53,7 @@ def test_the_papers_of_an_image_are_its_referrers(
     assert "libc6" in names
     assert json.loads((tmp_path / "seen.json").read_text()) == listed
 
-    # A run that finds the image makes no papers again, but scans again.
+    # A run that finds the image makes no attestations again, but scans again.
     (tmp_path / "seen.json").unlink()
     assert ensure(spec, None).how == "found"
     assert (tmp_path / "seen.json").exists()
