@@ -11,6 +11,7 @@ from typing import Any, Final
 from aml_train.config.job.grammar import JOB
 from aml_train.config.job.graph_grammar import SWEEP, pipeline
 from aml_train.config.runconfig.grammar import OF_THE_JOB
+from aml_train.config.section import PATH
 from aml_train.config.sections.code import CODE, DATA, SETUP
 from aml_train.config.sections.gate import BASELINE, GATE
 from aml_train.config.sections.image import IMAGE
@@ -19,7 +20,6 @@ from aml_train.config.sections.model import MODEL, PROMOTE
 from aml_train.config.sections.passport import PASSPORT
 from aml_train.config.sections.targets import TARGET, TARGETS
 from aml_train.config.sections.tests import TESTS
-from aml_train.config.sections.values import PATH
 from aml_train.config.sections.watch import COST, RETRY, WATCH
 from aml_train.config.yaml.nodes import Faults, Node
 from aml_train.config.yaml.shapes import Choice, Flag, Text

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from aml_train.config.section import key, make, record, section
+from aml_train.config.section import PATH, key, make, record, section
 from aml_train.config.sections.passport import REQUIRE, Requirement
-from aml_train.config.sections.values import PATH
 from aml_train.config.sources import Reader
 from aml_train.config.yaml.nodes import Faults
 from aml_train.config.yaml.shapes import Text

@@ -6,8 +6,7 @@ import posixpath
 from typing import Final, Literal
 
 from aml_train.config.job.grammar import REMOTE_SCHEMES
-from aml_train.config.section import CheckedTree, key, keys_of, make, record, section
-from aml_train.config.sections.values import PATTERN, size
+from aml_train.config.section import PATTERN, CheckedTree, key, keys_of, make, record, section, size
 from aml_train.config.yaml.nodes import ListNode, ScalarNode, find, shown
 from aml_train.config.yaml.shapes import Choice, Number, Text
 from aml_train.config.yaml.structures import Either, Items, Table

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from aml_train.config.section import CheckedTree, key, make, record, section
-from aml_train.config.sections.values import inside
+from aml_train.config.section import CheckedTree, inside, key, make, record, section
 from aml_train.config.yaml.nodes import Faults, ListNode, MapNode, Node, ScalarNode, find, join
 from aml_train.config.yaml.shapes import Choice, Flag, Text
 from aml_train.config.yaml.structures import Either, Items, Key, Record, Table

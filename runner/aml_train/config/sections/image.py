@@ -11,7 +11,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from aml_train.config.section import CheckedTree, ImageTree, key, make, record, rendered_keys, section
+from aml_train.config.section import (
+    PATH,
+    VARIABLE_NAME,
+    VARIABLES,
+    CheckedTree,
+    ImageTree,
+    key,
+    make,
+    record,
+    rendered_keys,
+    section,
+)
 from aml_train.config.sections.image_builder import BUILDER, BuilderConfig, builder_config
 from aml_train.config.sections.image_ofed import OFED, OfedConfig, ofed_config
 from aml_train.config.sections.image_packages import (
@@ -30,7 +41,6 @@ from aml_train.config.sections.image_packages import (
     conda_config,
     pip_config,
 )
-from aml_train.config.sections.values import PATH, VARIABLE_NAME, VARIABLES
 from aml_train.config.yaml.nodes import Mark, shown
 from aml_train.config.yaml.shapes import Choice, Duration, Flag, Text, nearest
 from aml_train.config.yaml.source import absolute

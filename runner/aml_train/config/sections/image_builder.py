@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from aml_train.config.section import ImageTree, key, make, record, section
-from aml_train.config.sections.values import PATH
+from aml_train.config.section import PATH, ImageTree, key, make, record, section
 from aml_train.config.yaml.shapes import Choice, Duration, Text
 from aml_train.config.yaml.source import absolute
 from aml_train.config.yaml.structures import Either

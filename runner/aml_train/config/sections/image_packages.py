@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from aml_train.config.section import ImageTree, key, make, record, section
-from aml_train.config.sections.values import PATH
+from aml_train.config.section import PATH, ImageTree, key, make, record, section
 from aml_train.config.yaml.nodes import Faults, Node, ScalarNode, shown
 from aml_train.config.yaml.shapes import Flag, Text, mismatch, needs_quotes
 from aml_train.config.yaml.structures import Either, Items

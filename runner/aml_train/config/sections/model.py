@@ -8,10 +8,9 @@ from typing import Final, Literal
 
 from aml_train.config.job.grammar import ASSET_NAME
 from aml_train.config.job.model import Job
-from aml_train.config.section import CheckedTree, key, make, record, section
+from aml_train.config.section import CheckedTree, inside, key, make, record, section
 from aml_train.config.sections.gate import GATE, GateRule, check_gate, gate_rules
 from aml_train.config.sections.passport import REQUIRE, Requirement
-from aml_train.config.sections.values import inside
 from aml_train.config.yaml.nodes import MapNode, ScalarNode, find, join, shown
 from aml_train.config.yaml.shapes import Choice, Flag, Text, nearest
 from aml_train.config.yaml.structures import Either, Items, Key, Record, Table

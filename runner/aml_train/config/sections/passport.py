@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Literal, get_args
 
-from aml_train.config.section import CheckedTree, key, make, record, section
-from aml_train.config.sections.values import PATH, VARIABLE_NAME
+from aml_train.config.section import PATH, VARIABLE_NAME, CheckedTree, key, make, record, section
 from aml_train.config.yaml.shapes import Choice, Flag, Text
 from aml_train.config.yaml.source import absolute
 from aml_train.config.yaml.structures import Items

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from aml_train.config.section import CheckedTree, key, keys_of, make, record, section
-from aml_train.config.sections.values import VARIABLE_NAME
+from aml_train.config.section import VARIABLE_NAME, CheckedTree, key, keys_of, make, record, section
 from aml_train.config.yaml.nodes import MapNode, Mark, find, shown
 from aml_train.config.yaml.shapes import Choice, Duration, Flag, Number, Text, nearest
 from aml_train.config.yaml.structures import Either, Items, Key, Record, Table

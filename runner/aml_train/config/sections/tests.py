@@ -7,8 +7,19 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 from aml_train.config.job.references import remark_lost
-from aml_train.config.section import CheckedTree, key, keys_of, make, section
-from aml_train.config.sections.values import PATTERN, SIZE_PATTERN, VARIABLES, inside, size, size_in_bytes
+from aml_train.config.section import (
+    PATTERN,
+    SIZE_PATTERN,
+    VARIABLES,
+    CheckedTree,
+    inside,
+    key,
+    keys_of,
+    make,
+    section,
+    size,
+    size_in_bytes,
+)
 from aml_train.config.yaml.nodes import ScalarNode, find
 from aml_train.config.yaml.shapes import Choice, Duration, Flag, Number, Text
 from aml_train.config.yaml.structures import Either, Items, Record

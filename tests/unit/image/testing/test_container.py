@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from aml_train.config.section import size_in_bytes
 from aml_train.config.sections.tests import ContainerLimits
-from aml_train.config.sections.values import size_in_bytes
 from aml_train.core.files import FileSet
 from aml_train.image.spec import TestSpec
 from aml_train.image.testing.container import container_options, has_gpus, working_folder
