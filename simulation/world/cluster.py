@@ -128,10 +128,6 @@ class Cluster:
                 found.stopping, found.due = True, self.now() + _STOP_SECONDS
             return True
 
-    def next_due(self) -> float | None:
-        """Return when the next step happens; None if nothing is executed."""
-        return min((one.due for one in self.executions if not one.ending), default=None)
-
     def advance(self) -> None:
         """Do every step that is due, in the order of their times."""
         with self._lock:
