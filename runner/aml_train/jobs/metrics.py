@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
+from aml_train.config.sections.gate import JsonValue
 from aml_train.core.clock import Clock
 from aml_train.core.errors import ServiceError
+from aml_train.core.events import RuleVerdict
 from aml_train.core.tables import Table
 from aml_train.core.threads import map_parallel
+from aml_train.gate.baseline import read_value
 from aml_train.gate.history import MetricPoint
 from aml_train.gate.logged import MOST_BYTES, LoggedSet, columns_of, file_of, is_json, tables_of
-from aml_train.jobs.workspace import Files, Metrics
+from aml_train.gate.recompute import fault_of_rule
+from aml_train.gate.rules import parse_rule
+from aml_train.jobs.workspace import Files, Metrics, Workspace
 
 _READS: Final = 6
 _MOST_FILES: Final = 10
@@ -122,3 +127,61 @@ def tables_of_job(service: Logged, name: str, metrics: Mapping[str, float]) -> t
     except ServiceError as error:
         return (), 0, f"Tables and files that the job logged are not shown: {error.message}"
     return read_tables(service, name, found)
+
+
+_MOST_BYTES: Final = 16 << 20
+
+
+def fault_of_rules(
+    service: Workspace, job: str, rules: Sequence[RuleVerdict], files: Mapping[str, JsonValue]
+) -> str | None:
+    """Return why recorded rules do not follow from the job's metrics; None if they do.
+
+    Args:
+        files: the files of the job that hold the values of metrics, by the metrics' names.
+
+    Raises:
+        ServiceError: the workspace refuses or does not answer.
+    """
+    histories = read_histories(service, job, _metrics(rules), files)
+    return next((fault for rule in rules if (fault := fault_of_rule(rule, histories))), None)
+
+
+def read_histories(
+    service: Workspace, job: str, metrics: Iterable[str], files: Mapping[str, JsonValue]
+) -> dict[str, Sequence[MetricPoint]]:
+    """Return the values of *metrics*, which the job logged or has in *files*; none for unknown ones.
+
+    Raises:
+        ServiceError: the workspace refuses or does not answer.
+    """
+    return {name: _history(service, job, name, files.get(name)) for name in metrics}
+
+
+def _metrics(rules: Sequence[RuleVerdict]) -> list[str]:
+    """Return the metrics that *rules* need, also those of the right-hand sides."""
+    found: dict[str, None] = {}
+    for one in rules:
+        try:
+            found |= dict.fromkeys((one.metric, *parse_rule(one.rule).metrics))
+        except ValueError:
+            continue  # a rule on the data, or one that is reported as unreadable
+    return list(found)
+
+
+def _history(service: Workspace, job: str, name: str, source: JsonValue | None) -> Sequence[MetricPoint]:
+    """Return the values of a metric, or the one value that a file of the job has."""
+    if source is None:
+        return service.metric_history(job, name) or _of_tables(service, job, name)
+    content = service.read_artifact(job, source.file, most=_MOST_BYTES)
+    if content is None or len(content) > _MOST_BYTES:
+        return ()
+    try:
+        return (MetricPoint(step=0, value=read_value(content, source.pointer), timestamp=0),)
+    except ValueError:
+        return ()
+
+
+def _of_tables(service: Workspace, job: str, name: str) -> Sequence[MetricPoint]:
+    """Return the values of a column that azureml-core logged in a table."""
+    return columns_of(service.logged(job, known=(), first=[name])).series.get(name, ())

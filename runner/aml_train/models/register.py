@@ -46,8 +46,8 @@ from aml_train.core.version import __version__
 from aml_train.gate.decide import Decision
 from aml_train.gate.recompute import read_recorded
 from aml_train.jobs.inputs import data_of
+from aml_train.jobs.metrics import fault_of_rules
 from aml_train.jobs.workspace import JobView, ModelView, NewModel, Workspace
-from aml_train.models.recount import fault_of_rules
 
 
 @dataclass(frozen=True, kw_only=True)

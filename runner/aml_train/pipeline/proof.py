@@ -29,9 +29,9 @@ from aml_train.gate.recompute import fault_of_rule
 from aml_train.gate.rules import parse_rule
 from aml_train.image.spec import Given, JobImage, Tested
 from aml_train.jobs.identity import Identity, identity_difference, job_identity
+from aml_train.jobs.metrics import read_histories
 from aml_train.jobs.spec import JobTemplate, NodesImage, TargetNames, make_job
 from aml_train.jobs.workspace import JobView, Workspace
-from aml_train.models.recount import read_histories
 from aml_train.pipeline.branch_verdicts import BranchVerdict, Proof
 from aml_train.pipeline.plan import make_plan
 from aml_train.pipeline.project_name import ProjectName

@@ -15,6 +15,7 @@ from aml_train.core.references import ImageRef
 from aml_train.core.tags import TAG_DIGEST, TAG_GATE, TAG_IMAGE, TAG_PASSPORT
 from aml_train.gate.decide import Decision
 from aml_train.image.registry.referrers import list_referrers, read_referrer
+from aml_train.jobs.metrics import fault_of_rules
 from aml_train.jobs.workspace import JobView, ModelView, Workspace
 from aml_train.models.lineage import LineageStep
 from aml_train.models.passport.envelope import BUNDLE, BadBundleError, Bundle, read_bundle
@@ -23,7 +24,6 @@ from aml_train.models.passport.manifest import SIGNATURE_FILE, STATEMENT, FileMa
 from aml_train.models.passport.observe import ATTESTATIONS, Evidence, Fact, Observation, Unknown, observe
 from aml_train.models.passport.trust import Trust
 from aml_train.models.passport.values import Basis, Claim, Verification
-from aml_train.models.recount import fault_of_rules
 
 if TYPE_CHECKING:
     from aml_train.image.registry.client import Registry
