@@ -41,8 +41,8 @@ def project_version(root: Path) -> str:
 
 
 def emulator_reference(root: Path) -> str:
-    """Return the name of the local AzureML's image, as ``core/release.py`` does."""
-    file = root / "runner/aml_train/core/release.py"
+    """Return the name of the local AzureML's image, as ``core/version.py`` does."""
+    file = root / "runner/aml_train/core/version.py"
     repository = _constant(file, "REPOSITORY").lower()
     place = f"{_constant(file, 'REGISTRY')}/{repository}" if repository else "aml-train"
     return f"{place}-emulator:{project_version(root)}"

@@ -18,7 +18,7 @@ from scripts.release.commands import ReleaseError, run
 
 #: Stands for the repository in workflows, docs and examples. In two parts, so that a release's own sources keep it.
 PLACEHOLDER: Final = "/".join(("org", "aml-train"))
-SETTING: Final = "runner/aml_train/core/release.py"
+SETTING: Final = "runner/aml_train/core/version.py"
 _REPOSITORY: Final = re.compile(r'^REPOSITORY: Final\[str\] = ".*"$', re.MULTILINE)
 _MAJOR: Final = re.compile(r'^MAJOR: Final = "(.*)"$', re.MULTILINE)
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?/[A-Za-z0-9._-]+")
@@ -91,7 +91,7 @@ def check_version(version: str, setting: str, *, wanted: str | None) -> None:
 
     Args:
         version: of the commit.
-        setting: the text of core/release.py.
+        setting: the text of core/version.py.
         wanted: the version that the tag names, if any.
     """
     if not _VERSION.fullmatch(version):

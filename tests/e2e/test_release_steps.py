@@ -161,7 +161,7 @@ def test_the_release_commit_names_image_and_action_by_digest_and_commit(reposito
         uses = [step.get("uses", "") for step in workflow["jobs"][name]["steps"]]
         assert f"{REPOSITORY}@{made.action}" in uses
     assert git(repository, "show", f"{made.action}:action.yml") == git(repository, "show", "v1:action.yml")
-    assert 'REPOSITORY: Final[str] = "Octo/Train"' in git(repository, "show", "v1:runner/aml_train/core/release.py")
+    assert 'REPOSITORY: Final[str] = "Octo/Train"' in git(repository, "show", "v1:runner/aml_train/core/version.py")
     modes = git(repository, "ls-tree", "-r", "--format=%(objectmode) %(path)", "v1")
     assert modes == git(repository, "ls-tree", "-r", "--format=%(objectmode) %(path)", record.commit)
 

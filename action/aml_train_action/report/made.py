@@ -17,7 +17,7 @@ from aml_train.core.comparison import Comparison
 from aml_train.core.events import ImageReady, RuleVerdict, TestsFinished
 from aml_train.core.series import by_step
 from aml_train.pipeline.report import values
-from aml_train.pipeline.report.tidying import tidy
+from aml_train.pipeline.report.convert import tidy
 from aml_train_action.report.record import Record
 
 #: Rules and rows of the comparison, the most of each.

@@ -20,7 +20,7 @@ from aml_train.config.load import check_text
 from aml_train.config.model import Config
 from aml_train.core.errors import InvalidError
 from aml_train.core.files import FileSet
-from aml_train.core.release import action_reference
+from aml_train.core.version import action_reference
 from aml_train.pipeline.resolve import read_project
 
 NAME = "aml-train.yml"

@@ -15,7 +15,7 @@ from aml_train.cli.output import json_option, print_result, result_text
 from aml_train.cli.project import ProjectOptions, target_options
 from aml_train.config.load import load_passport
 from aml_train.core.errors import PassportError
-from aml_train.core.replacing import replace_file
+from aml_train.core.files import replace_file
 from aml_train.core.text import printable
 from aml_train.models.browse import find_model
 from aml_train.models.passport.documents import ml_bom, model_card

@@ -15,7 +15,7 @@ from aml_train.cli.options import this_host
 from aml_train.cli.output import masker, print_exactly, printable_line
 from aml_train.cli.project import ProjectOptions, target_options
 from aml_train.core.errors import InvalidError
-from aml_train.core.replacing import replace_file
+from aml_train.core.files import replace_file
 from aml_train.pipeline.compare import parse_reference, project_of
 from aml_train.pipeline.report import values
 from aml_train.pipeline.report.collect import collect_report, open_report

@@ -25,15 +25,16 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import docker
 import requests
+from docker import APIClient, DockerClient
 from docker.auth import decode_auth
 from docker.errors import APIError, DockerException
 
-from aml_train.core.docker_tls import connect_tls
 from aml_train.core.errors import ImageError
 
 if TYPE_CHECKING:
     from docker import DockerClient
     from docker.models.containers import Container
+
 
 DEFAULT_HOST: Final = "unix:///var/run/docker.sock"
 
@@ -416,3 +417,32 @@ def own_container(client: DockerClient) -> Container | None:
                 if error.status_code not in (404, 409, 500):
                     raise
     return None
+
+
+class TlsApiClient(APIClient):
+    """An API client whose authority no environment variable replaces.
+
+    requests prefers ``REQUESTS_CA_BUNDLE`` and ``CURL_CA_BUNDLE`` to the ``verify`` of a session (``Session.merge_environment_settings``),
+    which is how docker-py passes on ca.pem: the right engine would be refused, and one with a certificate of any public authority
+    accepted. docker's own command reads ca.pem alone.
+    """
+
+    def merge_environment_settings(
+        self, url: str | bytes | None, proxies: Any, stream: bool | None, verify: Any, cert: Any
+    ) -> Any:
+        """Prefer the engine's authority; proxies are the environment's."""
+        chosen = self.verify if verify in (None, True) else verify
+        return super().merge_environment_settings(url, proxies, stream, chosen, cert)
+
+
+class TlsDockerClient(DockerClient):
+    """A client over :class:`TlsApiClient`."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self.api = TlsApiClient(*args, **options)
+
+
+def connect_tls(environ: Mapping[str, str], timeout: int) -> DockerClient:
+    """Return a client of the engine in *environ*, after it has answered."""
+    client: DockerClient = TlsDockerClient.from_env(environment=dict(environ), timeout=timeout)
+    return client

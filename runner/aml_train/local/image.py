@@ -14,9 +14,8 @@ from docker.errors import APIError
 from aml_train.core.docker import BuildCli, buildkit_cli, engine_platform
 from aml_train.core.errors import ImageError
 from aml_train.core.events import Listener, Notice
-from aml_train.core.release import REPOSITORY
 from aml_train.core.temporary import temporary_folder
-from aml_train.core.version import __version__
+from aml_train.core.version import REPOSITORY, __version__
 from aml_train.image.build.build import build_folder
 from aml_train.local.settings import IMAGE, EmulatorSettings
 

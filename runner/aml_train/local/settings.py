@@ -9,8 +9,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from aml_train.core.errors import InvalidError, ServiceError
-from aml_train.core.release import emulator_image
-from aml_train.core.version import __version__
+from aml_train.core.version import __version__, emulator_image
 
 IMAGE: Final = emulator_image(__version__)
 """The image of this version."""

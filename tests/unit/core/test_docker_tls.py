@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from docker.tls import TLSConfig
 
-from aml_train.core.docker_tls import TlsDockerClient
+from aml_train.core.docker import TlsDockerClient
 from tests.support.tls import Authority
 
 

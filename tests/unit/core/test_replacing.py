@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from aml_train.core.errors import InvalidError
-from aml_train.core.replacing import replace_file
+from aml_train.core.files import replace_file
 
 
 def test_a_file_is_replaced_as_a_whole_and_keeps_its_mode(tmp_path: Path) -> None:

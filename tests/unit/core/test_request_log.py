@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from urllib3.connectionpool import HTTPConnectionPool
 
 from aml_train.cli.options import OutputOptions, output_options
-from aml_train.core.request_log import logged_requests
+from aml_train.core.http_client import logged_requests
 
 
 def test_a_line_has_status_time_and_id_and_no_query() -> None:

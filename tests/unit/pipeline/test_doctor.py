@@ -15,8 +15,14 @@ from aml_train.core.diagnosis import Check, CheckResult, Outcome, ok
 from aml_train.core.errors import ImageError
 from aml_train.core.references import ImageRef
 from aml_train.pipeline.doctor import diagnose as module
-from aml_train.pipeline.doctor.diagnose import DoctorProject, diagnose
-from aml_train.pipeline.doctor.machine import check_base, check_disk_space, check_versions, machine_checks
+from aml_train.pipeline.doctor.diagnose import (
+    DoctorProject,
+    check_base,
+    check_disk_space,
+    check_versions,
+    diagnose,
+    machine_checks,
+)
 from aml_train.pipeline.target import Host
 
 IDS = "subscription-id: 00000000-0000-0000-0000-000000000000, resource-group: g, workspace: ws, compute: cpu"
@@ -155,7 +161,7 @@ def host(monkeypatch: pytest.MonkeyPatch, *, images: bool = False, engine: bool 
 )
 def test_the_disk(monkeypatch: pytest.MonkeyPatch, free: int | None, status: str) -> None:
     room = None if free is None else SimpleNamespace(free=free, path="/var/lib/docker")
-    monkeypatch.setattr("aml_train.pipeline.doctor.machine.room_here", lambda *_args: room)
+    monkeypatch.setattr("aml_train.pipeline.doctor.diagnose.room_here", lambda *_args: room)
     outcome = check_disk_space(host(monkeypatch))
     assert (outcome.status, "docker system df" in outcome.remedy) == (status, status != "ok")
 
@@ -187,7 +193,7 @@ def test_the_base_image(
             return head
 
     monkeypatch.setattr(
-        "aml_train.pipeline.doctor.machine.docker_registries", lambda *_a, **_o: lambda _name: Registry()
+        "aml_train.pipeline.doctor.diagnose.docker_registries", lambda *_a, **_o: lambda _name: Registry()
     )
     found = host(monkeypatch, images=images, engine=engine)
     outcome: Outcome = check_base(ImageRef.parse("python:3.11"), found.engine, {}, lambda _name: None)

@@ -100,16 +100,15 @@ def test_the_version_is_read_without_an_import() -> None:
 
 
 def test_a_published_versions_image_has_the_repositorys_name(tmp_path: Path) -> None:
-    from aml_train.core.release import emulator_image
+    from aml_train.core.version import emulator_image
 
-    for name in ("version", "release"):
-        source = ROOT / f"runner/aml_train/core/{name}.py"
-        text = source.read_text(encoding="utf-8").replace(
-            'REPOSITORY: Final[str] = ""', 'REPOSITORY: Final = "Octo/Train"'
-        )
-        target = tmp_path / source.relative_to(ROOT)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8")
+    source = ROOT / "runner/aml_train/core/version.py"
+    text = source.read_text(encoding="utf-8").replace(
+        'REPOSITORY: Final[str] = ""', 'REPOSITORY: Final = "Octo/Train"'
+    )
+    target = tmp_path / source.relative_to(ROOT)
+    target.parent.mkdir(parents=True)
+    target.write_text(text, encoding="utf-8")
     version = sources.project_version(ROOT)
     named = sources.emulator_reference(tmp_path)
     assert named == emulator_image(version, "Octo/Train") == f"ghcr.io/octo/train-emulator:{version}"

@@ -2,27 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import platform
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from importlib import metadata
+from typing import TYPE_CHECKING, Final
+
+from docker.errors import DockerException
+from packaging.requirements import Requirement
 
 from aml_train.azure.doctor.checks import azure_checks
 from aml_train.azure.doctor.probe import Wanted
 from aml_train.azure.names import find_workspace
-from aml_train.core.diagnosis import Check, CheckResult, Diagnosis, Outcome, misconfigured, ok, run_checks
-from aml_train.core.errors import AmlTrainError, InvalidError
+from aml_train.core.diagnosis import (
+    Check,
+    CheckResult,
+    Diagnosis,
+    Outcome,
+    failed,
+    misconfigured,
+    ok,
+    run_checks,
+    skipped,
+    warning,
+)
+from aml_train.core.docker import buildkit_cli
+from aml_train.core.errors import AmlTrainError, ImageError, InvalidError
 from aml_train.core.masking import Masker
 from aml_train.core.secrets import known_secrets
-from aml_train.pipeline.doctor.machine import Logins, machine_checks
+from aml_train.core.text import size
+from aml_train.core.version import __version__
+from aml_train.image.base import docker_registries
+from aml_train.image.disk import room_here
+from aml_train.local.admin import emulator_info
+from aml_train.local.settings import EmulatorSettings
 from aml_train.pipeline.prepare import registry_logins
 from aml_train.pipeline.resolve import read_project
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from docker import DockerClient
+
     from aml_train.config.load import Targets
     from aml_train.config.model import Config
+    from aml_train.config.sections.image_builder import BuilderConfig
     from aml_train.config.sections.targets import TargetConfig
+    from aml_train.core.references import ImageRef
+    from aml_train.image.registry.auth import Login, RegistryAuth
     from aml_train.pipeline.target import Host
 
 
@@ -126,3 +154,155 @@ def _azure(config: Config | None, target: TargetConfig, directory: Path, host: H
     except InvalidError as error:
         outcome = _invalid(error)
         return (Check(name="workspace", run=lambda: outcome),)
+
+
+_SDKS: Final = ("azure-ai-ml", "azure-identity", "azure-storage-blob")
+_INSTALL: Final = "pip install --upgrade aml-train"
+_TIGHT: Final = 10_000_000_000
+_FULL: Final = 2_000_000_000
+_FREE_SOME: Final = "docker system df; docker builder prune; docker image prune --all"
+
+Logins = Callable[[str], "RegistryAuth | Login | None"]
+"""Gives the credentials of a registry that Docker's configuration lacks."""
+
+
+def machine_checks(config: Config | None, host: Host, logins: Logins) -> tuple[Check, ...]:
+    """Return the checks of this machine that a run of *config* needs."""
+    local = config is not None and config.target.kind == "local"
+    image = config.image if config is not None else None
+    builder = image.builder if image is not None else None
+    elsewhere = builder is not None and (builder.is_service or builder.names_engine)
+    wants_engine = local or config is None or (image is not None and not elsewhere)
+    base = image.base if image is not None else None
+    engines: list[Callable[[], DockerClient]] = [host.engine] if wants_engine else []
+    checks = [Check(name="versions", run=check_versions)]
+    if wants_engine:
+        checks.append(Check(name="engine", run=partial(check_engine, host.engine)))
+        checks.append(Check(name="disk", run=partial(check_disk_space, host), needs=("engine",)))
+    else:
+        why = "no image is built" if image is None else "the image is built elsewhere"
+        checks.append(Check(name="engine", run=lambda: skipped(why)))
+    if builder is not None and builder.names_engine:
+        engines = [partial(_engine_of, host, builder)]
+        checks.append(Check(name="builder", run=partial(check_engine, engines[0])))
+    if builder is not None and not builder.is_service:
+        checks.append(Check(name="build-client", run=partial(check_build_client, host.environ)))
+    if base is not None:
+        asked = engines[0] if engines and builder is not None and builder.has_engine else None
+        checks.append(Check(name="base-image", run=partial(check_base, base, asked, host.environ, logins)))
+    if local:
+        checks.append(Check(name="local-azureml", run=partial(check_local, host.environ)))
+    return tuple(checks)
+
+
+def _engine_of(host: Host, builder: BuilderConfig) -> DockerClient:
+    """Return the engine that *builder* names.
+
+    Raises:
+        ImageError: it does not answer.
+    """
+    engine = host.place(builder).engine()
+    if engine is None:
+        raise ValueError("this builder has no engine")
+    return engine
+
+
+def check_versions(required: Iterable[str] | None = None) -> Outcome:
+    """Show the versions in use, and whether the dependencies are those required.
+
+    *required* are requirements in PEP 508's form; by default those of the installed package, if it is one.
+    """
+    found, wrong = [f"aml-train {__version__}", f"Python {platform.python_version()}"], []
+    for one in map(Requirement, _required() if required is None else required):
+        if one.marker is not None and not one.marker.evaluate({"extra": ""}):
+            continue
+        version = _installed(one.name)
+        if one.name in _SDKS:
+            found.append(f"{one.name} {version or 'is missing'}")
+        if version is None or not one.specifier.contains(version, prereleases=True):
+            wrong.append(f"{one.name}{one.specifier} ({version or 'missing'})")
+    text = ", ".join(found)
+    if not wrong:
+        return ok(text)
+    return misconfigured(f"{text}; required are {', '.join(wrong)}", _INSTALL)
+
+
+def _required() -> Iterable[str]:
+    try:
+        return metadata.requires("aml-train") or ()
+    except metadata.PackageNotFoundError:  # run from its sources
+        return _SDKS
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def check_engine(connect: Callable[[], DockerClient]) -> Outcome:
+    """Connect to a Docker engine."""
+    version = connect().version()
+    return ok(f"Docker {version.get('Version', 'unknown')}, {version.get('Os', '')}/{version.get('Arch', '')}")
+
+
+def check_build_client(environ: Mapping[str, str]) -> Outcome:
+    """Find a client that can build with BuildKit."""
+    cli = buildkit_cli(environ)
+    return ok(f"{cli.path}, {'buildx' if cli.buildx else 'without buildx'}")
+
+
+def check_disk_space(host: Host) -> Outcome:
+    """Look at the free space in the engine's folder, without a container."""
+    room = room_here(host.engine(), host.environ)
+    if room is None or room.free is None:
+        return warning("the engine's free space is not known from here", "docker system df")
+    text = f"{size(room.free)} free under {room.path}"
+    if room.free < _FULL:
+        return misconfigured(text, _FREE_SOME)
+    return warning(f"{text}; a base with CUDA takes about 20 GB", _FREE_SOME) if room.free < _TIGHT else ok(text)
+
+
+def check_base(
+    base: ImageRef, engine: Callable[[], DockerClient] | None, environ: Mapping[str, str], logins: Logins
+) -> Outcome:
+    """Look the base image up in its registry, else in the engine that builds.
+
+    *engine* is None for a builder that pulls every base.
+    """
+    name = base.familiar
+    try:
+        with docker_registries(environ, logins, attempts=2)(base.registry) as registry:
+            head = registry.head_manifest(base.repository, base.digest or base.tag or "latest")
+    except ImageError as error:
+        if _in_engine(name, engine):
+            return warning(f"{name} is in the engine; its registry: {error.message}", f"docker login {base.registry}")
+        return failed(error.message, error.hint or f"docker login {base.registry}; docker pull {name}")
+    if head is not None:
+        return ok(f"{name} is at {head.digest[:19]}")
+    if _in_engine(name, engine):
+        return ok(f"{name} is in the engine alone")
+    return misconfigured(
+        f"{name} is {'not' if engine is None else 'neither in the engine nor'} in {base.registry}",
+        f"docker manifest inspect {name}; correct image.base.",
+    )
+
+
+def _in_engine(name: str, engine: Callable[[], DockerClient] | None) -> bool:
+    if engine is None:
+        return False
+    try:
+        engine().images.get(name)
+    except (DockerException, ImageError):
+        return False
+    return True
+
+
+def check_local(environ: Mapping[str, str]) -> Outcome:
+    """Look whether the local AzureML runs; a run starts it."""
+    settings = EmulatorSettings.from_environment(environ)
+    info = emulator_info(settings)
+    if info is None:
+        return ok(f"{settings.name} does not run; `aml-train run` starts it")
+    return ok(f"{settings.name} runs at {info.host}:{info.port}")

@@ -47,9 +47,9 @@ from aml_train.pipeline.report.convert import (
     job_value,
     model_value,
     reproduction,
+    tidy,
 )
 from aml_train.pipeline.report.reader import PartReader
-from aml_train.pipeline.report.tidying import tidy
 from aml_train.pipeline.target import Host, open_workspace
 
 _LOOKED_AT: Final = 1_000

@@ -15,9 +15,9 @@ from aml_train.pipeline.report.convert import (
     model_value,
     rule_value,
     table_value,
+    tidy,
 )
 from aml_train.pipeline.report.parts import CurveSide, read_curves
-from aml_train.pipeline.report.tidying import tidy
 
 if TYPE_CHECKING:
     from aml_train.pipeline.result import RunResult

@@ -14,8 +14,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from aml_train.pipeline.report import values as report
+from aml_train.pipeline.report.convert import tidy
 from aml_train.pipeline.report.html import render_html, verdict_of
-from aml_train.pipeline.report.tidying import tidy
 from tests.unit.pipeline.report.test_values import FULL, small
 
 HOSTILE = (

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from aml_train.pipeline.report import values as report
+from aml_train.pipeline.report.convert import tidy
 from aml_train.pipeline.report.markdown import render_markdown
-from aml_train.pipeline.report.tidying import tidy
 from tests.unit.pipeline.report.test_html import EVERYTHING, curves
 from tests.unit.pipeline.report.test_values import small
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from aml_train.pipeline.report import values as report
-from aml_train.pipeline.report.tidying import tidy
+from aml_train.pipeline.report.convert import tidy
 from tests.unit.pipeline.report.test_html import EVERYTHING
 from tests.unit.pipeline.report.test_values import small
 

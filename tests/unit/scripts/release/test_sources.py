@@ -62,7 +62,7 @@ def test_the_name_replaces_the_placeholder_everywhere() -> None:
 
 
 def test_sources_without_the_setting_are_refused() -> None:
-    with pytest.raises(ReleaseError, match=r"release\.py has 0 lines that set REPOSITORY"):
+    with pytest.raises(ReleaseError, match=r"version\.py has 0 lines that set REPOSITORY"):
         rename({SETTING: b"nothing\n"}, "octo/train")
 
 
