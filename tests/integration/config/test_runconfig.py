@@ -25,8 +25,8 @@ for name, path in json.load(sys.stdin).items():
     found[name] = json.loads(repr(RunConfiguration.load(path)))
 print(json.dumps(found))
 """
-#: azureml-core 1.61 reads the first kind and forgets what it says; files that name their environment's file need the project as the path.
-NOT_READ = frozenset({"the-first-kind", "environment-in-a-file", "named-as-a-job"})
+#: Files that name their environment's file need the project as the path.
+NOT_READ = frozenset({"environment-in-a-file", "named-as-a-job"})
 DISTRIBUTIONS = {"Mpi": "mpi", "PyTorch": "pytorch", "TensorFlow": "tensorflow"}
 
 
@@ -37,7 +37,7 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     for name, (files, _) in CASES.items():
         folder = tmp_path_factory.mktemp(name)
         write(folder, files)
-        (found,) = (path for path in files if path.endswith((".runconfig", "run_config.yml", "conf/run.yml")))
+        (found,) = (path for path in files if path.endswith((".runconfig", "conf/run.yml")))
         paths[name] = str(folder / found)
     for name, (_, values) in OF_JOBS.items():
         # As it is handed over (``jobs/azure_v1.py``): with a target and an environment.

@@ -218,22 +218,13 @@ RUNCONFIG: Final = _record(
         ),
     },
 )
-_OLD_KEYS: Final = {
-    "argumentVector": ("arguments",),
-    "condaDependenciesFile": ("environment", "python", "condaDependenciesFile"),
-    "trackedRun": ("history", "outputCollection"),
-    "environmentVariables": ("environmentVariables",),
-}
-"""Keys of the first run configurations (``_load_legacy_runconfig``), written in TitleCase, and their keys of today."""
-
-IGNORED_OLD_KEYS: Final = ("prepareEnvironment", "useSampling", "jobName", "sparkDependenciesFile")
 OF_THE_JOB: Final = ("experiment_name", "name", "display_name", "description", "tags", "properties")
 """Keys of a command job that a run configuration has not."""
 
 SIGNS: Final = frozenset(
     {
         "script", "arguments", "target", "framework", "communicator", "history", "nodeCount", "maxRunDurationSeconds",
-        "dataReferences", "argumentVector", "amlcompute", "autoPrepareEnvironment", "outputData",
+        "dataReferences", "amlcompute", "autoPrepareEnvironment", "outputData",
     }
 )  # fmt: skip
 """Keys that a run configuration has and a command job of the CLI v2 has not."""
@@ -280,39 +271,3 @@ def normalised(node: Node, shape: Shape, faults: Faults) -> Node:
         inner = entry.node if known is None else normalised(entry.node, known.shape, faults)
         entries[name if known is not None else key] = Entry(mark=entry.mark, node=inner)
     return MapNode(mark=node.mark, entries=entries)
-
-
-def modernised(tree: MapNode) -> MapNode:
-    """Return a run configuration of the first kind with the keys of today.
-
-    Its keys were in TitleCase.
-    """
-    entries = {camel(key): entry for key, entry in tree.entries.items()}
-    if "argumentVector" not in entries:
-        return tree
-    found: dict[str, Entry] = {}
-    for name, entry in entries.items():
-        if name in IGNORED_OLD_KEYS:
-            continue
-        _put(found, _OLD_KEYS.get(name, (name,)), entry)
-    words = found["arguments"].node
-    if isinstance(words, ListNode) and words.items:
-        found["script"] = Entry(mark=found["arguments"].mark, node=words.items[0])
-        found["arguments"] = Entry(
-            mark=found["arguments"].mark, node=ListNode(mark=words.mark, items=words.items[1:])
-        )
-    return MapNode(mark=tree.mark, entries=found)
-
-
-def _put(entries: dict[str, Entry], keys: tuple[str, ...], entry: Entry) -> None:
-    """Put *entry* under *keys*, in mappings that are made on the way."""
-    first, *rest = keys
-    if not rest:
-        entries[first] = entry
-        return
-    inner: dict[str, Entry] = {}
-    old = entries.get(first)
-    if old is not None and isinstance(old.node, MapNode):
-        inner.update(old.node.entries)
-    _put(inner, tuple(rest), entry)
-    entries[first] = Entry(mark=entry.mark, node=MapNode(mark=entry.mark, entries=inner))

@@ -11,7 +11,7 @@ from aml_train.config.job.grammar import JOB
 from aml_train.config.job.model import Job, RunConfiguration
 from aml_train.config.job.source import name_of, read_tree
 from aml_train.config.overrides import Override, apply
-from aml_train.config.runconfig.grammar import ENVIRONMENT, OF_THE_JOB, RUNCONFIG, camel, modernised, normalised
+from aml_train.config.runconfig.grammar import ENVIRONMENT, OF_THE_JOB, RUNCONFIG, camel, normalised
 from aml_train.config.runconfig.to_job import ToJob
 from aml_train.config.yaml.nodes import Entry, Faults, MapNode, ScalarNode, find
 from aml_train.config.yaml.source import kind_of
@@ -48,10 +48,8 @@ def source_directory(file: Path) -> Path:
 
 
 def candidates(directory: Path) -> tuple[Path, ...]:
-    """Return the run configurations at the paths of azureml-core and aml-run."""
-    found = [path for folder in FOLDERS for path in sorted((directory / folder).glob(f"*{SUFFIX}"))]
-    others = (directory / "code" / "train" / "run_config.yml", directory / "run_config.yml")
-    return (*found, *(path for path in others if kind_of(path)[0] == "file"))
+    """Return the run configurations in azureml-core's folders."""
+    return tuple(path for folder in FOLDERS for path in sorted((directory / folder).glob(f"*{SUFFIX}")))
 
 
 def find_file(directory: Path, text: str) -> Path:
@@ -85,7 +83,7 @@ def check_runconfig(
         The job; None if it is too wrong to check further.
     """
     own = [one for one in overrides if one.keys[0] not in OF_THE_JOB]
-    tree = normalised(modernised(source.tree), RUNCONFIG, faults)
+    tree = normalised(source.tree, RUNCONFIG, faults)
     changes = [
         Override(keys=tuple(map(camel, one.keys[:1])) + one.keys[1:], node=one.node, mark=one.mark) for one in own
     ]
