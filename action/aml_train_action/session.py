@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, BinaryIO
 from aml_train.core.errors import AmlTrainError, CancelledError
 from aml_train.core.events import Event
 from aml_train.core.http_client import logged_requests
-from aml_train.core.machine import expected
+from aml_train.core.machine import expected, in_place_of_interrupt, interrupt_on
 from aml_train.core.masked_events import names_in
 from aml_train.core.masking import Masker, MaskingStream
 from aml_train.core.secrets import known_secrets
-from aml_train.core.signals import in_place_of_interrupt, interrupt_on
 from aml_train.pipeline.report.pieces import escape
 from aml_train.pipeline.target import Host
 from aml_train_action.github.annotations import Annotations, Places

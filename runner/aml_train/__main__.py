@@ -44,9 +44,9 @@ def main() -> None:
 
 def run_command_line() -> int:
     """Run the command of ``sys.argv``; return the exit code of the table of endings."""
+    from aml_train.core.machine import interrupt_on
     from aml_train.core.masking import Masker
     from aml_train.core.secrets import known_secrets
-    from aml_train.core.signals import interrupt_on
     from aml_train.core.streams import masked_output, prepare_streams
 
     prepare_streams()
@@ -116,8 +116,7 @@ def _main(masker: Masker) -> None:
     except Exception as error:  # noqa: BLE001 - its traceback is masked before it ends the process
         import click
 
-        from aml_train.core.machine import expected
-        from aml_train.core.signals import in_place_of_interrupt
+        from aml_train.core.machine import expected, in_place_of_interrupt
 
         if in_place_of_interrupt(error):
             _report(_INTERRUPTED)

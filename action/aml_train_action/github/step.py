@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from aml_train.core.numbers import whole
+from aml_train.core.text import whole
 from aml_train.pipeline.result import Group
 from aml_train_action.github.proposals import OWN_CODE, Event, read_event
 

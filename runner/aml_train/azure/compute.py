@@ -16,7 +16,7 @@ from aml_train.core.answers import Answer
 from aml_train.core.clock import Clock
 from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
 from aml_train.core.events import Listener, Notice
-from aml_train.core.numbers import iso_seconds
+from aml_train.core.text import iso_seconds
 
 if TYPE_CHECKING:
     from azure.ai.ml.entities import AmlCompute

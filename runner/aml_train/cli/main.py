@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import click
 
-from aml_train.core.numbers import whole
+from aml_train.core.text import whole
 from aml_train.core.version import __version__
 
 #: Each command's module and the first sentence of its help, in the order of the help.

@@ -19,9 +19,9 @@ from aml_train.cli.output import json_option, masker, result_text
 from aml_train.cli.project import Command, ProjectOptions, gather
 from aml_train.core.events import RunFinished, to_json
 from aml_train.core.http_client import logged_requests
+from aml_train.core.machine import interrupt_on
 from aml_train.core.masked_events import masked_listener
 from aml_train.core.masking import MASK, without_tokens
-from aml_train.core.signals import interrupt_on
 from aml_train.core.streams import lasting_output, unmasked
 from aml_train.image.build_secrets import SECRET_PATH_VARIABLE
 from aml_train.pipeline.execute import json_listener, run_prepared

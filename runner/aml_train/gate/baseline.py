@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aml_train.core.comparison import Side
-from aml_train.core.numbers import whole
+from aml_train.core.text import whole
 from aml_train.gate.decide import Baseline
 from aml_train.gate.history import MetricPoint
 from aml_train.gate.rules import Aggregate

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, Literal, cast, get_args
 
-from aml_train.core.numbers import whole
+from aml_train.core.text import whole
 
 AggregateName = Literal["last", "first", "best", "min", "max", "mean", "median", "p", "count", "steps"]
 Operator = Literal[">=", ">", "<=", "<", "=="]

@@ -21,8 +21,8 @@ from docker.errors import APIError, DockerException
 
 from aml_train.core.docker import in_container, own_container
 from aml_train.core.events import Listener, Notice
-from aml_train.core.numbers import whole
 from aml_train.core.temporary import OWNER_PATTERN, Life, Owner, life_of, process_start, this_machine
+from aml_train.core.text import whole
 
 if TYPE_CHECKING:
     from docker import DockerClient

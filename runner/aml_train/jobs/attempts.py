@@ -14,8 +14,8 @@ from functools import partial
 from typing import Final
 
 from aml_train.core.errors import AmlTrainError, PreemptedError, ServiceError
-from aml_train.core.numbers import whole
 from aml_train.core.tags import TAG_FINGERPRINT, TAG_RESUBMITTED, TAG_RETRIES, TAG_SUBMISSION
+from aml_train.core.text import whole
 from aml_train.core.threads import CancelToken
 from aml_train.jobs.identity import digests_of, identity_difference, in_one_line, job_identity
 from aml_train.jobs.live import LiveJob

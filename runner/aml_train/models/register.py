@@ -14,7 +14,6 @@ from typing import Final
 import yaml
 
 from aml_train.core.errors import InvalidError, JobFailedError, ServiceError
-from aml_train.core.numbers import whole
 from aml_train.core.tags import (
     KEY_LENGTH,
     TAG_ADDRESS,
@@ -42,6 +41,7 @@ from aml_train.core.tags import (
     TAG_VERSION,
     VALUE_LENGTH,
 )
+from aml_train.core.text import whole
 from aml_train.core.version import __version__
 from aml_train.gate.decide import Decision
 from aml_train.gate.recompute import read_recorded

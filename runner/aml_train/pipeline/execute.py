@@ -23,12 +23,11 @@ from aml_train.image.leftovers import sweep_leftovers
 from aml_train.models.passport.trust import load_trust
 from aml_train.pipeline.branch_verdicts import Prover, Recorded
 from aml_train.pipeline.context import RunContext
-from aml_train.pipeline.passport import make_signer, open_evidence, policy_of
+from aml_train.pipeline.passport import SealedProver, make_signer, open_evidence, policy_of
 from aml_train.pipeline.prepare import PreparedRun
 from aml_train.pipeline.proof import GitProver
 from aml_train.pipeline.result import RunOptions, RunResult
 from aml_train.pipeline.run import run
-from aml_train.pipeline.seal import SealedProver
 from aml_train.pipeline.target import Host, Target, open_target
 
 if TYPE_CHECKING:

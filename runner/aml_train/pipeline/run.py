@@ -9,8 +9,7 @@ import dataclasses
 
 from aml_train.core.errors import AmlTrainError
 from aml_train.core.events import RunFinished
-from aml_train.core.machine import expected
-from aml_train.core.signals import in_place_of_interrupt
+from aml_train.core.machine import expected, in_place_of_interrupt
 from aml_train.image.spec import Given, ImageSpec, JobImage, Tested, TestSpec
 from aml_train.jobs.inputs import data_to_be, pin_data
 from aml_train.pipeline.context import RunContext
@@ -18,10 +17,9 @@ from aml_train.pipeline.data import begin_reading, check_at_end, check_at_start
 from aml_train.pipeline.decide import decide, record_gate
 from aml_train.pipeline.evaluate import check_baseline, look_up_baseline
 from aml_train.pipeline.follow import check_cost, follow_job
-from aml_train.pipeline.passport import check_signer, sign_model
+from aml_train.pipeline.passport import check_signer, seal, sign_model
 from aml_train.pipeline.register import register_model
 from aml_train.pipeline.result import RunResult
-from aml_train.pipeline.seal import seal
 from aml_train.pipeline.submit import find_job, interrupt, submit_job
 from aml_train.pipeline.target import Target
 

@@ -8,9 +8,8 @@ from typing import Final
 
 from aml_train.core.errors import CancelledError, ServiceError
 from aml_train.core.events import GraphPlanned, ImageReady, JobSubmitted
-from aml_train.core.numbers import whole
 from aml_train.core.tags import TAG_ADDRESS, TAG_DIGEST, TAG_GROUP, TAG_IMAGE, TAG_SEQUENCE, TAG_TESTED
-from aml_train.core.text import size
+from aml_train.core.text import size, whole
 from aml_train.gate.baseline import FoundBaseline
 from aml_train.image.spec import Given, JobImage, Tested
 from aml_train.jobs.attempts import Comparison, number_of, submit_next

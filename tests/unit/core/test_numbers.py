@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aml_train.core.numbers import iso_seconds, whole
+from aml_train.core.text import iso_seconds, whole
 
 
 @pytest.mark.parametrize(

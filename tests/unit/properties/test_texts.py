@@ -17,10 +17,9 @@ from aml_train.core.file_selection import SECRETS
 from aml_train.core.files import FileSet
 from aml_train.core.globs import blob_name, has_wildcards, safe_relative, select
 from aml_train.core.jsonc import JsoncError, change_jsonc, parse_jsonc
-from aml_train.core.numbers import iso_seconds
 from aml_train.core.references import ImageRef, is_digest
 from aml_train.core.release_tags import release_tags, template_fault
-from aml_train.core.text import LineBlocks, harmless, is_plain, lines_of, states
+from aml_train.core.text import LineBlocks, harmless, is_plain, iso_seconds, lines_of, states
 from aml_train.gate.baseline import ValuesBaseline
 from aml_train.gate.decide import Evidence, decide_rule
 from aml_train.gate.history import MetricPoint

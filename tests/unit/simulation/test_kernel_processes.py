@@ -11,7 +11,7 @@ import time
 import pytest
 import requests
 
-from aml_train.core.signals import interrupt_on
+from aml_train.core.machine import interrupt_on
 from aml_train.core.temporary import _this_process
 from aml_train.core.threads import _cleanups, cleanup_on_interrupt
 from simulation.kernel import Decisions, Kernel, Request, Response, Violation, installed

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from aml_train.core.numbers import whole
+from aml_train.core.text import whole
 
 # user_logs/std_log.txt, std_log_process_03.txt, std_log_worker_1.txt, std_log_0_ps.txt; perhaps in a folder of the node or the retry.
 _STD: Final = re.compile(r"user_logs/(?:(?P<folder>.+)/)?std_log(?P<who>[^/]*)\.txt")

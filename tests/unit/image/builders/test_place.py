@@ -9,11 +9,10 @@ from typing import Any, cast
 import pytest
 
 from aml_train.config.sections.image_builder import BuilderConfig
-from aml_train.core.docker_endpoint import CERTIFICATES, context_environ, engine_environ, read_context
 from aml_train.core.errors import ImageError
 from aml_train.image.builders import place as places
 from aml_train.image.builders.engine import BuildxBuilder, EngineBuilder
-from aml_train.image.builders.place import BuildPlace
+from aml_train.image.builders.place import CERTIFICATES, BuildPlace, context_environ, engine_environ, read_context
 from aml_train.image.builders.service import ServiceBuilder
 
 WHERE = "aml-train.yml:4"
@@ -114,7 +113,7 @@ def test_a_context_is_read_as_the_command_reads_it(tmp_path: Path, monkeypatch: 
         asked.append((argv, options["env"]))
         return Done()
 
-    monkeypatch.setattr("aml_train.core.docker_endpoint.subprocess.run", run)
+    monkeypatch.setattr("aml_train.image.builders.place.subprocess.run", run)
     path = programs(tmp_path)
     given = {"PATH": path, "DOCKER_CONTEXT": "other", "DOCKER_HOST": "unix:///other"}
     found = context_environ(given, "builder", where=WHERE)
