@@ -1,15 +1,11 @@
-"""Which SDK submits a job, and that nothing of azureml-core is loaded for one of v2."""
+"""Which SDK submits a job."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from aml_train.cli.main import cli
 from aml_train.config.load import load_config
 from aml_train.config.model import Config
 from aml_train.core.errors import InvalidError
@@ -77,57 +73,11 @@ def test_azureml_core_is_asked_for_and_not_there(tmp_path: Path, monkeypatch: py
     assert "sdk: v2" in str(caught.value.hint)
 
 
-def test_azureml_core_is_found_without_being_imported() -> None:
-    before = set(sys.modules)
-    assert sdk.installed_v1() is None, "it is an extra, which the tests' environment does not have"
-    assert not [name for name in set(sys.modules) - before if name.startswith("azureml.")]
-
-
-@pytest.fixture(params=[True, False], ids=["installed", "missing"])
-def azureml_core(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[bool]:
-    """An azureml-core that is installed, or not, and must not be imported."""
-
-    def loaded() -> list[str]:
-        return [name for name in sys.modules if name.partition(".")[0] == "azureml"]
-
-    for name in loaded():
-        monkeypatch.delitem(sys.modules, name)
-    package = tmp_path / "packages" / "azureml"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text("")
-    if request.param:
-        (package / "core").mkdir()
-        (package / "core" / "__init__.py").write_text("raise AssertionError('azureml-core was imported')\n")
-    monkeypatch.syspath_prepend(package.parent)
+def test_whoever_attaches_to_a_job_by_its_name_needs_no_sdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sdk, "installed_v1", lambda: None)
     monkeypatch.setattr("aml_train.pipeline.prepare.read_commit", lambda *_, **__: None)  # it asks git
     monkeypatch.setattr(
         "aml_train.pipeline.prepare.read_project", lambda directory, _environment, **_more: folder_project(directory)
     )
-    yield bool(request.param)
-    # Looking for azureml.core imports azureml, this test's one: it is removed, and the former one restored.
-    for name in loaded():
-        del sys.modules[name]
-
-
-@pytest.mark.parametrize("command", ["validate", "plan", "schema", "--help"])
-def test_a_command_of_v2_loads_nothing_of_azureml_core(command: str, azureml_core: bool, tmp_path: Path) -> None:
-    config_of(tmp_path, JOB)
-    arguments = [command] if command in ("schema", "--help") else [command, "-C", str(tmp_path)]
-    done = CliRunner().invoke(cli, arguments)
-    assert done.exit_code == 0, done.output
-    assert not [name for name in sys.modules if name.partition(".")[0] == "azureml"], "not even looked for"
-
-
-def test_a_plan_tells_the_sdk_and_imports_none(azureml_core: bool, tmp_path: Path) -> None:
-    config_of(tmp_path, "runconfig: a\n")
-    done = CliRunner().invoke(cli, ["plan", "-C", str(tmp_path)])
-    assert done.exit_code == 0, done.output
-    assert ("(a run of the SDK v1)" in done.output) == azureml_core
-    notice = "note      The SDK v1, azureml-core" if azureml_core else "note      The SDK v2 submits the command job"
-    assert notice in done.output
-    assert "azureml.core" not in sys.modules
-
-
-def test_whoever_attaches_to_a_job_by_its_name_needs_no_sdk(azureml_core: bool, tmp_path: Path) -> None:
     prepared = prepare_run(config_of(tmp_path, "runconfig: a\nsdk: v1\n"), Host(environ={}), image=False)
     assert not [notice for notice in prepared.plan.notices if "SDK" in notice]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -190,25 +189,3 @@ def test_a_variable_that_the_program_changed_itself_is_kept(monkeypatch: pytest.
     monkeypatch.setenv("HTTPS_PROXY", "http://other:1")
     local_target.leave_local()
     assert os.environ["HTTPS_PROXY"] == "http://other:1"
-
-
-def test_a_connected_workspace_reads_by_the_functions_of_the_commands(monkeypatch: pytest.MonkeyPatch) -> None:
-    from aml_train.pipeline.api.backend import ConnectedBackend
-
-    asked: list[tuple[str, Any]] = []
-    service: Any = SimpleNamespace(name="service")
-
-    def asking(name: str) -> Callable[..., list[object]]:
-        def ask(*given: Any) -> list[object]:
-            asked.append((name, given))
-            return []
-
-        return ask
-
-    for name in ("list_jobs", "describe_job"):
-        monkeypatch.setattr(f"aml_train.pipeline.api.backend.{name}", asking(name))
-    backend = ConnectedBackend(connection=SimpleNamespace(service=service))  # type: ignore[arg-type]
-    backend.rows(None)  # type: ignore[arg-type]
-    backend.describe("j")
-    assert asked == [("list_jobs", (service, None)), ("describe_job", (service, "j"))]
-    assert backend.service is service

@@ -9,7 +9,7 @@ import pytest
 
 from scripts.release.commands import ReleaseError
 from scripts.release.layout import Layout, write_layout
-from scripts.release.packages import Package, check_sbom, normal, read_packages, read_sbom
+from scripts.release.packages import Package, check_sbom, read_packages, read_sbom
 from tests.support.saved_images import layer, write_saved
 
 STATUS = """\
@@ -70,14 +70,6 @@ def test_the_packages_are_those_of_the_last_layer(tmp_path: Path) -> None:
     assert read_packages(image(tmp_path)) == FOUND
 
 
-def test_an_opaque_folder_hides_what_was_below(tmp_path: Path) -> None:
-    below = layer({"opt/x/a.dist-info/METADATA": "Name: a\nVersion: 1\n"})
-    above = layer({"opt/x/.wh..wh..opq": "", "opt/x/b.dist-info/METADATA": "Name: b\nVersion: 1\n"})
-    write_saved(tmp_path / "saved", [below, above])
-    layout = write_layout(tmp_path / "saved", tmp_path / "x.tar", epoch=1, base_layers=(), name="x:1")
-    assert {package.name for package in read_packages(layout)} == {"b"}
-
-
 def document(packages: set[Package]) -> dict[str, object]:
     """Return an SPDX document as syft writes it."""
     return {
@@ -115,7 +107,3 @@ def test_a_list_that_lacks_a_package_fails_with_its_name(tmp_path: Path, missing
     with pytest.raises(ReleaseError, match="lacks 1 packages of the image: ") as caught:
         check_sbom(image(tmp_path), tmp_path / "x.spdx.json")
     assert str(missing) in str(caught.value)
-
-
-def test_names_of_python_packages_are_normalized() -> None:
-    assert normal("A_b--C.d") == "a-b-c-d"
