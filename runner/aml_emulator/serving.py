@@ -1,8 +1,4 @@
-"""Starts the service: storage and registry first, the rest while they start.
-
-Node needs half a second until Azurite listens, and so do the imports of this process. They run side by side: this module and
-those that it imports are light, and everything else is imported in a thread.
-"""
+"""Starts the service: storage and registry first, the rest while they start."""
 
 from __future__ import annotations
 
@@ -12,8 +8,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from types import ModuleType
-from typing import TYPE_CHECKING
 
 import uvloop
 
@@ -23,9 +17,7 @@ from aml_emulator.network.certificates import prepare_certificates
 from aml_emulator.processes.backing import Backing, start_children
 from aml_emulator.processes.host import StartError, hold, lock_file, reserved_port
 from aml_emulator.settings import Settings
-
-if TYPE_CHECKING:
-    from aml_emulator.workspaces import MakeRunner
+from aml_emulator.workspaces import MakeRunner
 
 SWITCH_SECONDS = 0.0001
 """A few threads answer many short requests at once: a thread should not wait 5 ms, Python's default, for its turn."""
@@ -61,12 +53,11 @@ async def serve(
         await hold(lock, settings.data)
         try:
             backing = _start_backing(settings, lock, stack)
-            server = await asyncio.to_thread(_load)
             await server.run(settings, backing, stack, stop, clock, make_runner)
         except StartError:
             raise
         except Exception as error:
-            reason = (await asyncio.to_thread(_load)).start_error(error)
+            reason = server.start_error(error)
             if reason is None:
                 raise
             raise reason from error
@@ -91,9 +82,3 @@ async def _cancelled(starting: asyncio.Task[object]) -> None:
     await asyncio.wait([starting])
     if not starting.cancelled():
         starting.exception()
-
-
-def _load() -> ModuleType:
-    """Import the rest of the service."""
-
-    return server
