@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from aml_train.core.answers import json_number
 from aml_train.core.comparison import Comparison
 from aml_train.core.events import ImageReady, RuleVerdict, TestsFinished
 from aml_train.core.series import by_step
@@ -78,7 +79,7 @@ def report_of(record: Record, origin: Origin) -> values.Report:
         gate=record.gate,
         rules=_rules(record, origin),
         baseline=_baseline(record.comparison) if record.comparison else None,
-        metrics={name: values.number(value) for name, value in (record.metrics or {}).items()},
+        metrics={name: json_number(value) for name, value in (record.metrics or {}).items()},
         curves=_curves(record),
         tables=tuple(
             values.Table(name=one.name, kind=one.kind, head=one.head, rows=one.rows, more=one.more)
@@ -157,7 +158,7 @@ def _rules(record: Record, origin: Origin) -> tuple[values.Rule, ...]:
 def _rule(rule: RuleVerdict, baseline: Mapping[str, float], origin: Origin) -> values.Rule:
     numbers = {"value": rule.value, "limit": rule.limit, "baseline": baseline.get(rule.metric)}
     known: dict[str, Any] = {"verdict": rule.verdict}
-    known |= {name: values.number(one) for name, one in numbers.items() if one is not None}
+    known |= {name: json_number(one) for name, one in numbers.items() if one is not None}
     return values.Rule(
         metric=rule.metric,
         rule=rule.rule,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from aml_train.pipeline.report.values import number
+from aml_train.core.answers import json_number
 from aml_train_action.report.record import Record
 
 #: Every output of action.yml; one that is not known is empty.
@@ -56,7 +56,7 @@ def outputs_of(record: Record) -> dict[str, str]:
         values |= {name: f"{value:.6f}" for name, value in known.items() if value is not None}
     if record.metrics is not None:
         chosen = choose_metrics(record)
-        values["run-metrics"] = json.dumps({name: number(value) for name, value in chosen.items()})
+        values["run-metrics"] = json.dumps({name: json_number(value) for name, value in chosen.items()})
     values |= {"gate": record.gate, "gate-report": gate_report(record) if record.rules else ""}
     if record.comparison:
         values["baseline"] = record.comparison.right.title
@@ -83,8 +83,8 @@ def gate_report(record: Record, most: int = _MOST_CHARACTERS) -> str:
             "metric": rule.metric,
             "rule": rule.rule,
             "verdict": rule.verdict,
-            "value": None if rule.value is None else number(rule.value),
-            "limit": None if rule.limit is None else number(rule.limit),
+            "value": json_number(rule.value),
+            "limit": json_number(rule.limit),
             "reason": rule.reason,
             "where": rule.where,
         }

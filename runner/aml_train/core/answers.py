@@ -15,7 +15,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal, overload
 from urllib.parse import SplitResult, urlsplit
 
 #: Bytes of one answer of JSON. The longest known are pages of 25,000 values of a metric, about 2 MB.
@@ -30,12 +30,22 @@ _WHOLE: Final = re.compile(r"-?[0-9]{1,19}")
 _ODD: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
-def json_number(value: float) -> float | str:
-    """Return a number as JSON can have it.
+Number = float | Literal["NaN", "Infinity", "-Infinity"]
+"""JSON knows no numbers that are not finite."""
+
+
+@overload
+def json_number(value: float) -> Number: ...
+@overload
+def json_number(value: float | None) -> Number | None: ...
+def json_number(value: float | None) -> Number | None:
+    """Return a number as JSON can have it; None for None.
 
     NaN and infinities become the names that :meth:`Answer.number` reads.
     """
-    return value if math.isfinite(value) else next(name for name, odd in _ODD.items() if repr(odd) == repr(value))
+    if value is None or math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 Fail = Callable[[str], Exception]

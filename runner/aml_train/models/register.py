@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import Final
 
 import yaml
 
+from aml_train.core.answers import json_number
 from aml_train.core.errors import InvalidError, JobFailedError, ServiceError
 from aml_train.core.tags import (
     KEY_LENGTH,
@@ -219,7 +219,8 @@ def shown_parameters(job: JobView) -> dict[str, str]:
 def _rules(decision: Decision) -> str:
     """Return the decision as compact JSON that fits a tag; other rules are counted."""
     entries = [
-        [rule.metric, rule.rule, _number(rule.value), _number(rule.limit), rule.verdict] for rule in decision.rules
+        [rule.metric, rule.rule, json_number(rule.value), json_number(rule.limit), rule.verdict]
+        for rule in decision.rules
     ]
     for kept in range(len(entries), -1, -1):
         rest = [f"{len(entries) - kept} more"] if kept < len(entries) else []
@@ -227,11 +228,6 @@ def _rules(decision: Decision) -> str:
         if len(text) <= VALUE_LENGTH:
             return text
     raise AssertionError("an empty list fits")  # pragma: no cover
-
-
-def _number(value: float | None) -> float | str | None:
-    """Return a number as JSON can have it: NaN and infinities as words."""
-    return value if value is None or math.isfinite(value) else repr(value)
 
 
 def fitting(tags: Mapping[str, str]) -> dict[str, str]:

@@ -11,11 +11,11 @@ import datetime
 import hashlib
 import itertools
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, get_args
 
+from aml_train.core.answers import json_number
 from aml_train.core.git import Origin
 from aml_train.core.tags import KEY_LENGTH, TAG_GATE, TAG_VERDICT, VALUE_LENGTH
 from aml_train.gate.decide import Decision
@@ -28,7 +28,6 @@ from aml_train.jobs.workspace import JobView, Workspace
 _ENOUGH: Final = 200
 #: Verdicts that are proved at most: each costs an export of its commit.
 _MOST_PROVED: Final = 10
-_NUMBERS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,7 +204,7 @@ def record_verdict(
 
 def _text(verdict: BranchVerdict) -> str:
     """Return the verdict as JSON that fits a tag; rules that have no room are left out."""
-    rules = [[_plain(one.value), _plain(one.limit), one.verdict] for one in verdict.rules]
+    rules = [[json_number(one.value), json_number(one.limit), one.verdict] for one in verdict.rules]
     members: dict[str, Any] = {
         name: getattr(verdict, name) for name in ("gate", "at", "commit", "repository", "configuration", "against")
     }
@@ -216,19 +215,10 @@ def _text(verdict: BranchVerdict) -> str:
     return text
 
 
-def _plain(value: float | None) -> float | str | None:
-    """Return a number as JSON has it; NaN and infinities as words."""
-    if value is None or math.isfinite(value):
-        return value
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
 def _number(value: object) -> float | None:
     if value is None:
         return None
-    if isinstance(value, str):
-        return _NUMBERS[value]
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise TypeError("a rule's number is none")
     return float(value)
 

@@ -131,7 +131,7 @@ def test_lineage_tells_all_and_no_secret() -> None:
         "base": "b@sha256:1",
         "experiment": "digits",
         "gate": "passed",
-        "gate-rules": '[["acc",">= 0.5","nan",0.5,"warned"]]',
+        "gate-rules": '[["acc",">= 0.5","NaN",0.5,"warned"]]',
         "metric.acc": "0.75",
         "data.train": "digits:4",
         "parameter.api_key": "***",

@@ -127,8 +127,8 @@ def gate_fact(decision: Decision, rules: tuple[GateRule, ...]) -> dict[str, Any]
         entry: dict[str, Any] = {
             "metric": rule.metric,
             "rule": rule.rule,
-            "value": None if rule.value is None else json_number(rule.value),
-            "limit": None if rule.limit is None else json_number(rule.limit),
+            "value": json_number(rule.value),
+            "limit": json_number(rule.limit),
             "verdict": rule.verdict,
             "reason": rule.reason,
             "where": rule.where,

@@ -16,6 +16,7 @@ from typing import Any, Final
 from aml_train.azure.models import AzureCatalogue
 from aml_train.config.model import Config
 from aml_train.config.sections.targets import TargetConfig
+from aml_train.core.answers import json_number
 from aml_train.core.clock import SYSTEM_CLOCK
 from aml_train.core.comparison import Comparison, Side
 from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
@@ -207,7 +208,7 @@ class _Collector:
             status="job",
             source=_source(view),
             job=job_value(view, seconds),
-            metrics={name: values.number(value) for name, value in metrics.items()},
+            metrics={name: json_number(value) for name, value in metrics.items()},
             baseline=None if compared is None else _compared(side, compared),
             others=tuple(_compared(side, one) for one in others if one is not compared),
             data=shown_data(view),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast, get_args
 
 import msgspec
 
+from aml_train.core.answers import json_number
 from aml_train.core.clock import SYSTEM_CLOCK, Clock
 from aml_train.core.comparison import Row, Side
 from aml_train.core.errors import AmlTrainError, CancelledError
@@ -167,9 +168,9 @@ def rule_value(rule: RuleVerdict, others: Sequence[Other]) -> values.Rule:
         metric=rule.metric,
         rule=rule.rule,
         verdict=cast(Verdict, rule.verdict),
-        value=None if rule.value is None else values.number(rule.value),
-        limit=None if rule.limit is None else values.number(rule.limit),
-        baseline=None if baseline is None else values.number(baseline),
+        value=json_number(rule.value),
+        limit=json_number(rule.limit),
+        baseline=json_number(baseline),
         reason=rule.reason,
         where=rule.where,
     )

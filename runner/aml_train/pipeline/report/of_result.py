@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from typing import TYPE_CHECKING
 
+from aml_train.core.answers import json_number
 from aml_train.gate.decide import GateResult
 from aml_train.image.spec import Tested
 from aml_train.pipeline.report import values
@@ -87,7 +88,7 @@ def _of_gate(gate: GateResult) -> dict[str, object]:
             job=compared.right.job or "",
             rows=tuple(map(difference_value, compared.rows())),
         ),
-        "metrics": {name: values.number(value) for name, value in gate.metrics.items()},
+        "metrics": {name: json_number(value) for name, value in gate.metrics.items()},
         "curves": tuple(curves),
         "tables": tuple(map(table_value, gate.tables)),
     }

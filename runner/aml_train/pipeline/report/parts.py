@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, cast
 
+from aml_train.core.answers import json_number
 from aml_train.core.clock import Clock
 from aml_train.core.events import Event
 from aml_train.core.series import by_step
@@ -155,7 +156,7 @@ def read_trials(
             values.Trial(
                 name=trial.name,
                 status=trial.status.value,
-                value=None if value is None else values.number(value),
+                value=json_number(value),
                 best=best is not None and best[0].name == trial.name,
                 seconds=seconds_of(trial),
                 parameters=dict(trial.parameters),
@@ -276,8 +277,8 @@ def recorded_rules(model: ModelView, histories: Callable[[str], Sequence[MetricP
             metric=rule.metric,
             rule=rule.rule,
             verdict=cast(Verdict, rule.verdict),
-            value=None if rule.value is None else values.number(rule.value),
-            limit=None if rule.limit is None else values.number(rule.limit),
+            value=json_number(rule.value),
+            limit=json_number(rule.limit),
             reason=f"recorded when the model was registered{'' if fault is None else f'; {fault}'}",
         )
 

@@ -8,14 +8,13 @@ both while it decodes.
 from __future__ import annotations
 
 import datetime
-import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta, Struct, field
 
-from aml_train.core.answers import check_format
+from aml_train.core.answers import Number, check_format
 from aml_train.core.errors import InvalidError
 
 FORMAT: Final = 1
@@ -34,9 +33,6 @@ Text = Annotated[str, Meta(max_length=_TEXT)]
 """A sentence, or some lines of foreign text."""
 
 Url = Annotated[str, Meta(max_length=4_000)]
-Number = float | Literal["NaN", "Infinity", "-Infinity"]
-"""JSON knows no numbers that are not finite."""
-
 Point = tuple[int, float]
 """(step, value); the value is finite."""
 
@@ -423,13 +419,6 @@ class Report(_Value, frozen=True, kw_only=True):
     missing: tuple[Missing, ...] = ()
     reproduce: Text = ""
     left_out: tuple[Text, ...] = ()
-
-
-def number(value: float) -> Number:
-    """Return *value* for JSON: as text if it is not finite."""
-    if math.isfinite(value):
-        return value
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def as_name(text: str) -> str:
