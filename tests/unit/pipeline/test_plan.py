@@ -151,7 +151,7 @@ def test_a_checkout_is_trusted_by_its_branch(
     group: str | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("aml_train.pipeline.candidates.default_branch", lambda _directory: default)
+    monkeypatch.setattr("aml_train.core.git.default_branch", lambda _directory: default)
     commit = Commit(sha="1" * 40, branch=branch, dirty=False)
     assert read_trust(Path(), commit, named=named, proposed=proposed).group == group
     assert read_trust(Path(), None, named=named, proposed=proposed).group == "local"
