@@ -19,11 +19,12 @@ import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from aml_train.core.answers import Number
 from aml_train.core.text import duration, lines_of, size
 from aml_train.core.version import __version__
 from aml_train.pipeline.report.charts import draw
 from aml_train.pipeline.report.graphs import lineage_graph, nodes_graph, shallow
-from aml_train.pipeline.report.values import Difference, Image, Number, Picture, Report, Table, fitted
+from aml_train.pipeline.report.values import Difference, Image, Picture, Report, Table, fitted
 
 if TYPE_CHECKING:
     from jinja2 import Template
