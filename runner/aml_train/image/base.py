@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from docker.auth import load_config
 from docker.errors import DockerException, ImageNotFound
 from requests.utils import should_bypass_proxies
 
-from aml_train.config.sections.image import PullPolicy
+from aml_train.config.sections.image import ImageConfig, PullPolicy
 from aml_train.core.docker import read_docker_configuration
 from aml_train.core.errors import AmlTrainError, ImageError
 from aml_train.core.references import DOCKER_HUB, ImageRef
@@ -236,6 +236,10 @@ class BaseImages:
             else f"image.ofed: {name} brings {found}; no drivers are installed."
         )
         return found
+
+    def for_image(self, image: ImageConfig) -> BaseImages:
+        """Return what looks up the bases of one of ``images``."""
+        return replace(self, where=image.where, pull=image.pull)
 
     def settings(self, base: BaseImage, platform: str) -> ImageSettings:
         """Return the user and the variables that *base* sets."""

@@ -32,6 +32,7 @@ from aml_train.pipeline.resolve import (
     BRANCH_VARIABLE,
     RUN_URL_VARIABLE,
     Commit,
+    Surroundings,
     read_commit,
     read_project,
     read_trust,
@@ -98,16 +99,7 @@ def prepare_run(
     read = commit or functools.partial(read_commit, branch=environ.get(BRANCH_VARIABLE) or None, checkout=checkout)
     lookup = _lookup(config, host, remarks.append)
     platform = host.place(config.builder).platform() if config.image is not None else ""
-    resolved = resolve(
-        config,
-        platform=platform,
-        resolve_base=lookup.resolve,
-        read_os=lookup.distribution,
-        read_drivers=lookup.drivers,
-        commit=read,
-        own=own,
-        lookup_for=lambda image: dataclasses.replace(lookup, where=image.where, pull=image.pull),
-    )
+    resolved = resolve(config, Surroundings(platform=platform, lookup=lookup, commit=read, own=own))
     named, commit_read = environ.get(BRANCH_VARIABLE) or None, resolved.commit
     trust = trust or read_trust(config.directory, commit_read, named=named, proposed=proposed)
     resolved = dataclasses.replace(

@@ -35,7 +35,7 @@ from aml_train.jobs.workspace import JobView, Workspace
 from aml_train.pipeline.branch_verdicts import BranchVerdict, Proof
 from aml_train.pipeline.plan import make_plan
 from aml_train.pipeline.project_name import ProjectName
-from aml_train.pipeline.resolve import resolve
+from aml_train.pipeline.resolve import Surroundings, resolve
 from aml_train.pipeline.sdk import with_sdk
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class GitProver:
 def _template(config: Config, names: TargetNames) -> JobTemplate:
     """Return the job of *config* without its images: no engine and no registry is asked."""
     bare = dataclasses.replace(config, image=None, tests=None, images=())
-    resolved = resolve(bare, platform="", resolve_base=None, commit=lambda _directory: None)
+    resolved = resolve(bare, Surroundings(platform="", commit=lambda _directory: None))
     template = make_plan(bare, resolved, names).job
     if config.job.kind == "command" and config.image is None:
         return template

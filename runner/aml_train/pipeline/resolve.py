@@ -19,7 +19,6 @@ from aml_train.config.job.model import Job, Place, inner_mappings, mapping_at
 from aml_train.config.job.paths import is_local
 from aml_train.config.model import Config
 from aml_train.config.sections.image import ImageConfig
-from aml_train.config.sections.images import NodeImage
 from aml_train.config.sections.tests import TestsConfig
 from aml_train.core import git
 from aml_train.core.file_selection import CACHES, GIT_IGNORE_FILES, IGNORE_FILES, SECRETS, FileId
@@ -27,7 +26,7 @@ from aml_train.core.files import FileSet
 from aml_train.core.git import DIRTY
 from aml_train.core.references import ImageRef
 from aml_train.core.trust import PROTECTED, Trust, proposal
-from aml_train.image.collect import BaseResolver, DriversReader, OsReader, collect_inputs, read_file
+from aml_train.image.collect import collect_inputs, read_file
 from aml_train.image.inputs import BaseImage, ImageInputs
 from aml_train.jobs.code import check_code, unsent_metrics
 from aml_train.jobs.setup import check_links
@@ -74,6 +73,9 @@ class ImageLookup(Protocol):
 
     def drivers(self, base: BaseImage, platform: str) -> str | None:
         """Find the drivers that a base image brings."""
+
+    def for_image(self, image: ImageConfig) -> ImageLookup:
+        """Return what looks up the bases of one of ``images``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,57 +187,43 @@ def read_project(
     )
 
 
-def resolve(
-    config: Config,
-    *,
-    platform: str,
-    resolve_base: BaseResolver | None,
-    commit: Callable[[Path], Commit | None] = read_commit,
-    read_os: OsReader | None = None,
-    read_drivers: DriversReader | None = None,
-    now: datetime.datetime | None = None,
-    own: Collection[FileId] = (),
-    lookup_for: Callable[[ImageConfig], ImageLookup] | None = None,
-) -> Resolved:
-    """Ask what *config* needs to know.
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """What a configuration is resolved in.
 
-    Args:
+    Attributes:
         platform: the engine's own, such as ``linux/amd64``; the configuration's wins.
-        resolve_base: finds a base image's digest; not needed without ``image:``.
+        lookup: looks up base images; not needed without ``image:``.
         commit: finds the commit around a folder.
-        read_os: finds a base image's distribution, for the drivers that depend on it.
-        read_drivers: finds the drivers that a base image brings, for ``ofed: auto``.
-        now: the time, for ``image.refresh``; that of the clock by default.
         own: files that this process writes to: they are no part of code, tests and image.
-        lookup_for: what looks up the bases of one of ``images``; not needed without them.
+        now: the time, for ``image.refresh``.
+    """
+
+    platform: str
+    lookup: ImageLookup | None = None
+    commit: Callable[[Path], Commit | None] = read_commit
+    own: Collection[FileId] = ()
+    now: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.UTC))
+
+
+def resolve(config: Config, here: Surroundings) -> Resolved:
+    """Ask what *config* needs to know.
 
     Raises:
         ImageError: if the base image is nowhere to be found.
         InvalidError: if a local file cannot be read or used, or if the code is more than may be sent.
     """
-    image = config.image
-    base: BaseImage | None = None
-    inputs: ImageInputs | None = None
-    engine_platform, now = platform, now or datetime.datetime.now(datetime.UTC)
-    if image is not None:
-        if resolve_base is None:
-            raise ValueError("a configuration with an image needs a resolver of bases")
-        platform = image.platform or platform
-        base, inputs = collect_inputs(
-            image,
-            project=config.directory,
-            platform=platform,
-            resolve_base=resolve_base,
-            read_os=read_os,
-            read_drivers=read_drivers,
-            now=now,
-            own=own,
-        )
+    own, lookup = here.own, here.lookup
+    image: ResolvedImage | None = None
     images: dict[str, ResolvedImage] = {}
-    for one in config.images:
-        if lookup_for is None:
-            raise ValueError("a configuration with several images needs a lookup for each")
-        images[one.name] = _resolve_image(one, config.directory, lookup_for(one.image), engine_platform, now, own)
+    if config.image is not None or config.images:
+        if lookup is None:
+            raise ValueError("a configuration with an image needs a lookup of bases")
+        if config.image is not None:
+            image = _resolve_image(config.image, None, config.directory, lookup, here)
+        for one in config.images:
+            given = lookup.for_image(one.image)
+            images[one.name] = _resolve_image(one.image, one.tests, config.directory, given, here)
     path = config.job.code
     code = _code(path, config, own) if path is not None and path.is_dir() else None
     code_digest = None
@@ -244,10 +232,10 @@ def resolve(
     folders = _folders(config, own)
     sent = [code, *folders.values()]
     return Resolved(
-        commit=commit(config.directory),
-        base=base,
-        inputs=inputs,
-        platform=platform,
+        commit=here.commit(config.directory),
+        base=None if image is None else image.base,
+        inputs=None if image is None else image.inputs,
+        platform=here.platform if image is None else image.platform,
         test_files=_test_files(config.directory, config.tests, own) if config.tests else None,
         code=code,
         code_digest=code_digest,
@@ -260,25 +248,20 @@ def resolve(
 
 
 def _resolve_image(
-    one: NodeImage,
-    project: Path,
-    lookup: ImageLookup,
-    platform: str,
-    now: datetime.datetime,
-    own: Collection[FileId],
+    image: ImageConfig, tests: TestsConfig | None, project: Path, lookup: ImageLookup, here: Surroundings
 ) -> ResolvedImage:
-    platform = one.image.platform or platform
+    platform = image.platform or here.platform
     base, inputs = collect_inputs(
-        one.image,
+        image,
         project=project,
         platform=platform,
         resolve_base=lookup.resolve,
         read_os=lookup.distribution,
         read_drivers=lookup.drivers,
-        now=now,
-        own=own,
+        now=here.now,
+        own=here.own,
     )
-    files = _test_files(project, one.tests, own) if one.tests else None
+    files = _test_files(project, tests, here.own) if tests else None
     return ResolvedImage(base=base, inputs=inputs, platform=platform, test_files=files)
 
 

@@ -11,7 +11,8 @@ from aml_train.config.load import load_config
 from aml_train.core.errors import ImageError
 from aml_train.core.references import ImageRef
 from aml_train.image.inputs import BaseImage
-from aml_train.pipeline.resolve import local_digests, read_commit, read_project, resolve
+from aml_train.pipeline.resolve import Surroundings, local_digests, read_commit, read_project, resolve
+from tests.support.base_lookup import Bases
 
 
 def git(directory: Path, *args: str) -> str:
@@ -94,7 +95,7 @@ def test_the_code_counts_without_what_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "job.yml").write_text("command: python train.py\ncode: src\nenvironment: azureml:e:1\n")
 
     def code() -> str | None:
-        return resolve(load_config(None, directory=tmp_path), platform="linux/amd64", resolve_base=None).code_digest
+        return resolve(load_config(None, directory=tmp_path), Surroundings(platform="linux/amd64")).code_digest
 
     first = code()
     (tmp_path / "src" / "run.log").write_text("x")
@@ -111,7 +112,7 @@ def test_a_base_that_is_nowhere_ends_resolving(tmp_path: Path) -> None:
         raise ImageError(f"{reference.familiar} is not there for {platform}")
 
     with pytest.raises(ImageError, match="nowhere/none:latest is not there for linux/amd64"):
-        resolve(load_config(None, directory=tmp_path), platform="linux/amd64", resolve_base=missing)
+        resolve(load_config(None, directory=tmp_path), Surroundings(platform="linux/amd64", lookup=Bases(missing)))
 
 
 def test_the_project_is_called_like_its_repository(repository: Path) -> None:

@@ -12,7 +12,8 @@ from aml_train.image.inputs import BaseImage
 from aml_train.image.spec import Release
 from aml_train.jobs.spec import TargetNames, fingerprint
 from aml_train.pipeline.plan import Plan, make_plan, render_plan
-from aml_train.pipeline.resolve import Commit, read_trust, resolve
+from aml_train.pipeline.resolve import Commit, Surroundings, read_trust, resolve
+from tests.support.base_lookup import Bases
 from tests.unit.pipeline.test_run import TESTED
 
 DIGEST = "sha256:" + "b" * 64
@@ -34,7 +35,9 @@ def plan_of(
     def resolve_base(reference: ImageRef, platform: str) -> BaseImage:
         return BaseImage(reference=reference, digest=DIGEST)
 
-    resolved = resolve(config, platform="linux/amd64", resolve_base=resolve_base, commit=lambda _: commit)
+    resolved = resolve(
+        config, Surroundings(platform="linux/amd64", lookup=Bases(resolve_base), commit=lambda _: commit)
+    )
     return make_plan(config, replace(resolved, trust=trust), names)
 
 

@@ -16,9 +16,10 @@ from aml_train.core.file_selection import FileId
 from aml_train.image.collect import collect_context, unresolved_base
 from aml_train.pipeline import prepare
 from aml_train.pipeline.project_name import folder_project
-from aml_train.pipeline.resolve import Resolved, resolve
+from aml_train.pipeline.resolve import Resolved, Surroundings, resolve
 from aml_train.pipeline.run_files import own_output
 from aml_train.pipeline.target import Host
+from tests.support.base_lookup import Bases
 
 JOB = "command: python train.py\ncode: .\nenvironment: azureml:e:1\n"
 CONFIG = "job: job.yml\ngate: {accuracy: '>= 0.9'}\n"
@@ -32,7 +33,10 @@ def _project(folder: Path, files: Mapping[str, str]) -> Path:
 
 
 def _resolved(config: Config, own: frozenset[FileId] = frozenset()) -> Resolved:
-    return resolve(config, platform="linux/amd64", resolve_base=unresolved_base, commit=lambda _: None, own=own)
+    return resolve(
+        config,
+        Surroundings(platform="linux/amd64", lookup=Bases(unresolved_base), commit=lambda _: None, own=own),
+    )
 
 
 def _sent(config: Config) -> list[str]:

@@ -22,7 +22,8 @@ from aml_train.core.references import ImageRef
 from aml_train.image.inputs import BaseImage
 from aml_train.jobs.spec import TargetNames
 from aml_train.pipeline.plan import make_plan, render_plan
-from aml_train.pipeline.resolve import resolve
+from aml_train.pipeline.resolve import Surroundings, resolve
+from tests.support.base_lookup import Bases
 
 PROJECTS = Path(__file__).parents[3] / "projects"
 
@@ -67,7 +68,7 @@ def planned(folder: Path) -> str:
         registry_for_engine="localhost:1",
         compute="local-cluster",
     )
-    resolved = resolve(config, platform="linux/amd64", resolve_base=base, commit=lambda _: None)
+    resolved = resolve(config, Surroundings(platform="linux/amd64", lookup=Bases(base), commit=lambda _: None))
     return render_plan(make_plan(config, resolved, names))
 
 
