@@ -66,6 +66,11 @@ class Config:
         return BuilderConfig() if self.image is None else self.image.builder
 
     @property
+    def built_images(self) -> tuple[ImageConfig, ...]:
+        """Every image that is built: that of the job, and further ones of a pipeline."""
+        return (*((self.image,) if self.image is not None else ()), *(one.image for one in self.images))
+
+    @property
     def nodes_in_image(self) -> tuple[JobNode, ...]:
         """The nodes of a pipeline, or the trial of a sweep, that run in the image."""
         if self.image is None:
@@ -92,7 +97,7 @@ class Config:
         They are the values of variables of the job, the image and the tests whose names say that they are secret, and of those
         variables of *environ* that builds read. AzureML's expressions (``${{…}}``) are no secrets.
         """
-        images = [*([self.image] if self.image else []), *(one.image for one in self.images)]
+        images = self.built_images
         named = [secret.env for image in images for secret in image.secrets.values() if secret.env is not None]
         yield from filter(None, (environ.get(name) for name in named))
         written: tuple[Mapping[str, object], ...] = (

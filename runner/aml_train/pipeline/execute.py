@@ -99,16 +99,12 @@ def run_prepared(
             registry_host=lambda: target.image_registry().job_name,
             registry=target.registry,
         )
-        if config.passport.policy is None:
-            recorded = plan.baseline is not None and plan.baseline.proof == "recorded"
-            return Recorded(origin=plan.origin) if recorded else git
-
         policy = policy_of(config.passport, None, config.directory)
-        if policy is None:  # pragma: no cover - the configuration names one
-            return git
-        return SealedProver(
-            evidence=open_evidence(target.service, target.registry), trust=load_trust(policy), git=git
-        )
+        if policy is not None:
+            evidence = open_evidence(target.service, target.registry)
+            return SealedProver(evidence=evidence, trust=load_trust(policy), git=git)
+        recorded = plan.baseline is not None and plan.baseline.proof == "recorded"
+        return Recorded(origin=plan.origin) if recorded else git
 
     provers: list[Prover] = []  # one: a run has one target
 

@@ -313,7 +313,7 @@ def _release(config: ImageConfig, resolved: Resolved, address: str) -> Release:
 
 def _left_out_tags(config: Config, trust: Trust) -> list[str]:
     """Return a remark on the tags of ``image.tags`` that a proposal does not get."""
-    images = [image for image in (config.image, *(one.image for one in config.images)) if image is not None]
+    images = config.built_images
     wanted = dict.fromkeys(tag for image in images for tag in image.tags if tag not in DEFAULT_TAGS)
     if trust.protected or not wanted:
         return []
