@@ -52,11 +52,11 @@ def complete_keys(key: str, *more: str) -> _Complete:
     return complete
 
 
-def complete_words(words: Callable[[], Sequence[str]]) -> _Complete:
-    """Return a completion with *words*, which are loaded when they are needed."""
+def complete_words(words: Sequence[str]) -> _Complete:
+    """Return a completion with *words*."""
 
     def complete(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-        return _beginning(words(), incomplete)
+        return _beginning(words, incomplete)
 
     return complete
 

@@ -44,7 +44,6 @@ from aml_train.jobs.states import JobStatus, failure_of
 if TYPE_CHECKING:
     from aml_train.azure.browse import JobRow
     from aml_train.azure.sdk_v2 import AzureV2
-    from aml_train.core.clock import Clock
     from aml_train.core.events import Event
     from aml_train.jobs.logs.follow import LogText
 
@@ -63,18 +62,6 @@ def jobs() -> None:
     """
 
 
-def _states() -> Sequence[str]:
-    return [status.value.lower() for status in JobStatus]
-
-
-def _sort_keys() -> Sequence[str]:
-    return SORT_KEYS
-
-
-def _clock() -> Clock:
-    return SYSTEM_CLOCK
-
-
 @jobs.command("list")
 @target_options
 @click.option(
@@ -83,7 +70,7 @@ def _clock() -> Clock:
     multiple=True,
     metavar="STATUS",
     help="Only jobs in this state, such as running; may be repeated.",
-    shell_complete=complete_words(lambda: _states()),
+    shell_complete=complete_words([status.value.lower() for status in JobStatus]),
 )
 @click.option("--experiment", metavar="NAME", help="Only jobs of this experiment.")
 @click.option("--name", metavar="PATTERN", help="Only jobs of this name or display name; * and ? are wildcards.")
@@ -99,7 +86,7 @@ def _clock() -> Clock:
     is_flag=False,
     flag_value="",
     default="created",
-    shell_complete=complete_words(lambda: _sort_keys()),
+    shell_complete=complete_words(SORT_KEYS),
     help="Sort by created, duration, name, status, experiment, compute, or a metric; times and numbers descend. Without KEY, by the one"
     " of --metric.  [default: created]",
 )
@@ -275,8 +262,7 @@ def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> No
             shown[:] = [text.name.path]
         click.echo(printable_lines(text.text), nl=not text.more)
 
-    clock = _clock()
-    reader = LogReader(service, job, _remark, clock.now)
+    reader = LogReader(service, job, _remark, SYSTEM_CLOCK.now)
     follower = LogFollower(reader, say, masker=masker(), pages=pages)
     while True:
         view = service.details(job)
@@ -291,7 +277,7 @@ def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> No
         follower.follow(found, final=ended or not follow)
         if ended or not follow:
             break
-        clock.sleep(_FOLLOW_PAUSE)
+        SYSTEM_CLOCK.sleep(_FOLLOW_PAUSE)
     if not names and not follow:
         known = ", ".join(sorted(view.log_files)) or "none yet"
         click.echo(f"note: no log is called {pattern}; there are: {known}", err=True)
@@ -307,16 +293,16 @@ def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> No
 @target_options
 def cancel(names: tuple[str, ...], project: ProjectOptions) -> None:
     """Cancel jobs, and wait until they have ended; jobs that have ended stay as is."""
-    service, clock = open_workspace(project), _clock()
+    service = open_workspace(project)
     before = {name: view_job(service, name).status for name in names}
     live = [name for name, status in before.items() if not status.terminal]
     for name in live:
-        request_cancel(service, name, clock=clock)
+        request_cancel(service, name, clock=SYSTEM_CLOCK)
     for name, status in before.items():
         if name not in live:
             click.echo(f"{name} had ended: {status.value}")
             continue
-        view = await_end(service, name, clock=clock)
+        view = await_end(service, name, clock=SYSTEM_CLOCK)
         if not view.status.terminal:
             raise ServiceError(
                 f"AzureML acknowledged the cancellation, but the job {name} is still {view.status.value}."
