@@ -138,6 +138,18 @@ def test_a_browser_grants_sign_ins_alone(monkeypatch: pytest.MonkeyPatch) -> Non
         run("sign-in", "https://example.com")
 
 
+def test_registries_are_created_listed_and_deleted(admin: Admin) -> None:
+    admin.answer = (200, {"registries": {"azureml": 3, "shared": 0}})
+    shown = '{\n  "azureml": 3,\n  "shared": 0\n}\n'
+    assert run("registry", "create", "shared", "--description", "of all") == shown
+    assert run("registry", "list") == run("registry", "delete", "shared") == shown
+    assert admin.asked == [
+        ("POST", "registries", {"name": "shared", "description": "of all"}),
+        ("GET", "registries", {}),
+        ("DELETE", "registries", {"name": "shared"}),
+    ]
+
+
 MADE = {"name": "team-a", "id": "i", "instance": "x", "subscription_id": "s", "resource_group": "aml-local"}
 
 
