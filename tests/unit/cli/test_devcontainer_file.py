@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import aml_train.cli.devcontainer
+from aml_train.cli.devcontainer import run_arguments
 from aml_train.cli.main import cli
-from aml_train.cli.shell import run_arguments
 from aml_train.config.load import load_config
 from aml_train.core.errors import ImageError, OutdatedError
 from aml_train.core.jsonc import parse_jsonc
