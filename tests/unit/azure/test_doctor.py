@@ -13,8 +13,7 @@ import requests
 
 from aml_train.azure.clouds import AZURE_PUBLIC
 from aml_train.azure.doctor import registry
-from aml_train.azure.doctor.identity import forms
-from aml_train.azure.doctor.network import Ask, check_clock
+from aml_train.azure.doctor.checks import Ask, check_clock, forms
 from aml_train.azure.doctor.probe import Probe, Reply, Wanted
 from aml_train.azure.doctor.registry import actions_in, check_registry_role
 from aml_train.azure.doctor.workspace import check_quota

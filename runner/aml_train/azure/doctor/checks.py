@@ -1,20 +1,264 @@
-"""The checks of a workspace in Azure, in their order."""
+"""The checks of a workspace in Azure, in their order; those of hosts, clock, sign-in and subscription."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from functools import partial
-from typing import Final
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+import requests
 
 from aml_train.azure.clouds import cloud_named
-from aml_train.azure.credentials import Assertion
-from aml_train.azure.doctor.identity import check_sign_in, check_subject, check_subscription
-from aml_train.azure.doctor.network import check_clock, check_hosts, check_workspace_hosts
+from aml_train.azure.credentials import Assertion, claims_of
 from aml_train.azure.doctor.probe import Probe, Wanted
 from aml_train.azure.doctor.registry import check_pull, check_registry, check_registry_role, check_storage
 from aml_train.azure.doctor.workspace import check_compute, check_quota, check_workspace, check_workspace_role
-from aml_train.azure.sign_in import Fetched
-from aml_train.core.diagnosis import Check
+from aml_train.azure.sign_in import Fetched, credential_command, is_untrusted
+from aml_train.core.answers import date_of
+from aml_train.core.diagnosis import Check, Outcome, failed, misconfigured, ok, skipped, warning
+from aml_train.core.errors import ServiceError
+from aml_train.core.http_client import Session, exchange
+from aml_train.core.threads import in_background
+
+#: https://learn.microsoft.com/rest/api/resources/subscriptions/get and …/providers/get.
+_SUBSCRIPTIONS: Final = "2022-12-01"
+_PROVIDERS: Final = "2021-04-01"
+_PROVIDER: Final = "Microsoft.MachineLearningServices"
+_AGAIN: Final = "Sign in again (az login, or new credentials of the application), and compare the check clock."
+_GUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
+#: ``repo:OWNER@ID/REPOSITORY@ID:…`` of repositories made, renamed or transferred since 15 July 2026, and of those that opted in:
+#: https://docs.github.com/actions/reference/security/oidc#immutable-subject-claims.
+_IMMUTABLE: Final = re.compile(r"repo:[^/@:]+@\d+/[^/@:]+@\d+(?P<rest>:.*)?")
+_BY_NAME: Final = re.compile(r"repo:[^/@:]+/[^/@:]+(?P<rest>:.*)?")
+
+
+def check_sign_in(probe: Probe) -> Outcome:
+    """Sign in, and show who and in which tenant."""
+    identity = probe.sign_in()
+    try:
+        token = identity.token(probe.cloud.scope)
+    except ServiceError as error:
+        if identity.way == "oidc" and is_untrusted(error.message):
+            return failed(error.message, "The check oidc-subject has the command.")
+        raise
+    probe.claims = claims_of(token)
+    return ok(f"{_who(probe.claims)}, tenant {probe.claims.get('tid') or 'unknown'}, with {identity.title}")
+
+
+def _who(claims: Mapping[str, Any]) -> str:
+    for name in ("upn", "unique_name", "preferred_username"):
+        if claims.get(name):
+            return str(claims[name])
+    return f"application {claims.get('appid') or claims.get('azp') or 'unknown'}, object {claims.get('oid') or 'unknown'}"
+
+
+def check_subject(probe: Probe) -> Outcome:
+    """Show the subject of the workflow's token, and whether Azure trusts it."""
+    identity = probe.sign_in()
+    if identity.way != "oidc" or probe.assertion is None:
+        return skipped(f"the sign-in is {identity.title}; only a workflow on GitHub has a subject")
+    claims = claims_of(probe.assertion(probe.cloud.federated_audience))
+    subject = str(claims.get("sub") or "")
+    form, other = forms(claims)
+    try:
+        identity.token(probe.cloud.scope)
+    except ServiceError as error:
+        if not is_untrusted(error.message):
+            return warning(f"{subject} ({form}); whether Azure trusts it is not known", "See the check sign-in.")
+        also = f" A credential with the other form, {other}, does not match it." if other else ""
+        return failed(
+            f"no federated credential fits the token's subject {subject} ({form}).{also}",
+            credential_command(claims, probe.environ.get("AZURE_CLIENT_ID") or "CLIENT_ID"),
+        )
+    return ok(f"{subject} ({form}) is trusted")
+
+
+def forms(claims: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the name of the subject's form, and the subject in the other form.
+
+    The other one is empty if the claims do not say it.
+    """
+    subject = str(claims.get("sub") or "")
+    owner, _, name = str(claims.get("repository") or "").partition("/")
+    if found := _IMMUTABLE.fullmatch(subject):
+        return "immutable form", f"repo:{owner}/{name}{found['rest'] or ''}" if name else ""
+    if found := _BY_NAME.fullmatch(subject):
+        owner_id, repository_id = claims.get("repository_owner_id"), claims.get("repository_id")
+        known = name and owner_id and repository_id
+        return "form by name", f"repo:{owner}@{owner_id}/{name}@{repository_id}{found['rest'] or ''}" if known else ""
+    return "form of the organization or repository's own", ""
+
+
+def check_subscription(probe: Probe) -> Outcome:
+    """Look the subscription up: its tenant, its state, and AzureML's provider."""
+    wanted = probe.wanted.workspace.subscription_id
+    reply = probe.get(
+        f"/subscriptions/{quote(wanted, safe='')}", f"Looking for the subscription {wanted}", _SUBSCRIPTIONS
+    )
+    listing = "az account list --all --output table"
+    if reply.status == 401:
+        tenant = _tenant_in(reply.message, reply.headers)
+        if tenant or "tenant" in f"{reply.code} {reply.message}".lower():
+            return _elsewhere(probe, f"{reply.code}: {reply.message}", tenant)
+        return failed(f"Azure refuses the token: {reply.code}: {reply.message}", _AGAIN)
+    if reply.status == 403:
+        text = f"the identity may not see the subscription {wanted}; a role on the workspace alone can be enough"
+        return warning(text, f"If the next checks fail: {listing}")
+    if reply.answer is None:
+        return misconfigured(
+            f"{wanted}: {reply.code or reply.status}: {reply.message}",
+            f"{listing} lists those that you see; correct {probe.key('subscription-id')}.",
+        )
+    name = reply.answer.optional_text("displayName") or wanted
+    tenant, state = reply.answer.optional_text("tenantId") or "", reply.answer.optional_text("state") or ""
+    if tenant and probe.claims.get("tid") and tenant.lower() != str(probe.claims["tid"]).lower():
+        return _elsewhere(probe, f"{name} belongs to the tenant {tenant}", tenant)
+    if state and state not in ("Enabled", "PastDue"):
+        return failed(f"{name} is {state}", f"az account show --subscription {wanted}; its owner must enable it.")
+    return _provider(probe, name, state)
+
+
+def _provider(probe: Probe, name: str, state: str) -> Outcome:
+    subscription = probe.wanted.workspace.subscription_id
+    path = f"/subscriptions/{quote(subscription, safe='')}/providers/{_PROVIDER}"
+    reply = probe.get(path, f"Looking for the provider {_PROVIDER}", _PROVIDERS)
+    registered = reply.answer.optional_text("registrationState") if reply.answer is not None else None
+    if registered and registered not in ("Registered", "Registering"):
+        command = f"az provider register --namespace {_PROVIDER} --subscription {subscription}"
+        return failed(f"{name}: the provider {_PROVIDER} is {registered}", command)
+    return ok(f"{name} ({subscription}), {state or 'state unknown'}")
+
+
+def _elsewhere(probe: Probe, found: str, tenant: str) -> Outcome:
+    """Return the result for an identity of another tenant."""
+    mine = probe.claims.get("tid") or "unknown"
+    identity = probe.sign_in()
+    where = tenant or "TENANT"
+    login = {"cli": f"az login --tenant {where}", "azd": f"azd auth login --tenant-id {where}"}.get(identity.way)
+    remedy = login or f"Set AZURE_TENANT_ID={where} (the input tenant-id), with an application of that tenant."
+    return misconfigured(f"the sign-in is of the tenant {mine}; {found}", remedy)
+
+
+def _tenant_in(message: str, headers: Mapping[str, str]) -> str:
+    """Return the tenant that a refusal asks for; the last that it names."""
+    named = _GUID.findall(f"{headers.get('WWW-Authenticate', '')} {message}")
+    return str(named[-1]) if named else ""
+
+
+_TIMEOUT: Final = (10.0, 10.0)
+#: Entra ID refuses assertions and tokens whose times are more than five minutes off (AADSTS700024):
+#: https://learn.microsoft.com/entra/identity-platform/reference-error-codes.
+_MOST_SECONDS: Final = 300.0
+_DOUBTFUL_SECONDS: Final = 60.0
+_PROXY_NAMES: Final = ("HTTPS_PROXY", "https_proxy")
+_CA_NAMES: Final = ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "CURL_CA_BUNDLE")
+
+Ask = Callable[[str], requests.Response]
+"""Sends HEAD to the root of a host; any answer means that it is reached."""
+
+
+def ask_host(host: str) -> requests.Response:
+    """Send HEAD to ``https://HOST/`` without credentials."""
+    with Session() as session:
+        return exchange(session, "HEAD", f"https://{host}/", timeout=_TIMEOUT, allow_redirects=False)
+
+
+def check_hosts(probe: Probe, ask: Ask = ask_host) -> Outcome:
+    """Reach the hosts that every run needs first."""
+    return reach((probe.cloud.authority, urlsplit(probe.cloud.arm).netloc), probe.environ, ask)
+
+
+def check_workspace_hosts(probe: Probe, ask: Ask = ask_host) -> Outcome:
+    """Reach the workspace's own services, its storage and its registry."""
+    resource = probe.resource
+    if resource is None:
+        return skipped("the workspace is not known")
+    account = (resource.optional_text("properties.storageAccount") or "").rpartition("/")[2]
+    tracking = resource.optional_text("properties.mlFlowTrackingUri") or ""
+    discovery = resource.optional_text("properties.discoveryUrl") or ""
+    hosts = [_host(discovery), _host(tracking), f"{account}.blob.{probe.storage_suffix}" if account else ""]
+    hosts.append(probe.wanted.target.registry or "")  # the check registry-role reaches the workspace's
+    return reach(dict.fromkeys(host for host in hosts if host), probe.environ, ask)
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).netloc
+    except ValueError:
+        return ""
+
+
+def reach(hosts: Iterable[str], environ: Mapping[str, str], ask: Ask) -> Outcome:
+    """Reach all hosts at once; the first fault gives the remedy."""
+    asked: dict[str, Future[requests.Response]] = {}
+    for host in hosts:
+        asked[host] = in_background(lambda host=host: ask(host), f"reach {host}")  # type: ignore[misc]
+    faults: dict[str, requests.RequestException] = {}
+    for host, future in asked.items():
+        try:
+            future.result()
+        except requests.RequestException as error:
+            faults[host] = error
+    if not faults:
+        return ok(", ".join(asked))
+    host, first = next(iter(faults.items()))
+    found = "; ".join(f"{name} is not reached: {type(error).__name__}" for name, error in faults.items())
+    return (misconfigured if isinstance(first, requests.exceptions.SSLError) else failed)(
+        found, _remedy(host, first, environ)
+    )
+
+
+def _remedy(host: str, error: requests.RequestException, environ: Mapping[str, str]) -> str:
+    curl = f"curl --head --verbose https://{host}/"
+    proxy = next((f"{name}={environ[name]}" for name in _PROXY_NAMES if environ.get(name)), "")
+    if isinstance(error, requests.exceptions.SSLError):
+        bundle = next((f"{name}={environ[name]}" for name in _CA_NAMES if environ.get(name)), "none is set")
+        return f"Set REQUESTS_CA_BUNDLE and SSL_CERT_FILE to the CA of your proxy ({bundle}). {curl}"
+    by = f" by the proxy {_without_user(proxy)}" if proxy else ""
+    if isinstance(error, requests.exceptions.ProxyError):
+        return f"{host} is refused{by}, or the proxy does not answer: allow the host there, or add it to NO_PROXY. {curl}"
+    return (
+        f"Allow HTTPS to {host}{by} in the firewall, or correct HTTPS_PROXY and NO_PROXY; a private endpoint needs a runner in "
+        f"its network. {curl}"
+    )
+
+
+def _without_user(text: str) -> str:
+    scheme, sign, rest = text.partition("://")
+    return f"{scheme}{sign}{rest.rpartition('@')[2]}" if sign else text
+
+
+def check_clock(
+    probe: Probe,
+    ask: Ask = ask_host,
+    now: Callable[[], float] = time.time,
+) -> Outcome:
+    """Compare this machine's clock with that of the sign-in service."""
+    host = probe.cloud.authority
+    began = now()
+    try:
+        response = ask(host)
+    except requests.RequestException as error:
+        return warning(f"the time of {host} is not known: {type(error).__name__}", "See the check network.")
+    ended = now()
+    there = date_of(response.headers)
+    if there is None:
+        return warning(f"{host} does not say its time", "date --utc")
+    # The header has whole seconds.
+    late = (began + ended) / 2 - there.timestamp()
+    text = f"{abs(late):.0f} s {'ahead of' if late > 0 else 'behind'} {host}"
+    remedy = "sudo sntp -sS time.apple.com" if sys.platform == "darwin" else "sudo timedatectl set-ntp true"
+    if abs(late) >= _MOST_SECONDS:
+        return misconfigured(f"the clock is {text}: sign-ins are refused", remedy)
+    if abs(late) >= _DOUBTFUL_SECONDS:
+        return warning(f"the clock is {text}", remedy)
+    return ok(f"the clock agrees with {host}")
+
 
 #: az and azd may take a minute for a token, the sign-in in Azure several attempts.
 _SIGN_IN_SECONDS: Final = 90.0
