@@ -43,7 +43,7 @@ from aml_emulator.fronts import (
     start_registry_fronts,
 )
 from aml_emulator.identity.federation import Federation
-from aml_emulator.identity.names import WorkspaceNames
+from aml_emulator.identity.identity import WorkspaceNames
 from aml_emulator.identity.tokens import Grants, Tokens
 from aml_emulator.network.fault_injection import Faults
 from aml_emulator.network.hosts import Destination, Outward, decide, names_for_jobs
@@ -101,7 +101,7 @@ async def run(
     container = settings.container or await run_in_threadpool(own_container)
     neighbours = Neighbours(contained=container is not None, clients=settings.clients)
     outward = Outward(own_ports=frozenset({port, registry_port}), is_container=neighbours.is_container)
-    names = WorkspaceNames(identity, settings.data / "workspaces.jsonl")
+    names = WorkspaceNames(identity, settings.data / "workspaces.json")
     context = _context(settings, names, store, blobs, port, outward, clock)
     if context.recorder is not None:
         stack.callback(context.recorder.close)

@@ -13,8 +13,7 @@ from aml_emulator.api.errors import ServiceError, cannot_open
 from aml_emulator.context import Context
 from aml_emulator.domain.errors import ConflictError, InvalidError, NotFoundError
 from aml_emulator.domain.jobs.service import JobService
-from aml_emulator.identity.identity import Identity
-from aml_emulator.identity.names import WorkspaceNames
+from aml_emulator.identity.identity import Identity, WorkspaceNames
 
 logger = logging.getLogger(__name__)
 

@@ -4,12 +4,107 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import secrets
+import threading
 import uuid
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
+from typing import Final
 
 from aml_emulator.reading import write_private
+
+NAME: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{2,32}")
+"""Azure's rule: https://learn.microsoft.com/azure/azure-resource-manager/management/resource-name-rules."""
+
+
+class WorkspaceNames:
+    """The identities of all workspaces by name, in whatever case. Thread-safe.
+
+    Args:
+        first: the workspace that every emulator has.
+        path: the file of the others; None keeps them in memory.
+
+    Raises:
+        ValueError: the file is there and does not hold names.
+    """
+
+    def __init__(self, first: Identity, path: Path | None = None) -> None:
+        self._first = first
+        self._path = path
+        self._lock = threading.Lock()
+        self._known: dict[str, Identity] = {first.workspace.lower(): first}
+        if path is not None and path.exists():
+            self._known |= self._read(path)
+
+    def all(self) -> tuple[Identity, ...]:
+        """Return all identities, the first one first, then the oldest."""
+        return tuple(self._known.values())
+
+    def get(self, name: str) -> Identity | None:
+        """Return a workspace's identity, or None."""
+        return self._known.get(name.lower())
+
+    def create(self, name: str) -> Identity:
+        """Create a name and return its identity.
+
+        Raises:
+            ValueError: Azure takes no such name.
+            KeyError: there is a workspace of that name.
+            OSError: the file has no room for it.
+        """
+        if not NAME.fullmatch(name):
+            raise ValueError(
+                f"name: 3 to 33 letters, digits, '-' and '_', with a letter or digit at the beginning, not '{name}'"
+            )
+        made = self._named(name, workspace_id=str(uuid.uuid4()), instance=secrets.token_hex(4))
+        with self._lock:
+            if name.lower() in self._known:
+                raise KeyError(name)
+            self._keep({**self._known, name.lower(): made})
+        return made
+
+    def remove(self, name: str) -> None:
+        """Forget a name, if it is known and not the first one."""
+        with self._lock:
+            found = self._known.get(name.lower())
+            if found is None or found is self._first:
+                return
+            self._keep({key: one for key, one in self._known.items() if one is not found})
+
+    def _named(self, name: str, *, workspace_id: str, instance: str) -> Identity:
+        return replace(
+            self._first,
+            workspace=name,
+            workspace_id=workspace_id,
+            instance=instance,
+            # All workspaces have one storage account, and runs of the same name.
+            artifact_container=f"azureml-{workspace_id}",
+        )
+
+    def _keep(self, known: dict[str, Identity]) -> None:
+        """Store the names, and only then know them."""
+        if self._path is not None:
+            kept = [
+                {"name": one.workspace, "workspace_id": one.workspace_id, "instance": one.instance}
+                for one in known.values()
+                if one is not self._first
+            ]
+            write_private(self._path, json.dumps(kept).encode())
+        self._known = known
+
+    def _read(self, path: Path) -> dict[str, Identity]:
+        try:
+            kept: list[dict[str, str]] = json.loads(path.read_text(encoding="utf-8"))
+            return {
+                one["name"].lower(): self._named(
+                    one["name"], workspace_id=one["workspace_id"], instance=one["instance"]
+                )
+                for one in kept
+            }
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{path} does not hold the names of workspaces; remove the data folder") from error
+
 
 FILE_NAME = "identity.json"
 

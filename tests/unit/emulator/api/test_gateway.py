@@ -19,8 +19,7 @@ from aml_emulator.api.gateway import Gateway
 from aml_emulator.domain.clusters import create_default_cluster
 from aml_emulator.domain.jobs.service import JobService
 from aml_emulator.domain.workspace import ShownStates
-from aml_emulator.identity.identity import Identity
-from aml_emulator.identity.names import WorkspaceNames
+from aml_emulator.identity.identity import Identity, WorkspaceNames
 from aml_emulator.identity.tokens import Tokens
 from aml_emulator.store.store import Store
 from tests.unit.emulator.parts import IDENTITY, WS, Answer, IdleRunner, Service

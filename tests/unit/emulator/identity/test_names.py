@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from aml_emulator.identity.names import WorkspaceNames
+from aml_emulator.identity.identity import WorkspaceNames
 from tests.unit.emulator.parts import IDENTITY
 
 
@@ -29,7 +29,7 @@ def test_names_that_azure_takes_not(name: str) -> None:
 
 
 def test_they_are_kept(tmp_path: Path) -> None:
-    file = tmp_path / "workspaces.jsonl"
+    file = tmp_path / "workspaces.json"
     names = WorkspaceNames(IDENTITY, file)
     one, two = names.create("one"), names.create("two")
     names.remove("ONE")
@@ -37,16 +37,9 @@ def test_they_are_kept(tmp_path: Path) -> None:
     names.remove("local")
     assert file.stat().st_mode & 0o777 == 0o600
     assert WorkspaceNames(IDENTITY, file).all() == (IDENTITY, two)
-    assert len(file.read_text().splitlines()) == 1, "what was removed is forgotten at the next start"
     assert one.owns(one.file_share)
     assert one.owns(f"0123-{one.instance}-codes-4567")
     assert not one.owns(two.blob_container)
-
-
-def test_half_a_line_at_the_end_is_a_creation_without_an_answer(tmp_path: Path) -> None:
-    file = tmp_path / "workspaces.jsonl"
-    WorkspaceNames(IDENTITY, file).create("one")
-    whole = file.read_text()
-    file.write_text(whole + '{"name": "two", "works')
-    assert [one.workspace for one in WorkspaceNames(IDENTITY, file).all()] == ["local", "one"]
-    assert file.read_text() == whole
+    file.write_text("half")
+    with pytest.raises(ValueError, match="does not hold the names of workspaces"):
+        WorkspaceNames(IDENTITY, file)
