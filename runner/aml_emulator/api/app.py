@@ -35,6 +35,8 @@ from aml_emulator.api.errors import (
     error_code,
     management_body,
     mlflow_error,
+    other_body,
+    other_service,
     resource_not_found,
     service_body,
     service_error,
@@ -52,7 +54,6 @@ from aml_emulator.api.v1 import execution as v1_execution
 from aml_emulator.api.v1 import metrics as v1_metrics
 from aml_emulator.api.v1 import models as v1_models
 from aml_emulator.api.v1 import runs as v1_runs
-from aml_emulator.api.v1.other_services import other_body, other_service
 from aml_emulator.context import Context
 from aml_emulator.domain.environment_builds import EnvironmentBuilds
 from aml_emulator.domain.errors import DomainError, NotSupportedError
