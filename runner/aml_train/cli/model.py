@@ -43,7 +43,6 @@ from aml_train.pipeline.passport import policy_of
 from aml_train.pipeline.promotion import open_promoter, run_promotion
 
 if TYPE_CHECKING:
-    from aml_train.config.load import PromotionConfig
     from aml_train.config.model import Config
     from aml_train.config.policy import PolicyConfig
     from aml_train.config.sections.targets import TargetConfig
@@ -379,7 +378,7 @@ def promote(
         output,
         asks=asks,
         project=found.project,
-        policy=_policy(found),
+        policy=policy_of(found.passport, None, found.directory),
     )
 
 
@@ -420,11 +419,6 @@ def _ask(question: str) -> bool:
         return click.confirm(question, err=True)
     except click.Abort:
         return False
-
-
-def _policy(found: PromotionConfig) -> PolicyConfig | None:
-    """Return whose signatures count in a stage that demands a passport."""
-    return policy_of(found.passport, None, found.directory)
 
 
 def _carry_out(
