@@ -61,19 +61,18 @@ def test_only_what_the_job_computes_trains_again(workspace: Emulator, tmp_path: 
     project = tmp_path / "again"
     project.mkdir()
     _write(project, workspace)
-    first, why = _run(project, workspace, "--json record.json")
+    first, why = _run(project, workspace)
     assert why == "Trains for the first time: there is no earlier job again-… among the last of this workspace."
-    # The log and the record are there now, the bound is another one, and a comment was added.
+    # The log is there now, the bound is another one, and a comment was added.
     _write(project, workspace, bound="0.6")
     (project / "job.yml").write_text(f"# A comment.\n{(project / 'job.yml').read_text()}")
-    assert _run(project, workspace, "--json record.json") == (first, "")
+    assert _run(project, workspace) == (first, "")
     (project / "train.py").write_text("print()\n")
     (project / "lib.py").write_text("")
     second, why = _run(project, workspace)
     assert why == f"Trains, as these differ from the last job, {first}: the code."
-    (project / "record.json").unlink()
-    _, why = _run(project, workspace, "--set job.inputs.epochs=3", f"--json {tmp_path}/record.json")
-    assert why == f"Trains, as these differ from the last job, {second}: the input epochs, the code."
+    _, why = _run(project, workspace, "--set job.inputs.epochs=3")
+    assert why == f"Trains, as these differ from the last job, {second}: the input epochs."
     (project / "lib.py").unlink()
     (project / "train.py").write_text("pass\n")
     again, why = _run(project, workspace, "--fresh")
