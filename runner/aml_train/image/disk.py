@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from docker.errors import APIError, ImageNotFound
 
-from aml_train.core.answers import Answer, UndecodableError, decode
 from aml_train.core.docker import in_container, remove_container
 from aml_train.core.errors import ImageError
 from aml_train.core.events import Listener, Notice
@@ -37,9 +35,6 @@ HEADROOM: Final = 2_000_000_000
 """Bytes that are wanted beyond the base, for what is installed on it."""
 ANNOUNCED: Final = 500_000_000
 """Bytes of a pull from which on its size is reported and the engine's disk is looked at."""
-_BUSY: Final = "a disk usage operation is already running"
-_PAUSES: Final = (1.0,) * 120
-"""Seconds between queries to an engine that is busy with another query; looking through many images takes seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +78,8 @@ def check_disk(
     name = base.reference.familiar
     try:
         with docker_registries(environ)(base.reference.registry) as registry:
-            need = _need(registry, base, platform, engine)
+            repository, digest = base.reference.repository, base.digest
+            need = _need(registry, repository, digest, registry.get_manifest(repository, digest), platform, engine)
     except ImageError as error:
         listener(Notice(text=f"Whether {name} fits the engine's disk cannot be known: {error.message}"))
         return
@@ -119,7 +115,7 @@ def check_pull(
         engine.images.get(name)
         return
     try:
-        need = _need_of(registry, repository, manifest, platform, engine, name)
+        need = _need(registry, repository, manifest.digest, manifest, platform, engine)
     except ImageError as error:
         # The pull reports better what the registry has lost.
         listener(Notice(text=f"Whether {name} fits the engine's disk cannot be known: {error.message}"))
@@ -158,26 +154,17 @@ def judge_room(name: str, need: Need, room: Room, listener: Listener, *, base: b
         listener(Notice(text=text, level="warning"))
 
 
-def _need(registry: Registry, base: BaseImage, platform: str, engine: DockerClient) -> Need:
-    repository = base.reference.repository
-    manifest = _manifest(registry, repository, str(base.digest))
-    return _need_of(registry, repository, manifest, platform, engine, base.reference.familiar)
-
-
-def _need_of(
-    registry: Registry, repository: str, manifest: Manifest, platform: str, engine: DockerClient, name: str
+def _need(
+    registry: Registry, repository: str, digest: str, manifest: Manifest | None, platform: str, engine: DockerClient
 ) -> Need:
-    if manifest.is_index:
-        manifest = _manifest(registry, repository, child_for(manifest, platform))
-
-    def fail(problem: str) -> ImageError:
-        return ImageError(f"the configuration of {name} is not an image's: it {problem}")
-
-    try:
-        document = Answer(decode(registry.get_blob(repository, str(manifest.config_digest))), fail)
-    except UndecodableError as error:
-        raise fail(str(error)) from error
-    return missing(manifest.layer_sizes, document.list_of_texts("rootfs.diff_ids"), _chains(engine))
+    """Return what the engine lacks of *manifest*, or of an index's image for *platform*."""
+    if manifest is not None and manifest.is_index:
+        digest = manifest.child_for(platform)
+        manifest = registry.get_manifest(repository, digest)
+    if manifest is None:
+        raise ImageError(f"the registry {registry.host} does not have {repository}@{digest}")
+    layers = registry.image_config(repository, manifest, platform).list_of_texts("rootfs.diff_ids")
+    return missing(manifest.layer_sizes, layers, _chains(engine))
 
 
 def _chains(engine: DockerClient) -> Iterator[list[str]]:
@@ -186,27 +173,6 @@ def _chains(engine: DockerClient) -> Iterator[list[str]]:
     for entry in engine.api.images(all=True):
         with contextlib.suppress(ImageNotFound):
             yield engine.images.get(entry["Id"]).attrs["RootFS"].get("Layers") or []
-
-
-def _manifest(registry: Registry, repository: str, digest: str) -> Manifest:
-    manifest = registry.get_manifest(repository, digest)
-    if manifest is None:
-        raise ImageError(f"the registry {registry.host} does not have {repository}@{digest}")
-    return manifest
-
-
-def child_for(index: Manifest, platform: str) -> str:
-    """Return the digest that *index* lists for *platform*. Pure.
-
-    Raises:
-        ImageError: if there is none.
-    """
-    wanted = platform.split("/")[:2]
-    for entry in index.document["manifests"]:
-        listed: Mapping[str, Any] = entry.get("platform") or {}
-        if [listed.get("os"), listed.get("architecture")] == wanted:
-            return str(entry["digest"])
-    raise ImageError(f"the index {index.digest} has no image for {platform}")
 
 
 def missing(sizes: Sequence[int], diff_ids: Sequence[str], chains: Iterable[Sequence[str]]) -> Need:
@@ -231,27 +197,15 @@ def missing(sizes: Sequence[int], diff_ids: Sequence[str], chains: Iterable[Sequ
 
 
 def _builder_has(engine: DockerClient, base: BaseImage) -> bool:
-    """Return whether BuildKit's cache, which is separate, has the base."""
-    return any(f"@{base.digest}" in str(entry.get("Description")) for entry in build_cache(engine))
+    """Return whether BuildKit's cache, which is separate, has the base, or may have it.
 
-
-def build_cache(engine: DockerClient, *, sleep: Callable[[float], None] = time.sleep) -> list[dict[str, Any]]:
-    """Return what the engine says of its build cache, waiting for others who ask.
-
-    Until version 23.0 an engine answers one at a time, and 500 to all others (moby 20.10, ``daemon/disk_usage.go``).
-
-    Raises:
-        docker.errors.APIError: the engine refuses, or others have asked all the time.
+    Until version 23.0 an engine tells one client at a time, and refuses all others.
     """
-
-    for pause in (*_PAUSES, None):
-        try:
-            return list(engine.df().get("BuildCache") or ())
-        except APIError as error:
-            if pause is None or _BUSY not in str(error.explanation or error):
-                raise
-            sleep(pause)
-    raise AssertionError("unreachable")  # pragma: no cover - the last attempt returns or raises
+    try:
+        cached = engine.df().get("BuildCache") or ()
+    except APIError:
+        return True
+    return any(f"@{base.digest}" in str(entry.get("Description")) for entry in cached)
 
 
 _LEASE: Final = 120.0

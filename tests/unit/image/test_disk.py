@@ -11,7 +11,6 @@ from aml_train.image.disk import (
     HEADROOM,
     Need,
     Room,
-    child_for,
     judge_room,
     missing,
 )
@@ -80,6 +79,6 @@ def test_the_manifest_of_a_platform() -> None:
     index = _index(
         {"os": "unknown", "architecture": "unknown"}, {"os": "linux", "architecture": "arm64", "variant": "v8"}
     )
-    assert child_for(index, "linux/arm64") == f"sha256:{1:064}"
+    assert index.child_for("linux/arm64") == f"sha256:{1:064}"
     with pytest.raises(ImageError, match="has no image for linux/amd64"):
-        child_for(index, "linux/amd64")
+        index.child_for("linux/amd64")
