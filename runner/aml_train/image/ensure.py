@@ -8,7 +8,9 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import requests
@@ -21,12 +23,11 @@ from aml_train.core.references import ImageRef
 from aml_train.core.threads import drain, in_background
 from aml_train.image.attestations import check_found
 from aml_train.image.builders.engine import EngineBuilder
-from aml_train.image.completeness import lost_part
 from aml_train.image.context import ImageContext
 from aml_train.image.make import address_of, digest_tag, lock, make_image, put_release_tags
 from aml_train.image.push import release
 from aml_train.image.records import known_record
-from aml_train.image.registry.client import Registry, RegistryLocation
+from aml_train.image.registry.client import CONNECTIONS, Registry, RegistryLocation
 from aml_train.image.registry.manifest import Manifest
 from aml_train.image.spec import ImageSpec, Tested, TestRecord, TestSpec
 from aml_train.image.verify import read_record, verify_found
@@ -267,3 +268,28 @@ def _tested(
         record=record,
         compressed_bytes=manifest.layer_bytes,
     )
+
+
+def lost_part(registry: Registry, repository: str, manifest: Manifest) -> str | None:
+    """Return the digest of a missing part of *manifest*, or None if it is complete.
+
+    Asked for are the manifests that an index lists, and each image's configuration and layers, by HEAD and in parallel. Layers that
+    are kept elsewhere (``urls``) are not the registry's.
+
+    Raises:
+        ImageError: if the registry refuses or does not answer.
+    """
+    has_blob = partial(registry.has_blob, repository)
+    with ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="completeness") as pool:
+        images = [manifest]
+        if manifest.is_index:
+            images = []
+            read = pool.map(partial(registry.get_manifest, repository), manifest.children)
+            for digest, child in zip(manifest.children, read, strict=True):
+                if child is None:
+                    return digest
+                images.append(child)
+        blobs = list(dict.fromkeys(blob for image in images for blob in image.blobs))
+        answers = zip(blobs, pool.map(has_blob, blobs), strict=True)
+        # Asked again, for a blob is away for a moment while another client mounts it: see Registry._put.
+        return next((blob for blob, there in answers if not there and not has_blob(blob)), None)

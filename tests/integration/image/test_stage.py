@@ -13,7 +13,7 @@ from aml_train.core.errors import ImageError, TestsFailedError, TimedOutError
 from aml_train.core.events import ImageReady, LogLine, Notice, Progress, StageFinished, TestsFinished
 from aml_train.core.references import ImageRef
 from aml_train.image.build.build import build_image, verify_base
-from aml_train.image.completeness import lost_part
+from aml_train.image.ensure import lost_part
 from aml_train.image.inputs import BaseImage
 from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.spec import ImageSpec, Tested, TestSpec

@@ -12,7 +12,7 @@ from docker.errors import ImageNotFound
 
 from aml_train.core.errors import ImageError
 from aml_train.core.events import Event, Progress
-from aml_train.image.completeness import lost_part
+from aml_train.image.ensure import lost_part
 from aml_train.image.push import pull_image
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.manifest import OCI_INDEX, OCI_MANIFEST, Manifest, sha256_digest

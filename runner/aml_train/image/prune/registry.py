@@ -27,10 +27,9 @@ from aml_train.core.answers import Answer, UndecodableError, decode
 from aml_train.core.errors import ImageError
 from aml_train.core.http_client import answer_of
 from aml_train.core.references import is_digest
-from aml_train.image.completeness import CONNECTIONS
 from aml_train.image.prune.plan import Deletion, Entry, PrunePlan
 from aml_train.image.registry.auth import BusyError
-from aml_train.image.registry.client import Registry
+from aml_train.image.registry.client import CONNECTIONS, Registry
 from aml_train.image.registry.manifest import DOCKER_MANIFEST, Manifest
 
 _PAGE: Final = "1000"

@@ -38,6 +38,9 @@ _ACCEPT: Final = ", ".join((OCI_INDEX, OCI_MANIFEST, DOCKER_LIST, DOCKER_MANIFES
 _MANIFEST_LIMIT: Final = 4 << 20
 _CHUNK: Final = 1 << 20
 
+CONNECTIONS: Final = 8
+"""Requests at once; the client keeps ten connections (``requests.adapters.DEFAULT_POOLSIZE``)."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RegistryLocation:
