@@ -88,13 +88,6 @@ def test_an_unchanged_image_is_not_looked_into_again(
     assert len(looks) == 1
 
 
-@pytest.mark.full
-def test_an_image_without_tests_is_checked(spec: ImageSpec, ensure: Ensure, looks: list[str]) -> None:
-    assert ensure(spec, None).record is None
-    assert ensure(spec, None, cli=_never).how == "found"
-    assert len(looks) == 1
-
-
 def test_a_weakened_test_never_inherits_a_record(
     spec: ImageSpec, tests: MakeTests, ensure: Ensure, project: Path, recorder: Recorder, looks: list[str]
 ) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -184,37 +182,6 @@ def test_a_release_that_breaks_off_is_not_taken_for_one(
     done = ensure(small, release_tags=["v1"])
     assert done.how == "built"
     released(registry, small, done, ["v1"])
-
-
-@pytest.mark.full
-def test_two_runs_of_the_same_content_at_once(
-    small: ImageSpec, ensure: Ensure, registry: Registry, engine: DockerClient
-) -> None:
-    """Both end well, and the address names one of the two digests, whole; both keep their digests."""
-    barrier, ended, failed = threading.Barrier(2), list[Tested](), list[BaseException]()
-
-    def run() -> None:
-        try:
-            barrier.wait()
-            ended.append(ensure(small, listener=Recorder()))
-        except BaseException as error:  # noqa: BLE001 - told below
-            failed.append(error)
-
-    threads = [threading.Thread(target=run) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failed, failed
-    address = registry.get_manifest(small.repository, small.address_tag)
-    assert address is not None
-    assert address.digest in {done.digest for done in ended}
-    for done in ended:
-        manifest = registry.get_manifest(small.repository, f"dig-{done.digest[7:]}")
-        assert manifest is not None
-        assert manifest.digest == done.digest
-        assert json.loads(registry.get_blob(small.repository, manifest.config_digest or ""))["os"] == "linux"
-    assert not [name for name in names(engine) if f"{small.repository}-candidate:" in name]
 
 
 @pytest.mark.full
