@@ -21,8 +21,8 @@ from tests.support.emulator_process import Emulator, executing_by
 MEMBER = """
 import json, os, sys
 from pathlib import Path
-from aml_train.config import load_targets
-from aml_train.pipeline import Host, open_workspace
+from aml_train.config.load import load_targets
+from aml_train.pipeline.target import Host, open_workspace
 targets = load_targets(None, directory=Path())
 service = open_workspace(Host(environ=dict(os.environ)), targets.named(None), Path(), lambda _event: None).service
 for kind, name, value in json.loads(sys.argv[1]):

@@ -22,10 +22,11 @@ IMAGE = "python:3.11-slim-bookworm"
 NAMED = """\
 import json, os
 from pathlib import Path
-from aml_train.config import load_config
-from aml_train.image import Given
-from aml_train.jobs import make_job
-from aml_train.pipeline import Host, prepare_run
+from aml_train.config.load import load_config
+from aml_train.image.spec import Given
+from aml_train.jobs.spec import make_job
+from aml_train.pipeline.target import Host
+from aml_train.pipeline.prepare import prepare_run
 plan = prepare_run(load_config(None, directory=Path()), Host(environ=os.environ)).plan
 job = make_job(plan.job, Given(environment=plan.environment), 1)
 print(json.dumps([job.name, job.fingerprint]))

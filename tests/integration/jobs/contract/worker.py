@@ -125,9 +125,6 @@ def main() -> None:
 
     with ThreadPoolExecutor(4) as threads:
         known = services(read_frame(sys.stdin.buffer))
-        for sdk in sys.argv[1:]:
-            # Each takes seconds, in which the other process's tests run.
-            threads.submit(known["service"].prepare, sdk)
         while (message := read_frame(sys.stdin.buffer)) is not None:
             number, *question = message
             threads.submit(work, number, tuple(question))
