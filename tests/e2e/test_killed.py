@@ -22,12 +22,13 @@ from aml_train.local.admin import emulator_info
 from aml_train.local.settings import EmulatorSettings
 from tests.e2e.conftest import Local, started
 from tests.e2e.hosted_runner import HostedRunner, Step
-from tests.integration.conftest import BASE
+from tests.integration.conftest import BASE, engine
 from tests.support.emulator_client import signed_in
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
+__all__ = ["engine"]  # a fixture
 
 pytestmark = pytest.mark.kills
 
