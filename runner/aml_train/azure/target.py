@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from aml_train.azure.acr import PullDoubt, location_of, password_of, pull_doubt
-from aml_train.azure.acr_tasks import build_service
 from aml_train.azure.clouds import Cloud, cloud_named
 from aml_train.azure.compute import ensure_cluster
 from aml_train.azure.credentials import Assertion
@@ -139,6 +138,8 @@ class WorkspaceTarget:
         location = self.image_registry()
 
         def service(config: BuilderConfig) -> BuildService:
+            from aml_train.azure.acr_tasks import build_service
+
             return build_service(config, self.service, location, self.listener)
 
         doubts = self._doubts(location.job_name)

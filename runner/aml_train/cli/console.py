@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal, TextIO
 
-from aml_train.cli.live import LiveNodes, LiveStages
 from aml_train.cli.output import printable_line
 from aml_train.cli.tables import comparison_table, logged_tables, tag_table
 from aml_train.core.events import (
@@ -40,6 +39,7 @@ from aml_train.core.text import duration, printable, printable_lines, size, slow
 from aml_train.jobs.states import JobStatus, headline
 
 if TYPE_CHECKING:
+    from aml_train.cli.live import LiveNodes, LiveStages
     from aml_train.core.comparison import Comparison
     from aml_train.core.tables import Table
 
@@ -150,6 +150,8 @@ class ConsoleListener:
             self._say("▸", event.stage, event.title, "bold")
             return
         if self._live is None:
+            from aml_train.cli.live import LiveStages
+
             self._live = LiveStages(self._console, _NAME_WIDTH)
         self._live.start(event.stage, printable_line(event.title))
 
@@ -159,6 +161,8 @@ class ConsoleListener:
         text = f"{event.node}: {event.status}{', reused' if event.reused else ''}"
         if self._live is not None:
             if self._nodes is None:
+                from aml_train.cli.live import LiveNodes
+
                 self._nodes = LiveNodes(self._live, self._planned)
             self._nodes.change(event.run, printable_line(text), ended=status.final)
         if self._live is None or status.final:

@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, TypeVar
 
-import stamina
-
 from aml_train.core.errors import ImageError, ServiceError
 from aml_train.core.events import Listener, Notice
 from aml_train.core.threads import CancelToken
@@ -101,6 +99,8 @@ def attempts_while(
     failures = [first.error] if first.error is not None else []
     if not failures:
         return
+
+    import stamina
 
     left = max(timeout - (time.monotonic() - began), 0.001)
     for attempt in stamina.retry_context(

@@ -16,8 +16,6 @@ from aml_train.jobs.attempts import Attempt
 from aml_train.jobs.cost import Cost
 from aml_train.jobs.spec import JobSpec
 from aml_train.jobs.workspace import JobView, ModelView
-from aml_train.pipeline.report.html import render_html
-from aml_train.pipeline.report.of_result import report_of_result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,6 +176,9 @@ class RunResult:
 
     def _repr_html_(self) -> str:
         """Return the report, in a frame with its own style sheet and policy, for notebooks."""
+        from aml_train.pipeline.report.html import render_html
+        from aml_train.pipeline.report.of_result import report_of_result
+
         page = html.escape(render_html(report_of_result(self)).decode())
         return f'<iframe srcdoc="{page}" sandbox style="width:100%;height:45em;border:0"></iframe>'
 

@@ -6,8 +6,6 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-from packaging.requirements import InvalidRequirement, Requirement
-
 from aml_train.config.section import PATH, ImageTree, key, make, record, section
 from aml_train.config.yaml.nodes import Faults, Node, ScalarNode, shown
 from aml_train.config.yaml.shapes import Flag, Text, mismatch, needs_quotes
@@ -39,6 +37,7 @@ def _requirement(text: str) -> None:
         r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?:\[[a-z0-9,_-]+\])?(?:==[0-9]+(?:\.[0-9]+)*)?", text
     ):
         return
+    from packaging.requirements import InvalidRequirement, Requirement
 
     try:
         Requirement(text)

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from cryptography.x509 import ExtensionNotFound, ObjectIdentifier, SubjectAlternativeName
-
 from aml_train.core.errors import InvalidError, PassportError, ServiceError
 from aml_train.models.passport.envelope import Bundle
 
@@ -143,6 +141,8 @@ def _trust_config(trust: Path | None) -> ClientTrustConfig:
 
 
 def _identity(certificate: Any) -> Identity:
+
+    from cryptography.x509 import ExtensionNotFound, ObjectIdentifier, SubjectAlternativeName
 
     names = certificate.extensions.get_extension_for_class(SubjectAlternativeName).value
     subject = next((str(one.value) for one in names), "")
