@@ -95,6 +95,11 @@ class Checkout:
         return remote_url(self._directory) if self.folder is not None else ""
 
     @functools.cached_property
+    def root(self) -> str:
+        """The hash of the oldest commit without a parent that HEAD descends from; "" if git does not say it."""
+        return (answer(self._directory, "rev-list", "--max-parents=0", "HEAD") or "").rpartition("\n")[2]
+
+    @functools.cached_property
     def folder(self) -> str | None:
         """The folder's path in the repository, with a slash at its end; None outside."""
         return answer(self._directory, "rev-parse", "--show-prefix")
@@ -199,7 +204,8 @@ class Origin:
     """The origin of a run.
 
     Attributes:
-        repository: host and path, such as ``github.com/owner/name``; empty where the repository has no remote.
+        repository: host and path, such as ``github.com/owner/name``; ``root commit`` and its hash where the repository has no
+            remote. Empty is unknown: it is no other's.
         configuration: the configuration file's path in the repository.
         branch: None if the checkout is detached and no variable names it.
         commit: the commit's hash, with ``-dirty`` behind it where files differ from it.
@@ -211,6 +217,10 @@ class Origin:
     branch: str | None
     commit: str
     dirty: bool = False
+
+    def is_of(self, repository: str, configuration: str) -> bool:
+        """Return whether this is a run of that configuration of that repository."""
+        return bool(repository) and (self.repository, self.configuration) == (repository, configuration)
 
     def tags(self) -> dict[str, str]:
         """Return the tags of a job that is submitted from here, without unknown values."""

@@ -246,7 +246,7 @@ def latest_passed(
     others = 0
     for scanned, view in enumerate(service.tagged_jobs(verdict_tag(branch)), 1):
         verdict = read_verdict(view.tags, branch)
-        if verdict is None or not _is_ours(verdict, origin) or view.name == besides:
+        if verdict is None or not origin.is_of(verdict.repository, verdict.configuration) or view.name == besides:
             others += 1
         elif verdict.gate != "failed" and view.status is JobStatus.COMPLETED:
             passed.append((verdict, view))
@@ -276,7 +276,3 @@ def _first_proved(
         return None
     more = f"; {len(newest) - 1} more do not count either" if len(newest) > 1 else ""
     return LastPassed(why=first + more, doubted=True)
-
-
-def _is_ours(verdict: BranchVerdict, origin: Origin) -> bool:
-    return (verdict.repository, verdict.configuration) == (origin.repository, origin.configuration)

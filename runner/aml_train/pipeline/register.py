@@ -77,7 +77,7 @@ def _why_not(ctx: RunContext, target: Target, job: JobView) -> str | None:
     origin, ours = origin_of_tags(job.tags), ctx.plan.origin
     if origin is None or not origin.branch:
         return f"the job's tags do not say that it is a job of {branch}"
-    if ours is not None and origin.repository != ours.repository:
+    if ours is not None and (origin.repository != ours.repository or not origin.repository):
         return f"the job is one of {origin.repository or 'another repository'}"
     if origin.dirty or origin.branch != branch:
         changed = ", with changes that are in no commit" if origin.dirty else ""

@@ -48,7 +48,8 @@ class Commit:
         sha: its hash.
         branch: None if the checkout is detached and no branch is configured for it.
         dirty: whether files differ from it.
-        repository: host and path of the remote ``origin``, such as ``github.com/owner/name``; empty where there is none.
+        repository: host and path of the remote ``origin``, such as ``github.com/owner/name``; without one,
+            ``root commit`` and its hash.
         folder: the project's folder in the repository, with a slash at its end; empty where it is the repository's own.
     """
 
@@ -165,7 +166,7 @@ def read_commit(directory: Path, *, branch: str | None = None, checkout: git.Che
         sha=sha,
         branch=branch if head == "(detached)" else head,
         dirty=dirty,
-        repository=repository_of(checkout.remote),
+        repository=repository_of(checkout.remote) or (f"root commit {checkout.root}" if checkout.root else ""),
         folder=checkout.folder or "",
     )
 

@@ -43,7 +43,7 @@ def test_the_commit_is_read_with_branch_and_state(repository: Path) -> None:
 def test_the_repository_and_the_projects_place_in_it_are_read(repository: Path) -> None:
     commit = read_commit(repository / "project")
     assert commit is not None
-    assert (commit.repository, commit.folder) == ("", "project/")
+    assert (commit.repository, commit.folder) == (f"root commit {commit.sha}", "project/")
     git(repository, "remote", "add", "origin", "https://x:secret@GitHub.com/Owner/name.git")
     commit = read_commit(repository)
     assert commit is not None

@@ -18,3 +18,11 @@ def test_the_tags_of_a_job_tell_its_origin(commit: str) -> None:
     origin = Origin(repository="h/o/r", configuration="c.yml", branch="main", commit=commit, dirty=dirty)
     assert origin_of_tags({**origin.tags(), "other": "x"}) == origin
     assert origin_of_tags({"other": "x"}) is None
+
+
+def test_an_unknown_repository_is_nobodys() -> None:
+    known = Origin(repository="root commit c0ffee", configuration="c.yml", branch="main", commit="f" * 40)
+    assert known.is_of("root commit c0ffee", "c.yml")
+    assert not known.is_of("root commit f00d", "c.yml")
+    unknown = Origin(repository="", configuration="c.yml", branch="main", commit="f" * 40)
+    assert not unknown.is_of("", "c.yml")

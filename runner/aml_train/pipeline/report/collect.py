@@ -158,7 +158,7 @@ class _Collector:
                 hint="Name one: aml-train report JOB. See: aml-train jobs list.",
             )
         for view in itertools.islice(self._service.tagged_jobs(TAG_CONFIGURATION), _LOOKED_AT):
-            if _is_of(view, origin):
+            if origin.is_of(view.tags.get(TAG_REPOSITORY, ""), view.tags.get(TAG_CONFIGURATION, "")):
                 return _Job(view=view)
         raise ServiceError(
             f"There is no job of {origin.configuration} in the workspace.", hint="See: aml-train jobs list."
@@ -246,7 +246,10 @@ class _Collector:
             self._gaps.note(f"The rules of the gate were not decided again: {error.message}")
             return None, None
         named, origin = view.tags.get(TAG_CONFIGURATION), project.origin
-        if named is not None and (origin is None or not _is_of(view, origin)):
+        if named is not None and (
+            origin is None
+            or not origin.is_of(view.tags.get(TAG_REPOSITORY, ""), view.tags.get(TAG_CONFIGURATION, ""))
+        ):
             here = origin.configuration if origin is not None else "outside of git"
             self._gaps.note(
                 f"The rules of the gate were not decided again: the job is of {named}, and the configuration here is {here}."
@@ -339,9 +342,3 @@ def _without_secrets(side: Side) -> Side:
 def _compared(side: Side, other: Other) -> values.Baseline:
     rows = Comparison(left=side, right=_without_secrets(other.side)).rows()
     return values.Baseline(title=other.side.title, job=other.side.job or "", rows=tuple(map(difference_value, rows)))
-
-
-def _is_of(view: JobView, origin: Origin) -> bool:
-    """Return whether a job was submitted from that configuration of that repository."""
-    tags = view.tags
-    return (tags.get(TAG_CONFIGURATION), tags.get(TAG_REPOSITORY, "")) == (origin.configuration, origin.repository)
