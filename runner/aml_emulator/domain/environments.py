@@ -291,20 +291,19 @@ def environment_of_run(workspace: Workspace, given: Mapping[str, Any]) -> str:
 
 
 def environment_definition(workspace: Workspace, asset: AssetVersion) -> dict[str, Any]:
-    """Return an environment as azureml-core reads it, whichever SDK registered it.
-
-    Raises:
-        NotSupportedError: one that azureml-core has no words for.
-    """
+    """Return an environment as azureml-core reads it, whichever SDK registered it."""
     kept = _kept(workspace, asset)
     if kept is not None:
         return {**kept, "version": asset.version}
     image, conda = asset.properties.get("image"), asset.properties.get("condaFile")
-    if not image:
-        raise NotSupportedError(
-            f"the environment '{asset.name}:{asset.version}' in azureml-core: it is a build context"
-        )
-    return plain_definition(asset.name, asset.version, str(image), conda_of(str(conda)) if conda else None)
+    found = plain_definition(asset.name, asset.version, image, conda_of(str(conda)) if conda else None)
+    if build := asset.properties.get("build"):
+        found["docker"]["buildContext"] = {
+            "locationType": "storageAccount",
+            "location": build.get("contextUri"),
+            "dockerfilePath": build.get("dockerfilePath") or "Dockerfile",
+        }
+    return found
 
 
 def conda_of(text: str) -> Any:
@@ -319,8 +318,11 @@ def conda_of(text: str) -> Any:
         raise InvalidError(f"The environment's conda file is not YAML that JSON could hold: {error}.") from error
 
 
-def plain_definition(name: str, version: str | None, image: str, conda: Any = None) -> dict[str, Any]:
-    """Return the definition of an image as an environment, with or without conda."""
+def plain_definition(name: str, version: str | None, image: str | None, conda: Any = None) -> dict[str, Any]:
+    """Return the definition of an image as an environment, with or without conda.
+
+    *image* is None for a build context.
+    """
     return {
         "name": name,
         "version": version,

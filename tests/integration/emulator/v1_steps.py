@@ -346,18 +346,18 @@ def data(given: dict[str, str]) -> dict[str, Any]:
     )
     writing = "import pathlib, sys; pathlib.Path(sys.argv[1], 'made.txt').write_text('made')"
     listing = (
-        "import os, sys; print('got', sorted(os.listdir(sys.argv[1])), os.environ['AZUREML_DATAREFERENCE_in_1'])"
+        "import os, sys; print('got', sorted(os.listdir(sys.argv[1])), os.environ['AZUREML_DATAREFERENCE_0c4f'])"
     )
     using = (
         "import os, sys; print('dataset', os.listdir(sys.argv[1]), sys.argv[1] == os.environ['digits'],"
         " os.environ['plain'], os.environ['AZUREML_DATASET_ENVIRONMENT_VARS'])"
     )
     folder = source(given, "reading", {"list.py": listing, "write.py": writing, "use.py": using})
-    reference = DataReference(default, data_reference_name="in_1", path_on_datastore="v1-data", mode="download")
+    reference = DataReference(default, data_reference_name="0c4f", path_on_datastore="v1-data", mode="download")
     config = ScriptRunConfig(
         folder, "list.py", [str(reference)], compute_target=given["compute"], environment=environment("v1-env")
     )
-    config.run_config.data_references = {"in_1": reference.to_config()}
+    config.run_config.data_references = {"0c4f": reference.to_config()}
     run = Experiment(ws, "data").submit(config)
     run.wait_for_completion(show_output=False)
     made = OutputFileDatasetConfig(name="made", destination=(default, "made/{run-id}")).register_on_complete(

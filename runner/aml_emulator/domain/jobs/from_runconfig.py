@@ -181,6 +181,7 @@ def job_of_runconfig(
 
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_REFERENCE = re.compile(r"[A-Za-z0-9_]+")
 
 INPUT_MODES = {"mount": "ReadOnlyMount", "download": "Download", "direct": "Direct"}
 """How data gets into a run, and how that is called in a job."""
@@ -230,9 +231,9 @@ def inputs_of_runconfig(config: Mapping[str, Any], datasets: Mapping[str, Datase
     """
     found = {}
     for name, given in (config.get("dataReferences") or {}).items():
-        _check(name, given.get("pathOnCompute"))
+        _check(name, given.get("pathOnCompute"), _REFERENCE)
         mode = _mode(name, given.get("mode"), REFERENCE_MODES)
-        found[name] = _input(given.get("dataStoreName"), given.get("pathOnDataStore"), mode)
+        found[_input_name(name)] = _input(given.get("dataStoreName"), given.get("pathOnDataStore"), mode)
     for name, given in (config.get("data") or {}).items():
         _check(name, given.get("pathOnCompute"))
         mode = _mode(name, given.get("mechanism"), INPUT_MODES)
@@ -288,7 +289,7 @@ def outputs_of_runconfig(config: Mapping[str, Any], run_id: str) -> dict[str, An
 
 def exports_of_runconfig(config: Mapping[str, Any]) -> str:
     """Return the shell code that sets the variables by which a run finds its data."""
-    given = [(f"AZUREML_DATAREFERENCE_{name}", name) for name in config.get("dataReferences") or {}]
+    given = [(f"AZUREML_DATAREFERENCE_{name}", _input_name(name)) for name in config.get("dataReferences") or {}]
     for name, item in (config.get("data") or {}).items():
         given.append((str(item.get("environmentVariableName") or name), name))
     for variable, _ in given:
@@ -315,8 +316,13 @@ def _mode(name: str, given: Any, modes: Mapping[str, str]) -> str:
     return modes[mode]
 
 
-def _check(name: str, path_on_compute: Any) -> None:
-    if not NAME.fullmatch(name):
+def _input_name(reference: str) -> str:
+    """Return the input of a data reference; azureml-core names one by a UUID, which may begin with a digit."""
+    return f"_{reference}" if reference[0].isdigit() else reference
+
+
+def _check(name: str, path_on_compute: Any, pattern: re.Pattern[str] = NAME) -> None:
+    if not pattern.fullmatch(name):
         raise InvalidError(f"'{name}' cannot be the name of data.")
     if path_on_compute:
         raise NotSupportedError(f"the data '{name}' with a path on the compute")

@@ -226,9 +226,14 @@ def test_an_environment_is_registered_once_and_seen_by_both(service: Service) ->
 def test_an_environment_of_v2_is_read_by_v1(service: Service) -> None:
     service.environment("plain")
     service.environment("conda", condaFile="name: x\ndependencies: [pip]\n")
+    service.environment("context", image=None, build={"contextUri": "https://a/c/", "dockerfilePath": "Dockerfile"})
     listed = ask(service, "GET", f"/environment/v1.0{WS}/environments/")["value"]
     managed = {one["name"]: one["python"]["userManagedDependencies"] for one in listed}
-    assert managed == {"conda": False, "plain": True}
+    assert managed == {"conda": False, "context": True, "plain": True}
+    contexts = [one["docker"]["buildContext"] for one in listed if one["docker"]["baseImage"] is None]
+    assert contexts == [
+        {"locationType": "storageAccount", "location": "https://a/c/", "dockerfilePath": "Dockerfile"}
+    ]
 
 
 def test_a_run_of_an_environment_that_was_not_registered_keeps_it(service: Service) -> None:

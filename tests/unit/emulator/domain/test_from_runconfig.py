@@ -142,6 +142,15 @@ def test_data_references_are_inputs_and_variables() -> None:
     )
 
 
+def test_a_reference_with_the_name_that_azureml_core_makes_up_is_an_input() -> None:
+    given = {"dataStoreName": "store", "pathOnDataStore": "a", "mode": "mount"}
+    found = job(dataReferences={"0c4f": given}, arguments=["$AZUREML_DATAREFERENCE_0c4f"])
+    check_job(found)
+    assert found["command"] == (
+        'export AZUREML_DATAREFERENCE_0c4f="${{inputs._0c4f}}"; python train.py "$AZUREML_DATAREFERENCE_0c4f"'
+    )
+
+
 def test_paths_of_datastores_are_inputs_and_outputs() -> None:
     data = {"dataLocation": {"dataPath": {"datastoreName": "store", "relativePath": "/a"}}, "mechanism": "Mount"}
     output = {
