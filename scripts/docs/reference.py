@@ -70,7 +70,7 @@ def keys_page() -> str:
     """Return the page of every key of aml-train.yml with its type and meaning."""
     schema = json_schema()
     intro = (
-        "Every key of aml-train.yml, from the JSON Schema that `aml-train schema` prints for editors. "
+        "Every key of aml-train.yml, from the JSON Schema that `aml-train validate --schema` prints for editors. "
         "[Configuration](../configuration.md) explains them with examples. `NAME` is a name of your choice, `N` an "
         "item of a list; required keys are marked with *."
     )

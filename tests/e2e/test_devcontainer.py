@@ -69,12 +69,12 @@ def devcontainer_exec(folder: Path, *command: str) -> str:
 
 
 def test_the_tested_image_comes_up_in_a_development_container(reader: Reader) -> None:
-    assert "is not in" in reader.type("aml-train devcontainer --check", code=3)
+    assert "is not in" in reader.type("aml-train image devcontainer --check", code=3)
     reader.type(commands("Build the image, and write the file"))
     text = (reader.folder / FILE).read_text()
     image = parse_jsonc(text)["image"]
     assert "/digits-proposals@sha256:" in image  # outside a git repository
-    assert "unchanged" in reader.type("aml-train devcontainer --check")
+    assert "unchanged" in reader.type("aml-train image devcontainer --check")
 
     up = json.loads(devcontainer(reader.folder, "up").splitlines()[-1])
     assert up["outcome"] == "success"
@@ -92,27 +92,27 @@ def test_the_tested_image_comes_up_in_a_development_container(reader: Reader) ->
     # Another image: the file is outdated, and keeps what the user wrote.
     (reader.folder / FILE).write_text(text.replace('"features": {},', '"features": {}, // none'))
     edit(reader.folder / "aml-train.yml", "env: {DESK:", "env: {AT_THE_DESK: 'yes', DESK:")
-    assert "is not in" in reader.type("aml-train devcontainer --check", code=3)
+    assert "is not in" in reader.type("aml-train image devcontainer --check", code=3)
     reader.type("aml-train image build")
-    assert "does not name" in reader.type("aml-train devcontainer --check", code=10)
-    reader.type("aml-train devcontainer")
+    assert "does not name" in reader.type("aml-train image devcontainer --check", code=10)
+    reader.type("aml-train image devcontainer")
     updated = (reader.folder / FILE).read_text()
     assert '"features": {}, // none' in updated
     assert parse_jsonc(updated)["image"] != image
-    reader.type("aml-train devcontainer --check")
+    reader.type("aml-train image devcontainer --check")
     assert reader.type("aml-train image shell -- printenv AT_THE_DESK </dev/null").splitlines()[-1] == "yes"
 
 
 def test_the_image_of_an_environment_in_a_development_container(reader: Reader) -> None:
     """An environment that others registered: its image, by its digest."""
     reader.type("aml-train image build")
-    built = json.loads(reader.type("aml-train devcontainer --json 2>/dev/null"))
+    built = json.loads(reader.type("aml-train image devcontainer --json 2>/dev/null"))
     image, digest = built["image"].split("@")
     (reader.folder / "register.py").write_text(REGISTER)
     theirs = f"amllocal.azurecr.io/{image.partition('/')[2]}@{digest}"
     reader.type(f'eval "$(aml-train emulator env)"; {reader.local.python} register.py {theirs}')
     (reader.folder / "register.py").unlink()
-    found = json.loads(reader.type("aml-train devcontainer --environment theirs --json 2>/dev/null"))
+    found = json.loads(reader.type("aml-train image devcontainer --environment theirs --json 2>/dev/null"))
     assert (found["status"], found["image"]) == ("updated", built["image"])
     assert found["environment"] == "theirs:1"
     text = (reader.folder / FILE).read_text()

@@ -55,7 +55,7 @@ def test_a_command_job_compared_with_another(local: Local, digits: Path, browser
     assert found["packages"]
     assert found["images"][0]["against"] == found["images"][0]["digest"]
     assert found["logs"][0]["lines"]
-    assert found["reproduce"].startswith("aml-train reproduce ")
+    assert found["reproduce"].startswith("aml-train model reproduce ")
 
 
 @pytest.mark.parametrize(("name", "file"), [("pipeline", "pipeline.yml"), ("sweep", "sweep.yml")])

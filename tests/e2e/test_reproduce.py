@@ -19,5 +19,5 @@ def test_the_example_is_identical_each_time(local: Local, digits: Path) -> None:
     model = ended.only("model-registered")
     address = f"{model['model']}:{model['version']}"
     for _ in range(TIMES):
-        found = json.loads(local.command("reproduce", address, "-C", str(digits), "--json"))
+        found = json.loads(local.command("model", "reproduce", address, "-C", str(digits), "--json"))
         assert (found["state"], found["metrics"], found["files"]) == ("identical", [], [])

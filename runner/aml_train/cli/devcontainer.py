@@ -1,4 +1,4 @@
-"""The command ``aml-train devcontainer``: the tested image in editors.
+"""The commands ``aml-train image devcontainer`` and ``shell``: the tested image in editors and terminals.
 
 Two values of devcontainer.json are ours: ``image``, and ``customizations.aml-train``, which says what the image was found by. All else
 belongs to the user, as do comments and order.
@@ -41,7 +41,7 @@ EXTENSIONS: Final = ("ms-python.python", "ms-toolsai.vscode-ai")
 _OURS: Final = "aml-train"
 _INTRODUCTION: Final = """\
 // The image in which the tests of this repository passed, by its digest.
-// `aml-train devcontainer` keeps `image` and `customizations.aml-train` up to date; everything else is yours.
+// `aml-train image devcontainer` keeps `image` and `customizations.aml-train` up to date; everything else is yours.
 """
 _OTHER_WAYS: Final = ("build", "dockerFile", "dockerComposeFile")
 """Members by which a devcontainer.json names something else than an image (https://containers.dev/implementors/json_reference)."""
@@ -82,9 +82,9 @@ def devcontainer(
     other values, its comments and its order: only `image` and `customizations.aml-train` change.
 
     \b
-    aml-train devcontainer                        write the file, or update the digest
-    aml-train devcontainer --check                in CI: exit code 10 if the file is outdated
-    aml-train devcontainer --environment sklearn:3
+    aml-train image devcontainer                        write the file, or update the digest
+    aml-train image devcontainer --check                in CI: exit code 10 if the file is outdated
+    aml-train image devcontainer --environment sklearn:3
     """
     config, image = find_image(project, environment)
     if image.digest is None:
@@ -102,7 +102,7 @@ def devcontainer(
     if only_check and status != "unchanged":
         raise OutdatedError(
             f"{DEVCONTAINER} does not name {image.reference}" if before else f"{DEVCONTAINER} does not exist",
-            hint="Write it, and commit it: aml-train devcontainer",
+            hint="Write it, and commit it: aml-train image devcontainer",
         )
     if status != "unchanged":
         _write(path, after)
@@ -138,7 +138,7 @@ def _check(text: str, where: str) -> None:
     for other in _OTHER_WAYS:
         if other in document:
             what = f"`{other}` builds the container"
-            remedy = f"replace `{other}` by `image`, and run aml-train devcontainer again"
+            remedy = f"replace `{other}` by `image`, and run aml-train image devcontainer again"
             raise InvalidError(
                 [Fault(where=where, what=what, why="the tested image is used as it is", remedy=remedy)]
             )

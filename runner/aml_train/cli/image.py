@@ -15,7 +15,7 @@ import click
 from docker.errors import ImageNotFound
 
 from aml_train.cli.console import ConsoleListener
-from aml_train.cli.devcontainer import shell
+from aml_train.cli.devcontainer import devcontainer, shell
 from aml_train.cli.options import (
     OutputOptions,
     output_options,
@@ -162,8 +162,8 @@ def image() -> None:
     """Build, check, render and enter the training image, or clean up; without a job."""
 
 
-image.add_command(prune)
-image.add_command(shell)
+for _command in (prune, shell, devcontainer):
+    image.add_command(_command)
 
 
 @image.command("build")

@@ -14,7 +14,6 @@ import click
 
 from aml_train.azure.blob.operations import job_files
 from aml_train.azure.browse import (
-    SORT_KEYS,
     JobFilter,
     JobOrder,
     describe_job,
@@ -23,7 +22,6 @@ from aml_train.azure.browse import (
     select_rows,
     view_job,
 )
-from aml_train.cli.completion import complete_words
 from aml_train.cli.data import moved, open_targets
 from aml_train.cli.options import open_workspace, sigterm_as_interrupt, tag_filter
 from aml_train.cli.output import json_option, masker, print_facts, print_result_line, terminal_width
@@ -70,7 +68,6 @@ def jobs() -> None:
     multiple=True,
     metavar="STATUS",
     help="Only jobs in this state, such as running; may be repeated.",
-    shell_complete=complete_words([status.value.lower() for status in JobStatus]),
 )
 @click.option("--experiment", metavar="NAME", help="Only jobs of this experiment.")
 @click.option("--name", metavar="PATTERN", help="Only jobs of this name or display name; * and ? are wildcards.")
@@ -86,7 +83,6 @@ def jobs() -> None:
     is_flag=False,
     flag_value="",
     default="created",
-    shell_complete=complete_words(SORT_KEYS),
     help="Sort by created, duration, name, status, experiment, compute, or a metric; times and numbers descend. Without KEY, by the one"
     " of --metric.  [default: created]",
 )
@@ -342,9 +338,15 @@ def resubmit(
 @click.argument("patterns", metavar="[PATTERN]...", nargs=-1)
 @target_options
 @click.option(
-    "-o", "--to", type=click.Path(path_type=Path, file_okay=False), help="Folder.  [default: the job's name]"
+    "-o",
+    "--output",
+    "to",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder.  [default: the job's name]",
 )
-@click.option("--output", "outputs", multiple=True, metavar="NAME", help="A named output, instead; may be repeated.")
+@click.option(
+    "--output-name", "outputs", multiple=True, metavar="NAME", help="A named output, instead; may be repeated."
+)
 def download(
     job: str,
     patterns: tuple[str, ...],
@@ -361,7 +363,7 @@ def download(
     \b
     aml-train jobs download JOB                          everything
     aml-train jobs download JOB outputs/model 'outputs/*.json'
-    aml-train jobs download JOB --output model -o model
+    aml-train jobs download JOB --output-name model -o model
     """
     workspace = open_targets(project).workspace(None)
     places = job_files(workspace, job, to or Path(job), patterns=patterns, outputs=outputs)

@@ -2,61 +2,50 @@
 
 from __future__ import annotations
 
-import os
-import sys
+import difflib
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, Final
+from typing import Final
 
 import click
 
-from aml_train.core.text import whole
 from aml_train.core.version import __version__
 
-#: Each command's module and the first sentence of its help, in the order of the help.
-_COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
-    "init": ("init", "Write a first aml-train.yml for a repository."),
-    "doctor": ("doctor", "Check everything that a run needs; change nothing."),
-    "validate": ("validate", "Check the configuration and the job; report every fault."),
-    "plan": ("run", "Show what a run would do, without changing anything."),
-    "run": ("run", "Build and test the image, train, gate, register the model."),
-    "attach": ("run", "Follow a submitted job, gate it, register its model."),
-    "submit": ("submit", "Run any command as a job, with the current folder as its code."),
-    "jobs": ("jobs", "List, show, follow, cancel, resubmit and download jobs."),
-    "compare": ("compare", "Compare two jobs, models or files of metrics."),
-    "report": ("report", "Write the report of a job as one HTML file, as Markdown or JSON."),
-    "model": ("model", "List, show and download registered models, and trace their lineage."),
-    "verify": ("passport", "Verify the passport of a model version, by default of the newest one."),
-    "promote": ("model", "Promote a model version if it passes the stage's gate."),
-    "rollback": ("model", "Return a stage to its previous model version."),
-    "reproduce": ("reproduce", "Train a model version again from its lineage alone, and compare."),
-    "image": ("image", "Build, check, render and enter the training image, or clean up; without a job."),
-    "devcontainer": ("devcontainer", "Write or update .devcontainer/devcontainer.json with the tested image."),
-    "data": ("data", "List, upload, download, copy and remove data of a workspace."),
-    "emulator": ("emulator", "Manage the local AzureML, an emulator in a container."),
-    "convert": ("validate", "Convert a run configuration of the SDK v1 to a command job."),
-    "schema": ("validate", "Print the JSON Schema of aml-train.yml, for editors."),
-    "completion": ("completion", "Print the script that completes aml-train's commands in a shell."),
+#: By task, in the order of the help: each command's module and the first sentence of its help.
+_TASKS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
+    "Set up": {
+        "init": ("init", "Write a first aml-train.yml for a repository."),
+        "doctor": ("doctor", "Check everything that a run needs; change nothing."),
+        "validate": ("validate", "Check the configuration and the job; report every fault."),
+        "convert": ("validate", "Convert a run configuration of the SDK v1 to a command job."),
+    },
+    "Train": {
+        "plan": ("run", "Show what a run would do, without changing anything."),
+        "run": ("run", "Build and test the image, train, gate, register the model."),
+        "attach": ("run", "Follow a submitted job, gate it, register its model."),
+        "submit": ("submit", "Run any command as a job, with the current folder as its code."),
+    },
+    "Look": {
+        "jobs": ("jobs", "List, show, follow, cancel, resubmit and download jobs."),
+        "compare": ("compare", "Compare two jobs, models or files of metrics."),
+        "report": ("report", "Write the report of a job as one HTML file, as Markdown or JSON."),
+        "data": ("data", "List, upload, download, copy and remove data of a workspace."),
+    },
+    "Promote": {
+        "model": ("model", "List, show, download and train again registered models, and trace their lineage."),
+        "verify": ("passport", "Verify the passport of a model version, by default of the newest one."),
+        "promote": ("model", "Promote a model version if it passes the stage's gate."),
+        "rollback": ("model", "Return a stage to its previous model version."),
+    },
+    "Image": {
+        "image": ("image", "Build, check, render and enter the training image, or clean up; without a job."),
+    },
+    "Local AzureML": {
+        "emulator": ("emulator", "Manage the local AzureML, an emulator in a container."),
+    },
 }
-
-
-#: The widest and the narrowest help, in columns; the narrowest is click's own.
+_COMMANDS: Final = {name: one for commands in _TASKS.values() for name, one in commands.items()}
 _WIDEST: Final = 100
-_NARROWEST: Final = 50
-
-
-def help_width() -> int:
-    """Return the columns of help texts.
-
-    click looks the terminal's width up by ``shutil``, whose import of compression takes a tenth of the time of ``--help``.
-    """
-    columns = whole(os.environ.get("COLUMNS", "")) or 0
-    if not columns:
-        try:
-            columns = os.get_terminal_size(sys.__stdout__.fileno() if sys.__stdout__ is not None else -1).columns
-        except (OSError, ValueError):
-            columns = 0
-    return max(min(columns or 80, _WIDEST) - 2, _NARROWEST)
 
 
 class _LazyGroup(click.Group):
@@ -64,11 +53,6 @@ class _LazyGroup(click.Group):
 
     The list in its help takes the sentences of the table, because importing all modules takes longer than the rest.
     """
-
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> click.Context:
-        return super().make_context(info_name, args, parent, **{"terminal_width": help_width(), **extra})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -80,9 +64,29 @@ class _LazyGroup(click.Group):
         assert isinstance(command, click.Command)  # noqa: S101 - a fault of the table above
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in _COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+            near = [*self._with(ctx, name), *difflib.get_close_matches(name, _COMMANDS, n=3)]
+            hint = f" Did you mean {' or '.join(f'`aml-train {one}`' for one in near)}?" if near else ""
+            raise click.UsageError(f"No such command '{name}'.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def _with(self, ctx: click.Context, name: str) -> list[str]:
+        """Return the commands of groups that are called *name*."""
+        groups = {group: self.get_command(ctx, group) for group in _COMMANDS}
+        return [
+            f"{at} {name}"
+            for at, group in groups.items()
+            if isinstance(group, click.Group) and name in group.commands
+        ]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, sentence) for name, (_, sentence) in _COMMANDS.items()])
+        for task, commands in _TASKS.items():
+            with formatter.section(task):
+                formatter.write_dl([(name, sentence) for name, (_, sentence) in commands.items()])
 
 
 _EPILOG: Final = """\b

@@ -16,7 +16,6 @@ from aml_train.azure.blob.datastores import workspace_of
 from aml_train.azure.blob.operations import fetch_place, model_place
 from aml_train.azure.http import HttpSettings
 from aml_train.azure.models import AzurePassports
-from aml_train.cli.completion import complete_keys
 from aml_train.cli.console import ConsoleListener
 from aml_train.cli.data import moved
 from aml_train.cli.options import (
@@ -28,8 +27,9 @@ from aml_train.cli.options import (
     this_host,
 )
 from aml_train.cli.output import json_option, print_facts, print_result, print_result_line
-from aml_train.cli.passport import bom, card, passport
+from aml_train.cli.passport import passport
 from aml_train.cli.project import ProjectOptions, gather, target_options
+from aml_train.cli.reproduce import reproduce
 from aml_train.cli.tables import table
 from aml_train.config.load import load_promotion
 from aml_train.core.errors import GateFailedError, InvalidError, ServiceError
@@ -56,7 +56,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 @click.group()
 def model() -> None:
-    """List, show and download registered models, and trace their lineage.
+    """List, show, download and train again registered models, and trace their lineage.
 
     `aml-train promote` changes their stages.
 
@@ -69,7 +69,7 @@ def model() -> None:
     """
 
 
-for _command in (passport, card, bom):
+for _command in (reproduce, passport):
     model.add_command(_command)
 
 
@@ -86,7 +86,6 @@ def _open(project: ProjectOptions) -> Promoter:
     "--stage",
     metavar="STAGE",
     help="Only versions in this stage, such as production.",
-    shell_complete=complete_keys("promote", "candidate", "archived"),
 )
 @click.option(
     "--tag", "tags", multiple=True, metavar="KEY[=VALUE]", help="Only versions with this tag; may be repeated."
@@ -189,7 +188,8 @@ def show(address: str, project: ProjectOptions, *, as_json: bool) -> None:
 @target_options
 @click.option(
     "-o",
-    "--to",
+    "--output",
+    "to",
     type=click.Path(path_type=Path, file_okay=False),
     help="The folder that gets exactly these files.  [default: MODEL-VERSION]",
 )
@@ -309,7 +309,6 @@ def _change_options(command: _Command) -> _Command:
             required=True,
             metavar="STAGE",
             help="The stage, such as production.",
-            shell_complete=complete_keys("promote"),
         ),
         "expect": click.option(
             "--expect",

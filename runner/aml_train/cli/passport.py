@@ -1,24 +1,21 @@
-"""The commands ``verify``, ``model passport``, ``model card`` and ``model bom``."""
+"""The commands ``verify`` and ``model passport``."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from aml_train.cli.console import ConsoleListener
 from aml_train.cli.options import this_host
-from aml_train.cli.output import json_option, print_result, result_text
+from aml_train.cli.output import json_option, print_result
 from aml_train.cli.project import ProjectOptions, target_options
 from aml_train.config.load import load_passport
 from aml_train.core.errors import PassportError
-from aml_train.core.files import replace_file
 from aml_train.core.text import printable
 from aml_train.models.browse import find_model
-from aml_train.models.passport.documents import ml_bom, model_card
 from aml_train.models.passport.issue import PASSPORT_FILE
 from aml_train.models.passport.manifest import SIGNATURE_FILE
 from aml_train.pipeline.passport import open_verifier, policy_of
@@ -26,7 +23,6 @@ from aml_train.pipeline.passport import open_verifier, policy_of
 if TYPE_CHECKING:
     from aml_train.config.policy import PolicyConfig
     from aml_train.jobs.workspace import ModelView
-    from aml_train.models.passport.values import Verification
     from aml_train.models.passport.verify import Verifier
 
 _POLICY = click.option(
@@ -34,9 +30,6 @@ _POLICY = click.option(
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
     help="The policy that names whose signatures count.  [default: `passport.policy`]",
-)
-_OUTPUT = click.option(
-    "-o", "--output", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False), help="Write it into a file."
 )
 
 
@@ -58,7 +51,12 @@ def verify(address: str, project: ProjectOptions, policy: Path | None, *, as_jso
 
     Exit codes: 0, 2 invalid, 8 the service, 9 a claim is refused or the policy demands more.
     """
-    rules, _, found, _ = _verified(address, project, policy)
+    if policy is not None:
+        rules = policy_of(None, policy.absolute(), project.directory)
+    else:
+        rules = policy_of(load_passport(project.config, directory=project.directory), None, project.directory)
+    verifier, model = _open(address, project, rules)
+    found = verifier.verify(model)
     if as_json:
         print_result(found.facts())
     else:
@@ -98,68 +96,6 @@ def passport(address: str, project: ProjectOptions, output: Path) -> None:
             )
         (output / name).write_bytes(content)
         click.echo(str(output / name))
-
-
-@click.command("card")
-@click.argument("address", metavar="MODEL[:VERSION|@STAGE]")
-@_OUTPUT
-@_POLICY
-@target_options
-def card(address: str, project: ProjectOptions, policy: Path | None, output: Path | None) -> None:
-    """Write a model card (Markdown) from a verified passport.
-
-    Exit codes: 0, 2 invalid, 8 the service, 9 the passport does not hold.
-    """
-    _write_document(address, project, policy, output, lambda found, text: model_card(found, text))
-
-
-@click.command("bom")
-@click.argument("address", metavar="MODEL[:VERSION|@STAGE]")
-@_OUTPUT
-@_POLICY
-@target_options
-def bom(address: str, project: ProjectOptions, policy: Path | None, output: Path | None) -> None:
-    """Write an ML-BOM (CycloneDX 1.6, JSON) from a verified passport.
-
-    Exit codes: 0, 2 invalid, 8 the service, 9 the passport does not hold.
-    """
-
-    def make(found: Verification, text: str | None) -> str:
-        return result_text(ml_bom(found, text)) + "\n"
-
-    _write_document(address, project, policy, output, make)
-
-
-def _write_document(
-    address: str,
-    project: ProjectOptions,
-    policy: Path | None,
-    output: Path | None,
-    make: Callable[[Any, str | None], str],
-) -> None:
-    rules, _, found, model = _verified(address, project, policy)
-    if faults := found.faults(rules.require if rules is not None else ()):
-        raise PassportError(f"{found.model} is not verified:\n" + "\n".join(faults))
-    text = make(found, model.description)
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        replace_file(output, text.encode())
-
-
-def _verified(
-    address: str, project: ProjectOptions, policy: Path | None
-) -> tuple[PolicyConfig | None, Verifier, Verification, ModelView]:
-    rules = _rules(project, policy)
-    verifier, model = _open(address, project, rules)
-    return rules, verifier, verifier.verify(model), model
-
-
-def _rules(project: ProjectOptions, named: Path | None) -> PolicyConfig | None:
-    """Return the policy of the command line, else that of the configuration."""
-    if named is not None:
-        return policy_of(None, named.absolute(), project.directory)
-    return policy_of(load_passport(project.config, directory=project.directory), None, project.directory)
 
 
 def _open(address: str, project: ProjectOptions, rules: PolicyConfig | None) -> tuple[Verifier, ModelView]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
-from aml_train.cli.completion import complete_keys
 from aml_train.cli.output import masker
 from aml_train.config.load import load_config, load_targets
 
@@ -94,7 +93,6 @@ _TARGET: Final = click.option(
     "--target",
     metavar="NAME",
     help="One of `targets:`.  [default: `target:`, else local]",
-    shell_complete=complete_keys("targets", "local"),
 )
 _WITHOUT_JOB: Final[dict[str, Option]] = {
     "directory": _directory("The project folder.  [default: .]"),

@@ -1,4 +1,4 @@
-"""The command ``aml-train reproduce``: train a model again, and compare."""
+"""The command ``aml-train model reproduce``: train a model again, and compare."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def reproduce(
     Exit codes: 0 identical or equivalent, 2, 5 the repetition failed, 6 it differs or a part is gone, 7 interrupted, 8 the service.
 
     \b
-    aml-train reproduce digits@production --plan
-    aml-train reproduce digits:7 --tolerance 0.001
+    aml-train model reproduce digits@production --plan
+    aml-train model reproduce digits:7 --tolerance 0.001
     """
     targets = project.targets()
     target, host = targets.named(project.target), this_host()

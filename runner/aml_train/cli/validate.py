@@ -1,4 +1,4 @@
-"""The commands that read the configuration alone: validate, schema, convert."""
+"""The commands that read the configuration alone: validate, convert."""
 
 from __future__ import annotations
 
@@ -26,12 +26,20 @@ _JOB_ORDER: Final = (
 
 @click.command()
 @project_options
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of aml-train.yml, for editors; check nothing.")
 @json_option()
-def validate(project: ProjectOptions, *, as_json: bool) -> None:
+def validate(project: ProjectOptions, *, schema: bool, as_json: bool) -> None:
     """Check the configuration and the job; report every fault.
 
     Each fault is one line, `file:line: what: why; remedy`. No service is contacted.
+
+    \b
+    aml-train validate
+    aml-train validate --schema > aml-train.schema.json
     """
+    if schema:
+        print_exactly(json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n")
+        return
     try:
         loaded = project.load()
     except InvalidError as error:
@@ -46,17 +54,6 @@ def validate(project: ProjectOptions, *, as_json: bool) -> None:
         print_result({"valid": True, "description": loaded.describe(), "notes": notes})
     else:
         click.echo(f"valid: {loaded.describe()}")
-
-
-@click.command()
-def schema() -> None:
-    """Print the JSON Schema of aml-train.yml, for editors.
-
-    \b
-    aml-train schema > aml-train.schema.json
-    # yaml-language-server: $schema=aml-train.schema.json
-    """
-    click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
 
 
 @click.command()

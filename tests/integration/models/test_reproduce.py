@@ -89,7 +89,7 @@ targets:
 
     def repeat(self, *arguments: str, code: int = 0) -> dict[str, Any]:
         """Return the result of a repetition."""
-        found: dict[str, Any] = json.loads(self.run("reproduce", *arguments, "--json", code=code))
+        found: dict[str, Any] = json.loads(self.run("model", "reproduce", *arguments, "--json", code=code))
         return found
 
     def end(self, engine: DockerClient) -> None:
@@ -111,6 +111,6 @@ def one(tmp_path_factory: pytest.TempPathFactory, engine: DockerClient) -> Itera
 
 @pytest.mark.full
 def test_repeated_in_its_workspace(one: Workspace) -> None:
-    assert "points:1" in one.run("reproduce", "points", "--plan")
+    assert "points:1" in one.run("model", "reproduce", "points", "--plan")
     found = one.repeat("points")
     assert (found["state"], found["files"]) == ("identical", [])

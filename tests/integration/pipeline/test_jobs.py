@@ -59,7 +59,7 @@ def test_jobs_are_listed_shown_cancelled_submitted_again_and_downloaded(aml_trai
     shown = jobs(aml_train, "show", "second", "--json")
     printed = jobs(aml_train, "logs", "first")
     some = jobs(aml_train, "download", "second", "outputs/model", "outputs/*.json", "-o", str(tmp_path / "some"))
-    named = jobs(aml_train, "download", "second", "--output", "made", "-o", str(tmp_path / "named"))
+    named = jobs(aml_train, "download", "second", "--output-name", "made", "-o", str(tmp_path / "named"))
     missing = jobs(aml_train, "show", "nothing")
     rows = [json.loads(line) for line in fine(listed).output.splitlines()]
     assert [(row["name"], row["status"]) for row in rows] == [("second", "Completed"), ("first", "Completed")]

@@ -1,4 +1,4 @@
-"""``aml-train devcontainer`` and ``aml-train image shell``, with the image that was found."""
+"""``aml-train image devcontainer`` and ``aml-train image shell``, with the image that was found."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ class Project:
         return DevImage(repository="localhost:7381/digits", digest=digest, settings=found, address="addr-1")
 
     def run(self, *arguments: str) -> Result:
-        return CliRunner().invoke(cli, ["devcontainer", "-C", str(self.folder), *arguments], catch_exceptions=False)
+        return CliRunner().invoke(
+            cli, ["image", "devcontainer", "-C", str(self.folder), *arguments], catch_exceptions=False
+        )
 
     @property
     def text(self) -> str:
@@ -72,7 +74,10 @@ def test_the_file_is_written_kept_and_updated(project: Project) -> None:
     before = project.text
     with pytest.raises(OutdatedError, match=f"{FILE} does not name localhost:7381/digits@{SECOND}") as caught:
         project.run("--check")
-    assert (caught.value.exit_code, caught.value.hint) == (10, "Write it, and commit it: aml-train devcontainer")
+    assert (caught.value.exit_code, caught.value.hint) == (
+        10,
+        "Write it, and commit it: aml-train image devcontainer",
+    )
     assert project.text == before
     updated = json.loads(project.run("--json").stdout)
     assert updated == {

@@ -119,7 +119,7 @@ def reproduction(view: JobView, model: ModelView | None, target: str) -> str:
     """Return the commands that do the same again; empty if they are not known. Pure."""
     where = f" --target {shlex.quote(target)}" if target else ""
     if model is not None:
-        return f"aml-train reproduce {shlex.quote(f'{model.name}:{model.version}')}{where}"
+        return f"aml-train model reproduce {shlex.quote(f'{model.name}:{model.version}')}{where}"
     commit, configuration = view.tags.get(TAG_COMMIT, ""), view.tags.get(TAG_CONFIGURATION, "")
     if not commit or not configuration:
         return ""

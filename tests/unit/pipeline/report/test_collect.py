@@ -148,7 +148,7 @@ def test_everything_that_is_known_is_read(tmp_path: Path) -> None:
         ("torch", "2.6", "pip"),
     ]
     assert [(one.passed, one.skipped) for one in found.tests] == [(3, 1)]
-    assert found.reproduce == "aml-train reproduce digits:7 --target azure"
+    assert found.reproduce == "aml-train model reproduce digits:7 --target azure"
     assert found.cost is not None
     assert found.cost.node_hours == pytest.approx(0.025)
     assert [(one.attempt, one.ending) for one in found.attempts] == [(1, "completed")]

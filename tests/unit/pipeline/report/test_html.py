@@ -45,7 +45,7 @@ EVERYTHING = msgspec.structs.replace(
     stages=(report.Stage(name="image", summary="built", seconds=3.0),),
     notices=("a notice",),
     missing=(report.Missing(part="lineage", reason="no permission"), report.Missing(part="cost", reason="unknown")),
-    reproduce="aml-train reproduce digits:3",
+    reproduce="aml-train model reproduce digits:3",
     left_out=("pictures",),
     nodes=(
         report.Node(name="prepare", status="Completed"),
