@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from aml_train.config.load import load_targets
 from aml_train.core.diagnosis import MARKS
 from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
-from aml_train.pipeline.doctor.diagnose import DoctorProject
-from aml_train.pipeline.doctor.diagnose import diagnose as run
+from aml_train.doctor import DoctorProject
+from aml_train.doctor import diagnose as run
 from aml_train_action.inputs.inputs import Inputs, load_configuration
 from aml_train_action.session import Session
 

@@ -14,11 +14,11 @@ from aml_train.core.masking import secret_variables
 from aml_train.image.build_secrets import SECRET_PATH_VARIABLE, WORKSPACE_VARIABLE
 from aml_train.pipeline.data import with_data
 from aml_train.pipeline.execute import run_prepared
-from aml_train.pipeline.gate_junit import gate_junit_listener
 from aml_train.pipeline.plan import render_plan
 from aml_train.pipeline.prepare import prepare_run
 from aml_train.pipeline.resolve import BRANCH_VARIABLE, read_commit
 from aml_train.pipeline.result import RunOptions
+from aml_train.report.gate_junit import gate_junit_listener
 from aml_train_action import reporting
 from aml_train_action.diagnosing import diagnose
 from aml_train_action.github.annotations import Annotations, Places

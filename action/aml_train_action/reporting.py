@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aml_train.core.errors import Fault, InvalidError
-from aml_train.pipeline.report.values import MOST_BYTES, Source
+from aml_train.report.values import MOST_BYTES, Source
 from aml_train_action.github.api import open_api
 from aml_train_action.github.proposals import read_payload
 from aml_train_action.inputs.inputs import Inputs
@@ -24,7 +24,7 @@ from aml_train_action.report.made import Origin, encode_within
 from aml_train_action.session import Session
 
 if TYPE_CHECKING:
-    from aml_train.pipeline.report.values import Report
+    from aml_train.report.values import Report
 
 
 def write(session: Session) -> None:

@@ -19,8 +19,8 @@ from aml_train.core.machine import expected, in_place_of_interrupt, interrupt_on
 from aml_train.core.masked_events import names_in
 from aml_train.core.masking import Masker, MaskingStream
 from aml_train.core.secrets import known_secrets
-from aml_train.pipeline.report.pieces import escape
 from aml_train.pipeline.target import Host
+from aml_train.report.pieces import escape
 from aml_train_action.github.annotations import Annotations, Places
 from aml_train_action.github.commands import Level, annotation, command
 from aml_train_action.github.log import Channel, ChannelText

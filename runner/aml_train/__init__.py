@@ -18,40 +18,40 @@ from aml_train.core.lazy import lazily
 from aml_train.core.version import __version__
 
 if TYPE_CHECKING:
+    from aml_train.api import errors as errors
+    from aml_train.api import events as events
+    from aml_train.api.planning import RunResult as RunResult
+    from aml_train.api.planning import attach as attach
+    from aml_train.api.planning import load_config as load_config
+    from aml_train.api.planning import plan as plan
+    from aml_train.api.planning import run as run
+    from aml_train.api.stages import Compared as Compared
+    from aml_train.api.stages import compare as compare
+    from aml_train.api.stages import promote as promote
+    from aml_train.api.stages import rollback as rollback
+    from aml_train.api.workspace import Histories as Histories
+    from aml_train.api.workspace import JobList as JobList
+    from aml_train.api.workspace import Workspace as Workspace
     from aml_train.core.threads import CancelToken as CancelToken
-    from aml_train.pipeline.api import errors as errors
-    from aml_train.pipeline.api import events as events
-    from aml_train.pipeline.api.planning import attach as attach
-    from aml_train.pipeline.api.planning import load_config as load_config
-    from aml_train.pipeline.api.planning import plan as plan
-    from aml_train.pipeline.api.planning import run as run
-    from aml_train.pipeline.api.stages import Compared as Compared
-    from aml_train.pipeline.api.stages import compare as compare
-    from aml_train.pipeline.api.stages import promote as promote
-    from aml_train.pipeline.api.stages import rollback as rollback
-    from aml_train.pipeline.api.workspace import Histories as Histories
-    from aml_train.pipeline.api.workspace import JobList as JobList
-    from aml_train.pipeline.api.workspace import Workspace as Workspace
     from aml_train.pipeline.result import RunOptions as RunOptions
-    from aml_train.pipeline.result import RunResult as RunResult
 
 _MODULES = {
     "CancelToken": "core.threads",
-    "Compared": "pipeline.api.stages",
-    "Histories": "pipeline.api.workspace",
-    "JobList": "pipeline.api.workspace",
+    "Compared": "api.stages",
+    "Histories": "api.workspace",
+    "JobList": "api.workspace",
     "RunOptions": "pipeline.result",
-    "RunResult": "pipeline.result",
-    "Workspace": "pipeline.api.workspace",
-    "attach": "pipeline.api.planning",
-    "compare": "pipeline.api.stages",
-    "errors": "pipeline.api.errors",
-    "events": "pipeline.api.events",
-    "load_config": "pipeline.api.planning",
-    "plan": "pipeline.api.planning",
-    "promote": "pipeline.api.stages",
-    "rollback": "pipeline.api.stages",
-    "run": "pipeline.api.planning",
+    "RunResult": "api.planning",
+    "Workspace": "api.workspace",
+    "attach": "api.planning",
+    "compare": "api.stages",
+    "errors": "api.errors",
+    "events": "api.events",
+    "load_config": "api.planning",
+    "plan": "api.planning",
+    "promote": "api.stages",
+    "rollback": "api.stages",
+    "run": "api.planning",
 }
 __all__ = ["__version__", *_MODULES]
 __getattr__ = lazily(__name__, _MODULES)

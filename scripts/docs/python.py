@@ -47,7 +47,9 @@ def _entry(name: str, value: Any) -> Iterator[str]:
         yield _fenced(f"{name}{_signature(value)}")
     yield from _text(inspect.getdoc(value) or "")
     if inspect.isclass(value) and name not in _ATTRIBUTES_ALONE:
-        for inner, method in vars(value).items():
+        ours = [kind for kind in reversed(value.__mro__) if kind.__module__.startswith("aml_train.")]
+        members = {inner: one for kind in ours for inner, one in vars(kind).items()}
+        for inner, method in members.items():
             function = method.__func__ if isinstance(method, classmethod) else method
             if inner.startswith("_") or not inspect.isfunction(function) or not function.__doc__:
                 continue

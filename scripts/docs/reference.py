@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 from aml_train.config.document import json_schema
 from aml_train.core import checks, comparison, events, tables
 from aml_train.image.dockerfile.ofed_releases import DOCA, MLNX_OFED, Known
-from aml_train.pipeline.report.values import schema
+from aml_train.report.values import schema
 from scripts.docs import coverage
 from scripts.docs.commands import action, command_line
 from scripts.docs.markdown import docstring, page, paragraph, paragraphs, table

@@ -98,7 +98,7 @@ SHARED: Final = {
     ("aml_train.core.temporary", "this_machine"): "computed from the machine",
     ("aml_train.image.readiness.check", "probe_key"): "computed from a file of the product",
     ("aml_train.image.readiness.check", "probe_script"): "computed from a file of the product",
-    ("aml_train.pipeline.report.html", "_template"): "computed from a file of the product",
+    ("aml_train.report.html", "_template"): "computed from a file of the product",
 }
 
 

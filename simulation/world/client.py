@@ -26,9 +26,9 @@ from aml_train.models.promotion.promote import Promoter
 from aml_train.pipeline.execute import run_prepared
 from aml_train.pipeline.prepare import prepare_run
 from aml_train.pipeline.promotion import open_promoter, run_promotion
-from aml_train.pipeline.prune import PruneOptions, prepare_prune
 from aml_train.pipeline.result import RunOptions
 from aml_train.pipeline.target import Host
+from aml_train.prune import PruneOptions, prepare_prune
 from simulation.world.builder import SimulatedBuilder, SimulatedHost
 from simulation.world.ends import Ended
 from simulation.world.project import MODEL, Project

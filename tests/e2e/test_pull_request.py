@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from aml_train.pipeline.report import values as report
+from aml_train.report import values as report
 from scripts.act_demo import run_act
 from tests.e2e.azure import bridge
 from tests.e2e.conftest import ROOT

@@ -46,7 +46,7 @@ def test_a_plan_is_run_with_its_options(
         received.append((planned, wanted, listeners))
         return RunResult(status="passed", exit_code=0)
 
-    monkeypatch.setattr("aml_train.pipeline.api.planning.run_prepared", execute)
+    monkeypatch.setattr("aml_train.api.planning.run_prepared", execute)
     shown: list[Event] = []
     result = aml_train.run(prepared, options, on_event=shown.append)
     assert isinstance(result, aml_train.RunResult)

@@ -15,7 +15,7 @@ from typing import Final
 
 from aml_train.core.answers import Answer
 from aml_train.core.errors import InvalidError
-from aml_train.pipeline.report.values import MOST_BYTES, Report, decode
+from aml_train.report.values import MOST_BYTES, Report, decode
 from aml_train_action.github.api import Api
 from aml_train_action.report.files import NAME
 

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from aml_train.pipeline.report.values import Report
+from aml_train.report.values import Report
 from aml_train_action.pulls.find import Subject, Word, verdict
 from aml_train_action.report.markdown import Section, fit, left_out, literal, message, own_link, sections_of
 

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from aml_train.core.answers import Answer
 from aml_train.core.errors import InvalidError
-from aml_train.pipeline.report.values import Report
+from aml_train.report.values import Report
 from aml_train_action.github.api import Api
 
 Word = Literal["passed", "failed", "cancelled", "unconfirmed"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Literal
 
-from aml_train.pipeline.report.values import Report
+from aml_train.report.values import Report
 from aml_train_action.github.api import Api, NotFoundError
 from aml_train_action.pulls.comment import key_of, read_marker, render_comment
 from aml_train_action.pulls.find import Subject

@@ -17,8 +17,8 @@ from aml_train.core.answers import json_number
 from aml_train.core.comparison import Comparison
 from aml_train.core.events import ImageReady, RuleVerdict, TestsFinished
 from aml_train.core.series import by_step
-from aml_train.pipeline.report import values
-from aml_train.pipeline.report.convert import tidy
+from aml_train.report import values
+from aml_train.report.convert import tidy
 from aml_train_action.report.record import Record
 
 #: Rules and rows of the comparison, the most of each.

@@ -12,8 +12,8 @@ from typing import Final
 from aml_train.core.comparison import metric_difference
 from aml_train.core.events import GraphNode, NodeChanged
 from aml_train.core.text import duration, size
-from aml_train.pipeline.report.pieces import block, chart, code, flowchart
-from aml_train.pipeline.report.values import Report, Rule
+from aml_train.report.pieces import block, chart, code, flowchart
+from aml_train.report.values import Report, Rule
 
 _ADDRESS: Final = re.compile(r"https://(?P<host>[A-Za-z0-9.-]+)(:\d+)?(/[A-Za-z0-9._~%/?&=:@+,;#-]*)?")
 #: The studio of AzureML, in each cloud.

@@ -12,8 +12,8 @@ from typing import Any, Final
 from aml_train.core.events import rank_label
 from aml_train.core.text import duration, size
 from aml_train.jobs.states import headline
-from aml_train.pipeline.report.pieces import block, code, escape, logged_tables
-from aml_train.pipeline.report.values import Report
+from aml_train.report.pieces import block, code, escape, logged_tables
+from aml_train.report.values import Report
 from aml_train_action.report.markdown import Section, fit, left_out, message, sections_of
 from aml_train_action.report.record import Record
 

@@ -13,8 +13,7 @@ from aml_train.cli.options import open_workspace
 from aml_train.cli.output import json_option, print_result, printable_line, terminal_width
 from aml_train.cli.project import ProjectOptions, target_options
 from aml_train.cli.tables import comparison_table
-from aml_train.core.series import odd_values, plot
-from aml_train.pipeline.compare import (
+from aml_train.comparison import (
     find_comparison,
     metric_points,
     parse_reference,
@@ -22,6 +21,7 @@ from aml_train.pipeline.compare import (
     unlogged,
     with_metrics,
 )
+from aml_train.core.series import odd_values, plot
 
 if TYPE_CHECKING:
     from aml_train.core.comparison import Comparison, Side

@@ -23,16 +23,16 @@ from aml_train.cli.project import ProjectOptions, project_options
 from aml_train.core.docker import connect_engine
 from aml_train.core.errors import Fault, ImageError, InvalidError, OutdatedError
 from aml_train.core.jsonc import JsoncError, change_jsonc, parse_jsonc
+from aml_train.dev_image import find_dev_image
 from aml_train.image.push import pull_image
 from aml_train.image.testing.container import has_gpus
-from aml_train.pipeline.dev_image import find_dev_image
 from aml_train.pipeline.prepare import prepare_run
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
     from aml_train.config.model import Config
-    from aml_train.pipeline.dev_image import DevImage
+    from aml_train.dev_image import DevImage
 
 DEVCONTAINER: Final = Path(".devcontainer/devcontainer.json")
 EXTENSIONS: Final = ("ms-python.python", "ms-toolsai.vscode-ai")

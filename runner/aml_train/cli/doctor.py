@@ -12,7 +12,7 @@ from aml_train.cli.output import json_option, masker, print_result
 from aml_train.cli.project import ProjectOptions, project_options
 from aml_train.core.diagnosis import MARKS
 from aml_train.core.text import printable
-from aml_train.pipeline.doctor.diagnose import DoctorProject, diagnose
+from aml_train.doctor import DoctorProject, diagnose
 
 if TYPE_CHECKING:
     from aml_train.core.diagnosis import CheckResult

@@ -38,9 +38,9 @@ from aml_train.image.readiness.check import judge_facts, probe_image, readiness_
 from aml_train.image.spec import CheckPolicy
 from aml_train.pipeline.plan import for_job
 from aml_train.pipeline.prepare import plan_image_only, prepare_run
-from aml_train.pipeline.prune import PruneOptions, prepare_prune, prune_facts
 from aml_train.pipeline.result import RunOptions
 from aml_train.pipeline.run_files import own_output
+from aml_train.prune import PruneOptions, prepare_prune, prune_facts
 
 if TYPE_CHECKING:
     from docker import DockerClient

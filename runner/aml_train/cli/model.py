@@ -38,9 +38,8 @@ from aml_train.core.text import printable
 from aml_train.models.browse import ModelFilter, describe_model, find_model, list_models, metrics_of, version_facts
 from aml_train.models.download import check_target, download_model
 from aml_train.models.lineage import render_lineage
-from aml_train.pipeline.api.stages import promotion_request
 from aml_train.pipeline.passport import policy_of
-from aml_train.pipeline.promotion import open_promoter, run_promotion
+from aml_train.pipeline.promotion import open_promoter, promotion_request, run_promotion
 
 if TYPE_CHECKING:
     from aml_train.config.model import Config

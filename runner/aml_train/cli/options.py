@@ -25,9 +25,9 @@ from aml_train.core.masking import MASK, without_tokens
 from aml_train.core.streams import lasting_output, unmasked
 from aml_train.image.build_secrets import SECRET_PATH_VARIABLE
 from aml_train.pipeline.execute import json_listener, run_prepared
-from aml_train.pipeline.gate_junit import gate_junit_listener
 from aml_train.pipeline.target import Host
 from aml_train.pipeline.target import open_workspace as target_workspace
+from aml_train.report.gate_junit import gate_junit_listener
 
 if TYPE_CHECKING:
     from aml_train.azure.sdk_v2 import AzureV2

@@ -14,17 +14,17 @@ from aml_train.cli.console import ConsoleListener
 from aml_train.cli.options import this_host
 from aml_train.cli.output import masker, print_exactly, printable_line
 from aml_train.cli.project import ProjectOptions, target_options
+from aml_train.comparison import parse_reference, project_of
 from aml_train.core.errors import InvalidError
 from aml_train.core.files import replace_file
-from aml_train.pipeline.compare import parse_reference, project_of
-from aml_train.pipeline.report import values
-from aml_train.pipeline.report.collect import collect_report, open_report
-from aml_train.pipeline.report.html import render_html
-from aml_train.pipeline.report.markdown import render_markdown
+from aml_train.report import values
+from aml_train.report.collect import collect_report, open_report
+from aml_train.report.html import render_html
+from aml_train.report.markdown import render_markdown
 
 if TYPE_CHECKING:
-    from aml_train.pipeline.report.convert import ReportSources
-    from aml_train.pipeline.report.values import Report
+    from aml_train.report.convert import ReportSources
+    from aml_train.report.values import Report
 
 _SUFFIXES: Final[Mapping[str, str]] = {
     ".html": "html",

@@ -14,11 +14,11 @@ from aml_train.cli.project import ProjectOptions, target_options
 from aml_train.core.errors import GateFailedError
 from aml_train.core.text import printable
 from aml_train.models.lineage import render_lineage
-from aml_train.pipeline.reproduce import failed_reproduction, open_reproducer
+from aml_train.reproduce import failed_reproduction, open_reproducer
 
 if TYPE_CHECKING:
     from aml_train.models.reproduce import Reproduction
-    from aml_train.pipeline.reproduce import ReproductionPlan
+    from aml_train.reproduce import ReproductionPlan
 
 
 @click.command("reproduce")

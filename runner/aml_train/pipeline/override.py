@@ -26,7 +26,7 @@ class TargetOverride(Protocol):
         """Return the target that runs use: a :class:`aml_train.pipeline.target.Target`."""
 
     def backend(self) -> Any:
-        """Return what :class:`aml_train.pipeline.api.workspace.Workspace` reads."""
+        """Return what :class:`aml_train.api.workspace.Workspace` reads."""
 
     def promoter(self, emit: Listener) -> Promoter:
         """Return the promoter of its models."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import getpass
+import os
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from aml_train.azure.acr import password_of
 from aml_train.azure.blob.datastores import workspace_of
@@ -23,7 +25,7 @@ from aml_train.models.catalogue import Catalogue, LockedRecord, PromotionStore
 from aml_train.models.lineage import Tracer
 from aml_train.models.passport.trust import load_trust
 from aml_train.models.passport.verify import Verifier
-from aml_train.models.promotion.change import Promotion
+from aml_train.models.promotion.change import Promotion, PromotionRequest
 from aml_train.models.promotion.promote import Promoter
 from aml_train.pipeline.candidates import proved, sealed
 from aml_train.pipeline.evaluate import evaluate
@@ -34,6 +36,8 @@ from aml_train.pipeline.target import Host, open_workspace
 if TYPE_CHECKING:
     from aml_train.azure.sdk_v2 import AzureV2
 
+#: Who promotes: the action and workflows set it.
+_ACTOR_VARIABLE: Final = "AML_TRAIN_ACTOR"
 _STATUS: Final = {"promote": "promoted", "rollback": "rolled-back"}
 
 
@@ -153,3 +157,29 @@ def run_promotion(work: Callable[[], Promotion], emit: Listener) -> tuple[RunFin
 
 def _failed(error: AmlTrainError) -> RunFinished:
     return RunFinished(status=error.status, exit_code=error.exit_code, message=error.message, hint=error.hint)
+
+
+def promotion_request(
+    model: str, *, environ: Mapping[str, str], stage: str, actor: str | None, **more: Any
+) -> PromotionRequest:
+    """Return the request for a change of the model's stage.
+
+    Args:
+        model: the model's name.
+        environ: names the workflow's run, and who promotes if *actor* does not.
+        stage: the stage.
+        actor: who promotes; None for the environment's actor.
+        more: further fields of the request.
+    """
+    run_url = environ.get("AML_TRAIN_RUN_URL") or None
+    return PromotionRequest(model=model, stage=stage, actor=actor or actor_of(environ), run_url=run_url, **more)
+
+
+def actor_of(environ: Mapping[str, str]) -> str:
+    """Return who promotes: the environment's actor, else the user of this process."""
+    if named := environ.get(_ACTOR_VARIABLE):
+        return named
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user id without a name, as in containers
+        return f"user {os.getuid()}"

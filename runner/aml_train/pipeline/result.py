@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import html
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -173,14 +172,6 @@ class RunResult:
         rules = self.gate.decision.rules if self.gate is not None else ()
         lines += [f"{rule.verdict}: {rule.reason}" for rule in rules]
         return "\n".join(printable_line(line) for line in lines if line)
-
-    def _repr_html_(self) -> str:
-        """Return the report, in a frame with its own style sheet and policy, for notebooks."""
-        from aml_train.pipeline.report.html import render_html
-        from aml_train.pipeline.report.of_result import report_of_result
-
-        page = html.escape(render_html(report_of_result(self)).decode())
-        return f'<iframe srcdoc="{page}" sandbox style="width:100%;height:45em;border:0"></iframe>'
 
     def _shown(self) -> Iterator[tuple[str, str]]:
         if self.job is not None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from aml_train.api.backend import Backend
 from aml_train.azure.browse import JobFilter, JobRow
 from aml_train.config.sections.targets import ClusterConfig
 from aml_train.core.clock import Clock
@@ -24,7 +25,6 @@ from aml_train.jobs.pace import Pace
 from aml_train.jobs.workspace import JobView, ModelView
 from aml_train.models.catalogue import Catalogue, PassportStore, StoredFile
 from aml_train.models.promotion.promote import Promoter
-from aml_train.pipeline.api.backend import Backend
 from aml_train.pipeline.override import overriding_targets
 from aml_train.pipeline.promotion import make_promoter
 from aml_train.pipeline.target import Target
@@ -218,24 +218,24 @@ def _tested(spec: ImageSpec) -> Tested:
 
 @dataclass
 class MemoryBackend:
-    """See :class:`aml_train.pipeline.api.backend.Backend`."""
+    """See :class:`aml_train.api.backend.Backend`."""
 
     service: MemoryService
 
     @property
     def catalogue(self) -> Catalogue:
-        """See :class:`aml_train.pipeline.api.backend.Backend`."""
+        """See :class:`aml_train.api.backend.Backend`."""
         return MemoryCatalogue(self.service)
 
     def rows(self, wanted: JobFilter) -> Iterator[JobRow]:
-        """See :class:`aml_train.pipeline.api.backend.Backend`."""
+        """See :class:`aml_train.api.backend.Backend`."""
         for view in reversed(list(self.service.jobs.values())):
             row = _row(view)
             if wanted.takes(row):
                 yield row
 
     def results(self, rows: Sequence[JobRow]) -> tuple[list[JobRow], tuple[str, int]]:
-        """See :class:`aml_train.pipeline.api.backend.Backend`."""
+        """See :class:`aml_train.api.backend.Backend`."""
         found = []
         for row in rows:
             view = self.service.jobs[row.name]
@@ -245,7 +245,7 @@ class MemoryBackend:
         return found, ("", 0)
 
     def describe(self, job: str) -> dict[str, Any]:
-        """See :class:`aml_train.pipeline.api.backend.Backend`."""
+        """See :class:`aml_train.api.backend.Backend`."""
         view = self.service.find(job)
         if view is None:
             raise ServiceError(f"There is no job {job} in the workspace.", hint="See: aml-train jobs list")
@@ -262,7 +262,7 @@ class MemoryBackend:
         return {name: value for name, value in fields.items() if value not in (None, "", {}, [])}
 
     def download(self, job: str, folder: Path, *, patterns: Sequence[str], outputs: Sequence[str]) -> None:
-        """See :class:`aml_train.pipeline.api.backend.Backend`."""
+        """See :class:`aml_train.api.backend.Backend`."""
         work = self.service.work.get(job)
         if work is None:
             raise ServiceError(f"There is no job {job} in the workspace.")
@@ -273,11 +273,11 @@ class MemoryBackend:
                 _write(base, _matching(files, pattern), f"{job}: {pattern or output or 'default'}")
 
     def passports(self) -> PassportStore:
-        """See :class:`aml_train.pipeline.api.backend.Backend`."""
+        """See :class:`aml_train.api.backend.Backend`."""
         return MemoryPassports()
 
     def fetch_model(self, model: ModelView, folder: Path) -> None:
-        """See :class:`aml_train.pipeline.api.backend.Backend`."""
+        """See :class:`aml_train.api.backend.Backend`."""
         title, place = f"{model.name}:{model.version}", model.path.partition("azureml://jobs/")[2]
         job, _, path = place.partition("/outputs/")
         output, _, inner = path.partition("/paths/")

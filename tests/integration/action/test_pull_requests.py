@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from aml_train.pipeline.report import values as report
+from aml_train.report import values as report
 from tests.support.github_stand_in import REPOSITORY, TOKEN, GitHub, served, zipped
 from tests.unit.action.pull_world import failing, passing
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from aml_train.pipeline.report import values as report
+from aml_train.report import values as report
 from aml_train_action.main import main
 from aml_train_action.pulls.find import Subject
 from tests.support.github_stand_in import API, FORK, HEAD, REPOSITORY, TOKEN, GitHub, session, zipped

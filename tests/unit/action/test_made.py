@@ -30,7 +30,7 @@ from aml_train.core.events import (
     TestsFinished,
 )
 from aml_train.core.tables import Table
-from aml_train.pipeline.report import values as report
+from aml_train.report import values as report
 from aml_train_action.report.files import write_report
 from aml_train_action.report.made import Origin, encode_within, report_of
 from aml_train_action.report.record import Record

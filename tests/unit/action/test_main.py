@@ -23,9 +23,9 @@ from aml_train.core.events import (
 )
 from aml_train.core.masking import Masker
 from aml_train.core.trust import Trust
-from aml_train.pipeline.report.values import decode
 from aml_train.pipeline.result import Group, RunOptions, RunResult
 from aml_train.pipeline.target import Host
+from aml_train.report.values import decode
 from aml_train_action.github.proposals import Checkout
 from aml_train_action.main import main
 from tests.unit.action.runner_model import Runner

@@ -8,7 +8,7 @@ import re
 import pytest
 from markdown_it import MarkdownIt
 
-from aml_train.pipeline.report import values as report
+from aml_train.report import values as report
 from aml_train_action.pulls.comment import Marker, key_of, read_marker, render_comment
 from tests.support.github_stand_in import HEAD
 from tests.unit.action.pull_world import failing, passing, rule, subject

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from aml_train.pipeline.report import values as report
+from aml_train.report import values as report
 from aml_train_action.pulls.comment import marker_of
 from tests.support.github_stand_in import BOT, FORK, HEAD, MALICIOUS, OLD, TOKEN, zipped
 from tests.unit.action.pull_world import World, failing, forked, passing, rule, subject, uploaded

@@ -32,8 +32,8 @@ from aml_train.core.events import (
     Traceback,
 )
 from aml_train.core.tables import Table
-from aml_train.pipeline.report.pieces import link
-from aml_train.pipeline.report.values import Source
+from aml_train.report.pieces import link
+from aml_train.report.values import Source
 from aml_train_action.report.made import Origin, report_of
 from aml_train_action.report.outputs import OUTPUTS, outputs_of
 from aml_train_action.report.record import Record

@@ -13,13 +13,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from aml_train.cli.main import cli
+from aml_train.comparison import Project, Reference, find_side, parse_reference
 from aml_train.config.load import load_config
 from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
 from aml_train.core.git import Origin
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView
 from aml_train.pipeline.branch_verdicts import record_verdict
-from aml_train.pipeline.compare import Project, Reference, find_side, parse_reference
 from tests.support.decisions import DECISIONS
 from tests.support.fake_workspace import FakeService
 

@@ -15,8 +15,8 @@ from aml_train.cli.main import cli
 from aml_train.config.load import load_config
 from aml_train.core.errors import ImageError, OutdatedError
 from aml_train.core.jsonc import parse_jsonc
+from aml_train.dev_image import DevImage
 from aml_train.image.base_files import ImageSettings
-from aml_train.pipeline.dev_image import DevImage
 
 FILE = ".devcontainer/devcontainer.json"
 FIRST, SECOND = "sha256:" + "a" * 64, "sha256:" + "b" * 64

@@ -11,9 +11,9 @@ from click.testing import CliRunner, Result
 
 from aml_train.cli.main import cli
 from aml_train.core.errors import ServiceError
-from aml_train.pipeline.report import values
+from aml_train.report import values
 from tests.support.passport_world import JOB
-from tests.unit.pipeline.report.test_collect import sources, world
+from tests.unit.report.test_collect import sources, world
 
 
 @pytest.fixture(autouse=True)

@@ -35,9 +35,9 @@ from aml_train.models.passport.envelope import BadBundleError, encode_statement,
 from aml_train.models.passport.manifest import FileManifest, read_manifest
 from aml_train.models.promotion.record import Change, Record, decode, encode
 from aml_train.models.register import fault_of_layout, fault_of_ml_model
-from aml_train.pipeline.report import values as reports
-from aml_train.pipeline.report.html import render_html
-from aml_train.pipeline.report.markdown import render_markdown
+from aml_train.report import values as reports
+from aml_train.report.html import render_html
+from aml_train.report.markdown import render_markdown
 from aml_train_action.github.proposals import read_event, read_payload
 from aml_train_action.inputs.inputs import read_inputs
 from aml_train_action.pulls.artifact import unpack

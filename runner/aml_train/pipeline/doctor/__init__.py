@@ -1,1 +1,0 @@
-"""`doctor`: what would make a run fail, on this machine and in the target."""
