@@ -146,30 +146,6 @@ def distributed_torch(session: nox.Session) -> None:
 
 
 @nox.session
-def azure_ai_ml(session: nox.Session) -> None:
-    """Run azure-ai-ml's own end-to-end tests against the local AzureML.
-
-    Argument: the folder ``sdk/ml/azure-ai-ml/tests/test_configs`` of a checkout of Azure/azure-sdk-for-python, which the
-    source distribution leaves out.
-    """
-    configs = _folder_argument(session, "sdk/ml/azure-ai-ml/tests/test_configs of Azure/azure-sdk-for-python")
-    _install(session)
-    session.install("pip", "pytest-mock==3.17.0")
-    environ = _make_ready(session, "services")
-    version = "from importlib.metadata import version; print(version('azure-ai-ml'), end='')"
-    name = f"azure-ai-ml=={session.run('python', '-c', version, silent=True)}"
-    archives = Path(session.create_tmp())
-    shutil.rmtree(archives / "sources", ignore_errors=True)
-    only = ("--no-deps", "--no-binary=azure-ai-ml", "--dest", str(archives))
-    session.run("python", "-m", "pip", "download", "--quiet", *only, name)
-    (archive,) = archives.glob(f"azure_ai_ml-{name.rpartition('=')[2]}.tar.gz")
-    shutil.unpack_archive(archive, archives / "sources", filter="data")
-    (sources,) = (archives / "sources").iterdir()
-    found = {"AML_TRAIN_AZURE_AI_ML": str(sources), "AML_TRAIN_AZURE_AI_ML_CONFIGS": configs}
-    session.run("pytest", "-s", "tests/large/test_azure_ai_ml.py", env={**environ, **found})
-
-
-@nox.session
 def azureml_examples(session: nox.Session) -> None:
     """Run the command jobs of Azure/azureml-examples by aml-train and by azure-ai-ml.
 

@@ -19,7 +19,6 @@ NAMES: Final = (
     "warm_run",
     "image_found",
     "submit",
-    "prune",
 )
 
 

@@ -29,9 +29,7 @@ examples:
   python -m simulation --minutes 10                 as many seeds as fit into ten minutes, from 0 on
   python -m simulation --seeds 5000- --minutes 10   the same, from seed 5000 on
   python -m simulation --seed 7 --trace             each switch between threads, too
-  python -m simulation --scenario world-one-client --kill-each client-1
-                                                    without other faults: kill that process at each of its switch points
-  python -m simulation replay .aml-train/simulation/leases-7.json
+  python -m simulation replay .aml-train/simulation/world-7.json
   python -m simulation planted --workers 2          search for each of the planted bugs, 10 minutes at most for one
   python -m simulation planted job-runs-in-a-tag    one of them
 
@@ -67,9 +65,6 @@ def _arguments() -> argparse.ArgumentParser:
     which.add_argument("--seeds", type=_range, metavar="A-B", help="the seeds from A to B; `A-` has no end")
     parser.add_argument("--minutes", type=float, metavar="M", help="begin no run after so many minutes")
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="runs at once [default: 1]")
-    parser.add_argument(
-        "--kill-each", metavar="PROCESS", help="kill this process at each of its switch points, one run for each"
-    )
     parser.add_argument(
         "--trace", action="store_true", help="print each switch between threads, not only what matters"
     )
@@ -168,7 +163,7 @@ def _planted(options: argparse.Namespace, screen: _Screen) -> int:
 
 def _run(options: argparse.Namespace, screen: _Screen) -> int:
     began = time.monotonic()
-    jobs = _bounded(_jobs(options, screen), None if options.minutes is None else began + 60 * options.minutes)
+    jobs = _bounded(_jobs(options), None if options.minutes is None else began + 60 * options.minutes)
     count, switches, seconds, shown = 0, 0, 0.0, began
     failures: list[Outcome] = []
     for outcome in run_all(jobs, workers=options.workers):
@@ -198,32 +193,12 @@ def _run(options: argparse.Namespace, screen: _Screen) -> int:
     return int(bool(failures))
 
 
-def _jobs(options: argparse.Namespace, screen: _Screen) -> Iterator[Job]:
-    if options.kill_each:
-        yield from _kills(options, screen)
-        return
+def _jobs(options: argparse.Namespace) -> Iterator[Job]:
     seeds = [options.seed] if options.seed is not None else options.seeds
     if seeds is None:
         seeds = range(1) if options.minutes is None else itertools.count()
     for seed in seeds:
         yield Job(scenario=options.scenario, seed=seed, trace=options.trace)
-
-
-def _kills(options: argparse.Namespace, screen: _Screen) -> Iterator[Job]:
-    """Yield a run for each switch point of a process, and no other fault."""
-    seed = options.seed or 0
-    calm = run_isolated(Job(scenario=options.scenario, seed=seed, plan={}))
-    if options.kill_each not in calm.points:
-        raise SimulationError(f"no process {options.kill_each}: there are {', '.join(sorted(calm.points))}")
-    count = calm.points[options.kill_each]
-    screen.line(f"{options.kill_each} has {count} switch points in a run without faults")
-    for point in range(1, count + 1):
-        yield Job(
-            scenario=options.scenario,
-            seed=seed,
-            plan={f"kill:{options.kill_each}:{point}": True},
-            trace=options.trace,
-        )
 
 
 def _bounded(jobs: Iterator[Job], end: float | None) -> Iterator[Job]:

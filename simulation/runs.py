@@ -31,7 +31,6 @@ class Outcome:
         invariant: the one that was violated; empty if all held.
         message: what was seen of that.
         switches, seconds: how long it was, in switches between threads and in virtual seconds.
-        points: the switch points of each process.
         lines: the trace, for readers.
         late: modules that were imported during the run. They make it differ from the next run in the same interpreter.
     """
@@ -44,7 +43,6 @@ class Outcome:
     message: str = ""
     switches: int = 0
     seconds: float = 0.0
-    points: dict[str, int] = dataclasses.field(default_factory=dict)
     lines: list[str] = dataclasses.field(default_factory=list)
     late: list[str] = dataclasses.field(default_factory=list)
 
@@ -152,7 +150,6 @@ def run(job: Job, *, bury: bool = True) -> Outcome:
             message=found.message if found else "",
             switches=kernel.switches,
             seconds=round(kernel.now / 1e9, 6),
-            points={process.label: process.points for process in kernel.processes},
             lines=list(kernel.trace.lines(everything=job.trace))
             if found or job.trace or job.plan is not None
             else [],

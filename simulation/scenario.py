@@ -66,8 +66,6 @@ SCENARIOS: Final = {
             *("preempted", "interrupted", "outage", "failing"),
         )
     },
-    "leases": "simulation.scenarios.leases:correct",
-    "leases-planted": "simulation.scenarios.leases:planted",
 }
 DEFAULT: Final = "world"
 

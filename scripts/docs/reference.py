@@ -21,7 +21,6 @@ from aml_train.config.document import json_schema
 from aml_train.core import checks, comparison, events, tables
 from aml_train.image.dockerfile.ofed_releases import DOCA, MLNX_OFED, Known
 from aml_train.report.values import schema
-from scripts.docs import coverage
 from scripts.docs.commands import action, command_line
 from scripts.docs.markdown import docstring, page, paragraph, paragraphs, table
 from scripts.docs.python import python_page
@@ -50,7 +49,6 @@ def generated(root: Path) -> dict[Path, str]:
         _FOLDER / "python.md": python_page(),
         _FOLDER / "report.schema.json": report_schema(),
         _FOLDER / "versions.md": versions_page(root),
-        coverage.PAGE: coverage.coverage(root),
     }
 
 

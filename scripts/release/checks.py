@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 from scripts.release.commands import ReleaseError, run, show, tool
 from scripts.release.images import load_image
-from scripts.release.layout import Layout
-from scripts.release.packages import check_sbom
 from scripts.release.record import Record
 
 if TYPE_CHECKING:
@@ -49,9 +47,6 @@ def run_checks(
     Raises:
         ReleaseError: something does not do what it should.
     """
-    for image in record.images:
-        count = check_sbom(Layout.open(folder / image.archive), folder / image.sbom)
-        say(f"{image.sbom}: {count} packages, each one of the image among them")
     images = {image.name: load_image(engine, folder, image) for image in record.images}
     for name, known in images.items():
         say(f"The {name}'s image is loaded as {known}")

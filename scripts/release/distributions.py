@@ -15,7 +15,6 @@ from urllib.parse import urldefrag, urljoin
 import requests
 
 from scripts.release.commands import ReleaseError, run, tool
-from scripts.release.packages import normal
 from scripts.release.record import Distribution, sha256_of
 from scripts.release.sources import Sources
 
@@ -61,7 +60,7 @@ def check_index(distribution: Distribution, simple: str) -> None:
     Raises:
         ReleaseError: it is missing, or has other bytes.
     """
-    page = f"{simple.rstrip('/')}/{normal(PACKAGE)}/"
+    page = f"{simple.rstrip('/')}/{PACKAGE}/"
     links = find_links(_get(page).text, page)
     if distribution.file not in links:
         raise ReleaseError(f"{page} has no {distribution.file}. Publish it: python -m scripts.release publish")

@@ -13,9 +13,8 @@ from aml_train.core.docker import buildkit_cli, engine_platform
 from aml_train.core.events import Event, LogLine
 from aml_train.image.build.build import build_folder
 from scripts.release.bases import Source, find_bases, pin_bases, prepare_base
-from scripts.release.commands import ReleaseError
+from scripts.release.commands import ReleaseError, run, tool
 from scripts.release.layout import Layout, write_layout
-from scripts.release.packages import write_sbom
 from scripts.release.record import Image
 from scripts.release.sources import Sources, image_repository
 
@@ -75,9 +74,13 @@ class Builder:
             digests, base_layers = self._build(recipe, sources, Path(folder), name)
             self._save(name, saved)
             layout = write_layout(saved, output / archive, epoch=sources.epoch, base_layers=base_layers, name=name)
-        count = write_sbom(layout, output / sbom, name=repository, version=sources.version)
+        # npm's packages are bundled into one file of the image, so that they are read from the lock file next to it.
+        argv = [tool("syft"), "scan", f"oci-archive:{layout.file}", f"--output=spdx-json={output / sbom}"]
+        argv += [f"--source-name={repository}", f"--source-version={sources.version}"]
+        argv.append("--select-catalogers=+javascript-lock-cataloger")
+        run(argv, cwd=output, environ={"SYFT_CHECK_FOR_APP_UPDATE": "false"})
         size = sum(blob.size for blob in layout.blobs)
-        self.say(f"  {layout.digest}, {size / 1e6:.0f} MB, {count} packages in {sbom}")
+        self.say(f"  {layout.digest}, {size / 1e6:.0f} MB, its packages in {sbom}")
         return Image(
             name=recipe.name,
             repository=repository,

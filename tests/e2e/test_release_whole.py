@@ -16,10 +16,10 @@ import docker
 import docker.errors
 import pytest
 import yaml
+from packaging.utils import canonicalize_name
 
 from scripts.act_demo import run_act
 from scripts.release.checks import EMULATOR_IMAGE, ISOLATED, install_wheel
-from scripts.release.packages import normal
 from scripts.release.record import Record
 from tests.e2e.conftest import ROOT, Local
 from tests.e2e.hosted_runner import HostedRunner
@@ -166,21 +166,21 @@ def test_the_list_of_packages_has_those_that_the_image_reports(released: Release
     image = released.record.image(name)
     reference = f"{released.registry}/{image.repository}@{image.digest}"
     listed = json.loads((released.output / image.sbom).read_text())["packages"]
-    found = {(normal(one["name"]), one.get("versionInfo")) for one in listed}
+    found = {(canonicalize_name(one["name"]), one.get("versionInfo")) for one in listed}
     apt = inside(reference, "dpkg-query", "--show", "--showformat=${Package} ${Version}\n").splitlines()
     assert len(apt) > 80
-    assert {(normal(name), version) for name, version in map(str.split, apt)} <= found
+    assert {(canonicalize_name(name), version) for name, version in map(str.split, apt)} <= found
     python = f"/opt/aml-{'train' if name == 'action' else 'emulator'}/bin/python"
     script = "import importlib.metadata as m\nfor d in m.distributions(): print(d.name, d.version)"
     pip = inside(reference, python, "-I", "-c", script).splitlines()
     assert len(pip) > 10
-    assert {(normal(name), version) for name, version in map(str.split, pip)} <= found
+    assert {(canonicalize_name(name), version) for name, version in map(str.split, pip)} <= found
     if name == "action":
         assert {"docker-cli", "docker-buildx"} <= {one for one, _ in found}
     else:
         lock = json.loads((ROOT / "runner/aml_emulator/package-lock.json").read_text())["packages"]
         wanted = [(path.rpartition("node_modules/")[2], one) for path, one in lock.items() if not one.get("dev")]
-        assert {(normal(name), one["version"]) for name, one in wanted if name} <= found
+        assert {(canonicalize_name(name), one["version"]) for name, one in wanted if name} <= found
 
 
 def test_the_released_action_runs_by_its_digest_as_on_a_hosted_runner(

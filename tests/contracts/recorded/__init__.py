@@ -19,8 +19,6 @@ from tests.contracts.recorded.facts import Exchange, read_facts
 
 FOLDER = Path(__file__).parent
 FAMILIES = ("jobs", "assets", "computes", "datastores", "workspaces", "run-history", "inventories")
-ELSEWHERE = "elsewhere"
-"""The family of operations that no facts but their statuses are kept of."""
 
 TIME = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})?")
 GUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){2,3}-[0-9a-fA-F]{9,12}")

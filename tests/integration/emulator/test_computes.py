@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 
 from tests import contracts
-from tests.contracts import clients
 from tests.support.emulator_process import Emulator, running
 
 pytestmark = pytest.mark.full
@@ -51,7 +50,6 @@ def test_a_cluster_keeps_its_settings_and_impossible_ones_are_refused(emulator: 
 
 def test_what_was_answered_is_as_the_models_declare_it(emulator: Emulator) -> None:
     """After the test before: clusters, nodes, sizes and usages in their contracts' shapes."""
-    assert clients.unlisted(emulator.recorded()) == {}, clients.__doc__
     wrong, beyond, checked, _ = contracts.check(emulator.recorded())
     assert wrong == {}
     assert sorted(beyond - contracts.undeclared().keys()) == []

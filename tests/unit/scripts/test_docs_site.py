@@ -1,4 +1,4 @@
-"""The site's tree: where pages are, how links change, which are dead."""
+"""The site's tree: where pages are, how links change."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from scripts.docs.links import dead_links
 from scripts.docs.site import expanded, stage
 
 
@@ -57,15 +56,3 @@ def test_a_pattern_of_the_menu_names_its_pages(repository: Path, pages: list[str
     (repository / "docs/b.md").write_text("# 1. Use `x`\n", encoding="utf-8")
     settings = 'nav = [{ "Some" = "[ab]*.md" }, { "Home" = "index.md" }]'
     assert expanded(settings, repository / "docs", pages).replace("[ ", "[") == f"nav = [{shown}]"
-
-
-def test_dead_links_are_found(tmp_path: Path) -> None:
-    (tmp_path / "below").mkdir()
-    (tmp_path / "below/index.html").write_text('<h1 id="there">x</h1>')
-    (tmp_path / "picture.svg").write_text("")
-    links = ["below/#there", "below/#gone", "picture.svg", "gone.svg", "https://example.org", "#top", "mailto:a@b.c"]
-    (tmp_path / "a.html").write_text('<p id="top">' + "".join(f'<a href="{link}">x</a>' for link in links))
-    assert dead_links(tmp_path) == [
-        "a.html: the link below/#gone leads to no heading",
-        "a.html: the link gone.svg leads to no file",
-    ]

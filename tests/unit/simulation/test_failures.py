@@ -1,56 +1,64 @@
-"""A planted fault is found, shrunk, written and repeated."""
+"""A run is repeatable; a failure is found, shrunk, written and repeated."""
 
 from __future__ import annotations
 
 import io
 import json
+import random
+import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from simulation.cli import main
-from simulation.files import read_failure, write_failure
 from simulation.isolation import run_isolated
+from simulation.kernel import Decisions, Kernel, Moment, Network, Profile, Violation
 from simulation.kernel.decisions import Value
 from simulation.runs import Job, Outcome, run
+from simulation.scenario import Settings
 from simulation.shrink import shrink
 
-_PLANTED = "leases-planted"
+_ONCE = f"{__name__}:Once"
 
 
-def _first_failure() -> Outcome:
-    return next(outcome for seed in range(200) if (outcome := run(Job(scenario=_PLANTED, seed=seed))).failed)
+class Once:
+    """A program with a temporary file, which a kill leaves; it must not start twice."""
+
+    def __init__(self) -> None:
+        self.settings = Settings(profile=lambda _rng: Profile(kill=0.2))
+        self._starts = 0
+
+    def build(self, kernel: Kernel, _network: Network, _rng: random.Random) -> None:
+        kernel.process("program", lambda: self._main(kernel), killable=True, restart=True)
+
+    def _main(self, kernel: Kernel) -> None:
+        self._starts += 1
+        for _ in range(5):
+            with tempfile.TemporaryDirectory() as folder:
+                kernel.note(folder)
+                time.sleep(1)
+
+    def check(self, _moment: Moment) -> None:
+        if self._starts > 1:
+            raise Violation("starts-once", f"it started {self._starts} times")
 
 
-def _again(failure: Outcome, plan: Mapping[str, Value]) -> Outcome:
-    return run(Job(scenario=failure.scenario, seed=failure.seed, plan=plan))
+def test_names_of_temporary_files_are_those_of_the_seed() -> None:
+    job = Job(scenario=_ONCE, seed=1, trace=True)
+    first, second = run(job), run(job)
+    assert first.lines == second.lines
+    assert any("-1/tmp" in line for line in first.lines)
 
 
-@pytest.mark.full
-def test_a_planted_fault_is_found_shrunk_and_repeated(tmp_path: Path) -> None:
-    failure = _first_failure()
-    assert failure.invariant == "acknowledged-is-kept"
-    found = shrink(failure, lambda plan: _again(failure, plan))
-    assert found.complete
-    small = found.outcome.plan
-    assert 1 <= len(small) < len(failure.plan) / 2
-    assert found.outcome.invariant == failure.invariant
-    for left_out in small:  # the failure needs each of them
-        assert not _again(failure, {key: value for key, value in small.items() if key != left_out}).failed
-    path = write_failure(tmp_path, found.outcome)
-    job, digest, invariant = read_failure(path)
-    repeated = run(job)
-    assert (repeated.digest, repeated.invariant) == (digest, invariant)
-    assert any("PUT https://store.test/value" in line for line in repeated.lines)
-
-
-@pytest.mark.parametrize("seed", range(30))
-def test_the_correct_world_holds(seed: int) -> None:
-    outcome = run(Job(scenario="leases", seed=seed))
-    assert not outcome.failed, outcome.message
+def test_streams_are_separate() -> None:
+    first = Decisions(1)
+    numbers = [first.stream("a").random(), first.stream("b").random()]
+    first.choose("key", lambda rng: rng.random())
+    assert [first.stream("a").random(), first.stream("b").random()] == numbers
+    assert Decisions(2).stream("a").random() != numbers[0]
 
 
 @given(
@@ -69,21 +77,19 @@ def test_shrinking_finds_what_a_failure_needs(needed: set[int], others: set[int]
     assert set(found.outcome.plan) == {f"next:{number}" for number in needed}
 
 
-@pytest.mark.full
-def test_the_command_line_finds_and_replays(tmp_path: Path) -> None:
-    failure, out = _first_failure(), io.StringIO()
-    arguments = ["--scenario", _PLANTED, "--out", str(tmp_path)]
-    assert main([*arguments, "--seed", str(failure.seed)], out) == 1
+def test_the_command_line_finds_shrinks_and_replays(tmp_path: Path) -> None:
+    seed = next(seed for seed in range(200) if run(Job(scenario=_ONCE, seed=seed)).failed)
+    out, replayed = io.StringIO(), io.StringIO()
+    assert main(["--scenario", _ONCE, "--out", str(tmp_path), "--seed", str(seed)], out) == 1
     text = out.getvalue()
-    path = tmp_path / f"{_PLANTED}-{failure.seed}.json"
-    assert f"seed {failure.seed} violates acknowledged-is-kept" in text
+    (path,) = tmp_path.glob("*.json")
+    assert f"seed {seed} violates starts-once" in text
     assert "shrunk from" in text
-    assert "seeds a second" in text
     assert f"python -m simulation replay {path}" in text
-    replayed = io.StringIO()
+    document = json.loads(path.read_text())
+    assert len([key for key in document["plan"] if key.startswith("kill:program:")]) == len(document["plan"]) == 1
     assert main(["replay", str(path)], replayed) == 1
     assert "The same run: " in replayed.getvalue()
-    document = json.loads(path.read_text())
     path.write_text(json.dumps({**document, "digest": "0" * 16}))
     assert main(["replay", str(path)], io.StringIO()) == 3
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from scripts.release.commands import ReleaseError
-from scripts.release.compare import compare_layouts
 from scripts.release.layout import Layout, digest_of, write_layout
 from tests.support.saved_images import layer, write_saved
 
@@ -42,7 +41,6 @@ def test_two_builds_at_other_times_are_the_same_bytes(tmp_path: Path, compressed
         created="2034-01-01T00:00:00Z",
     )
     assert one.file.read_bytes() == other.file.read_bytes()
-    assert not list(compare_layouts(one, other))
 
 
 def test_times_are_bounded_and_everything_else_is_kept(tmp_path: Path) -> None:
@@ -105,11 +103,3 @@ def test_what_is_no_layout_is_named(tmp_path: Path) -> None:
     (tmp_path / "x.tar").write_bytes(b"no tar")
     with pytest.raises(ReleaseError, match=r"x\.tar is not the layout of an image"):
         Layout.open(tmp_path / "x.tar")
-
-
-def test_a_difference_is_named_by_layer_and_file(tmp_path: Path) -> None:
-    one = make(tmp_path, "one", layer({"a": "x", "same": "s"}))
-    other = make(tmp_path, "other", layer({"a": "z", "same": "s", "more": "m"}))
-    assert list(compare_layouts(one, other)) == ["the configuration differs", "layer 2: a", "layer 2: more"]
-    shorter = make(tmp_path, "shorter")
-    assert "layer 2 is in one of them only" in list(compare_layouts(one, shorter))
