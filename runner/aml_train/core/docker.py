@@ -13,11 +13,12 @@ import io
 import json
 import re
 import secrets
+import shutil
 import socket
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -108,29 +109,6 @@ class BuildCli:
     environ: Mapping[str, str]
 
 
-@dataclass(frozen=True, kw_only=True)
-class CliProbe:
-    """The properties of one ``docker`` executable.
-
-    *version* is None if it could not be read.
-    """
-
-    path: str
-    version: tuple[int, int] | None
-    buildx: bool
-
-
-def choose_cli(probes: Iterable[CliProbe]) -> CliProbe | None:
-    """Return the first probe with buildx, else a client before 23.0, else None.
-
-    Since 23.0 ``docker build`` needs the buildx plugin for BuildKit; from 18.09 on the client had its own.
-    """
-    found = list(probes)
-    with_buildx = (probe for probe in found if probe.buildx)
-    built_in = (probe for probe in found if probe.version is not None and (18, 9) <= probe.version < (23, 0))
-    return next(with_buildx, None) or next(built_in, None)
-
-
 def parse_version(text: str) -> tuple[int, int] | None:
     """Read the output of ``docker --version``."""
     match = _VERSION.search(text)
@@ -140,43 +118,32 @@ def parse_version(text: str) -> tuple[int, int] | None:
 def buildkit_cli(environ: Mapping[str, str]) -> BuildCli:
     """Find a client on ``PATH`` that can build with BuildKit, for the same engine.
 
+    It is the first with buildx, else one before 23.0: from then on, ``docker build`` needs that plugin; from 18.09 on, the client had
+    its own BuildKit.
+
     Raises:
         ImageError: if there is none; the hint says what to install.
     """
     outer = {name: value for name, value in environ.items() if name not in ("DOCKER_CONTEXT", "BUILDX_BUILDER")}
     outer["DOCKER_HOST"] = environ.get("DOCKER_HOST") or DEFAULT_HOST
     outer["DOCKER_BUILDKIT"] = "1"
-    paths = dict.fromkeys(
-        str(Path(folder) / "docker")
-        for folder in environ.get("PATH", "").split(":")
-        if (Path(folder) / "docker").is_file()
-    )
-    probes = []
+    folders = dict.fromkeys(filter(None, environ.get("PATH", "").split(":")))
+    paths = [path for folder in folders if (path := shutil.which("docker", path=folder))]
+    older = None
     for path in paths:
-        probe = _probe(path, outer)
-        probes.append(probe)
-        if probe.buildx:
-            break
-    chosen = choose_cli(probes)
-    if chosen is None:
-        tried = ", ".join(paths) or "none on PATH"
-        raise ImageError(
-            f"no docker command can build with BuildKit (tried: {tried})",
-            hint=_BUILDX
-            if paths
-            else f"Install Docker's client: docker-ce-cli, or docker-cli on Debian and Ubuntu. {_BUILDX}",
-        )
-    return BuildCli(path=chosen.path, buildx=chosen.buildx, environ=outer)
-
-
-def _probe(path: str, environ: Mapping[str, str]) -> CliProbe:
-    """Query one executable for its version and for buildx.
-
-    One that cannot be run has neither.
-    """
-    buildx = _run([path, "buildx", "version"], environ)
-    version = _run([path, "--version"], environ)
-    return CliProbe(path=path, version=parse_version(version or ""), buildx=buildx is not None and "buildx" in buildx)
+        if "buildx" in (_run([path, "buildx", "version"], outer) or ""):
+            return BuildCli(path=path, buildx=True, environ=outer)
+        version = parse_version(_run([path, "--version"], outer) or "")
+        if older is None and version is not None and (18, 9) <= version < (23, 0):
+            older = BuildCli(path=path, buildx=False, environ=outer)
+    if older is not None:
+        return older
+    raise ImageError(
+        f"no docker command can build with BuildKit (tried: {', '.join(paths) or 'none on PATH'})",
+        hint=_BUILDX
+        if paths
+        else f"Install Docker's client: docker-ce-cli, or docker-cli on Debian and Ubuntu. {_BUILDX}",
+    )
 
 
 def _run(argv: list[str], environ: Mapping[str, str]) -> str | None:
@@ -196,12 +163,6 @@ def _run(argv: list[str], environ: Mapping[str, str]) -> str | None:
     return done.stdout if done.returncode == 0 else None
 
 
-_TEXTS: Final = ("credsStore",)
-#: Keys whose values are mappings, and what those hold (https://docs.docker.com/reference/cli/docker/#docker-cli-configuration-file-configjson-properties).
-_MAPPINGS: Final[Mapping[str, type]] = {"auths": dict, "credHelpers": str, "HttpHeaders": str, "proxies": dict}
-_WORDS: Final[Mapping[type, str]] = {dict: "an object", str: "text"}
-
-
 def docker_configuration_file(environ: Mapping[str, str]) -> Path:
     """Return the path of the configuration of Docker's clients; it may be missing."""
     return Path(environ.get("DOCKER_CONFIG") or Path(environ.get("HOME", "/"), ".docker")) / "config.json"
@@ -216,15 +177,14 @@ def read_docker_configuration(environ: Mapping[str, str]) -> dict[str, Any]:
     file = docker_configuration_file(environ)
     try:
         content = file.read_bytes() if file.is_file() else b""
-        configuration = json.loads(content) if content.strip() else {}
+        configuration: dict[str, Any] = json.loads(content) if content.strip() else {}
         _check(configuration)
     except OSError as error:
         raise _damaged(f"{file} cannot be read: {error.strerror}") from error
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _damaged(f"{file} is not JSON: {error}") from error
-    except ValueError as error:
+    # As of text in place of an object. Values may be secret, and none of these repeats one.
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise _damaged(f"{file} is damaged: {error}") from error
-    return dict(configuration)
+    return configuration
 
 
 def _damaged(what: str) -> ImageError:
@@ -233,40 +193,20 @@ def _damaged(what: str) -> ImageError:
     )
 
 
-def _check(configuration: Any) -> None:
-    """Raise ValueError if *configuration* is invalid.
+def _check(configuration: dict[str, Any]) -> None:
+    """Raise an error if docker-py cannot read *configuration*.
 
-    Values may be secret, so none is repeated.
+    https://docs.docker.com/reference/cli/docker/#docker-cli-configuration-file-configjson-properties
     """
-    if not isinstance(configuration, dict):
-        raise ValueError("it is no JSON object")  # noqa: TRY004 - foreign input
-    for key in _TEXTS:
-        if not isinstance(configuration.get(key, ""), str):
-            raise ValueError(f"`{key}` must be text")  # noqa: TRY004
-    for key, kind in _MAPPINGS.items():
-        values = configuration.get(key)
-        if values is None:
-            continue
-        if not isinstance(values, dict):
-            raise ValueError(f"`{key}` must be an object")  # noqa: TRY004
-        for name, value in values.items():
+    for key, kind in (("auths", dict), ("credHelpers", str), ("HttpHeaders", str), ("proxies", dict)):
+        for name, value in (configuration.get(key) or {}).items():
             if not isinstance(value, kind):
-                raise ValueError(f"`{name}` of `{key}` must be {_WORDS[kind]}")  # noqa: TRY004
-    for registry, entry in (configuration.get("auths") or {}).items():
-        _check_entry(registry, entry)
-
-
-def _check_entry(registry: str, entry: Mapping[str, Any]) -> None:
-    """Raise ValueError if docker-py cannot read an entry of ``auths``.
-
-    An entry with a token needs nothing else.
-    """
-    if "identitytoken" in entry or "auth" not in entry:
-        return
-    try:
-        decode_auth(entry["auth"])
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"`auth` of `{registry}` is not user and password in base64") from error
+                raise TypeError(f"`{name}` of `{key}` has another type than Docker gives it")
+    if not isinstance(configuration.get("credsStore", ""), str):
+        raise TypeError("`credsStore` must be text")
+    for entry in (configuration.get("auths") or {}).values():
+        if "identitytoken" not in entry and "auth" in entry:  # an entry with a token needs nothing else
+            decode_auth(entry["auth"])
 
 
 _LIMIT: Final = 50 << 20
@@ -382,15 +322,12 @@ def pack_files(files: dict[str, bytes], *, folder: str, mode: int = 0o644) -> by
     return buffer.getvalue()
 
 
-_MARKS: Final = (Path("/.dockerenv"), Path("/run/.containerenv"))
-
-
 def in_container() -> bool:
     """Return whether this process runs in a container.
 
     Docker and Podman leave a file in each.
     """
-    return any(mark.exists() for mark in _MARKS)
+    return any(Path(mark).exists() for mark in ("/.dockerenv", "/run/.containerenv"))
 
 
 def own_container(client: DockerClient) -> Container | None:
