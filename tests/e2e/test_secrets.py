@@ -197,7 +197,12 @@ def plant(digits: Path, garden: Garden) -> None:
     (digits / "src" / "said.txt").write_text("")
     job = digits / "job.yml"
     job.write_text(job.read_text() + f"environment_variables:\n  {garden.by_job.name}: {garden.by_job.value}\n")
-    job.write_text(job.read_text() + "  SAID: nothing\ndisplay_name: run " + garden["MODEL_REGISTRY_KEY"] + "\n")
+    job.write_text(
+        job.read_text()
+        + f"  {garden.by_set.name}: nothing\n  SAID: nothing\ndisplay_name: run "
+        + garden["MODEL_REGISTRY_KEY"]
+        + "\n"
+    )
     edit(
         digits / "aml-train.yml",
         "  command: pytest -q tests\n",

@@ -9,9 +9,22 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
-from aml_train.config.yaml.nodes import Entry, Faults, ListNode, MapNode, Mark, Node, ScalarNode, plain, shown
+from aml_train.config.yaml.nodes import (
+    Entry,
+    Faults,
+    ListNode,
+    MapNode,
+    Mark,
+    Node,
+    ScalarNode,
+    find,
+    plain,
+    scalars,
+    shown,
+)
+from aml_train.config.yaml.shapes import nearest
 from aml_train.config.yaml.source import decode
 from aml_train.config.yaml.tree import MAX_DEPTH, parse
 
@@ -104,6 +117,46 @@ def apply(tree: MapNode, overrides: Sequence[Override], faults: Faults) -> MapNo
         if isinstance(changed, MapNode):
             tree = changed
     return tree
+
+
+#: Mappings of a job whose keys the user chooses, and the expression by which a command uses one.
+_DECLARED: Final = {
+    "inputs": r"\$\{\{\s*(?:parent\.)?inputs\.NAME\b",
+    "outputs": r"\$\{\{\s*(?:parent\.)?outputs\.NAME\b",
+    "search_space": r"\$\{\{\s*search_space\.NAME\b",
+    "environment_variables": r"\$\{?NAME\b",
+    "environmentVariables": r"\$\{?NAME\b",
+}
+
+
+def apply_to_job(tree: MapNode, overrides: Sequence[Override], faults: Faults) -> MapNode:
+    """Return the *tree* of a job with the changes made; see :func:`apply`.
+
+    A change of an input, an output or an environment variable that the job neither declares nor uses is a typo.
+    """
+    changed = tree
+    for override in overrides:
+        before, changed = changed, apply(changed, (override,), faults)
+        for at, key in enumerate(override.keys[:-1]):
+            holder, name = find(before, *override.keys[:at]), override.keys[at + 1]
+            if (
+                key not in _DECLARED
+                or not isinstance(holder, MapNode)
+                or isinstance(find(holder, "component"), ScalarNode)
+            ):
+                continue  # a component's file has the declarations
+            declared = find(holder, key)
+            known = tuple(declared.entries) if isinstance(declared, MapNode) else ()
+            uses = re.compile(_DECLARED[key].replace("NAME", re.escape(name)))
+            if name in known or any(
+                uses.search(one.text) for one in scalars(find(changed, *override.keys[:at]) or changed)
+            ):
+                break
+            near = nearest(name, known)
+            remedy = f"did you mean `{near}`?" if near else "declare it in the job, or use it in its command"
+            faults.add(override.mark, f"the job has no `{key}.{shown(name)}`", remedy=remedy)
+            break
+    return changed
 
 
 def _put(node: Node, keys: tuple[str, ...], override: Override, faults: Faults) -> Node:

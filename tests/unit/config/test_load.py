@@ -235,9 +235,9 @@ def test_target_that_is_not_there(tmp_path: Path) -> None:
     [
         ("job.inputs.epochs=7", {"job.inputs.epochs": 7}, {"epochs": 7}),
         ("job.inputs.epochs={value: 7}", {"job.inputs.epochs": {"value": 7}}, {"epochs": {"value": 7}}),
-        ("job.inputs.name=a # b", {"job.inputs.name": "a # b"}, {"epochs": 5, "name": "a # b"}),
-        ("job.inputs.name='no'", {"job.inputs.name": "no"}, {"epochs": 5, "name": "no"}),
-        (" job . inputs . 'rate' = 0.5 ", {"job.inputs.rate": 0.5}, {"epochs": 5, "rate": 0.5}),
+        ("job.inputs.epochs=a # b", {"job.inputs.epochs": "a # b"}, {"epochs": "a # b"}),
+        ("job.inputs.epochs='no'", {"job.inputs.epochs": "no"}, {"epochs": "no"}),
+        (" job . inputs . 'epochs' = 0.5 ", {"job.inputs.epochs": 0.5}, {"epochs": 0.5}),
         ("job.inputs={epochs: 1}", {"job.inputs": {"epochs": 1}}, {"epochs": 1}),
     ],
 )
@@ -250,6 +250,59 @@ def test_set_reaches_into_the_job(
     config = load(tmp_path, sets=[given])
     assert config.overrides == overrides
     assert config.job.document["inputs"] == inputs
+
+
+SWEEP = """\
+type: sweep
+trial: {command: 'x ${{search_space.rate}} ${{inputs.data}} $SEED', environment: 'azureml:e:1'}
+inputs: {data: 1}
+sampling_algorithm: random
+objective: {goal: minimize, primary_metric: loss}
+limits: {max_total_trials: 2}
+search_space: {rate: {type: choice, values: [1]}}
+"""
+PIPELINE = """\
+type: pipeline
+inputs: {epochs: 1}
+jobs:
+  own: {command: 'x ${{inputs.epochs}}', inputs: {epochs: '${{parent.inputs.epochs}}'}, environment: 'azureml:e:1'}
+  file: {component: part.yml, inputs: {seed: 1}}
+"""
+PART = "command: x ${{inputs.seed}}\nenvironment: azureml:e:1\ninputs: {seed: {type: integer}, size: {type: integer, optional: true}}\n"
+
+
+@pytest.mark.parametrize(
+    ("job", "given", "fault"),
+    [
+        ("command", "job.inputs.epoch=99", "the job has no `inputs.epoch`: did you mean `epochs`?"),
+        ("command", "job.inputs.other=1", "the job has no `inputs.other`: declare it in the job, or use it in its command"),
+        ("command", "job.inputs.later=1", ""),
+        ("command", "job.outputs.modle.path=azureml://datastores/d/paths/p", "the job has no `outputs.modle`: did you mean `model`?"),
+        ("command", "job.environment_variables.SED=1", "the job has no `environment_variables.SED`: did you mean `SEED`?"),
+        ("command", "job.environment_variables.SIZE=1", ""),
+        ("sweep", "job.inputs.dat=1", "the job has no `inputs.dat`: did you mean `data`?"),
+        ("sweep", "job.search_space.rat={type: choice, values: [1]}", "the job has no `search_space.rat`: did you mean `rate`?"),
+        ("sweep", "job.trial.environment_variables.SEED=2", ""),
+        ("pipeline", "job.inputs.epoch=2", "the job has no `inputs.epoch`: did you mean `epochs`?"),
+        ("pipeline", "job.jobs.own.inputs.epoch=2", "the job has no `inputs.epoch`: did you mean `epochs`?"),
+        ("pipeline", "job.jobs.file.inputs.seeds=2", "`jobs.file.inputs.seeds` is no input of the component: did you mean `seed`?"),
+        ("pipeline", "job.jobs.file.inputs.size=2", ""),
+        ("runconfig", "job.environmentVariables.SED=1", "the job has no `environmentVariables.SED`: did you mean `SEED`?"),
+    ],
+)  # fmt: skip
+def test_set_of_what_the_job_has_not(job: str, given: str, fault: str, tmp_path: Path) -> None:
+    command = "command: x ${{inputs.epochs}} ${{inputs.later}} $SIZE\nenvironment: azureml:e:1\n"
+    more = "inputs: {epochs: 5}\noutputs: {model: }\nenvironment_variables: {SEED: 1}\n"
+    file = "job.runconfig" if job == "runconfig" else "job.yml"
+    runconfig = "command: x\nenvironment: {docker: {baseImage: b}}\nenvironmentVariables: {SEED: 1}\n"
+    texts = {"command": command + more, "sweep": SWEEP, "pipeline": PIPELINE, "runconfig": runconfig}
+    write(tmp_path, PART, "part.yml")
+    write(tmp_path, texts[job], file)
+    sets = [given] if job != "command" or "later" in given else [given, "job.inputs.later=1"]
+    if fault:
+        assert complaint(tmp_path, path=Path(file), sets=sets) == f"--set {given.partition('=')[0]}: {fault}"
+    else:
+        load(tmp_path, path=Path(file), sets=sets)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from aml_train.config.job.model import MOST_NESTED, JobNode
 from aml_train.config.job.paths import change_paths, check_code, check_environment, check_inputs, may_be_sent
 from aml_train.config.job.references import check_command
 from aml_train.config.job.source import JobSource, name_of, read_tree
-from aml_train.config.yaml.nodes import Faults, ListNode, MapNode, Mark, Node, ScalarNode, find, shown, value_mark
+from aml_train.config.yaml.nodes import Faults, ListNode, MapNode, Mark, ScalarNode, find, scalars, shown, value_mark
 from aml_train.config.yaml.shapes import nearest
 from aml_train.config.yaml.source import absolute
 from aml_train.config.yaml.structures import Record
@@ -305,10 +305,13 @@ def _check_given(
     for name in given:
         if name not in declared:
             # azure-ai-ml and the service ignore it; a published example has one.
-            near = nearest(name, tuple(declared))
+            near, mark = nearest(name, tuple(declared)), value_mark(source.tree, "inputs", name)
+            what = f"`{source.name(f'inputs.{name}')}` is no input of the component"
+            if mark.option:
+                scope.faults.add(mark, what, remedy=f"did you mean `{near}`?" if near else "")
+                continue
             meant = f" Did you mean `{near}`?" if near else ""
-            text = f"`{source.name(f'inputs.{name}')}` is no input of the component, and is not used.{meant}"
-            scope.faults.remark(value_mark(source.tree, "inputs", name), text)
+            scope.faults.remark(mark, f"{what}, and is not used.{meant}")
     for name, one in declared.items():
         optional = isinstance(one, dict) and (one.get("optional") or "default" in one)
         if name not in given and name not in searched and not optional:
@@ -327,7 +330,7 @@ def _check_bindings(scope: _Scope, name: str, tree: MapNode) -> tuple[str, ...]:
     needs: dict[str, None] = {}
     label = scope.source.name(f"jobs.{name}")
     outside = {key: entry for key, entry in tree.entries.items() if key not in ("component", "trial", "command")}
-    for scalar in _scalars(replace(tree, entries=outside)):
+    for scalar in scalars(replace(tree, entries=outside)):
         for match in BINDING.finditer(scalar.text):
             problem = _problem(scope, name, match[1], needs)
             if problem is not None:
@@ -367,17 +370,6 @@ def _problem(scope: _Scope, name: str, inner: str, needs: dict[str, None]) -> tu
         "known are `${{parent.inputs.NAME}}`, `${{parent.outputs.NAME}}` and `${{parent.jobs.NODE.outputs.NAME}}`"
     )
     return f"`${{{{parent.{shown(inner)}}}}}`", known_forms
-
-
-def _scalars(node: Node) -> Iterator[ScalarNode]:
-    if isinstance(node, ScalarNode):
-        yield node
-    elif isinstance(node, MapNode):
-        for entry in node.entries.values():
-            yield from _scalars(entry.node)
-    else:
-        for item in node.items:
-            yield from _scalars(item)
 
 
 def _check_order(scope: _Scope, trees: MapNode, needs: Mapping[str, tuple[str, ...]]) -> None:

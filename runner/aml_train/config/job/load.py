@@ -13,7 +13,7 @@ from aml_train.config.job.model import Job
 from aml_train.config.job.paths import check_code, check_environment, check_inputs
 from aml_train.config.job.references import check_command
 from aml_train.config.job.source import JobSource
-from aml_train.config.overrides import Override, apply
+from aml_train.config.overrides import Override, apply_to_job
 from aml_train.config.yaml.nodes import Faults, ScalarNode, find
 from aml_train.config.yaml.structures import Key
 
@@ -45,7 +45,7 @@ def check_job(
     Returns:
         The job; None if it is too wrong to check further.
     """
-    tree = apply(source.tree, overrides, faults)
+    tree = apply_to_job(source.tree, overrides, faults)
     given = find(tree, "type")
     word = lower(given.text) if isinstance(given, ScalarNode) else ""
     if word in ("pipeline", "sweep"):

@@ -10,7 +10,7 @@ from typing import Final
 from aml_train.config.job.grammar import JOB
 from aml_train.config.job.model import Job, RunConfiguration
 from aml_train.config.job.source import name_of, read_tree
-from aml_train.config.overrides import Override, apply
+from aml_train.config.overrides import Override, apply, apply_to_job
 from aml_train.config.runconfig.grammar import ENVIRONMENT, OF_THE_JOB, RUNCONFIG, camel, normalised
 from aml_train.config.runconfig.to_job import ToJob
 from aml_train.config.yaml.nodes import Entry, Faults, MapNode, ScalarNode, find
@@ -89,7 +89,7 @@ def check_runconfig(
     ]
     if not isinstance(tree, MapNode):  # pragma: no cover - a mapping stays one
         return None
-    tree = _with_environment(apply(tree, changes, faults), source, project, faults)
+    tree = _with_environment(apply_to_job(tree, changes, faults), source, project, faults)
     before = len(faults)
     values = {key: value for key, value in RUNCONFIG.check(tree, "", faults).items() if value is not None}
     if len(faults) > before:

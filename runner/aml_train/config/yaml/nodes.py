@@ -154,6 +154,18 @@ def find(node: Node | None, *keys: str) -> Node | None:
     return node
 
 
+def scalars(node: Node) -> Iterator[ScalarNode]:
+    """Yield every value without parts in *node*."""
+    if isinstance(node, ScalarNode):
+        yield node
+    elif isinstance(node, MapNode):
+        for entry in node.entries.values():
+            yield from scalars(entry.node)
+    else:
+        for item in node.items:
+            yield from scalars(item)
+
+
 def place(node: MapNode, *keys: str) -> Mark:
     """Return the place of the last of *keys* that exists, or that of *node* itself."""
     mark, here = node.mark, node
