@@ -130,10 +130,15 @@ def _now() -> str:
 
 logger = logging.getLogger(__name__)
 
-STATUS: Final = {InvalidError: 400, NotFoundError: 404, ConflictError: 409, NotSupportedError: 501}
+STATUS: Final[Mapping[type[DomainError], int]] = {
+    InvalidError: 400,
+    NotFoundError: 404,
+    ConflictError: 409,
+    NotSupportedError: 501,
+}
 """The status of each of the domain's errors."""
 
-MLFLOW_CODES: Final = {
+MLFLOW_CODES: Final[Mapping[type[DomainError], str]] = {
     InvalidError: "INVALID_PARAMETER_VALUE",
     NotFoundError: "RESOURCE_DOES_NOT_EXIST",
     ConflictError: "RESOURCE_ALREADY_EXISTS",

@@ -12,15 +12,23 @@ class DomainError(Exception):
         message: what is wrong, for the user of the client.
         code: Azure's word for the cause.
         reasons: the chain of narrower codes that AzureML nests, outermost first; by default its class's.
+        details: narrower errors, each with code and message.
     """
 
     reasons: tuple[str, ...] = ()
-    details: tuple[Mapping[str, str], ...] = ()
 
-    def __init__(self, message: str, *, code: str = "UserError", reasons: tuple[str, ...] | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "UserError",
+        reasons: tuple[str, ...] | None = None,
+        details: tuple[Mapping[str, str], ...] = (),
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.code = code
+        self.details = details
         if reasons is not None:
             self.reasons = reasons
 
@@ -45,8 +53,7 @@ class NotFoundError(DomainError):
         reasons: tuple[str, ...] | None = None,
         details: tuple[Mapping[str, str], ...] = (),
     ) -> None:
-        super().__init__(message or f"Not found: {what}", reasons=reasons)
-        self.details = details
+        super().__init__(message or f"Not found: {what}", reasons=reasons, details=details)
 
 
 class InvalidError(DomainError):

@@ -26,7 +26,7 @@ from aml_emulator.domain.assets import (
     versions_of,
 )
 from aml_emulator.domain.errors import InvalidError
-from aml_emulator.domain.locations import AssetId, parse_location
+from aml_emulator.domain.locations import AssetId, JobOutput, parse_location
 from aml_emulator.schema import TEXT, WORD, Fields, ListOf
 from aml_emulator.store.assets import AssetContainer, AssetVersion, next_number
 
@@ -148,11 +148,22 @@ class Assets:
     def put(self, call: Call) -> Reply:
         """Create a version, or change its tags and description."""
         shape = Fields({"properties": ASSET_VERSIONS[self._kind]}, required=("properties",))
-        stored, new = put_version(
-            self._context, self._kind, call.params["name"], call.params["version"], call.json(shape)["properties"]
-        )
+        properties = call.json(shape)["properties"]
+        name, version = call.params["name"], call.params["version"]
+        if self._kind == "models" and self._context.store.assets.version("models", name, version) is None:
+            self._check_files(str(properties.get("modelUri") or ""))
+        stored, new = put_version(self._context, self._kind, name, version, properties)
         # Recorded: a change of an environment is answered like its creation.
         return created(call, self._view(call, stored), new=new or self._kind == "environments")
+
+    def _check_files(self, uri: str) -> None:
+        """Refuse a model of a job's output that has no file, as Azure does (azure-sdk-for-python#33978)."""
+        location = parse_location(uri, what="The model's path")
+        folder = self._context.folder(uri)
+        if isinstance(location, JobOutput) and not any(self._context.blobs.walk(folder.container, folder.prefix)):
+            message = f"No artifacts matching {location.path or location.output} found from Job."
+            details = ({"code": "NoMatchingArtifactsFoundFromJob", "message": message},)
+            raise InvalidError("The request is invalid.", details=details)
 
     def delete(self, call: Call) -> Reply:
         """Delete one version; its blobs stay."""

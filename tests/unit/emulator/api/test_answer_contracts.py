@@ -11,6 +11,7 @@ import pytest
 
 from aml_emulator.network.requests_log import Recorder
 from tests import contracts
+from tests.unit.emulator.memory_service import StoredBlobs
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
 LOCATION = f"/subscriptions/{IDENTITY.subscription_id}/providers/Microsoft.MachineLearningServices/locations/eastus"
@@ -21,7 +22,10 @@ def _recorded(path: Path) -> Iterator[dict[str, Any]]:
     return map(json.loads, path.read_text(encoding="utf-8").splitlines())
 
 
-def test_answers_are_as_the_clients_declare_them(service: Service, tmp_path: Path) -> None:
+def test_answers_are_as_the_clients_declare_them(tmp_path: Path) -> None:
+    blobs = StoredBlobs()
+    blobs.append(IDENTITY.artifact_container, "ExperimentRun/dcid.job1/m/MLmodel", b"flavors: {}")
+    service = Service(blobs=blobs)
     recorder = Recorder(tmp_path / "record.jsonl")
     object.__setattr__(service.services, "recorder", recorder)
     assert service.submit("job1", tags={"n": 1}).status == 201

@@ -14,6 +14,7 @@ from aml_emulator.domain.jobs.service import RunProgress
 from aml_emulator.executor.spec import Folder, RunError
 from aml_emulator.identity.federation import AUDIENCE
 from aml_emulator.identity.tokens import Tokens
+from tests.unit.emulator.memory_service import StoredBlobs
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
 API = IDENTITY.api_host
@@ -272,11 +273,19 @@ def test_runs_are_searched(service: Service, query: str, expected: list[str]) ->
     assert [run["info"]["run_name"] for run in first["runs"]] == sorted(expected)[:1]
 
 
-def test_a_model_says_where_it_lies_and_what_made_it(service: Service) -> None:
+def test_a_model_says_where_it_lies_and_what_made_it() -> None:
+    blobs = StoredBlobs()
+    service = Service(blobs=blobs)
     service.submit("run1")
     path = f"{WS}/models/m/versions/1"
     uri = "azureml://jobs/run1/outputs/artifacts/paths/outputs/model"
     body = {"properties": {"modelUri": uri, "modelType": "mlflow_model", "tags": {"a": "b"}}}
+    refused = service.call("PUT", path, body)
+    assert (refused.status, refused.json["error"]["code"]) == (400, "UserError")
+    message = "No artifacts matching outputs/model found from Job."
+    [detail] = refused.json["error"]["details"]
+    assert (detail["code"], detail["message"]) == ("NoMatchingArtifactsFoundFromJob", message)
+    blobs.append(IDENTITY.artifact_container, "ExperimentRun/dcid.run1/outputs/model/MLmodel", b"flavors: {}")
     made = service.call("PUT", path, body)
     properties = made.json["properties"]
     assert (made.status, properties["flavors"], properties["jobName"]) == (201, {}, "run1")
