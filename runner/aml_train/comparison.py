@@ -16,7 +16,7 @@ from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.git import Origin
 from aml_train.gate.baseline import read_values
 from aml_train.gate.history import MetricPoint
-from aml_train.jobs.workspace import Workspace
+from aml_train.jobs.workspace import Workspace, no_job
 from aml_train.pipeline.baselines import find_baseline, side_of_job
 from aml_train.pipeline.branch_verdicts import Recorded
 from aml_train.pipeline.plan import origin_of
@@ -163,7 +163,7 @@ def find_side(
     if reference.kind == "job":
         view = service.find(reference.name)
         if view is None:
-            raise ServiceError(f"There is no job {reference.name}.", hint=f"See: aml-train jobs list. {_FORMS}")
+            raise no_job(service.tagged_jobs, reference.name)
         side = replace(
             side_of_job(view, f"the job {view.name}"),
             metrics=service.last_metrics(view.name),

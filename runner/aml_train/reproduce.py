@@ -107,12 +107,12 @@ class Reproducer:
         """Look up what a repetition of the model at *address* needs. Changes nothing.
 
         Raises:
-            InvalidError: *address* names no model.
+            InvalidError: *address* names no model or no version of one.
             GateFailedError: no job made the model, or the job is gone.
-            ServiceError: there is no such version, or the service does not answer.
+            ServiceError: the service does not answer.
         """
         evidence = self.evidence
-        model = find_model(evidence.service, address)
+        model = find_model(evidence.service, evidence.catalogue, address)
         lineage = Tracer(service=evidence.service, catalogue=evidence.catalogue, registry=evidence.registry).trace(
             model
         )

@@ -17,6 +17,7 @@ from aml_train.core.series import History, plot
 from aml_train.core.text import aligned, duration, printable_line
 from aml_train.gate.history import series_of
 from aml_train.jobs.states import JobStatus
+from aml_train.jobs.workspace import no_job
 from aml_train.models.browse import ModelFilter, find_model, list_models
 from aml_train.models.download import download_model
 from aml_train.pipeline.override import target_override
@@ -203,10 +204,10 @@ class Workspace:
         'Completed'
 
         Raises:
-            ServiceError: there is no such job.
+            InvalidError: there is no such job.
         """
         if self.backend.service.find(name) is None:
-            raise ServiceError(f"There is no job {name} in the workspace.", hint="See: aml-train jobs list")
+            raise no_job(self.backend.service.tagged_jobs, name)
         return self.backend.service.details(name)
 
     def describe(self, job: str) -> dict[str, Any]:
@@ -304,10 +305,9 @@ class Workspace:
         '1'
 
         Raises:
-            InvalidError: the address is none of these.
-            ServiceError: there is no such version.
+            InvalidError: the address is none of these, or there is no such version.
         """
-        return find_model(self.backend.service, address)
+        return find_model(self.backend.service, self.backend.catalogue, address)
 
     def download_model(self, address: str, to: str | Path | None = None, *, force: bool = False) -> DownloadedModel:
         """Download the files of a model version, whole or not at all.

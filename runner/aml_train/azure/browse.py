@@ -18,7 +18,7 @@ from aml_train.core.answers import Answer
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.secrets import without_secret_values
 from aml_train.jobs.states import JobStatus, parse_status
-from aml_train.jobs.workspace import JobView
+from aml_train.jobs.workspace import JobView, no_job
 
 _SETUP: Final = re.compile(r"\A# By aml-train: .*?^\) \|\| exit\n", re.DOTALL | re.MULTILINE)
 
@@ -118,7 +118,7 @@ def view_job(rest: AzureRest, name: str) -> JobView:
     """Return the job with its status, tags and pages.
 
     Raises:
-        ServiceError: there is no such job.
+        InvalidError: there is no such job.
     """
     return rest.view_of(name, _read(rest, name).at("properties"))
 
@@ -126,9 +126,7 @@ def view_job(rest: AzureRest, name: str) -> JobView:
 def _read(rest: AzureRest, name: str) -> Answer:
     found = rest.find_job(name)
     if found is None:
-        raise ServiceError(
-            f"There is no job {name} in the workspace {rest.workspace.name}.", hint="See: aml-train jobs list"
-        )
+        raise no_job(rest.tagged_jobs, name)
     return found
 
 
@@ -136,7 +134,7 @@ def describe_job(rest: AzureRest, name: str) -> dict[str, Any]:
     """Return a job's description without empty values, the most wanted first.
 
     Raises:
-        ServiceError: there is no such job.
+        InvalidError: there is no such job.
     """
     found = _read(rest, name)
     row, properties = _row(found), found.at("properties")

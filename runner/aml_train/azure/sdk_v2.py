@@ -42,7 +42,7 @@ from aml_train.core.version import PRODUCT
 from aml_train.jobs.data import DataIdentity, DataSource
 from aml_train.jobs.identity import Identity
 from aml_train.jobs.spec import JobSpec
-from aml_train.jobs.workspace import JobView, ModelView, NewModel
+from aml_train.jobs.workspace import JobView, ModelView, NewModel, no_job
 from aml_train.models.register import is_same_model
 
 if TYPE_CHECKING:
@@ -263,14 +263,14 @@ class AzureV2(AzureRest):
         """Submit a copy of the job *name* as *new*: same code, environment and inputs.
 
         Raises:
-            InvalidError: there is a job named *new*, or the job is of a kind that cannot be submitted again.
-            ServiceError: there is no job *name*, or the service refuses.
+            InvalidError: there is a job named *new* or none named *name*, or it cannot be submitted again.
+            ServiceError: the service refuses.
         """
         what = f"Submitting the job {name} again, as {new}"
         if self.find(new) is not None:
             raise InvalidError(f"There is a job named {new} already.", hint="Choose another name with --name.")
         if self.find(name) is None:
-            raise ServiceError(f"There is no job {name} in the workspace {self.workspace.name}.")
+            raise no_job(self.tagged_jobs, name)
         self._copy(name, new, what, compute=compute)
         found = self.find(new)
         if found is None:

@@ -238,8 +238,7 @@ def write_files(directory: Path, files: Mapping[str, str], *, force: bool) -> No
         force: replace existing files.
 
     Raises:
-        InvalidError: one of them exists, and *force* is not given: then none is written.
-        OSError: a folder or file cannot be written.
+        InvalidError: one of them exists, and *force* is not given: then none is written; or one cannot be written.
     """
     there = [path for path in files if os.path.lexists(directory / path)]
     if there and not force:
@@ -249,8 +248,14 @@ def write_files(directory: Path, files: Mapping[str, str], *, force: bool) -> No
         )
     for path, text in files.items():
         file = directory / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8", newline="\n")
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8", newline="\n")
+        except OSError as error:
+            raise InvalidError(
+                f"{file} cannot be written: {error.strerror}.",
+                hint="Allow it (ls -ld shows the folder's permissions), or only look with --dry-run.",
+            ) from error
 
 
 # The example project and the workflow

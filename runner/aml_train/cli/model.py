@@ -15,7 +15,7 @@ import click
 from aml_train.azure.blob.datastores import workspace_of
 from aml_train.azure.blob.operations import fetch_place, model_place
 from aml_train.azure.http import HttpSettings
-from aml_train.azure.models import AzurePassports
+from aml_train.azure.models import AzureCatalogue, AzurePassports
 from aml_train.cli.console import ConsoleListener
 from aml_train.cli.data import moved
 from aml_train.cli.options import (
@@ -32,6 +32,7 @@ from aml_train.cli.project import ProjectOptions, gather, target_options
 from aml_train.cli.reproduce import reproduce
 from aml_train.cli.tables import table
 from aml_train.config.load import load_promotion
+from aml_train.core.clock import SYSTEM_CLOCK
 from aml_train.core.errors import GateFailedError, InvalidError, ServiceError
 from aml_train.core.events import Broadcast
 from aml_train.core.text import printable
@@ -173,7 +174,7 @@ def show(address: str, project: ProjectOptions, *, as_json: bool) -> None:
     Prints its stage, metrics, parameters, tags and promotions.
     """
     promoter = _open(project)
-    found = find_model(promoter.service, address)
+    found = find_model(promoter.service, promoter.catalogue, address)
     try:
         record = promoter.record(found.name)
     except ServiceError as error:
@@ -207,7 +208,7 @@ def download(address: str, project: ProjectOptions, *, to: Path | None, force: b
     Exit codes: 0, 2 the folder is not empty, 8 the service, 9 the files are not those that were signed.
     """
     service = open_workspace(project)
-    found = find_model(service, address)
+    found = find_model(service, AzureCatalogue(service, SYSTEM_CLOCK), address)
     folder = to or Path(f"{found.name}-{found.version}")
     check_target(folder, force=force)
     data = workspace_of(service, service.credential, HttpSettings(), service.workspace.name)
@@ -249,7 +250,7 @@ def lineage(address: str, project: ProjectOptions, *, as_json: bool) -> None:
     Exit codes: 0, 6 if a step is broken, 8 the service.
     """
     promoter = _open(project)
-    traced = promoter.tracer.trace(find_model(promoter.service, address))
+    traced = promoter.tracer.trace(find_model(promoter.service, promoter.catalogue, address))
     if as_json:
         print_result(traced.facts())
     else:

@@ -103,4 +103,4 @@ def _open(address: str, project: ProjectOptions, rules: PolicyConfig | None) -> 
     host = this_host()
     target = targets.named(project.target)
     verifier = open_verifier(host, target, targets.directory, rules, ConsoleListener(sys.stderr))
-    return verifier, find_model(verifier.evidence.service, address)
+    return verifier, find_model(verifier.evidence.service, verifier.evidence.catalogue, address)

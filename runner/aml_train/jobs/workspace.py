@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from aml_train.config.job.model import MOST_NESTED
-from aml_train.core.errors import ServiceError
-from aml_train.core.tags import TAG_JOB, TAG_STAGE
+from aml_train.config.yaml.shapes import nearest
+from aml_train.core.errors import InvalidError, ServiceError
+from aml_train.core.tags import TAG_CONFIGURATION, TAG_JOB, TAG_STAGE
 from aml_train.core.threads import CancelToken
 from aml_train.gate.history import MetricPoint
 from aml_train.gate.logged import LoggedSet
@@ -300,6 +302,17 @@ def descendants(service: Jobs, name: str, before: str = "", depth: int = 0) -> I
         yield replace(child, node=before + child.node)
         if child.kind == "pipeline":
             yield from descendants(service, child.source, f"{before}{child.node}/", depth + 1)
+
+
+_NEWEST: Final = 100
+
+
+def no_job(tagged_jobs: Callable[[str], Iterator[JobView]], name: str) -> InvalidError:
+    """Return the error for a job that is not in the workspace; its hint names the one that may be meant."""
+    newest = itertools.islice(tagged_jobs(TAG_CONFIGURATION), _NEWEST)
+    near = nearest(name, tuple(view.name for view in newest))
+    meant = f"Did you mean {near}? " if near else ""
+    return InvalidError(f"There is no job {name} in the workspace.", hint=f"{meant}See: aml-train jobs list")
 
 
 def wrote(service: Jobs, job: str, run: str) -> bool:

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aml_train.core.errors import InvalidError, ServiceError
+from aml_train.core.errors import InvalidError
 from aml_train.core.tags import TAG_GATE, TAG_METRIC, TAG_PARAMETER
 from aml_train.jobs.workspace import ModelView, Workspace
-from aml_train.models.catalogue import Catalogue
+from aml_train.models.catalogue import Catalogue, no_model
 from aml_train.models.promotion.record import Change, Record
 
 _ADDRESS: Final = re.compile(r"(?P<name>[^:@\s]+)(?::(?P<version>[^:@\s]+)|@(?P<stage>[^:@\s]+))?")
@@ -103,26 +103,26 @@ def list_models(
             yield ModelRow(name=name, versions=versions)
 
 
-def find_model(service: Workspace, address: str) -> ModelView:
+def find_model(service: Workspace, catalogue: Catalogue, address: str) -> ModelView:
     """Return the version that *address* names.
 
     Raises:
-        InvalidError: it is none of these.
-        ServiceError: there is no such version, or the service does not answer.
+        InvalidError: there is no such version.
+        ServiceError: the service does not answer.
     """
     match = _ADDRESS.fullmatch(address)
     if match is None:
         raise InvalidError(f"{address!r} names no model.", hint="Write NAME, NAME:VERSION or NAME@STAGE.")
     versions = service.models(match["name"])
     if not versions:
-        raise ServiceError(f"There is no model {match['name']} in the workspace.", hint="See: aml-train model list")
+        raise no_model(catalogue, match["name"])
     version, stage = match["version"], match["stage"]
     for one in versions:
         if version in (None, one.version) and (stage is None or one.staged == stage.lower()):
             return one
     known = ", ".join(f"{one.version} ({one.staged or 'no stage'})" for one in versions[:8])
     wanted = f"version {version}" if version else f"version in {stage}"
-    raise ServiceError(f"The model {match['name']} has no {wanted}.", hint=f"The newest are: {known}.")
+    raise InvalidError(f"The model {match['name']} has no {wanted}.", hint=f"The newest are: {known}.")
 
 
 def describe_model(version: ModelView, record: Record | None) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from aml_train.config.yaml.shapes import nearest
+from aml_train.core.errors import InvalidError
 from aml_train.jobs.workspace import ModelView
 
 
@@ -46,6 +48,13 @@ class Catalogue(Protocol):
 
     def has_data(self, name: str, version: str) -> bool:
         """Return whether that version of a data asset is registered."""
+
+
+def no_model(catalogue: Catalogue, name: str) -> InvalidError:
+    """Return the error for a model that is not in the workspace; its hint names the one that may be meant."""
+    near = nearest(name, tuple(catalogue.names()))
+    meant = f"Did you mean {near}? " if near else ""
+    return InvalidError(f"There is no model {name} in the workspace.", hint=f"{meant}See: aml-train model list")
 
 
 class LockedRecord(Protocol):

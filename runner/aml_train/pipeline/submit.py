@@ -16,7 +16,7 @@ from aml_train.jobs.attempts import Comparison, number_of, submit_next
 from aml_train.jobs.live import request_cancel
 from aml_train.jobs.spec import JobSpec, JobTemplate, in_images
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.workspace import JobView
+from aml_train.jobs.workspace import JobView, no_job
 from aml_train.pipeline.baselines import baseline_tags
 from aml_train.pipeline.choose import choose_attempt, latest_attempt, named_job, why_submitted
 from aml_train.pipeline.context import RunContext
@@ -128,7 +128,8 @@ def find_job(ctx: RunContext, target: Target, template: JobTemplate) -> Submitte
     It is the named one, or the latest attempt of *template*.
 
     Raises:
-        ServiceError: there is none.
+        InvalidError: there is none of that name.
+        ServiceError: none was submitted.
     """
     wanted = ctx.options.job
     with ctx.stage("submit", f"Find the job {wanted}" if wanted else "Find the job") as summary:
@@ -136,10 +137,10 @@ def find_job(ctx: RunContext, target: Target, template: JobTemplate) -> Submitte
         if view is None:
             pinned = template.document != ctx.plan.job.document
             newer = " It may have been submitted with an earlier version of its data." if pinned else ""
+            if wanted:
+                raise no_job(target.service.tagged_jobs, wanted)
             raise ServiceError(
-                f"There is no job {wanted} in {ctx.plan.names.description}."
-                if wanted
-                else "No job was submitted from this commit and configuration.",
+                "No job was submitted from this commit and configuration.",
                 hint=f"Submit it first: aml-train run --no-wait. Or name the job: aml-train attach JOB.{newer}",
             )
         job = SubmittedJob(view=view, attached=True, ours=False)

@@ -36,7 +36,7 @@ from aml_train.core.tags import (
 from aml_train.core.threads import map_parallel
 from aml_train.jobs.composed import COMPOSED, ChildView
 from aml_train.jobs.inputs import shown_data
-from aml_train.jobs.workspace import JobView, ModelView, descendants
+from aml_train.jobs.workspace import JobView, ModelView, descendants, no_job
 from aml_train.pipeline.baselines import find_baseline, side_of_job
 from aml_train.pipeline.branch_verdicts import Recorded
 from aml_train.pipeline.target import Host, open_workspace
@@ -136,7 +136,7 @@ class _Collector:
         if reference.kind == "job":
             view = self._service.find(reference.name)
             if view is None:
-                raise ServiceError(f"There is no job {reference.name}.", hint="See: aml-train jobs list.")
+                raise no_job(self._service.tagged_jobs, reference.name)
             return _Job(view=view)
         side = find_side(lambda: self._service, reference, self.project, now=self._sources.now())
         if side.job is None:

@@ -22,7 +22,7 @@ from aml_train.core.references import ImageRef
 from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.spec import ImageSpec, Tested, TestSpec
 from aml_train.jobs.pace import Pace
-from aml_train.jobs.workspace import JobView, ModelView
+from aml_train.jobs.workspace import JobView, ModelView, no_job
 from aml_train.models.catalogue import Catalogue, PassportStore, StoredFile
 from aml_train.models.promotion.promote import Promoter
 from aml_train.pipeline.override import overriding_targets
@@ -248,7 +248,7 @@ class MemoryBackend:
         """See :class:`aml_train.api.backend.Backend`."""
         view = self.service.find(job)
         if view is None:
-            raise ServiceError(f"There is no job {job} in the workspace.", hint="See: aml-train jobs list")
+            raise no_job(self.service.tagged_jobs, job)
         fields: dict[str, Any] = {
             "name": view.name,
             "status": view.status.value,
@@ -265,7 +265,7 @@ class MemoryBackend:
         """See :class:`aml_train.api.backend.Backend`."""
         work = self.service.work.get(job)
         if work is None:
-            raise ServiceError(f"There is no job {job} in the workspace.")
+            raise no_job(self.service.tagged_jobs, job)
         for output in outputs or ("",):
             files = work.outputs.get(output, {}) if output else {**work.logs, **work.artifacts}
             base = folder / output if len(outputs) > 1 else folder

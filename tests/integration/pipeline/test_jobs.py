@@ -73,7 +73,7 @@ def test_jobs_are_listed_shown_cancelled_submitted_again_and_downloaded(aml_trai
     assert files(tmp_path / "some") == ["outputs/m.json", "outputs/model/deep/w.pt"]
     assert files(tmp_path / "named") == ["made.txt"]
     ended = missing.ended()
-    assert (ended.code, "There is no job nothing in the workspace" in ended.errors) == (8, True)
+    assert (ended.code, "There is no job nothing in the workspace" in ended.errors) == (2, True)
 
 
 @pytest.mark.full

@@ -84,7 +84,7 @@ def test_a_job_is_described_with_its_metrics_files_and_curves(trained: str, tmp_
     with pytest.raises(ServiceError, match="There is nothing at"):
         workspace.download(trained, tmp_path / "none", "outputs/*.pt")
     for call in (workspace.job, workspace.describe):
-        with pytest.raises(ServiceError, match="There is no job nothing in the workspace"):
+        with pytest.raises(InvalidError, match="There is no job nothing in the workspace"):
             call("nothing")
 
 

@@ -12,7 +12,7 @@ from aml_train.azure.browse import JobFilter, describe_job, list_jobs
 from aml_train.azure.http import AzureHttp, WorkspaceId
 from aml_train.azure.workspace import AzureRest
 from aml_train.config.sections.code import SetupCommand
-from aml_train.core.errors import ServiceError
+from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.tables import Table
 from aml_train.gate.logged import LoggedSet
 from aml_train.jobs.metrics import tables_of_job
@@ -33,6 +33,9 @@ class FakeRest:
     find_job = AzureHttp.find_job
     view_of = AzureRest.view_of
     hide_secrets = AzureRest.hide_secrets
+
+    def tagged_jobs(self, _tag: str) -> Iterator[JobView]:
+        return iter(())
 
     def __init__(self, *items: dict[str, Any]) -> None:
         self.jobs = items
@@ -148,7 +151,7 @@ def test_tables_are_told_as_json_and_a_service_that_refuses_them_is_told() -> No
 
 
 def test_a_job_that_is_not_there_is_told() -> None:
-    with pytest.raises(ServiceError, match=r"There is no job x in the workspace w.\nSee: aml-train jobs list"):
+    with pytest.raises(InvalidError, match=r"There is no job x in the workspace.\nSee: aml-train jobs list"):
         describe_job(cast(AzureRest, FakeRest()), "x")
 
 

@@ -161,7 +161,7 @@ def test_what_the_project_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
-        ("never", ServiceError, "There is no job never."),
+        ("never", InvalidError, "There is no job never in the workspace."),
         ("model:digits:9", ServiceError, "There is no model:digits:9: the model digits with version 9 is missing (of its 1 versions none is)."),
         ("branch:main", ServiceError, "There is no branch:main: no run of aml-train.yml in github.com/o/r on the branch main has passed."),
         ("stage:production", InvalidError, "'stage:production' is a stage of the project's model, and aml-train.yml has no `model`."),

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from aml_train.cli.main import cli
-from aml_train.core.errors import ServiceError
+from aml_train.core.errors import InvalidError
 from aml_train.report import values
 from tests.support.passport_world import JOB
 from tests.unit.report.test_collect import sources, world
@@ -59,7 +59,7 @@ def test_a_suffix_without_a_meaning_is_refused_before_anything_is_read() -> None
 def test_a_job_that_does_not_exist_is_an_error_and_no_file_is_written() -> None:
     Path("report.html").write_text("before")
     result = run("nowhere-1")
-    assert isinstance(result.exception, ServiceError)
+    assert isinstance(result.exception, InvalidError)
     assert Path("report.html").read_text() == "before"
 
 

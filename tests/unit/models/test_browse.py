@@ -7,7 +7,7 @@ import json
 import pytest
 
 from aml_train.config.sections.model import StagePolicy
-from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
+from aml_train.core.errors import InvalidError
 from aml_train.jobs.workspace import ModelView
 from aml_train.models.browse import ModelFilter, describe_model, find_model, list_models, version_facts
 from aml_train.models.promotion.change import PromotionRequest
@@ -59,31 +59,34 @@ def test_what_is_wanted(pattern: str | None, wanted: ModelFilter, found: list[st
     ("address", "version"), [("digits", "3"), ("digits:1", "1"), ("digits@Production", "2"), ("digits@archived", "1")]
 )
 def test_how_a_version_is_named(address: str, version: str) -> None:
-    assert find_model(filled().service, address).version == version
+    place = filled()
+    assert find_model(place.service, place.catalogue, address).version == version
 
 
 @pytest.mark.parametrize(
-    ("address", "error", "reason"),
+    ("address", "reason"),
     [
-        ("digits:9", ServiceError, "has no version 9"),
-        ("digits@staging", ServiceError, "has no version in staging"),
-        ("other", ServiceError, "There is no model other"),
-        ("a:b:c", InvalidError, "names no model"),
+        ("digits:9", "has no version 9"),
+        ("digits@staging", "has no version in staging"),
+        ("other", r"There is no model other in the workspace.\nSee: aml-train model list"),
+        ("digit", r"There is no model digit in the workspace.\nDid you mean digits\?"),
+        ("a:b:c", "names no model"),
     ],
 )
-def test_a_version_that_is_not_there(address: str, error: type[AmlTrainError], reason: str) -> None:
-    with pytest.raises(error, match=reason):
-        find_model(filled().service, address)
+def test_a_version_that_is_not_there(address: str, reason: str) -> None:
+    place = filled()
+    with pytest.raises(InvalidError, match=reason):
+        find_model(place.service, place.catalogue, address)
 
 
 def test_a_version_whole_with_its_promotions() -> None:
     place = filled()
-    told = describe_model(find_model(place.service, "digits:1"), place.promoter().record("digits"))
+    told = describe_model(find_model(place.service, place.catalogue, "digits:1"), place.promoter().record("digits"))
     assert (told["stage"], told["metrics"], told["job"]) == ("archived", {"acc": 0.1}, "job-1")
     assert [(one["what"], one.get("after"), one.get("replaced by")) for one in told["promotions"]] == [
         ("promote to production", None, None),
         ("archived from production", None, "2"),
     ]
     assert "aml-train.metric.acc" not in told["tags"]
-    facts = json.loads(json.dumps(version_facts(find_model(place.service, "digits@production"))))
+    facts = json.loads(json.dumps(version_facts(find_model(place.service, place.catalogue, "digits@production"))))
     assert (facts["version"], facts["gate"], facts["metrics"]) == ("2", "passed", {"acc": 0.2})

@@ -315,8 +315,8 @@ def test_a_rollback_does_not_guess() -> None:
     [
         ({"stage": "Archived"}, InvalidError, "Nothing is promoted to `archived`"),
         ({"reason": "x" * 501}, InvalidError, "The reason has 501 characters"),
-        ({"model": "other"}, ServiceError, "There is no model other"),
-        ({"version": "9"}, ServiceError, "There is no version 9 of the model digits"),
+        ({"model": "other"}, InvalidError, "There is no model other"),
+        ({"version": "9"}, InvalidError, "There is no version 9 of the model digits"),
     ],
 )
 def test_what_cannot_be_asked(more: dict[str, Any], error: type[AmlTrainError], reason: str) -> None:

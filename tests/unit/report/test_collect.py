@@ -314,8 +314,8 @@ def test_logs_in_storage_that_is_not_reached_are_missing() -> None:
 @pytest.mark.parametrize(
     ("jobs", "error", "match"),
     [
-        (("nowhere-1",), ServiceError, "There is no job nowhere-1"),
-        ((JOB, "nowhere-1"), ServiceError, "There is no job nowhere-1"),
+        (("nowhere-1",), InvalidError, "There is no job nowhere-1"),
+        ((JOB, "nowhere-1"), InvalidError, "There is no job nowhere-1"),
         (("model:digits:99",), ServiceError, "There is no model:digits:99"),
         (("baseline",), InvalidError, "no configuration here"),
     ],

@@ -12,8 +12,10 @@ from aml_train.azure.blob.storage import AzureBlobs, Storage
 from aml_train.azure.http import HttpSettings, error_for
 from aml_train.azure.sign_in import SignIn
 from aml_train.azure.workspace import AzureRest
+from aml_train.config.yaml.shapes import nearest
 from aml_train.core.answers import Answer, split
 from aml_train.core.errors import InvalidError, ServiceError
+from aml_train.jobs.workspace import no_job
 
 _API: Final = {"api-version": "2024-10-01-preview"}
 _ARTIFACTS: Final = frozenset({"default", "artifacts"})
@@ -110,8 +112,8 @@ class DataWorkspace:
         """Return the container of a datastore, signed in to.
 
         Raises:
-            ServiceError: there is no such datastore, or its credentials may not be read.
-            InvalidError: it is no Blob storage.
+            ServiceError: its credentials may not be read.
+            InvalidError: there is no such datastore, or it is no Blob storage.
         """
         if datastore not in self._opened:
             self._opened[datastore] = self._open(self.access(datastore))
@@ -183,7 +185,7 @@ class DataWorkspace:
     def _job_output(self, address: JobOutput) -> DatastorePath:
         found = self._rest.find_job(address.job)
         if found is None:
-            raise ServiceError(f"There is no job {address.job} in the workspace {self._rest.workspace.name}.")
+            raise no_job(self._rest.tagged_jobs, address.job)
         if not found.has("properties"):
             return self._node_output(address)
         outputs = dict(found.members("properties.outputs"))
@@ -282,10 +284,11 @@ class DataWorkspace:
         url = self._rest.arm(f"/datastores/{quote(datastore)}")
         found = self._rest.read(url, f"Looking for the datastore {datastore}", params=_API)
         if found is None:
-            known = ", ".join(one.name for one in self.datastores())
-            raise ServiceError(
+            known = tuple(one.name for one in self.datastores())
+            near = nearest(datastore, known)
+            raise InvalidError(
                 f"There is no datastore {datastore!r} in the workspace {self._rest.workspace.name}.",
-                hint=f"There are: {known}.",
+                hint=f"Did you mean {near}?" if near else f"There are: {', '.join(known)}.",
             )
         properties = found.at("properties")
         if (type_ := properties.text("datastoreType")) != "AzureBlob":

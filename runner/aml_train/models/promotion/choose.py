@@ -77,14 +77,14 @@ def choose(request: PromotionRequest, state: StageState, listener: Listener, pro
         the version, and why it is foreign, where that is allowed.
 
     Raises:
-        ServiceError: there is no such version.
+        InvalidError: there is no such version.
         GateFailedError: there is no candidate, or it is foreign.
     """
     if request.version is not None:
         found = state.find(request.version)
         if found is None:
             known = ", ".join(one.version for one in state.versions[:_SHOWN])
-            raise ServiceError(
+            raise InvalidError(
                 f"There is no version {request.version} of the model {request.model}.",
                 hint=f"The newest are: {known}.",
             )

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from aml_train.config.sections.gate import BaselineConfig, GateRule
 from aml_train.core.clock import Clock
-from aml_train.core.errors import CancelledError, GateFailedError, InvalidError, ServiceError
+from aml_train.core.errors import CancelledError, GateFailedError, InvalidError
 from aml_train.core.events import (
     BaselineCompared,
     Listener,
@@ -29,7 +29,7 @@ from aml_train.core.events import (
 from aml_train.gate.decide import Decision, GateResult
 from aml_train.gate.history import series_of
 from aml_train.jobs.workspace import ModelView, Workspace
-from aml_train.models.catalogue import Catalogue, PromotionStore
+from aml_train.models.catalogue import Catalogue, PromotionStore, no_model
 from aml_train.models.lineage import LineageStep, Tracer
 from aml_train.models.passport.values import Verification
 from aml_train.models.promotion.change import (
@@ -101,8 +101,8 @@ class Promoter:
             CancelledError: *confirm* returned False. Nothing is changed.
             GateFailedError: it does not meet the gate or comes from the wrong stage, its lineage is broken, its passport does not
                 show what the stage demands, or another version got into the stage meanwhile. Nothing is changed.
-            InvalidError: the request cannot be understood.
-            ServiceError: there is no such version, or the service or the storage refuses or does not answer.
+            InvalidError: the request cannot be understood, or there is no such version.
+            ServiceError: the service or the storage refuses or does not answer.
         """
         stage = wanted_stage(request)
         if request.allow_foreign and not request.reason:
@@ -166,9 +166,7 @@ class Promoter:
         """Return the state, after finishing an interrupted change; a dry run reports it."""
         state = self._state(request.model, stage)
         if not state.versions:
-            raise ServiceError(
-                f"There is no model {request.model} in the workspace.", hint="See: aml-train model list"
-            )
+            raise no_model(self.catalogue, request.model)
         if state.record.pending is None:
             return state
         if request.dry_run:

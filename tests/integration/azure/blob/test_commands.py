@@ -112,7 +112,7 @@ def test_every_kind_of_credentials_serves_and_none_is_told(two: TwoTargets, pict
         told = two.run("ls", f"azureml://datastores/{name}/paths/x", code=8)
         assert words in told
         assert "sig=" not in told
-    assert "There is no datastore 'other'" in two.run("ls", "azureml://datastores/other/paths/", code=8)
+    assert "There is no datastore 'other'" in two.run("ls", "azureml://datastores/other/paths/", code=2)
     assert "the target `elsewhere` is not configured" in two.run("ls", "elsewhere::azureml:x", code=2)
 
 

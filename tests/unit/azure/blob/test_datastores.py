@@ -14,6 +14,8 @@ from aml_train.azure.blob.storage import Storage
 from aml_train.azure.http import AzureHttp, WorkspaceId
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.errors import InvalidError, ServiceError
+from aml_train.jobs.states import JobStatus
+from aml_train.jobs.workspace import JobView
 from tests.support.memory_storage import MemoryStorage
 from tests.support.plain_answers import answered
 
@@ -40,6 +42,9 @@ class FakeRest:
         default_factory=lambda: WorkspaceId(subscription_id="sub", resource_group="rg", name="ws")
     )
     sent: list[tuple[str, str, Any]] = field(default_factory=list)
+
+    def tagged_jobs(self, _tag: str) -> Iterator[JobView]:
+        return iter([JobView(name="done", status=JobStatus.COMPLETED)])
 
     def arm(self, path: str) -> str:
         return path
@@ -145,7 +150,7 @@ def test_outputs_of_jobs() -> None:
         assert (located.datastore, located.path) == expected
     with pytest.raises(ServiceError, match=r"no output 'none'.\n?.*Its outputs are: default, model, plain"):
         found.locate(cast("Asset", parse_address("azureml://jobs/job/outputs/none")))
-    with pytest.raises(ServiceError, match="There is no job gone in the workspace ws"):
+    with pytest.raises(InvalidError, match=r"There is no job gone in the workspace.\nDid you mean done\?"):
         found.locate(cast("Asset", parse_address("azureml://jobs/gone/outputs/none")))
 
 
@@ -173,8 +178,10 @@ def test_what_is_no_blob_storage_or_not_there() -> None:
     found, _, _ = workspace(datastores__lake=datastore("lake", kind="AzureDataLakeGen2"))
     with pytest.raises(InvalidError, match="'lake' is of type AzureDataLakeGen2: only AzureBlob"):
         found.storage("lake")
-    with pytest.raises(ServiceError, match=r"There is no datastore 'x' in the workspace ws.\nThere are: main, other"):
+    with pytest.raises(InvalidError, match=r"There is no datastore 'x' in the workspace ws.\nThere are: main, other"):
         found.storage("x")
+    with pytest.raises(InvalidError, match=r"There is no datastore 'mian' in the workspace ws.\nDid you mean main\?"):
+        found.storage("mian")
 
 
 def test_a_long_address_of_another_workspace_is_refused() -> None:

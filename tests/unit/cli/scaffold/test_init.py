@@ -523,3 +523,15 @@ def test_a_proposed_test_command_finds_tests(
     assert init("-C", str(tmp_path)).code == 0
     tests = load_config(None, directory=tmp_path).tests
     assert (tests and tests.command) == command
+
+
+def test_a_folder_that_cannot_be_written_is_no_fault_of_ours(
+    tmp_path: Path, init: Init, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Path, *_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    folder = project(tmp_path, "bare_job")
+    monkeypatch.setattr(Path, "write_text", refuse)
+    ran = init("-C", str(folder))
+    assert (ran.code, "aml-train.yml cannot be written: Permission denied." in ran.err) == (2, True)
