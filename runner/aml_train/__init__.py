@@ -18,8 +18,6 @@ from aml_train.core.lazy import lazily
 from aml_train.core.version import __version__
 
 if TYPE_CHECKING:
-    from aml_train.api import errors as errors
-    from aml_train.api import events as events
     from aml_train.api.planning import RunResult as RunResult
     from aml_train.api.planning import attach as attach
     from aml_train.api.planning import load_config as load_config
@@ -32,6 +30,8 @@ if TYPE_CHECKING:
     from aml_train.api.workspace import Histories as Histories
     from aml_train.api.workspace import JobList as JobList
     from aml_train.api.workspace import Workspace as Workspace
+    from aml_train.core import errors as errors
+    from aml_train.core import events as events
     from aml_train.core.threads import CancelToken as CancelToken
     from aml_train.pipeline.result import RunOptions as RunOptions
 
@@ -45,8 +45,8 @@ _MODULES = {
     "Workspace": "api.workspace",
     "attach": "api.planning",
     "compare": "api.stages",
-    "errors": "api.errors",
-    "events": "api.events",
+    "errors": "core.errors",
+    "events": "core.events",
     "load_config": "api.planning",
     "plan": "api.planning",
     "promote": "api.stages",

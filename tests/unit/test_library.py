@@ -57,7 +57,9 @@ def test_a_plan_is_run_with_its_options(
 
 
 def test_every_public_name_is_available() -> None:
-    for module in (aml_train, aml_train.errors, aml_train.events, aml_train.testing):
+    for module in (aml_train, aml_train.testing):
         assert all(hasattr(module, name) for name in module.__all__)
+    assert issubclass(aml_train.errors.InvalidError, aml_train.errors.AmlTrainError)
+    assert issubclass(aml_train.events.RuleVerdict, aml_train.events.Event)
     with pytest.raises(AttributeError, match="module 'aml_train' has no attribute 'nothing'"):
         _ = aml_train.nothing
