@@ -14,6 +14,7 @@ from aml_train.cli.output import json_option, print_exactly, print_result
 from aml_train.cli.project import ProjectOptions, project_options
 from aml_train.config.document import json_schema
 from aml_train.core.errors import InvalidError
+from aml_train.image.project_files import check_files
 
 if TYPE_CHECKING:
     from aml_train.config.model import Config
@@ -42,6 +43,7 @@ def validate(project: ProjectOptions, *, schema: bool, as_json: bool) -> None:
         return
     try:
         loaded = project.load()
+        check_files(loaded.built_images, loaded.directory)
     except InvalidError as error:
         if as_json:
             faults = [vars(fault) for fault in error.faults] or [{"where": "", "what": error.message}]

@@ -9,7 +9,6 @@ import stat
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 from docker.utils.build import PatternMatcher
 
@@ -20,24 +19,23 @@ from aml_train.core.file_selection import CACHES, SECRETS, FileEntry, FileId, se
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
 from aml_train.image.dockerfile.ofed import needs_drivers, needs_os
-from aml_train.image.dockerfile.own import parse_dockerfile
 from aml_train.image.inputs import (
     CONSTRAINTS,
     ENVIRONMENT,
-    LARGE_PINS,
     PROTECT,
-    REQUIREMENTS,
     BaseImage,
     ImageInputs,
     OwnDockerfile,
     protect_script,
 )
-from aml_train.image.requirements_file import (
-    ignore_patterns,
-    large_pins,
-    normalised_ignore_file,
-    normalised_requirements,
+from aml_train.image.project_files import (
+    conda_file,
+    constraints_file,
+    parsed_dockerfile,
+    read_file,
+    requirement_files,
 )
+from aml_train.image.requirements_file import ignore_patterns, normalised_ignore_file
 
 BaseResolver = Callable[[ImageRef, str], BaseImage]
 """Finds a base image's digest for a platform."""
@@ -47,9 +45,6 @@ OsReader = Callable[[BaseImage, str], str]
 
 DriversReader = Callable[[BaseImage, str], str | None]
 """Finds the InfiniBand drivers that a base image brings for a platform, or None."""
-
-_NESTED: Final = re.compile(r"\s*(?:(-r|--requirement)|-c|--constraint)(?:\s+|=)(\S+)")
-_LOCAL: Final = re.compile(r"\s*(?:-e\b|--editable\b|\.{0,2}/|file:)")
 
 
 def collect_inputs(
@@ -87,9 +82,9 @@ def collect_inputs(
         requirements, found = requirement_files(config.pip.requirements, project)
         files |= found
     if config.pip.constraints is not None:
-        files[CONSTRAINTS] = normalised_requirements(read_file(config.pip.constraints))
+        files[CONSTRAINTS] = constraints_file(config.pip.constraints, project)
     if config.conda is not None:
-        files[ENVIRONMENT] = read_file(config.conda.file)
+        files[ENVIRONMENT] = conda_file(config.conda.file, project)
     for number, path in enumerate(config.ca_certificates):
         files[f"ca-certificates/{number}-{re.sub(r'[^A-Za-z0-9._-]', '-', path.stem)}.crt"] = _certificate(path)
     if config.protect.packages:
@@ -132,64 +127,6 @@ def refreshed(period: float | None, now: datetime.datetime) -> str | None:
         return None
     start = now.timestamp() // period * period
     return datetime.datetime.fromtimestamp(start, datetime.UTC).strftime("%Y-%m-%dT%H:%MZ")
-
-
-def read_file(path: Path) -> bytes:
-    """Return a file's contents.
-
-    Raises:
-        InvalidError: if it cannot be read.
-    """
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InvalidError([Fault(where=str(path), what="cannot be read", why=str(error.strerror))]) from error
-
-
-def requirement_files(path: Path, project: Path) -> tuple[str, dict[str, bytes]]:
-    """Return the place in the context of a requirements file, and all files of it.
-
-    The contents are normalised (:mod:`aml_train.image.requirements_file`): the build gets what the address covers. Next to them is a file of the large packages that they pin, if there are any.
-
-    Raises:
-        InvalidError: if a file cannot be read, is outside the project, or names a local package.
-    """
-    found: dict[Path, bytes] = {}
-    required = {path}  # what `-r` leads to; the others are constraints
-    waiting = [path]
-    while waiting:
-        file = waiting.pop()
-        if file in found:
-            continue
-        found[file] = read_file(file)
-        for number, line in enumerate(found[file].decode("utf-8", "replace").splitlines(), 1):
-            where = f"{_relative(file, project)}:{number}"
-            if _LOCAL.match(line):
-                what = f"`{line.strip()[:60]}` is a package of the project"
-                why = "only the requirements are in the build"
-                remedy = "install it by `copy` and `run`, or let the job's code bring it"
-                raise InvalidError([Fault(where=where, what=what, why=why, remedy=remedy)])
-            match = _NESTED.match(line)
-            if match is None or "://" in match[2]:
-                continue
-            inner = Path(os.path.normpath(file.parent / match[2]))
-            if not inner.resolve().is_relative_to(project.resolve()):
-                what = f"`{match[2]}` is outside the project"
-                raise InvalidError([Fault(where=where, what=what, remedy="move it into the project's folder")])
-            waiting.append(inner)
-            if match[1] and file in required:
-                required.add(inner)
-    found = {file: normalised_requirements(content) for file, content in found.items()}
-    large = large_pins(found[file] for file in found if file in required)
-    large_files = {} if large is None else {LARGE_PINS: large}
-    if len(found) == 1:
-        return REQUIREMENTS, {REQUIREMENTS: found[path], **large_files}
-    names = {file: f"requirements/{_relative(file, project)}" for file in found}
-    return names[path], {**{names[file]: content for file, content in found.items()}, **large_files}
-
-
-def _relative(path: Path, project: Path) -> str:
-    return path.relative_to(project).as_posix() if path.is_relative_to(project) else str(path)
 
 
 def _certificate(path: Path) -> bytes:
@@ -235,9 +172,7 @@ def _own(
     config: DockerfileConfig, platform: str, resolve_base: BaseResolver, own: Collection[FileId]
 ) -> tuple[BaseImage, ImageInputs]:
     """Read a user's Dockerfile and its context, and resolve every image that it names."""
-    text = read_file(config.file).decode("utf-8", "replace")
-
-    parsed = parse_dockerfile(text, args=config.args, target=config.target, name=config.file.name)
+    parsed = parsed_dockerfile(config, platform)
     bases = {image.reference: resolve_base(image.reference, platform) for image in parsed.images}
     dockerfile = OwnDockerfile(
         text=parsed.pinned({reference: base.pinned for reference, base in bases.items()}),

@@ -13,37 +13,81 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterable, Iterator
-from typing import Final
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-_COMMENT: Final = re.compile(r"(^|\s+)#.*$")
 _BEFORE_HASH: Final = re.compile(r"\s+(?=--hash[=\s])")
 """The indentation of a continued line; pip splits options at any space."""
 
 
-def logical_lines(text: str) -> Iterator[str]:
-    """Yield the lines that pip reads: joined, trimmed, without comments.
+def _pip() -> Any:
+    """Return pip's own reader of requirements files; only images with such a file need it."""
+    import pip_requirements_parser
 
-    Source: pip's ``req_file.py``, ``join_lines`` and ``ignore_comments`` (24.2), whose order of steps decides what a comment after
-    a continued line is.
+    return pip_requirements_parser
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedFile:
+    """A file of this machine that a line of a requirements file names, or a line that pip cannot read.
+
+    Attributes:
+        line: its number.
+        text: the line.
+        kind: ``package`` is a package, a folder of packages or an index.
+        path: of another file of requirements or constraints.
+        why: why it cannot be read.
     """
-    waiting: list[str] = []
-    for line in text.splitlines():
-        comment = _COMMENT.match(line) is not None
-        if line.endswith("\\") and not comment:
-            waiting.append(line.strip("\\"))
-            continue
-        yield from _cleaned("".join([*waiting, f" {line}" if comment else line]))
-        waiting = []
-    if waiting:
-        yield from _cleaned("".join(waiting))
+
+    line: int
+    text: str
+    kind: Literal["requirements", "constraints", "package", "unreadable"]
+    path: str = ""
+    why: str = ""
 
 
-def _cleaned(line: str) -> Iterator[str]:
-    if found := _COMMENT.sub("", line).strip():
-        yield _BEFORE_HASH.sub(" ", found)
+def named_files(file: Path) -> Iterator[NamedFile]:
+    """Yield the files that a requirements file names.
+
+    Raises:
+        ValueError: it cannot be read at all.
+    """
+    try:
+        parsed = _pip().RequirementsFile.from_file(str(file))
+    except (AssertionError, LookupError) as error:
+        raise ValueError(f"pip cannot read it: {error}") from error
+    for one in parsed.options:
+        for kind, given in one.options.items():
+            for value in filter(_is_local, given if isinstance(given, list) else ()):
+                if kind in ("requirements", "constraints"):
+                    yield NamedFile(line=one.line_number, text=one.line, kind=kind, path=value)
+                elif kind in ("find_links", "extra_index_urls"):
+                    yield NamedFile(line=one.line_number, text=one.line, kind="package")
+        if _is_local(one.options.get("index_url") or "https://"):
+            yield NamedFile(line=one.line_number, text=one.line, kind="package")
+    for one in parsed.requirements:
+        if one.link is not None and _is_local(one.link.url):
+            yield NamedFile(line=one.line_number, text=one.line, kind="package")
+    for one in parsed.invalid_lines:
+        if "no such option" not in one.error_message:  # a later pip may have it
+            why = one.error_message.partition("\n")[0]
+            yield NamedFile(line=one.line_number, text=one.line, kind="unreadable", why=why)
+
+
+def _is_local(address: str) -> bool:
+    return address.startswith("file:") or "://" not in address
+
+
+def logical_lines(text: str) -> Iterator[str]:
+    """Yield the lines that pip reads: joined, trimmed, without comments."""
+    pip = _pip()
+    for one in pip.preprocess(text):
+        if isinstance(one, pip.TextLine):
+            yield _BEFORE_HASH.sub(" ", one.line)
 
 
 def normalised_requirements(content: bytes) -> bytes:
@@ -103,11 +147,6 @@ _LARGE_FAMILIES: Final = ("cupy-", "jax-cuda", "nvidia-", "polars-runtime-", "te
 _OPTIONS: Final = re.compile(
     r"--?(?:i|f|index-url|extra-index-url|no-index|find-links|trusted-host|no-binary|only-binary|prefer-binary|pre|require-hashes)\b"
 )
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_EXACT: Final = re.compile(
-    r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?==\d+(?:\.\d+)*(?:(?:a|b|rc)\d+)?(?:\.post\d+)?(?:\.dev\d+)?"
-)
-_HASHES: Final = re.compile(r"\s--hash[=\s].*$")
 
 
 def large_pins(files: Iterable[bytes]) -> bytes | None:
@@ -122,33 +161,19 @@ def large_pins(files: Iterable[bytes]) -> bytes | None:
         for line in logical_lines(content.decode("utf-8", "replace")):
             if _OPTIONS.match(line):
                 options[line] = None
-            elif _is_large(_name(line)) and (name := _pinned(line)) is not None:
+            elif (name := _pinned(line)) is not None and (name in LARGE or name.startswith(_LARGE_FAMILIES)):
                 pins.setdefault(name, line)
     if not pins:
         return None
     return "".join(f"{line}\n" for line in (*options, *(pins[name] for name in sorted(pins)))).encode()
 
 
-def _name(line: str) -> str:
-    """Return the normalised name that a requirement begins with, "" without one."""
-    found = _NAME.match(line)
-    return re.sub(r"[-_.]+", "-", found[0]).lower() if found else ""
-
-
 def _pinned(line: str) -> str | None:
     """Return the normalised name of a requirement with one exact version, else None."""
-    line = _HASHES.sub("", line).strip()
-    if _EXACT.fullmatch(line):
-        return _name(line)
-
     try:
-        requirement = Requirement(line)
+        requirement = Requirement(line.partition(" --hash")[0])
     except InvalidRequirement:
         return None
     versions = list(requirement.specifier)
     exact = len(versions) == 1 and versions[0].operator == "==" and not versions[0].version.endswith("*")
     return canonicalize_name(requirement.name) if exact and requirement.url is None else None
-
-
-def _is_large(name: str) -> bool:
-    return name in LARGE or name.startswith(_LARGE_FAMILIES)

@@ -26,8 +26,9 @@ from aml_train.core.files import FileSet
 from aml_train.core.git import DIRTY
 from aml_train.core.references import ImageRef
 from aml_train.core.trust import PROTECTED, Trust, proposal
-from aml_train.image.collect import collect_inputs, read_file
+from aml_train.image.collect import collect_inputs
 from aml_train.image.inputs import BaseImage, ImageInputs
+from aml_train.image.project_files import read_file
 from aml_train.jobs.code import check_code, unsent_metrics
 from aml_train.jobs.setup import check_links
 from aml_train.pipeline.project_name import ProjectName, name_project, repository_of

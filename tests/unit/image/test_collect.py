@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,10 @@ from aml_train.core.references import ImageRef
 from aml_train.image.collect import (
     collect_context,
     collect_inputs,
-    requirement_files,
     unresolved_base,
 )
 from aml_train.image.inputs import BaseImage, ImageInputs
+from aml_train.image.project_files import check_files, requirement_files
 from aml_train.image.spec import plan_image
 
 NOW = datetime.datetime(2026, 11, 21, 12, 30, tzinfo=datetime.UTC)
@@ -115,15 +116,88 @@ def test_large_packages_that_are_required_have_a_file_of_their_own(tmp_path: Pat
     ("line", "message"),
     [
         ("-r ../../out.txt", r"r\.txt:2: `../../out.txt` is outside the project"),
-        ("-e .", r"r\.txt:2: `-e \.` is a package of the project: only the requirements are in the build"),
-        ("./dist/a.whl", r"r\.txt:2: `\./dist/a\.whl` is a package of the project"),
         ("-r missing.txt", r"missing\.txt: cannot be read: No such file"),
+        ("-rmissing.txt", r"missing\.txt: cannot be read: No such file"),
+        *(
+            (line, rf"r\.txt:2: `{re.escape(line)}` is a file of the project: only the requirements are in the build")
+            for line in (
+                ".",
+                "-e .",
+                "./dist/a-1-py3-none-any.whl",
+                "wheels/a-1-py3-none-any.whl",
+                "a-1.tar.gz",
+                "a @ file:///wheels/a-1.tar.gz",
+                "file:a-1.tar.gz",
+                "-f wheels",
+                "--find-links=wheels",
+                "--index-url file:///index",
+            )
+        ),
+        ("a b c", r"r\.txt:2: pip cannot read `a b c`"),
     ],
 )
 def test_requirements_that_the_build_would_not_find(line: str, message: str, tmp_path: Path) -> None:
     write(tmp_path, r_DOT_txt=f"a\n{line}\n")
     with pytest.raises(InvalidError, match=message):
         requirement_files(tmp_path / "r.txt", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "-e git+https://github.com/a/b#egg=b",
+        "a @ https://e.test/a-1.tar.gz",
+        "https://${TOKEN}@e.test/a-1-py3-none-any.whl",
+        "-f https://e.test/links",
+        "-r https://e.test/more.txt",
+        "a[b]>=1 ; python_version < '3.12' --hash=sha256:aa",
+        "a==1 --config-settings x=y",
+        "--extra-index-url https://e.test/simple",
+    ],
+)
+def test_what_pip_finds_by_itself_is_left_to_it(line: str, tmp_path: Path) -> None:
+    write(tmp_path, r_DOT_txt=f"a\n{line}\n")
+    _, files = requirement_files(tmp_path / "r.txt", tmp_path)
+    assert line.encode() in files["requirements.txt"].splitlines()
+
+
+def test_a_file_that_is_included_without_a_space_comes_along(tmp_path: Path) -> None:
+    write(tmp_path, r_DOT_txt="-rbase.txt\n-climits.txt\n", base_DOT_txt="a\n", limits_DOT_txt="a<2\n")
+    _, files = requirement_files(tmp_path / "r.txt", tmp_path)
+    assert sorted(files) == ["requirements/base.txt", "requirements/limits.txt", "requirements/r.txt"]
+
+
+@pytest.mark.parametrize(
+    ("pip", "message"),
+    [
+        ("-r requirements.txt", r"e\.yml:5: `-r requirements.txt` names a file"),
+        ("-e .", r"e\.yml:5: `-e \.` is a file of the project"),
+        ("--find-links wheels", r"e\.yml:5: `--find-links wheels` is a file of the project"),
+    ],
+)
+def test_files_that_a_conda_file_names_are_refused(pip: str, message: str, tmp_path: Path) -> None:
+    write(tmp_path, e_DOT_yml=f"dependencies:\n  - python=3.11\n  - pip:\n    - a\n    - {pip}\n")
+    with pytest.raises(InvalidError, match=message):
+        collect(tmp_path, conda=CondaConfig(file=tmp_path / "e.yml"))
+
+
+def test_indexes_of_a_conda_file_stay(tmp_path: Path) -> None:
+    text = "dependencies:\n- pip:\n  - --extra-index-url https://e.test/simple\n  - a==1\n"
+    write(tmp_path, e_DOT_yml=text)
+    _, inputs = collect(tmp_path, conda=CondaConfig(file=tmp_path / "e.yml"))
+    assert inputs.files["environment.yml"] == text.encode()
+
+
+def test_all_faults_of_the_files_are_reported_at_once(tmp_path: Path) -> None:
+    write(tmp_path, r_DOT_txt=".\n-e .\n", Dockerfile="RUN x\n")
+    first = ImageConfig(
+        base=ImageRef.parse("a"), pip=PipConfig(requirements=tmp_path / "r.txt"), repository="r", where="f:1"
+    )
+    own = DockerfileConfig(file=tmp_path / "Dockerfile", context=tmp_path)
+    second = ImageConfig(dockerfile=own, repository="r", where="f:2")
+    with pytest.raises(InvalidError) as raised:
+        check_files([first, second], tmp_path)
+    assert [fault.where for fault in raised.value.faults] == ["r.txt:1", "r.txt:2", "Dockerfile"]
 
 
 @pytest.mark.parametrize(

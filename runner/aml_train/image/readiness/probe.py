@@ -10,12 +10,16 @@ tried in a separate process.
 import ctypes
 import json
 import os
+import pwd
 import re
 import shutil
 import signal
 import subprocess
 import sys
 from typing import Any, Dict, Iterable, List, Optional, Tuple
+
+if sys.version_info >= (3, 8):
+    from importlib import metadata
 
 FORMAT = 1
 SECONDS = 120
@@ -156,8 +160,6 @@ def system() -> Dict[str, Optional[str]]:
 
 
 def user() -> Dict[str, Any]:
-    import pwd
-
     try:
         entry = pwd.getpwuid(os.getuid())
         name = entry.pw_name  # type: Optional[str]
@@ -196,9 +198,7 @@ def distributions() -> Tuple[Dict[str, str], Dict[str, List[str]]]:
     versions = {}  # type: Dict[str, str]
     requires = {}  # type: Dict[str, List[str]]
     found = []  # type: List[Tuple[str, str, List[str]]]
-    try:
-        from importlib import metadata
-    except ImportError:  # before 3.8
+    if sys.version_info < (3, 8):
         import pkg_resources  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
         found = [(d.project_name, d.version, [str(r) for r in d.requires()]) for d in pkg_resources.working_set]

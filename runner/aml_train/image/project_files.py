@@ -1,0 +1,170 @@
+"""The files of the project that an image names, and what they name in turn: read, and refused where the build could not follow.
+
+No service is asked: ``aml-train validate`` reads them, too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import yaml
+
+from aml_train.config.sections.image import DockerfileConfig, ImageConfig
+from aml_train.core.errors import Fault, InvalidError
+from aml_train.core.temporary import temporary_folder
+from aml_train.image.dockerfile.own import ParsedDockerfile, parse_dockerfile
+from aml_train.image.inputs import LARGE_PINS, REQUIREMENTS
+from aml_train.image.requirements_file import NamedFile, large_pins, named_files, normalised_requirements
+
+
+def read_file(path: Path) -> bytes:
+    """Return a file's contents.
+
+    Raises:
+        InvalidError: if it cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InvalidError([Fault(where=str(path), what="cannot be read", why=str(error.strerror))]) from error
+
+
+def requirement_files(path: Path, project: Path) -> tuple[str, dict[str, bytes]]:
+    """Return the place in the context of a requirements file, and all files of it.
+
+    The contents are normalised (:mod:`aml_train.image.requirements_file`): the build gets what the address covers. Next to them is a file of the large packages that they pin, if there are any.
+
+    Raises:
+        InvalidError: if a file cannot be read, is outside the project, or names a local package.
+    """
+    found: dict[Path, bytes] = {}
+    required = {path}  # what `-r` leads to; the others are constraints
+    waiting, faults = [path], []
+    while waiting:
+        file = waiting.pop()
+        if file in found:
+            continue
+        found[file] = read_file(file)
+        for one in _named(file, _relative(file, project)):
+            if one.kind not in ("requirements", "constraints"):
+                faults.append(_unusable(one, f"{_relative(file, project)}:{one.line}"))
+                continue
+            inner = Path(os.path.normpath(file.parent / one.path))
+            if not inner.resolve().is_relative_to(project.resolve()):
+                where, what = f"{_relative(file, project)}:{one.line}", f"`{one.path}` is outside the project"
+                faults.append(Fault(where=where, what=what, remedy="move it into the project's folder"))
+                continue
+            waiting.append(inner)
+            if one.kind == "requirements" and file in required:
+                required.add(inner)
+    if faults:
+        raise InvalidError(faults)
+    found = {file: normalised_requirements(content) for file, content in found.items()}
+    large = large_pins(found[file] for file in found if file in required)
+    large_files = {} if large is None else {LARGE_PINS: large}
+    if len(found) == 1:
+        return REQUIREMENTS, {REQUIREMENTS: found[path], **large_files}
+    names = {file: f"requirements/{_relative(file, project)}" for file in found}
+    return names[path], {**{names[file]: content for file, content in found.items()}, **large_files}
+
+
+def _named(file: Path, where: str) -> list[NamedFile]:
+    try:
+        return sorted(named_files(file), key=lambda one: one.line)
+    except ValueError as error:
+        raise InvalidError([Fault(where=where, what="cannot be read", why=str(error))]) from error
+
+
+def _unusable(one: NamedFile, where: str) -> Fault:
+    """Return the fault of a line that the build could not follow."""
+    text = f"`{one.text[:60]}`"
+    if one.kind == "unreadable":
+        return Fault(where=where, what=f"pip cannot read {text}", why=one.why, remedy="correct the line")
+    if one.kind == "package":
+        why, remedy = (
+            "only the requirements are in the build",
+            "install it by `copy` and `run`, or let the job's code bring it",
+        )
+        return Fault(where=where, what=f"{text} is a file of the project", why=why, remedy=remedy)
+    remedy = "write its lines here, or name it by `image.pip`"
+    return Fault(where=where, what=f"{text} names a file", why="only this file is in the build", remedy=remedy)
+
+
+def constraints_file(file: Path, project: Path) -> bytes:
+    """Return the normalised contents of a constraints file, which names no other file."""
+    name = _relative(file, project)
+    content = read_file(file)
+    if faults := [_unusable(one, f"{name}:{one.line}") for one in _named(file, name)]:
+        raise InvalidError(faults)
+    return normalised_requirements(content)
+
+
+def conda_file(file: Path, project: Path) -> bytes:
+    """Return a conda file, whose lines for pip name no file of this machine."""
+    content, name = read_file(file), _relative(file, project)
+    try:
+        document = yaml.compose(content, Loader=yaml.SafeLoader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise InvalidError([Fault(where=name, what="it is no YAML", why=str(error).partition("\n")[0])]) from error
+    lines = [
+        line
+        for dependencies in _values(document, "dependencies")
+        for entry in _items(dependencies)
+        for pip in _values(entry, "pip")
+        for line in _items(pip)
+    ]
+    with temporary_folder("conda") as folder:
+        (folder / "pip.txt").write_text("".join(f"{str(line.value).strip()}\n" for line in lines), encoding="utf-8")
+        found = _named(folder / "pip.txt", name)
+    if found:
+        raise InvalidError([_unusable(one, f"{name}:{lines[one.line - 1].start_mark.line + 1}") for one in found])
+    return content
+
+
+def _items(node: yaml.Node) -> Sequence[yaml.Node]:
+    return node.value if isinstance(node, yaml.SequenceNode) else ()
+
+
+def _values(node: yaml.Node | None, key: str) -> Iterator[yaml.Node]:
+    """Yield the values of *key* in a mapping."""
+    if isinstance(node, yaml.MappingNode):
+        yield from (value for name, value in node.value if name.value == key)
+
+
+def check_files(images: Iterable[ImageConfig], project: Path) -> None:
+    """Check the files that *images* name, without a service.
+
+    Raises:
+        InvalidError: with every fault of every file.
+    """
+    faults: list[Fault] = []
+    for image in images:
+        checks: list[Callable[[], object]] = []
+        if image.pip.requirements is not None:
+            checks.append(partial(requirement_files, image.pip.requirements, project))
+        if image.pip.constraints is not None:
+            checks.append(partial(constraints_file, image.pip.constraints, project))
+        if image.conda is not None:
+            checks.append(partial(conda_file, image.conda.file, project))
+        if image.dockerfile is not None:
+            checks.append(partial(parsed_dockerfile, image.dockerfile, image.platform or "linux/amd64"))
+        for check in checks:
+            try:
+                check()
+            except InvalidError as error:
+                faults += error.faults
+    if faults:
+        raise InvalidError(dict.fromkeys(faults))
+
+
+def _relative(path: Path, project: Path) -> str:
+    return path.relative_to(project).as_posix() if path.is_relative_to(project) else str(path)
+
+
+def parsed_dockerfile(config: DockerfileConfig, platform: str) -> ParsedDockerfile:
+    """Read a user's Dockerfile."""
+    text = read_file(config.file).decode("utf-8", "replace")
+    return parse_dockerfile(text, args=config.args, target=config.target, platform=platform, name=config.file.name)
