@@ -177,13 +177,6 @@ def azure_runner(action_image: str, azure: Azure, github: Provider, tmp_path: Pa
     return made
 
 
-@pytest.fixture(params=["local", pytest.param("azure", marks=pytest.mark.full)])
-def any_runner(request: pytest.FixtureRequest) -> HostedRunner:
-    """A hosted runner, once for each target."""
-    chosen: HostedRunner = request.getfixturevalue({"local": "runner", "azure": "azure_runner"}[request.param])
-    return chosen
-
-
 @pytest.fixture
 def digits(tmp_path: Path) -> Path:
     """A copy of the example, free to be changed, with an experiment of its own: no test attaches to another's job."""

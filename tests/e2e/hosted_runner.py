@@ -21,6 +21,8 @@ from pathlib import Path
 
 import yaml
 
+from tests.unit.action.runner_model import Runner, unescape
+
 RUNNER_UID = 1001
 TIMEOUT = 900.0
 _PROPERTY = re.compile(r"([a-zA-Z]+)=([^,]*)")
@@ -50,31 +52,17 @@ class Step:
         return [annotation for annotation in self.annotations if annotation.kind == "error"]
 
 
-def unescape(text: str) -> str:
-    """Undo the escaping of a workflow command's data."""
-    for code, plain in (("%0D", "\r"), ("%0A", "\n"), ("%3A", ":"), ("%2C", ","), ("%25", "%")):
-        text = text.replace(code, plain)
-    return text
-
-
 def read_annotations(log: str) -> list[Annotation]:
-    """Return what the log's workflow commands annotate, heeding ``stop-commands``."""
-    found: list[Annotation] = []
-    stopped: str | None = None
-    for line in log.splitlines():
-        if stopped is not None:
-            if line.strip() == f"::{stopped}::":
-                stopped = None
-            continue
-        match = re.fullmatch(r"::([a-z-]+)(?: ([^:]*))?::(.*)", line.strip())
-        if match is None:
-            continue
-        if match[1] == "stop-commands":
-            stopped = match[3]
-        elif match[1] in {"error", "warning", "notice"}:
-            properties = {key: unescape(value) for key, value in _PROPERTY.findall(match[2] or "")}
-            found.append(Annotation(match[1], unescape(match[3]), properties))
-    return found
+    """Return what the log's workflow commands annotate."""
+    return [
+        Annotation(
+            done.name,
+            unescape(done.data),
+            {key: unescape(value) for key, value in _PROPERTY.findall(done.properties)},
+        )
+        for done in Runner().read(log).done
+        if done.name in {"error", "warning", "notice"}
+    ]
 
 
 def read_outputs(text: str) -> dict[str, str]:

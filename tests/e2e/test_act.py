@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -35,49 +33,19 @@ def test_the_examples_workflow_passes_and_a_later_step_uses_the_outputs(local: L
     assert "digits version " in used
 
 
-@dataclass(frozen=True)
-class Act:
-    """act, and what a workflow there needs to reach its target."""
-
-    target: str
-    environment: Mapping[str, str]
-    variables: Mapping[str, str] = field(default_factory=dict)
-    settings: Mapping[str, str] = field(default_factory=dict)
-    bundle: Path | None = None
-
-    def run(self, repository: Path) -> subprocess.CompletedProcess[str]:
-        """Run the push workflows of *repository*, whose aml-train.yml gets the target in Azure."""
-        if self.bundle is not None:
-            shutil.copy(self.bundle, repository / "ca-bundle.pem")
-            for config in repository.rglob("aml-train.yml"):
-                with config.open("a") as file:
-                    file.write(f"targets: {json.dumps({'azure': self.settings})}\n")
-        return run_act(repository, self.environment, variables=self.variables, capture=True)
-
-
-@pytest.fixture
-def in_azure(azure: Azure, github: Provider, tmp_path: Path) -> Act:
-    """A job that may have OIDC tokens, and whose way to Azure leads to the local AzureML."""
-    bundle = tmp_path / "bundle.pem"
-    # act copies the repository into its containers, and steps start at its root.
-    way = azure.variables(bundle, "./ca-bundle.pem")
-    info = azure.admin("GET", "info")
-    variables = {"AZURE_CLIENT_ID": info["client_id"], "AZURE_TENANT_ID": info["tenant_id"]}
-    return Act("azure", {**way, **github.environment()}, variables, azure.target(), bundle)
-
-
-def documented(project: Path, name: str) -> None:
-    """Let *name* of examples/workflows be the only workflow of *project*."""
-    workflows = project / ".github/workflows"
+@pytest.mark.full
+def test_the_documented_workflow_trains_in_azure_with_oidc(azure: Azure, github: Provider, digits: Path) -> None:
+    workflows = digits / ".github/workflows"
     shutil.rmtree(workflows)
     workflows.mkdir()
-    shutil.copy(ROOT / "examples/workflows/.github/workflows" / name, workflows)
-
-
-@pytest.mark.full
-def test_the_documented_workflow_trains_in_azure_with_oidc(in_azure: Act, github: Provider, digits: Path) -> None:
-    documented(digits, "main.yml")
-    done = in_azure.run(digits)
+    shutil.copy(ROOT / "examples/workflows/.github/workflows/main.yml", workflows)
+    # act copies the repository into its containers, and steps start at its root.
+    way = azure.variables(digits / "ca-bundle.pem", "./ca-bundle.pem")
+    with (digits / "aml-train.yml").open("a") as file:
+        file.write(f"targets: {json.dumps({'azure': azure.target()})}\n")
+    info = azure.admin("GET", "info")
+    variables = {"AZURE_CLIENT_ID": info["client_id"], "AZURE_TENANT_ID": info["tenant_id"]}
+    done = run_act(digits, {**way, **github.environment()}, variables=variables, capture=True)
     assert done.returncode == 0, done.stdout
     assert "Job succeeded" in done.stdout
     assert "Signing in to Azure with the OIDC token of the workflow" in done.stdout

@@ -23,9 +23,9 @@ from aml_emulator.executor.shared import RUN_LABEL
 from tests.e2e.conftest import EMULATOR, Local
 from tests.e2e.hosted_runner import HostedRunner, Step
 
-CANCELS = 6
+CANCELS = 4
 #: The one of them that belongs to the core: about when the job is submitted.
-CORE = 3
+CORE = 2
 #: Seconds, from the signal to the request that arrives at the local AzureML.
 TOLD_WITHIN = 3.0
 PATIENCE = 600.0
@@ -223,9 +223,8 @@ def test_a_cancel_at_any_moment(
 
 @pytest.mark.alone
 def test_a_job_that_is_detached_goes_on_and_is_gated_later(
-    any_runner: HostedRunner, emulator: Emulator, tmp_path: Path
+    runner: HostedRunner, emulator: Emulator, tmp_path: Path
 ) -> None:
-    runner = any_runner
     runner.checkout(project(tmp_path, train=HELD, fresh_image=False))
     step = Watched(runner, {"on-cancel": "detach"})
     step.await_line("started")
@@ -248,9 +247,8 @@ def test_a_job_that_is_detached_goes_on_and_is_gated_later(
 @pytest.mark.full
 @pytest.mark.kills
 def test_a_step_that_is_killed_leaves_its_job_to_the_post_action(
-    any_runner: HostedRunner, emulator: Emulator, tmp_path: Path
+    runner: HostedRunner, emulator: Emulator, tmp_path: Path
 ) -> None:
-    runner = any_runner
     runner.checkout(project(tmp_path, fresh_image=False))
     step = Watched(runner)
     step.await_line("started")

@@ -14,7 +14,7 @@ import pytest
 
 from aml_train.core.jsonc import parse_jsonc
 from tests.e2e.conftest import ROOT, TIMEOUT, Local, edit
-from tests.e2e.test_tutorial import Reader
+from tests.e2e.test_tutorial import Reader, install
 
 pytestmark = pytest.mark.full
 
@@ -25,14 +25,9 @@ FILE = ".devcontainer/devcontainer.json"
 @pytest.fixture
 def reader(local: Local, digits: Path, tmp_path: Path) -> Iterator[Reader]:
     """The example, and a shell whose `aml-train` is this checkout's; no container of it is left."""
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    command = programs / "aml-train"
-    command.write_text(f'#!/bin/sh\nexec "{local.python}" -m aml_train "$@"\n')
-    command.chmod(0o755)
     # Other tests build the example's own image in the same registry: here no run has built it yet.
     edit(digits / "aml-train.yml", "image:\n", f"image:\n  env: {{DESK: {uuid.uuid4().hex!r}}}\n")
-    yield Reader(local, programs, digits)
+    yield Reader(local, install(local, tmp_path), digits)
     label = f"label=devcontainer.local_folder={digits}"
     found = subprocess.run(["docker", "ps", "-aq", "--filter", label], capture_output=True, text=True, check=True)
     for container in found.stdout.split():
@@ -44,26 +39,18 @@ def commands(heading: str) -> str:
     return PAGE.partition(f"\n## {heading}\n")[2].partition("```sh\n")[2].partition("```")[0]
 
 
-def devcontainer(folder: Path, *arguments: str) -> str:
+def devcontainer(folder: Path, command: str, *arguments: str) -> str:
     """Run the command line of dev containers; return what it prints."""
     program = shutil.which("devcontainer")
     assert program, "python3 -m scripts.bootstrap --for services installs it into .aml-train/bin"
     done = subprocess.run(
-        [program, *arguments, "--workspace-folder", str(folder)],
+        [program, command, "--workspace-folder", str(folder), *arguments],
         env=dict(os.environ),
         capture_output=True,
         text=True,
         timeout=TIMEOUT,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-def devcontainer_exec(folder: Path, *command: str) -> str:
-    program = shutil.which("devcontainer") or ""
-    argv = [program, "exec", "--workspace-folder", str(folder), *command]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -82,7 +69,7 @@ def test_the_tested_image_comes_up_in_a_development_container(reader: Reader) ->
         ["docker", "inspect", up["containerId"]], capture_output=True, text=True, check=True
     ).stdout
     assert json.loads(inspected)[0]["Config"]["Image"] == image
-    tests = devcontainer_exec(reader.folder, "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
+    tests = devcontainer(reader.folder, "exec", "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
     assert " passed" in tests
 
     shell = reader.type("aml-train image shell -- python -m pytest -q -p no:cacheprovider tests </dev/null")

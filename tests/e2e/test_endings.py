@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
-import signal
-import time
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Local, edit
+from tests.e2e.conftest import Local
 
 QUICK_JOB = """\
 experiment_name: {name}
@@ -24,17 +21,6 @@ def quick(project: Path, name: str, command: str) -> None:
     config = project / "aml-train.yml"
     text = config.read_text()
     config.write_text(text[: text.index("gate:")])
-
-
-def bare(project: Path) -> None:
-    """Let the project's image be its base, and a test that needs nothing else: on a base of its own, all else would be installed anew."""
-    config = project / "aml-train.yml"
-    text = config.read_text()
-    for name in ("ofed", "pip", "azureml-mlflow"):
-        text, count = re.subn(rf"^  {name}: .*\n", "", text, count=1, flags=re.MULTILINE)
-        assert count == 1, name
-    config.write_text(text.replace("image:\n", "image:\n  azureml-mlflow: false\n", 1))
-    edit(config, "command: pytest -q tests", "command: python -c pass\n  evidence: exit-code")
 
 
 def test_a_commit_becomes_a_gated_registered_model_and_a_second_run_attaches(local: Local, digits: Path) -> None:
@@ -64,18 +50,6 @@ def test_a_commit_becomes_a_gated_registered_model_and_a_second_run_attaches(loc
     assert int(fresh.only("model-registered")["version"]) == int(model["version"]) + 1
 
 
-def test_a_threshold_that_cannot_be_met_ends_with_6(local: Local, digits: Path) -> None:
-    edit(digits / "aml-train.yml", '">= 0.95"', '">= 1.5"')
-    ended = local.run(digits)
-    assert ended.code == 6, ended.output
-    finished = ended.only("run-finished")
-    assert finished["status"] == "gate-failed"
-    assert "val/accuracy = 0.9" in finished["message"]
-    assert "wanted >= 1.5: missed by 0." in finished["message"]
-    assert "aml-train.yml:" in finished["message"]
-    assert not ended.of("model-registered")
-
-
 def test_a_failing_unit_test_ends_with_4_before_anything_is_submitted(local: Local, digits: Path) -> None:
     (digits / "tests" / "test_broken.py").write_text("def test_sum():\n    assert 1 + 1 == 3\n")
     ended = local.run(digits)
@@ -84,20 +58,6 @@ def test_a_failing_unit_test_ends_with_4_before_anything_is_submitted(local: Loc
     assert "test_sum" in ended.only("run-finished")["message"]
     assert not ended.of("job-submitted")
     assert ended.only("tests-finished")["failed"] == 1
-
-
-@pytest.mark.full
-def test_changed_tests_run_again_in_the_unchanged_image(local: Local, digits: Path) -> None:
-    first = local.run(digits)
-    assert first.code == 0, first.output
-    (digits / "tests" / "test_more.py").write_text("def test_more():\n    assert True\n")
-    second = local.run(digits)
-    assert second.code == 0, second.output
-    assert second.only("image-ready")["digest"] == first.only("image-ready")["digest"]
-    assert second.only("image-ready")["how"] == "found"
-    assert not second.only("tests-finished")["cached"]
-    assert second.only("tests-finished")["passed"] == first.only("tests-finished")["passed"] + 1
-    assert not [line for line in second.of("log-line") if line["source"] == "build"]
 
 
 def test_a_failing_job_ends_with_5_and_the_tail_of_its_log(local: Local, digits: Path) -> None:
@@ -123,49 +83,6 @@ def test_git_and_secrets_are_never_in_the_code_snapshot(local: Local, digits: Pa
     assert "./train.py" in listed
     assert "./deep/kept.txt" in listed
     assert not [line for line in listed if ".git/" in line or ".env" in line or "id_rsa" in line]
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_ends_with_7_and_a_cancelled_job(local: Local, digits: Path, sent: signal.Signals) -> None:
-    quick(digits, f"endless-{sent.name.lower()}", "echo started; sleep 600")
-    process = local.start(digits)
-    events = digits.with_suffix(".events")
-    deadline = time.monotonic() + 600
-    while process.poll() is None and not (events.exists() and '"text": "started"' in events.read_text()):
-        assert time.monotonic() < deadline, "the job has not started"
-        time.sleep(0.1)
-    process.send_signal(sent)
-    ended = local.finish(process, digits)
-    assert ended.code == 7, ended.output
-    assert ended.only("run-finished")["status"] == "cancelled"
-    assert [event["status"] for event in ended.of("job-status-changed")][-1] == "Canceled"
-
-
-@pytest.mark.full
-def test_a_job_that_takes_too_long_is_cancelled(local: Local, digits: Path) -> None:
-    quick(digits, "slow", "sleep 600")
-    with (digits / "aml-train.yml").open("a") as file:
-        file.write("watch: {timeout: 4s}\n")
-    ended = local.run(digits)
-    assert (ended.code, ended.only("run-finished")["status"]) == (7, "timed-out"), ended.output
-    assert "has not ended within 4 s" in ended.only("run-finished")["message"]
-
-
-def test_a_dry_run_changes_nothing_and_prints_the_plan(local: Local, digits: Path) -> None:
-    text = local.command("run", "--dry-run", "-C", str(digits))
-    assert "FROM python" in text
-    assert "experiment_name: digits" in text
-    assert "val/accuracy >= 0.95" in text
-
-
-def test_an_invalid_configuration_ends_with_2_before_anything_happens(local: Local, digits: Path) -> None:
-    edit(digits / "aml-train.yml", "pip: requirements.txt", "pipp: requirements.txt")
-    ended = local.run(digits)
-    assert ended.code == 2
-    assert "aml-train.yml:" in ended.output
-    assert "pip" in ended.output
-    assert not ended.events
 
 
 @pytest.mark.full

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import subprocess
-import sys
-import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -88,15 +84,6 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def release(command: str, folder: Path, *args: str) -> int:
     return main([command, "--output", str(folder), *args])
-
-
-def test_the_packages_page_has_no_address_that_only_the_repository_knows(built: Path) -> None:
-    wheel = built / Record.read(built).wheel.file
-    with zipfile.ZipFile(wheel) as files:
-        metadata = files.read(f"aml_train-{VERSION}.dist-info/METADATA").decode()
-    links = re.findall(r"\]\(([^)]+)\)", metadata)
-    assert f"https://raw.githubusercontent.com/{REPOSITORY}/v{VERSION}/docs/recordings/first-run.svg" in links
-    assert [link for link in links if not link.startswith("https://")] == []
 
 
 def test_what_is_published_is_verified_byte_for_byte(
@@ -183,37 +170,3 @@ def test_both_tags_are_pushed_and_a_versions_tag_never_moves(repository: Path, b
         push_release(repository, str(remote), made)
     assert git(remote, "rev-parse", "v1", f"v{VERSION}").split() == [made.release] * 2
     git(repository, "tag", "--force", f"v{VERSION}", made.release)
-
-
-def test_files_that_are_not_committed_are_not_released(repository: Path, tmp_path: Path) -> None:
-    stray = repository / "runner/aml_train/stray.py"
-    stray.write_text("")
-    try:
-        sources = export(repository, "HEAD", REPOSITORY, tmp_path / "sources")
-    finally:
-        stray.unlink()
-    assert not (sources.folder / "runner/aml_train/stray.py").exists()
-    with pytest.raises(ReleaseError, match="git rev-parse --verify failed"):
-        export(repository, "nothing", REPOSITORY, tmp_path / "none")
-
-
-def test_the_workflows_of_a_release_are_sound(repository: Path, built: Path, tmp_path: Path) -> None:
-    """The linters accept the release commit as well, whose steps name full commits."""
-    made = commit_release(repository, Record.read(built), "ghcr.io")
-    folder = tmp_path / "released"
-    git(repository, "worktree", "add", "-q", "--detach", str(folder), made.release)
-    try:
-        for name in ("train", "promote"):
-            check(folder, "actionlint", f".github/workflows/{name}.yml")
-            config = ("--config", ".github/zizmor.yml")
-            check(folder, "zizmor", "--offline", "--quiet", *config, f".github/workflows/{name}.yml")
-        check(folder, "check-jsonschema", "--builtin-schema", "vendor.github-actions", "action.yml")
-    finally:
-        git(repository, "worktree", "remove", "--force", str(folder))
-
-
-def check(folder: Path, tool: str, *arguments: str) -> str:
-    command = [str(Path(sys.executable).with_name(tool)), *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.e2e.conftest import ROOT, Local
-from tests.e2e.test_graphs import example
 from tests.support.emulator_process import python_of_v1
 from tests.support.report_browser import check, launched
 
@@ -56,25 +55,6 @@ def test_a_command_job_compared_with_another(local: Local, digits: Path, browser
     assert found["images"][0]["against"] == found["images"][0]["digest"]
     assert found["logs"][0]["lines"]
     assert found["reproduce"].startswith("aml-train model reproduce ")
-
-
-@pytest.mark.parametrize(("name", "file"), [("pipeline", "pipeline.yml"), ("sweep", "sweep.yml")])
-def test_pipelines_and_sweeps(local: Local, tmp_path: Path, browser: Browser, name: str, file: str) -> None:
-    project = example(name, file, tmp_path)
-    # Other tests may have run the same nodes: a reused one costs nothing.
-    again = ("--set", "job.settings.force_rerun=true") if name == "pipeline" else ()
-    ended = local.run(project, *again)
-    assert ended.code == 0, ended.output
-    found = reported(local, project, ended.only("job-submitted")["job"], browser)
-    assert found["gate"] == "passed"
-    assert found["cost"]["node_hours"] > 0
-    if name == "pipeline":
-        needs = {node["name"]: node.get("needs", []) for node in found["nodes"]}
-        assert needs == {"prep": [], "train": ["prep"], "evaluate": ["prep", "train"]}
-        assert {node["status"] for node in found["nodes"]} == {"Completed"}
-    else:
-        assert sum(trial["best"] for trial in found["trials"]) == 1
-        assert all(trial["parameters"] for trial in found["trials"])
 
 
 def test_a_job_of_azureml_core(local: Local, tmp_path: Path, browser: Browser) -> None:

@@ -59,18 +59,18 @@ class Reader:
         (self.folder / file).write_text(text.replace(old, new))
 
 
-@pytest.fixture
-def reader(local: Local, tmp_path: Path) -> Reader:
-    """A reader whose `aml-train` is this checkout's."""
-    programs = tmp_path / "bin"
+def install(local: Local, folder: Path) -> Path:
+    """Write an `aml-train` that is this checkout's; return its folder."""
+    programs = folder / "bin"
     programs.mkdir()
     command = programs / "aml-train"
     command.write_text(f'#!/bin/sh\nexec "{local.python}" -m aml_train "$@"\n')
     command.chmod(0o755)
-    return Reader(local, programs, tmp_path)
+    return programs
 
 
-def test_the_tutorial_does_what_it_says(reader: Reader) -> None:
+def test_the_tutorial_does_what_it_says(local: Local, tmp_path: Path) -> None:
+    reader = Reader(local, install(local, tmp_path), tmp_path)
     assert block(2, "text").strip() in reader.type(block(2, "bash"))
     reader.folder /= "first"
     shown = block(2, "yaml").partition("\n")[2]

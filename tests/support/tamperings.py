@@ -14,10 +14,9 @@ from typing import Any
 
 from aml_train.gate.history import MetricPoint
 from aml_train.image.records import record_tag
-from aml_train.image.registry.manifest import OCI_INDEX
 from aml_train.image.registry.referrers import attach_document, fallback_tag, list_referrers
 from aml_train.jobs.states import JobStatus
-from aml_train.models.passport.envelope import BUNDLE, encode_statement, read_bundle
+from aml_train.models.passport.envelope import BUNDLE, read_bundle
 from aml_train.models.passport.issue import PASSPORT_FILE
 from aml_train.models.passport.manifest import SIGNATURE_FILE
 from tests.support.passport_bundles import (
@@ -28,7 +27,6 @@ from tests.support.passport_bundles import (
     keep,
     restate,
     setting,
-    statement,
 )
 from tests.support.passport_world import HOST, JOB, KEY, REPOSITORY, SOURCE, new_signer
 
@@ -123,18 +121,6 @@ def _damage(kind: str) -> Tampering:
     return change
 
 
-def _replace_provenance(world: World) -> None:
-    _drop(IN_TOTO)(world)
-    with world.registry() as registry:
-        world.attach_provenance(world.image, registry, predicate={"buildDefinition": {}})
-
-
-def _replace_sbom(world: World) -> None:
-    _drop(SPDX)(world)
-    with world.registry() as registry:
-        attach_document(registry, REPOSITORY, world.image, artifact_type=SPDX, content=b'{"spdxVersion": "SPDX-2.2"}')
-
-
 def _claim_other_provenance(world: World) -> None:
     """Name another document of the image as its provenance, by the right key."""
     with world.registry() as registry:
@@ -150,20 +136,8 @@ def _no_list(world: World) -> None:
     world.server.manifests[REPOSITORY, name] = (b'{"schemaVersion": 2}', world.image.media_type)
 
 
-def _damaged_list(world: World) -> None:
-    world.server.referrers = False
-    index = {"schemaVersion": 2, "manifests": [{"digest": "?", "mediaType": "x"}]}
-    world.server.manifests[REPOSITORY, fallback_tag(world.image.digest)] = (json.dumps(index).encode(), OCI_INDEX)
-
-
 def _forget_image(world: World) -> None:
     forget(world, world.image.digest, "latest", _dig(world))
-
-
-def _damaged_record(world: World) -> None:
-    tag = record_tag(world.image.digest, KEY)
-    digest = json.loads(world.server.manifests[REPOSITORY, tag][0])["config"]["digest"]
-    world.server.blobs[REPOSITORY, digest] = b"{}"
 
 
 def _metric(name: str, values: list[float]) -> Tampering:
@@ -225,12 +199,6 @@ def _twice(world: World) -> bytes:
     return text.replace('"payload":', f'"payload":"{evil}","payload":', 1).encode()
 
 
-def _twice_stated(world: World) -> bytes:
-    """Return a statement that has a member twice, signed by the right key."""
-    payload = encode_statement(statement(world)).decode()
-    return world.signer.sign(payload.replace('"type":', '"type":"mlflow_model","type":', 1).encode())
-
-
 def _signature(value: bytes) -> Tampering:
     text = base64.b64encode(value).decode()
     return in_bundle(lambda bundle: bundle["dsseEnvelope"]["signatures"][0].update(sig=text))
@@ -273,11 +241,8 @@ TAMPERINGS: Mapping[str, tuple[Tampering, str]] = {
         "changed: weights.bin",
     ),
     "a file more": (_files(lambda f: f.update(backdoor=b"x")), "not signed: backdoor"),
-    "a file less": (_files(lambda f: f.pop("config.json")), "signed: missing: config.json"),
     "a file renamed": (_files(_rename("weights.bin", "w.bin")), "missing: weights.bin; not signed: w.bin"),
     "names of another version": (_swapped_names, "model.sig is about other files than the passport"),
-    "no files": (_files(lambda f: f.clear()), "missing: config.json, weights.bin"),
-    "a name that leads elsewhere": (_files(lambda f: f.update({"../x": b""})), "not signed: ../x"),
     "another folder": (_other_folder, "model: path was"),
     "another type": (lambda w: w.change_model(type="mlflow_model"), "type was custom_model, and is mlflow_model"),
     "the version registered again": (_registered_again, "and is other; type was custom_model"),
@@ -287,64 +252,35 @@ TAMPERINGS: Mapping[str, tuple[Tampering, str]] = {
         job_tag("aml-train.image", f"evil.test/digits@sha256:{'1' * 64}"),
         "image: reference was amllocal.azurecr.io",
     ),
-    "no image": (job_tag("aml-train.image", None), "and is missing"),
-    "no name of an image": (job_tag("aml-train.image", "://"), "the job's tag aml-train.image is damaged"),
     "another digest": (job_tag("aml-train.image-digest", "sha256:x"), "its tag aml-train.image-digest is sha256:x"),
-    "another base": (job_tag("aml-train.base", "evil:latest"), "base was python:3.11@sha256:1, and is evil:latest"),
-    "another address": (job_tag("aml-train.image-address", "b" * 64), "image: address was"),
     "the image is gone": (_forget_image, "does not have it any more"),
     "a moved tag": (_move_tag, "image: kept was sha256:"),
     "no tag": (lambda w: forget(w, _dig(w)), "and is missing"),
     "a forged record": (lambda w: w.push_record(passed=300), "passed was 3, and is 300"),
-    "an edited record": (lambda w: w.push_record(seconds=2.0), "tests: sha256 was"),
-    "a record of other tests": (lambda w: w.push_record(command="true"), "command was pytest -q, and is true"),
     "a record of failures": (lambda w: w.push_record(failed=2), "it records 2 failed tests"),
-    "a damaged record": (_damaged_record, "tests: the blob digits@"),
     "no record": (lambda w: forget(w, record_tag(w.image.digest, KEY)), "no record of these tests"),
     "tests of another key": (job_tag("aml-train.tested", "m" * 40), f"key was {KEY}, and is {'m' * 40}"),
-    "no tests": (job_tag("aml-train.tested", "no tests are configured"), "tests: at was 2026-11-21, and is missing"),
     "no provenance": (_drop(IN_TOTO), "the image has no provenance"),
     "a forged provenance": (_damage(IN_TOTO), "provenance: the blob digits@"),
-    "another provenance": (_replace_provenance, "provenance: the image has no provenance"),
     "a note as provenance": (
         _claim_other_provenance,
         "provenance: its predicate is not https://slsa.dev/provenance/v1",
     ),
     "no list of packages": (_drop(SPDX), "the image has no sbom"),
-    "a forged list of packages": (_damage(SPDX), "sbom: the blob digits@"),
-    "another list of packages": (_replace_sbom, "sbom: the image has no sbom"),
     "no passport with the image": (_drop(BUNDLE), "has no referrer that is this passport"),
-    "another passport with the image": (_damage(BUNDLE), "referrer that is this passport; the blob digits@"),
     "no list of referrers": (_no_list, "is not a list of referrers"),
-    "a damaged list of referrers": (_damaged_list, "names something without digest"),
     # The code, the data and what was logged.
     "other code": (_code(lambda f: f.update({"train.py": b"print(23)\n"})), "code: bytes was 15, and is 16"),
-    "a file of code more": (_code(lambda f: f.update({"sitecustomize.py": b""})), "files was 2, and is 3"),
-    "code renamed": (_code(_rename("lib/net.py", "lib/x.py")), "code: sha256 was"),
-    "all code": (_code(lambda f: f.clear()), "files was 2, and is 0"),
     "no code": (lambda w: w.passports.code.pop(JOB), "bytes was 15, and is missing"),
     "other data": (job_tag("aml-train.data.train", "images:3"), "train was images:4, and is images:3"),
-    "more data": (job_tag("aml-train.data.test", "images:4"), "test was missing, and is images:4"),
     "data that is gone": (lambda w: setattr(w.catalogue, "data", []), "there is no such data asset any more"),
     "other parameters": (_parameters(epochs="3"), "epochs was 2, and is 3"),
-    "a parameter more": (_parameters(seed="1"), "seed was missing, and is 1"),
     "a better metric": (_metric("accuracy", [0.8, 0.99]), "the value was 0.95, and the job's metrics give 0.99"),
     "a metric that is gone": (lambda w: w.service.work[JOB].metrics.pop("loss"), "loss was 0.3, and is missing"),
-    "a metric more": (_metric("f1", [1.0]), "f1 was missing, and is 1.0"),
     "another value on the way": (_metric("loss", [0.1, 0.3]), "the value was 0.3, and the job's metrics give 0.1"),
     # The gate.
     "a replaced rule": (_rule(rule=">= 0.99"), "the limit was 0.9, and the rule gives 0.99"),
-    "a rule that cannot be read": (_rule(rule="about right"), "the rule cannot be read"),
     "a gate that was not met": (_rule(rule=">= 0.99", limit=0.99), "it was recorded as met, and is not met"),
-    "a verdict that is none": (_rule(verdict="passed"), "it is recorded as passed, and its rules give failed"),
-    "a failed gate": (
-        insider(
-            lambda s: s["predicate"]["gate"].update(
-                word="failed", rules=[s["predicate"]["gate"]["rules"][0] | {"verdict": "missed"}]
-            )
-        ),
-        "gate: ",
-    ),
     "another word": (insider(setting("gate", "word", value="skipped")), "it is recorded as skipped"),
     "no rules": (insider(_no_rules), "the version's tag says passed"),
     "no gate": (insider(lambda s: s["predicate"].pop("gate")), "it is recorded as missing"),
@@ -358,11 +294,7 @@ TAMPERINGS: Mapping[str, tuple[Tampering, str]] = {
     "no job": (lambda w: w.service.jobs.pop(JOB), "there is no such job any more"),
     "another fingerprint": (_property, "fingerprint was"),
     "another commit": (job_tag("aml-train.commit", "badbad"), "aml-train.commit is badbad"),
-    "another branch": (job_tag("aml-train.branch", "evil"), "branch was main, and is evil"),
-    "another repository": (job_tag("aml-train.repository", "github.com/e/r"), "repository was github.com/o/r"),
-    "another run": (job_tag("aml-train.run-url", "https://x"), "workflow: run was"),
     "a metric in the tags": (lambda w: w.retag(metric__accuracy="0.99"), "aml-train.metric.accuracy was 0.95"),
-    "a tag more": (lambda w: w.retag(data__test="images:9"), "aml-train.data.test was missing, and is images:9"),
     # The passport.
     "no passport": (
         lambda w: w.passports.kept.pop(("digits", "7", PASSPORT_FILE)),
@@ -386,7 +318,6 @@ TAMPERINGS: Mapping[str, tuple[Tampering, str]] = {
         in_bundle(lambda b: b["dsseEnvelope"]["signatures"][0].update(sig="")),
         "an empty text where a text",
     ),
-    "no signatures": (in_bundle(lambda b: b["dsseEnvelope"].update(signatures=[])), "it has 0 signatures"),
     "two signatures": (
         in_bundle(lambda b: b["dsseEnvelope"].update(signatures=b["dsseEnvelope"]["signatures"] * 2)),
         "it has 2 signatures",
@@ -408,24 +339,7 @@ TAMPERINGS: Mapping[str, tuple[Tampering, str]] = {
         "has entries of a log, which nothing here checks",
     ),
     "a claim that is not signed": (in_bundle(lambda b: b.update(reviewed="by all")), "has the member 'reviewed'"),
-    "a claim in the envelope": (
-        in_bundle(lambda b: b["dsseEnvelope"].update(audited=True)),
-        "has the member 'audited'",
-    ),
     "a payload twice": (_write(_twice), "has the member 'payload' twice"),
-    "a claim twice": (_write(_twice_stated), "has the member 'type' twice"),
-    "another format": (
-        in_bundle(lambda b: b.update(mediaType="application/vnd.dev.sigstore.bundle+json;version=0.1")),
-        "its type is application/vnd.dev.sigstore.bundle+json;version=0.1",
-    ),
-    "another payload": (
-        in_bundle(lambda b: b["dsseEnvelope"].update(payloadType="text/plain")),
-        "no in-toto statement",
-    ),
-    "a message signature": (
-        in_bundle(lambda b: b.update(messageSignature=b.pop("dsseEnvelope"))),
-        "has the member 'messageSignature'",
-    ),
     "the signature of the files as passport": (
         _write(lambda w: w.passports.kept["digits", "7", SIGNATURE_FILE]),
         "its statement is a https://model_signing/signature/v1.0",
@@ -439,7 +353,6 @@ TAMPERINGS: Mapping[str, tuple[Tampering, str]] = {
         "its statement is a https://aml-train.org/passport/v0",
     ),
     "facts left out": (insider(lambda s: s["predicate"].pop("parameters")), "epochs was missing, and is 2"),
-    "no JSON": (_write(lambda w: b"-----"), "it cannot be used: it is not JSON"),
     # The signature of the files.
     "no signature of the files": (
         lambda w: w.passports.kept.pop(("digits", "7", SIGNATURE_FILE)),
@@ -447,25 +360,14 @@ TAMPERINGS: Mapping[str, tuple[Tampering, str]] = {
     ),
     "files signed by another": (_files_by_another, "does not count"),
     "a signature of fewer files": (_resources(lambda r: r.pop()), "model.sig is about other files"),
-    "a name above the folder": (
-        _resources(lambda r: r[0].update(name="../config.json")),
-        "'../config.json' is no path",
-    ),
-    "an absolute name": (_resources(lambda r: r[0].update(name="/config.json")), "'/config.json' is no path"),
     "a file twice": (_resources(lambda r: r.append(dict(r[0]))), "it has two digests of 'config.json'"),
-    "a weaker digest": (_resources(lambda r: r[0].update(algorithm="md5")), "a digest is of 'md5'"),
     "a digest cut in two": (
         _resources(lambda r: r[0].update(digest=r[0]["digest"] + r.pop()["digest"])),
         "has not 64 hexadecimal digits",
     ),
     "files left out": (_serialization(ignore_paths=["weights.bin"]), "another ignore_paths: files could be left out"),
-    "symbolic links": (_serialization(allow_symlinks=True), "another allow_symlinks: files could be left out"),
     "another model's files": (
         insider(lambda s: s["subject"][0].update(name="letters"), SIGNATURE_FILE),
         "it is about the model 'letters'",
-    ),
-    "an older kind of signature": (
-        insider(lambda s: s.update(predicateType="https://model_signing/Digests/v0.1"), SIGNATURE_FILE),
-        "its predicate is not https://model_signing/signature/v1.0",
     ),
 }

@@ -1,4 +1,4 @@
-"""The emulator is killed at fifty random moments, or more, of a busy load, and nothing that it acknowledged is lost."""
+"""The emulator is killed at twenty random moments, or more, of a busy load, and nothing that it acknowledged is lost."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.support.emulator_process import Emulator
 
 pytestmark = pytest.mark.full
 
-KILLS = 50
-MOST_KILLS = 150
+KILLS = 20
+MOST_KILLS = 80
 ENOUGH = 10
 REST_SECONDS = 3600
 

@@ -14,7 +14,6 @@ from scripts.bootstrap.commands import BootstrapError, CommandFailedError, Shell
 from scripts.bootstrap.decisions import (
     AptInstall,
     BaseImageFacts,
-    BuildEmulatorImage,
     Decision,
     Host,
     ImportStandIn,
@@ -22,11 +21,7 @@ from scripts.bootstrap.decisions import (
     Step,
     decide_base_image,
 )
-from scripts.bootstrap.probes import (
-    Cli,
-)
 from scripts.bootstrap.stand_in import DEFAULT_MIRROR, AptSource, find_mirror, parse_deb822, parse_one_line
-from scripts.bootstrap.steps import emulator_build_argv
 from scripts.lock import LOCKS, compile_argv
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -97,31 +92,6 @@ def test_the_version_is_read_without_an_import() -> None:
 
     assert sources.project_version(ROOT) == __version__
     assert sources.emulator_reference(ROOT) == IMAGE == f"aml-train-emulator:{__version__}"
-
-
-def test_a_published_versions_image_has_the_repositorys_name(tmp_path: Path) -> None:
-    from aml_train.core.version import emulator_image
-
-    source = ROOT / "runner/aml_train/core/version.py"
-    text = source.read_text(encoding="utf-8").replace(
-        'REPOSITORY: Final[str] = ""', 'REPOSITORY: Final = "Octo/Train"'
-    )
-    target = tmp_path / source.relative_to(ROOT)
-    target.parent.mkdir(parents=True)
-    target.write_text(text, encoding="utf-8")
-    version = sources.project_version(ROOT)
-    named = sources.emulator_reference(tmp_path)
-    assert named == emulator_image(version, "Octo/Train") == f"ghcr.io/octo/train-emulator:{version}"
-
-
-def test_the_emulators_image_is_built_with_buildx_where_it_is() -> None:
-    step = BuildEmulatorImage(reference="e:1", source="abc")
-    argv = emulator_build_argv(
-        Cli(path="/bin/docker", major=28, buildx=True), step, version="1", environment={"HTTPS_PROXY": "http://u:p@x"}
-    )
-    assert argv[:5] == ["/bin/docker", "buildx", "build", "--load", "--provenance=false"]
-    assert argv[-3:] == ["--build-arg", "HTTPS_PROXY", "."]
-    assert not any("u:p" in word for word in argv)
 
 
 class FlakyShell(Shell):

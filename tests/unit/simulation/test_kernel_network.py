@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import contextlib
 import time
 
 import pytest
 import requests
 
 from simulation.kernel import Request, Response
-from simulation.kernel.decisions import Plan
 from tests.support.simulated_world import simulate
 
 _BODY = b"0123456789" * 100
@@ -67,41 +65,3 @@ def _send(method: str, fault: str, *, times: int = 1) -> tuple[list[object], flo
 def test_faults_look_as_those_of_a_network(fault: str, expected: object, seconds: float, arrived: int) -> None:
     answers, took, seen = _send("POST", fault)
     assert (answers, took, len(seen)) == ([expected], seconds, arrived)
-
-
-def test_a_stale_answer_is_an_earlier_one_to_the_same_read() -> None:
-    answers, _took, _seen = _send("GET", "stale 2", times=4)
-    assert [answer[2] for answer in answers if isinstance(answer, tuple)] == ["1", "2", "3", "2"]
-    answers, _took, _seen = _send("POST", "stale 2", times=4)
-    assert [answer[2] for answer in answers if isinstance(answer, tuple)] == ["1", "2", "3", "4"]
-
-
-@pytest.mark.parametrize(
-    ("plan", "late"),
-    [
-        ({}, [False]),
-        ({"request:program/MainThread:1:out": 20.0}, [True]),
-        ({"request:program/MainThread:1:fault": "duplicated 30"}, [False, True]),
-    ],
-)
-def test_a_request_is_late_whose_sender_no_longer_waits(plan: Plan, late: list[bool]) -> None:
-    arrived: list[bool] = []
-
-    def serve(request: Request) -> Response:
-        arrived.append(request.late)
-        return Response()
-
-    def send() -> None:
-        with contextlib.suppress(requests.Timeout):
-            requests.post("https://service.test/", timeout=5)
-
-    simulate(send, serve=serve, plan=plan)
-    assert arrived == late
-
-
-def test_an_unknown_host_is_a_connection_error() -> None:
-    def main() -> None:
-        with pytest.raises(requests.ConnectionError, match="Name or service not known"):
-            requests.get("https://elsewhere.test/", timeout=5)
-
-    simulate(main, serve=_Service())

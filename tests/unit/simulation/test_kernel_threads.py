@@ -4,7 +4,6 @@ import datetime
 import os
 import random
 import secrets
-import socket
 import threading
 import time
 import uuid
@@ -15,8 +14,7 @@ from typing import Any
 import pytest
 
 from aml_train.core.clock import SYSTEM_CLOCK, elapsed
-from simulation.kernel import Decisions, Kernel, SimulationError, Violation, installed
-from simulation.kernel.entities import Limits
+from simulation.kernel import Violation
 from tests.support.simulated_world import simulate
 
 
@@ -90,24 +88,3 @@ def test_a_deadlock_is_reported_with_the_stack_of_each_thread() -> None:
         "program/MainThread waits for a lock",
     ):
         assert part in caught.value.message
-
-
-@pytest.mark.parametrize("loop", [lambda: time.sleep(1.0), lambda: time.sleep(0)], ids=["time", "switches"])
-def test_a_run_without_an_end_is_reported(loop: Callable[[], None]) -> None:
-    def main() -> None:
-        while True:
-            loop()
-
-    kernel = Kernel(Decisions(0, {}), limits=Limits(switches=500, seconds=100.0))
-    with installed(kernel):
-        kernel.process("program", main)
-        with pytest.raises(Violation, match="every-run-ends: no end after"):
-            kernel.run()
-
-
-def test_a_real_connection_is_refused() -> None:
-    def main() -> None:
-        with socket.socket() as connection, pytest.raises(SimulationError, match="without requests or urllib3"):
-            connection.connect(("127.0.0.1", 1))
-
-    simulate(main)

@@ -25,12 +25,6 @@ def test_the_modules_that_are_named_are_there() -> None:
     assert [module for module in (*APART, *LONG) if not (ROOT / module.partition("::")[0]).is_file()] == []
 
 
-@pytest.mark.parametrize("named", [named for members in GROUPS.values() for named in members])
-def test_what_one_worker_runs_is_there(named: str) -> None:
-    module, _, function = named.partition("::")
-    assert f"def {function or 'test_'}" in (ROOT / module).read_text()
-
-
 @pytest.mark.parametrize(
     ("mark", "named"), [("alone", named) for named in ALONE] + [("kills", named) for named in GROUPS["kills"]]
 )

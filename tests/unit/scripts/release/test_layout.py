@@ -68,25 +68,6 @@ def test_the_configuration_has_neither_the_builders_names_nor_later_times(tmp_pa
     assert config["rootfs"]["diff_ids"] == plain
 
 
-def test_engines_of_both_kinds_can_load_it(tmp_path: Path) -> None:
-    layout = make(tmp_path, "one", layer({"a": "x"}))
-    with tarfile.open(layout.file) as archive:
-        names = archive.getnames()
-        index, loaded = (
-            json.load(archive.extractfile(name) or io.BytesIO()) for name in ("index.json", "manifest.json")
-        )
-    assert index["manifests"][0]["digest"] == layout.digest
-    assert index["manifests"][0]["annotations"]["io.containerd.image.name"] == "octo/train:1.0.0"
-    assert loaded == [
-        {
-            "Config": layout.blobs[0].path,
-            "RepoTags": ["octo/train:1.0.0"],
-            "Layers": [blob.path for blob in layout.blobs[1:]],
-        }
-    ]
-    assert {blob.path for blob in layout.blobs} <= set(names)
-
-
 def test_one_changed_byte_is_found(tmp_path: Path) -> None:
     layout = make(tmp_path, "one", layer({"a": "x"}))
     assert Layout.open(layout.file).digest == layout.digest
@@ -97,9 +78,3 @@ def test_one_changed_byte_is_found(tmp_path: Path) -> None:
     layout.file.write_bytes(raw.replace(content, content[:-1] + bytes([content[-1] ^ 1])))
     with pytest.raises(ReleaseError, match=rf"one\.tar is damaged: {blob.digest} has another digest"):
         Layout.open(layout.file).read(blob)
-
-
-def test_what_is_no_layout_is_named(tmp_path: Path) -> None:
-    (tmp_path / "x.tar").write_bytes(b"no tar")
-    with pytest.raises(ReleaseError, match=r"x\.tar is not the layout of an image"):
-        Layout.open(tmp_path / "x.tar")
