@@ -21,7 +21,7 @@ from aml_train.jobs.workspace import ModelView
 from aml_train.models.lineage import Tracer
 from aml_train.models.promotion.promote import Promoter
 from aml_train.pipeline.evaluate import evaluate
-from aml_train.testing.override import MemoryCatalogue
+from aml_train.testing.override import HeldRecord, MemoryCatalogue, MemoryRecords
 from tests.support.fake_workspace import FakeClock, FakeService
 
 
@@ -49,46 +49,31 @@ class FakeCatalogue(MemoryCatalogue):
 
 
 @dataclass
-class FakeStore:
-    """See :class:`aml_train.models.catalogue.PromotionStore`. *before_hold* happens before the lock is had, as another's promotion may."""
+class FakeStore(MemoryRecords):
+    """*before_hold* happens before the lock is had, as another's promotion may; it can be *lost*."""
 
-    contents: dict[str, bytes] = field(default_factory=dict)
     before_hold: list[Callable[[], None]] = field(default_factory=list)
     lost: bool = False
-    held: bool = False
-
-    def read(self, model: str) -> bytes:
-        return self.contents.get(model, b"")
 
     @contextlib.contextmanager
-    def hold(self, model: str) -> Iterator[FakeHeld]:
+    def hold(self, model: str) -> Iterator[HeldRecord]:
         if self.before_hold:
             self.before_hold.pop(0)()
-        assert not self.held, "two hold the lock"
-        self.held = True
-        try:
+        with super().hold(model):
             yield FakeHeld(self, model)
-        finally:
-            self.held = False
 
 
 @dataclass
-class FakeHeld:
-    """See :class:`aml_train.models.catalogue.LockedRecord`."""
-
+class FakeHeld(HeldRecord):
     store: FakeStore
-    model: str
 
     def renew(self) -> None:
         if self.store.lost:
             raise ServiceError("the lock was lost", transient=True)
 
-    def read(self) -> bytes:
-        return self.store.read(self.model)
-
     def write(self, content: bytes) -> None:
         self.renew()
-        self.store.contents[self.model] = content
+        super().write(content)
 
 
 @dataclass

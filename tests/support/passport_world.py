@@ -44,8 +44,7 @@ from aml_train.models.promotion.change import Promotion, PromotionRequest
 from aml_train.models.promotion.promote import Promoter
 from aml_train.models.register import fitting, lineage_tags
 from aml_train.pipeline.evaluate import evaluate
-from aml_train.testing.override import MemoryCatalogue
-from tests.support.fake_promotion import FakeStore
+from aml_train.testing.override import MemoryCatalogue, MemoryRecords
 from tests.support.fake_workspace import FakeClock
 from tests.support.image_configs import BASE, plan
 from tests.support.memory_passports import MemoryPassports
@@ -135,7 +134,7 @@ class PassportWorld:
         self.service = MemoryService()
         self.catalogue = MemoryCatalogue(self.service, data=["images:4"])
         self.passports = MemoryPassports()
-        self.store = FakeStore()
+        self.store = MemoryRecords()
         self.events: list[Event] = []
         self.trust: Trust | None = Trust(keys=(self.signer.public,))
         self.policy = StagePolicy(require=("signature", "provenance", "tests"), where="aml-train.yml:8")

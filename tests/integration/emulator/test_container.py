@@ -13,12 +13,14 @@ import time
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import docker
 import pytest
 import requests
 from docker.models.containers import Container
 
+from aml_train.core.docker import buildkit_cli
 from aml_train.core.errors import ImageError, ServiceError
 from aml_train.core.events import Event, Notice
 from aml_train.local import lifecycle
@@ -26,15 +28,36 @@ from aml_train.local import lifecycle as emulator
 from aml_train.local.admin import emulator_info, healthy
 from aml_train.local.environment import client_environment
 from aml_train.local.settings import INSIDE_REGISTRY_PORT, EmulatorInfo, EmulatorSettings
+from scripts.bootstrap.sources import SOURCE_LABEL, emulator_reference, emulator_source, project_version
 from scripts.release.checks import EMULATOR_IMAGE
 from tests.integration.emulator.job_reach import WANTED, reached
 from tests.support import emulator_client
 from tests.support.emulator_client import SECONDS
-from tests.support.emulator_image import emulator_image
 from tests.support.ports import free_port
 from tests.support.scheduling import one_at_a_time
 
-ROOT = Path(__file__).parents[3]
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+ROOT: Final = Path(__file__).parents[3]
+_BUILT: Final = "aml-emulator-test:1"
+
+
+def emulator_image(engine: DockerClient) -> str:
+    """Return the image: as it was bootstrapped, or built here."""
+    source = emulator_source(ROOT)
+    for reference in (emulator_reference(ROOT), _BUILT):
+        for found in engine.images.list(name=reference):
+            if found.labels.get(SOURCE_LABEL) == source:
+                return reference
+    cli = buildkit_cli(os.environ)
+    argv = [cli.path, *(["buildx", "build", "--load"] if cli.buildx else ["build"])]
+    argv += [f"--tag={_BUILT}", f"--label={SOURCE_LABEL}={source}"]
+    argv += [f"--build-arg=VERSION={project_version(ROOT)}", "--file=runner/aml_emulator/Dockerfile", "."]
+    subprocess.run(argv, cwd=ROOT, env=dict(cli.environ), check=True)
+    return _BUILT
+
+
 BASE = "python:3.11-slim-bookworm"
 CLIENT = Path(__file__).with_name("container_client.py")
 

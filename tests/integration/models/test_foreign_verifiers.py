@@ -4,21 +4,80 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from aml_train.models.passport.issue import PASSPORT_FILE, PASSPORT_TYPE
 from aml_train.models.passport.manifest import SIGNATURE_FILE
-from tests.support.cosign import NoCosignError, find_cosign
+from scripts.bootstrap.stand_in import find_mirror, read_sources
 from tests.support.emulator_process import ROOT
 from tests.support.passport_world import PassportWorld, Shape, new_signer
 from tests.support.sigstore_stand_in import SigstoreStandIn
+
+KEYRING: Final = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+_SECONDS: Final = 300
+
+
+class NoCosignError(Exception):
+    """There is none, and none can be fetched; the message says why."""
+
+
+def find_cosign(folder: Path) -> str:
+    """Return the program; fetch it into *folder* if this machine has none.
+
+    Raises:
+        NoCosignError: neither is possible.
+    """
+    if (found := shutil.which("cosign")) is not None:
+        return found
+    program = folder / "cosign/usr/bin/cosign"
+    if not program.is_file():
+        if shutil.which("apt-get") is None or not KEYRING.is_file():
+            raise NoCosignError("neither cosign nor an archive of Debian is here")
+        with tempfile.TemporaryDirectory(prefix="cosign-") as temporary:
+            _fetch(Path(temporary), program.parents[2])
+    return str(program)
+
+
+def _fetch(temporary: Path, target: Path) -> None:
+    """Download the package, which apt checks by its signed list, and unpack it."""
+    lists = temporary / "sources.list"
+    lists.write_text(f"deb [signed-by={KEYRING}] {find_mirror(read_sources(Path('/etc/apt')))} trixie main\n")
+    for name in ("state", "cache/archives/partial", "lists/partial"):
+        (temporary / name).mkdir(parents=True)
+    (temporary / "state/status").touch()
+    options = {
+        "Dir::Etc::sourcelist": lists,
+        "Dir::Etc::sourceparts": "-",
+        "Dir::State": temporary / "state",
+        "Dir::State::lists": temporary / "lists",
+        "Dir::State::status": temporary / "state/status",
+        "Dir::Cache": temporary / "cache",
+        "Acquire::Languages": "none",
+        "APT::Sandbox::User": "root",
+    }
+    apt = ["apt-get", "--quiet", *(word for key, value in options.items() for word in ("-o", f"{key}={value}"))]
+    _run([*apt, "update"], temporary)
+    _run([*apt, "download", "cosign"], temporary)
+    (package,) = temporary.glob("cosign_*.deb")
+    target.mkdir(parents=True, exist_ok=True)
+    _run(["dpkg-deb", "--extract", str(package), str(target)], temporary)
+
+
+def _run(argv: list[str], folder: Path) -> None:
+    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    if done.returncode:
+        raise NoCosignError(f"{' '.join(argv[:1] + argv[-1:])} failed: {done.stderr.strip()[-300:]}")
+
 
 CURVES: list[ec.EllipticCurve] = [ec.SECP256R1(), ec.SECP384R1(), ec.SECP521R1()]
 FILES = {
