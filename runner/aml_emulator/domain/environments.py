@@ -170,8 +170,8 @@ def _curated(workspace: Workspace, named: re.Match[str], environment_id: str) ->
     example = f"{name.rpartition('-')[0] or name}*" if "-" in name else name
     raise NotSupportedError(
         f"the curated environment '{environment_id}' without an image of this machine to play it: name one with"
-        f" aml-train emulator start --environment '{example}=IMAGE' (aml-emulator serve: the same), or in aml-train.yml"
-        f" under targets.local.environments"
+        f" aml-train emulator environment add '{example}' IMAGE (aml-emulator serve --environment '{example}=IMAGE'),"
+        " or in aml-train.yml under targets.local.environments"
     )
 
 

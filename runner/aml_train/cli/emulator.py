@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
@@ -14,10 +14,11 @@ from urllib.parse import quote, urlencode
 import click
 
 from aml_train.cli.console import ConsoleListener
-from aml_train.cli.output import json_option, print_exactly, print_result, print_result_line
+from aml_train.cli.output import json_option, print_exactly, print_result_line
 from aml_train.core.errors import InvalidError, ServiceError
+from aml_train.core.text import printable
 from aml_train.local import lifecycle
-from aml_train.local.admin import emulator_info, register_environments, request_admin
+from aml_train.local.admin import emulator_info, request_admin
 from aml_train.local.browser import answer_program, browser_variables, is_sign_in, sign_in_page
 from aml_train.local.environment import client_environment, shell_exports
 from aml_train.local.lifecycle import reset_emulator, start_emulator, stop_emulator
@@ -36,6 +37,10 @@ def emulator_settings() -> EmulatorSettings:
     return EmulatorSettings.from_environment(dict(os.environ))
 
 
+def _not_running(settings: EmulatorSettings) -> ServiceError:
+    return ServiceError(f"{settings.name} does not run.", hint="Start it: aml-train emulator start")
+
+
 def ask_emulator(
     path: str, query: Mapping[str, object] | None = None, *, method: str = "GET", seconds: float = 60.0
 ) -> dict[str, Any]:
@@ -52,7 +57,7 @@ def ask_emulator(
     target = settings.path_of(f"{path}?{urlencode(given)}" if given else path)
     answer = request_admin(settings, target, method=method, seconds=seconds)
     if answer is None:
-        raise ServiceError(f"{settings.name} does not run.", hint="Start it: aml-train emulator start")
+        raise _not_running(settings)
     status, value = answer
     reason = str(value.get("error", status)).rstrip(".")
     if status in (400, 404) or (status == 409 and path == "workspaces"):
@@ -76,7 +81,7 @@ def running_emulator(workspace: str | None = None) -> EmulatorInfo:
     settings = settings if workspace is None else replace(settings, workspace=workspace)
     found = emulator_info(settings)
     if found is None:
-        raise ServiceError(f"{settings.name} does not run.", hint="Start it: aml-train emulator start")
+        raise _not_running(settings)
     return found
 
 
@@ -91,23 +96,19 @@ def emulator() -> None:
     """
 
 
+def _show(path: str, query: Mapping[str, object] | None = None, *, method: str = "GET") -> None:
+    """Send an admin request, and print the list of that name in its answer, as JSON."""
+    click.echo(json.dumps(ask_emulator(path, query, method=method)[path], indent=2))
+
+
 @emulator.command("start")
-@click.option(
-    "--environment",
-    "environments",
-    multiple=True,
-    metavar="PATTERN=IMAGE",
-    help="Local image that replaces curated environments; may be repeated.",
-)
-def emulator_start(environments: tuple[str, ...]) -> None:
+def emulator_start() -> None:
     """Start the local AzureML, if it does not run.
 
     Its state is kept in a Docker volume.
     """
-    images = _images_by_pattern(environments)
     settings = emulator_settings()
     info = start_emulator(settings, ConsoleListener(sys.stderr))
-    register_environments(info, images)
     click.echo(f"{settings.name} is ready: workspace {info.workspace}, resource group {info.resource_group}")
     click.echo(f"Its page: {settings.page_origin}/ui/", err=True)
     click.echo('Next: eval "$(aml-train emulator env)"', err=True)
@@ -269,7 +270,7 @@ def fault_add(kind: str, *, after: bool, **given: Any) -> None:
 @fault.command("list")
 def fault_list() -> None:
     """Print the active faults, with the number of requests that each has hit, as JSON."""
-    click.echo(json.dumps(ask_emulator("faults")["faults"], indent=2))
+    _show("faults")
 
 
 @fault.command("clear")
@@ -298,20 +299,19 @@ def role() -> None:
 @click.argument("roles", nargs=-1)
 def role_set(place: str, roles: tuple[str, ...]) -> None:
     """Replace the roles at PLACE by ROLES, such as AcrPull; without ROLES by none."""
-    found = ask_emulator("roles", {"place": place, "roles": ",".join(roles)}, method="POST")
-    click.echo(json.dumps(found["roles"], indent=2))
+    _show("roles", {"place": place, "roles": ",".join(roles)}, method="POST")
 
 
 @role.command("list")
 def role_list() -> None:
     """Print the roles by place, as JSON."""
-    click.echo(json.dumps(ask_emulator("roles")["roles"], indent=2))
+    _show("roles")
 
 
 @role.command("clear")
 def role_clear() -> None:
     """Restore the roles of the beginning: everything is allowed."""
-    click.echo(json.dumps(ask_emulator("roles", method="DELETE")["roles"], indent=2))
+    _show("roles", method="DELETE")
 
 
 @emulator.group("job")
@@ -370,21 +370,19 @@ def environment() -> None:
 @click.argument("image")
 def environment_add(pattern: str, image: str) -> None:
     """Use IMAGE for the curated environments that match PATTERN."""
-    found = ask_emulator("environments", {"pattern": pattern, "image": image}, method="POST")
-    click.echo(json.dumps(found["environments"], indent=2))
+    _show("environments", {"pattern": pattern, "image": image}, method="POST")
 
 
 @environment.command("list")
 def environment_list() -> None:
     """Show the images by pattern; the first match counts."""
-    click.echo(json.dumps(ask_emulator("environments")["environments"], indent=2))
+    _show("environments")
 
 
 @environment.command("clear")
 def environment_clear() -> None:
     """Remove all images from the list."""
-    found = ask_emulator("environments", method="DELETE")
-    click.echo(json.dumps(found["environments"], indent=2))
+    _show("environments", method="DELETE")
 
 
 @emulator.group()
@@ -405,25 +403,20 @@ def registry() -> None:
 @click.option("--description", metavar="TEXT", help="Description of the registry.")
 def registry_create(name: str, *, description: str | None) -> None:
     """Create the registry NAME, for environments, models, data and components."""
-    click.echo(
-        json.dumps(
-            ask_emulator("registries", {"name": name, "description": description}, method="POST")["registries"],
-            indent=2,
-        )
-    )
+    _show("registries", {"name": name, "description": description}, method="POST")
 
 
 @registry.command("list")
 def registry_list() -> None:
     """Show the registries, and how many versions of assets each has."""
-    click.echo(json.dumps(ask_emulator("registries")["registries"], indent=2))
+    _show("registries")
 
 
 @registry.command("delete")
 @click.argument("name")
 def registry_delete(name: str) -> None:
     """Delete the registry NAME with its assets."""
-    click.echo(json.dumps(ask_emulator("registries", {"name": name}, method="DELETE")["registries"], indent=2))
+    _show("registries", {"name": name}, method="DELETE")
 
 
 @emulator.group()
@@ -441,27 +434,18 @@ def workspace() -> None:
 
 @workspace.command("create")
 @click.argument("name")
-@json_option()
-def workspace_create(name: str, *, as_json: bool) -> None:
+def workspace_create(name: str) -> None:
     """Create the workspace NAME."""
     made = ask_emulator("workspaces", {"name": name}, method="POST")
-    if as_json:
-        print_result(made)
-        return
     click.echo(f"workspace {made['name']} is ready")
     click.echo(f'Next: eval "$(aml-train emulator env --workspace {made["name"]})"', err=True)
 
 
 @workspace.command("list")
-@json_option(lines=True)
-def workspace_list(*, as_json: bool) -> None:
+def workspace_list() -> None:
     """Print the names of the workspaces, the first one first."""
-    found: list[dict[str, Any]] = ask_emulator("workspaces")["workspaces"]
-    for one in found:
-        if as_json:
-            print_result_line(one)
-        else:
-            click.echo(one["name"])
+    for one in ask_emulator("workspaces")["workspaces"]:
+        click.echo(one["name"])
 
 
 @workspace.command("delete")
@@ -474,27 +458,10 @@ def workspace_delete(name: str, *, force: bool) -> None:
     click.echo(f"workspace {name} is deleted")
 
 
-def _images_by_pattern(texts: Sequence[str]) -> dict[str, str]:
-    """Return images by pattern, of texts such as ``PATTERN=IMAGE``.
-
-    Raises:
-        InvalidError: a text is something else.
-    """
-    found = {}
-    for text in texts:
-        pattern, _, image = text.partition("=")
-        if not pattern.strip() or not image.strip():
-            raise InvalidError(
-                f"--environment: {text!r} is not PATTERN=IMAGE.", hint="Such as 'AzureML-acpt-*=my-image:1'."
-            )
-        found[pattern.strip()] = image.strip()
-    return found
-
-
 def _line(entry: dict[str, Any]) -> str:
     moment = time.strftime("%H:%M:%S", time.localtime(entry["time"]))
     status = "---" if entry["status"] is None else str(entry["status"])
     error = f" {entry['error']}" if entry.get("error") else ""
     hit = f" (fault {entry['fault']})" if entry.get("fault") else ""
     line = f"{moment} {status} {entry['ms']:8.1f} ms  {entry['method']} {entry['host']}{entry['path']}{error}{hit}"
-    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in line)
+    return printable(line)

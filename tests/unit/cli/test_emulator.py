@@ -77,7 +77,7 @@ def test_faults_are_listed_and_cleared(admin: Admin) -> None:
 def test_requests_are_a_line_each_and_command_no_terminal(admin: Admin) -> None:
     admin.answer = (200, {"total": 7, "requests": [ENTRY]})
     line = run("requests", "-n", "5")
-    assert line.endswith("503     12.5 ms  PUT management.azure.com/jobs/a\\x1b[31m ServerBusy (fault 2)\n")
+    assert line.endswith("503     12.5 ms  PUT management.azure.com/jobs/a ServerBusy (fault 2)\n")
     assert admin.asked == [("GET", "requests", {"limit": "5"})]
     assert '"number": 7' in run("requests", "--json")
 
@@ -156,10 +156,8 @@ MADE = {"name": "team-a", "id": "i", "instance": "x", "subscription_id": "s", "r
 def test_workspaces_are_created_listed_and_deleted(admin: Admin) -> None:
     admin.answer = (200, MADE)
     assert "workspace team-a is ready" in run("workspace", "create", "team-a")
-    assert json.loads(run("workspace", "create", "team-a", "--json")) == MADE
     admin.answer = (200, {"workspaces": [{"name": "local"}, MADE]})
     assert run("workspace", "list") == "local\nteam-a\n"
-    assert [json.loads(line) for line in run("workspace", "list", "--json").splitlines()] == [{"name": "local"}, MADE]
     assert run("workspace", "delete", "team-a", "--force") == "workspace team-a is deleted\n"
     assert admin.asked[0] == ("POST", "workspaces", {"name": "team-a"})
     assert admin.asked[-1] == ("DELETE", "workspaces", {"name": "team-a", "force": "1"})

@@ -9,24 +9,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from aml_train.cli.emulator import _images_by_pattern
 from aml_train.config.load import load_config
-from aml_train.core.errors import InvalidError, ServiceError
+from aml_train.core.errors import ServiceError
 from aml_train.local import admin as emulator_admin
 from aml_train.local.admin import register_environments
-
-
-def test_pairs_are_read() -> None:
-    assert _images_by_pattern(["AzureML-acpt-*=my-image:1", " B = x@sha256:0 "]) == {
-        "AzureML-acpt-*": "my-image:1",
-        "B": "x@sha256:0",
-    }
-
-
-@pytest.mark.parametrize("text", ["my-image:1", "=x", "A="])
-def test_what_is_no_pair_is_told(text: str) -> None:
-    with pytest.raises(InvalidError, match=r"--environment: '.*' is not PATTERN=IMAGE"):
-        _images_by_pattern([text])
 
 
 def test_the_first_of_the_file_counts_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
