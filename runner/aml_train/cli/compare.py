@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -21,12 +22,12 @@ from aml_train.comparison import (
     unlogged,
     with_metrics,
 )
-from aml_train.core.series import odd_values, plot
+from aml_train.core.series import plot
 
 if TYPE_CHECKING:
+    from aml_train.azure.sdk_v2 import AzureV2
     from aml_train.core.comparison import Comparison, Side
     from aml_train.core.series import History
-    from aml_train.jobs.workspace import Workspace
 
 #: Charts that are drawn if no metric is named.
 _CHARTS: Final = 6
@@ -64,7 +65,7 @@ def compare(
     aml-train compare JOB report.json                         a file: {"val/accuracy": 0.95}
     """
     names = parse_reference(left), parse_reference(right)
-    workspace = functools.cache(lambda: _workspace(project))
+    workspace = functools.cache(lambda: open_workspace(project))
     configured = functools.cache(lambda: project_of(project.load()))
     found = find_comparison(workspace, names, configured, now=datetime.datetime.now(datetime.UTC))
     if (unknown := unlogged(found, metrics)) is not None:
@@ -75,16 +76,16 @@ def compare(
         facts = {**found.facts(), "histories": {name: {"left": a, "right": b} for name, (a, b) in histories.items()}}
         print_result(facts)
         return
-    _print_table(found)
+    for sign, side in (("A", found.left), ("B", found.right)):
+        click.echo(f"{sign}  {printable_line(side.title)}")
+    click.echo()
+    for line in comparison_table(found, head=("", "A", "B", "A - B"), width=terminal_width()):
+        click.echo(line)
     if charts:
         _print_charts(workspace, found, len(metrics) or _CHARTS)
 
 
-def _workspace(project: ProjectOptions) -> Workspace:
-    return open_workspace(project)
-
-
-def _histories(workspace: Callable[[], Workspace], found: Comparison, metric: str) -> tuple[History, History]:
+def _histories(workspace: Callable[[], AzureV2], found: Comparison, metric: str) -> tuple[History, History]:
     """Return a metric's (step, value) pairs of both sides."""
 
     def of(side: Side) -> History:
@@ -93,35 +94,11 @@ def _histories(workspace: Callable[[], Workspace], found: Comparison, metric: st
     return of(found.left), of(found.right)
 
 
-def _print_table(found: Comparison) -> None:
-    for sign, side in (("A", found.left), ("B", found.right)):
-        click.echo(f"{sign}  {printable_line(side.title)}")
-    click.echo()
-    for line in comparison_table(found, head=("", "A", "B", "A - B"), width=terminal_width()):
-        click.echo(line)
-
-
-def _print_charts(workspace: Callable[[], Workspace], found: Comparison, most: int) -> None:
+def _print_charts(workspace: Callable[[], AzureV2], found: Comparison, most: int) -> None:
     """Draw the metrics that have several steps; those of both sides come first."""
     names = sorted(
         found.metrics, key=lambda name: (found.metrics[name].left is None or found.metrics[name].right is None, name)
     )
-    drawn = left_out = 0
-    for name in names:
-        if drawn == most:
-            left_out += 1
-            continue
-        left, right = _histories(workspace, found, name)
-        lines = plot(left, right)
-        if not lines:
-            continue
-        drawn += 1
-        odd = [
-            f"{sign}: {count} not finite" for sign, side in (("A", left), ("B", right)) if (count := odd_values(side))
-        ]
-        remark = f"  ({', '.join(odd)})" if odd else ""
-        click.echo(f"\n{printable_line(name)} over steps   ● A   ○ B   ◉ both{remark}")
-        for line in lines:
-            click.echo(line)
-    if left_out:
-        click.echo(f"\nUp to {left_out} more metrics are not drawn: name them with --metric.")
+    curves = ((name, plot(*_histories(workspace, found, name))) for name in names)
+    for name, lines in itertools.islice(((name, lines) for name, lines in curves if lines), most):
+        click.echo("\n".join(["", f"{printable_line(name)} over steps   ● A   ○ B   ◉ both", *lines]))

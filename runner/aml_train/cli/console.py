@@ -7,6 +7,10 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal, TextIO
 
+from rich.console import Console
+from rich.text import Text
+
+from aml_train.cli.live import LiveStages
 from aml_train.cli.output import printable_line
 from aml_train.cli.tables import comparison_table, logged_tables, tag_table
 from aml_train.core.events import (
@@ -39,7 +43,6 @@ from aml_train.core.text import duration, printable, printable_lines, size, slow
 from aml_train.jobs.states import JobStatus, headline
 
 if TYPE_CHECKING:
-    from aml_train.cli.live import LiveNodes, LiveStages
     from aml_train.core.comparison import Comparison
     from aml_train.core.tables import Table
 
@@ -76,15 +79,13 @@ class ConsoleListener:
     """
 
     def __init__(self, file: TextIO, *, color: bool | None = None, verbosity: Verbosity = "normal") -> None:
-        from rich.console import Console
-
         self._console = Console(
             file=file, no_color=color is False or None, highlight=False, soft_wrap=True, emoji=False
         )
         self._verbosity = verbosity
         self._live: LiveStages | None = None
-        self._nodes: LiveNodes | None = None
         self._planned = 0
+        self._ended_nodes: set[str] = set()
         self._folded: deque[str] = deque(maxlen=_FOLDED)
         self._shown: dict[str, datetime.datetime] = {}
         self._rows: list[tuple[str, float]] = []
@@ -110,8 +111,6 @@ class ConsoleListener:
             case StageFinished():
                 if self._live is not None:
                     self._live.end(event.stage)
-                if event.stage == "watch":
-                    self._end_nodes()
                 if event.stage == "image":
                     self._folded.clear()
                 self._rows.append((event.stage, event.seconds))
@@ -140,8 +139,6 @@ class ConsoleListener:
             self._live.close()
 
     def _print(self, *parts: Part, end: str = "\n") -> None:
-        from rich.text import Text
-
         # Text objects are never read as markup: foreign output cannot style itself.
         self._console.print(Text.assemble(*parts), end=end)
 
@@ -150,29 +147,20 @@ class ConsoleListener:
             self._say("▸", event.stage, event.title, "bold")
             return
         if self._live is None:
-            from aml_train.cli.live import LiveStages
-
             self._live = LiveStages(self._console, _NAME_WIDTH)
         self._live.start(event.stage, printable_line(event.title))
 
     def _node(self, event: NodeChanged) -> None:
-        """Show a node's status: on a terminal below the stages until the node has ended."""
+        """Show a node's status; on a terminal, how many have ended stands next to the stage."""
         status = JobStatus(event.status)
-        text = f"{event.node}: {event.status}{', reused' if event.reused else ''}"
+        if status.final:
+            self._ended_nodes.add(event.run)
         if self._live is not None:
-            if self._nodes is None:
-                from aml_train.cli.live import LiveNodes
-
-                self._nodes = LiveNodes(self._live, self._planned)
-            self._nodes.change(event.run, printable_line(text), ended=status.final)
-        if self._live is None or status.final:
-            mark, style = _NODES.get(status, ("·", "cyan"))
-            self._say(mark, "node", text, style)
-
-    def _end_nodes(self) -> None:
-        if self._nodes is not None:
-            self._nodes.close()
-            self._nodes = None
+            done, total = len(self._ended_nodes), self._planned or None
+            amount = f"{done} of {total} nodes" if total else f"{done} ended"
+            self._live.advance("watch", "Follow the job", done=done, total=total, amount=amount)
+        mark, style = _NODES.get(status, ("·", "cyan"))
+        self._say(mark, "node", f"{event.node}: {event.status}{', reused' if event.reused else ''}", style)
 
     def _line(self, event: LogLine) -> None:
         if event.source == "build" and self._live is not None and self._verbosity == "normal":

@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
 
 import click
+from rich.console import Console
 
 from aml_train.azure.blob.address import DatastorePath, LocalPath, parse_address
 from aml_train.azure.blob.datastores import asset_type
 from aml_train.azure.blob.operations import Place
 from aml_train.azure.blob.transfer import Tally
 from aml_train.cli.console import ConsoleListener
+from aml_train.cli.live import LiveStages
 from aml_train.cli.options import sigterm_as_interrupt, this_host
 from aml_train.cli.output import json_option, print_result_line
 from aml_train.cli.project import ProjectOptions, gather, target_options
@@ -335,37 +337,28 @@ def _summary(verb: str, tally: Tally, seconds: float) -> str:
 @contextlib.contextmanager
 def _shown(verb: str, tally: Tally, file: TextIO) -> Iterator[None]:
     """Show the progress on *file*, while the context lasts."""
-    ended = threading.Event()
-    thread = threading.Thread(
-        target=_bar if file.isatty() else _lines, args=(verb, tally, file, ended), name="progress", daemon=True
-    )
+    ended, began = threading.Event(), time.monotonic()
+    live = LiveStages(Console(file=file), len(verb)) if file.isatty() else None
+
+    def show() -> None:
+        while not ended.wait(_BAR_SECONDS if live is not None else _LINE_SECONDS):
+            if live is None:
+                file.write(f"· {verb}: {_amount(tally)}\n")
+                file.flush()
+                continue
+            done = tally.sent_bytes + tally.same_bytes
+            speed = f"{size(done / max(time.monotonic() - began, 0.001))}/s"
+            total = max(tally.size, 1) if tally.counted else None
+            live.advance(verb, "", done=min(done, tally.size), total=total, amount=f"{_amount(tally)}, {speed}")
+
+    thread = threading.Thread(target=show, name="progress", daemon=True)
+    if live is not None:
+        live.start(verb, "")
     thread.start()
     try:
         yield
     finally:
         ended.set()
         thread.join()
-
-
-def _lines(verb: str, tally: Tally, file: TextIO, ended: threading.Event) -> None:
-    while not ended.wait(_LINE_SECONDS):
-        file.write(f"· {verb}: {_amount(tally)}\n")
-        file.flush()
-
-
-def _bar(verb: str, tally: Tally, file: TextIO, ended: threading.Event) -> None:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[amount]}"))
-    began = time.monotonic()
-    with Progress(*columns, console=Console(file=file), transient=True, auto_refresh=False) as bars:
-        task = bars.add_task(verb, total=None, amount="")
-        while True:
-            done = tally.sent_bytes + tally.same_bytes
-            speed = f"{size(done / max(time.monotonic() - began, 0.001))}/s"
-            total = max(tally.size, 1) if tally.counted else None
-            bars.update(task, completed=min(done, tally.size), total=total, amount=f"{_amount(tally)}, {speed}")
-            bars.refresh()
-            if ended.wait(_BAR_SECONDS):
-                return
+        if live is not None:
+            live.close()

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 _BAR_WIDTH: Final = 16
 _PER_SECOND: Final = 4
-_MOST_NODES: Final = 10
-"""Running nodes that have a line; a terminal of 24 lines has room for what is printed above."""
 
 
 class _Bar(BarColumn):
@@ -61,18 +59,11 @@ class LiveStages:
         )
         self._tasks: dict[str, TaskID] = {}
 
-    def start(self, stage: str, text: str, *, key: str = "") -> None:
-        """Show a line for *stage*; *key* names it if the stage has several."""
-        self.end(key or stage)
-        self._tasks[key or stage] = self._progress.add_task(text, total=None, stage=stage, amount="")
+    def start(self, stage: str, text: str) -> None:
+        """Show a line for *stage*."""
+        self.end(stage)
+        self._tasks[stage] = self._progress.add_task(text, total=None, stage=stage, amount="")
         self._progress.start()
-
-    def change(self, key: str, text: str) -> bool:
-        """Change the text of a line, and restart its time; return whether it is there."""
-        if key not in self._tasks:
-            return False
-        self._progress.reset(self._tasks[key], total=None, description=text)
-        return True
 
     def advance(self, stage: str, text: str, *, done: int, total: int | None, amount: str) -> None:
         """Show how far *stage* is; *amount* says it for people."""
@@ -82,7 +73,7 @@ class LiveStages:
             )
 
     def end(self, stage: str) -> None:
-        """Remove the line of a stage or key; without any the terminal is as before."""
+        """Remove the line of a stage; without any the terminal is as before."""
         if stage in self._tasks:
             self._progress.remove_task(self._tasks.pop(stage))
         if not self._tasks:
@@ -92,38 +83,3 @@ class LiveStages:
         """Remove all lines."""
         for stage in list(self._tasks):
             self.end(stage)
-
-
-class LiveNodes:
-    """Shows the running nodes of a pipeline, or trials of a sweep, one on each line.
-
-    Args:
-        stages: the lines of the stages, below which they are.
-        total: how many nodes there are; 0 if that is not known.
-    """
-
-    def __init__(self, stages: LiveStages, total: int) -> None:
-        self._stages = stages
-        self._total = total
-        self._running: dict[str, None] = {}
-        self._ended: set[str] = set()
-
-    def change(self, run: str, text: str, *, ended: bool) -> None:
-        """Show another status of the node whose run is *run*."""
-        key = f"node {run}"
-        if ended:
-            self._ended.add(run)
-            self._running.pop(run, None)
-            self._stages.end(key)
-        elif not self._stages.change(key, text) and len(self._running) < _MOST_NODES:
-            self._running[run] = None
-            self._stages.start("node", text, key=key)
-        done = len(self._ended)
-        amount = f"{done} of {self._total} nodes" if self._total else f"{done} ended"
-        self._stages.advance("watch", "Follow the job", done=done, total=self._total or None, amount=amount)
-
-    def close(self) -> None:
-        """Remove their lines."""
-        for run in self._running:
-            self._stages.end(f"node {run}")
-        self._running.clear()

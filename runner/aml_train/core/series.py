@@ -85,8 +85,3 @@ def _row(value: float, low: float, high: float) -> int:
     No difference overflows: values are below :data:`GREATEST`.
     """
     return _ROWS // 2 if high == low else round((high - value) / (high - low) * (_ROWS - 1))
-
-
-def odd_values(history: History) -> int:
-    """Return how many values cannot be drawn: NaN, infinities, and too large ones."""
-    return sum(not (math.isfinite(value) and abs(value) < GREATEST) for _, value in history)

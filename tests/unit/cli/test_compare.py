@@ -57,7 +57,7 @@ def workspace() -> FakeService:
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> FakeService:
     found = workspace()
-    monkeypatch.setattr("aml_train.cli.compare._workspace", lambda *_: found)
+    monkeypatch.setattr("aml_train.cli.compare.open_workspace", lambda *_: found)
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from aml_train.core.series import by_step, columns_of, odd_values, plot
+from aml_train.core.series import by_step, columns_of, plot
 
 
 def test_every_step_is_shown_and_what_is_between_two_of_them() -> None:
@@ -35,5 +35,4 @@ def test_both_curves_stand_on_one_scale() -> None:
 def test_one_step_or_nothing_finite_is_no_curve() -> None:
     assert plot([(0, 1.0)], [(5, 2.0)]) == []
     assert plot([(0, math.nan), (1, math.inf)], []) == []
-    assert odd_values([(0, math.nan), (1, -math.inf), (2, 1.7e308), (3, 0.0)]) == 3
     assert f"1 ┤{'●' * 24}" in plot([(0, 1.0), (1, 1.0)], [])
