@@ -177,6 +177,7 @@ def _own(
     dockerfile = OwnDockerfile(
         text=parsed.pinned({reference: base.pinned for reference, base in bases.items()}),
         images={reference.familiar: base.identity for reference, base in bases.items()},
+        pinned=tuple(base.pinned for base in bases.values()),
     )
     context, files = _without_ignore_files(collect_context(config, own), config)
     return bases[parsed.base.reference], ImageInputs(trees={"": context}, files=files, own=dockerfile)

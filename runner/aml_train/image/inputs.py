@@ -70,11 +70,13 @@ class OwnDockerfile:
 
     Attributes:
         text: what is built.
-        images: references as they were written → as they are pinned, those of all stages.
+        images: references as they were written → what they are, those of all stages.
+        pinned: the names in *text*.
     """
 
     text: str
     images: Mapping[str, str]
+    pinned: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,8 +14,7 @@ from aml_train.core.events import Listener
 from aml_train.core.release_tags import commit_tags
 from aml_train.core.threads import cleanup_on_interrupt
 from aml_train.image.attestations import Attestations, keep_attestations, make_attestations
-from aml_train.image.build.build import build_image
-from aml_train.image.build.cache import CACHE_TAG
+from aml_train.image.build.build import CACHE_TAG, build_image
 from aml_train.image.builder import CANDIDATE_LEASE, Builder, Candidate
 from aml_train.image.context import ImageContext
 from aml_train.image.disk import check_disk

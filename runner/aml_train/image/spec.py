@@ -94,6 +94,7 @@ class ImageSpec:
         secrets: the secrets that the build may read: name → its place on the runner. The address covers neither.
         secret_access: which of them the runner gives; not covered by the address.
         build_args, target: of a Dockerfile of the user's own.
+        named: every image of a Dockerfile of the user's own, as it is pinned.
         protect: the packages that the build of a user's Dockerfile must leave as in the base; None if the
             rendered text sees to it.
         provenance: whether a build states what went into it; not covered by the address.
@@ -116,6 +117,7 @@ class ImageSpec:
     secret_access: SecretAccess = field(default_factory=SecretAccess)
     build_args: Mapping[str, str] = field(default_factory=dict)
     target: str | None = None
+    named: tuple[str, ...] = ()
     protect: ProtectConfig | None = None
     provenance: bool = True
     sbom: SbomConfig | None = None
@@ -239,6 +241,7 @@ def plan_image(config: ImageConfig, base: BaseImage, inputs: ImageInputs | None,
         secrets=config.secrets,
         build_args=build_args,
         target=target,
+        named=inputs.own.pinned if inputs.own is not None else (),
         protect=config.protect if config.dockerfile is not None else None,
         checks=_check_policy(config, installs_ofed=ofed is not None),
         provenance=config.provenance,

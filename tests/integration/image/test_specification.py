@@ -33,8 +33,7 @@ from aml_train.core.events import to_json
 from aml_train.core.references import ImageRef
 from aml_train.image.base import docker_registries, resolve_base
 from aml_train.image.base_files import BaseFiles
-from aml_train.image.build.build import build_image
-from aml_train.image.build.cache import Cache
+from aml_train.image.build.build import Cache, build_image
 from aml_train.image.build_secrets import SecretAccess
 from aml_train.image.collect import collect_inputs
 from aml_train.image.inputs import BaseImage
@@ -139,7 +138,7 @@ def build(engine: DockerClient, cli: BuildCli, recorder: Recorder) -> Iterator[B
 
     def call(spec: ImageSpec) -> str:
         tags.append(f"aml-train-test-{secrets.token_hex(6)}:built")
-        cache = Cache(kind="inline", repository="localhost:1/none")
+        cache = Cache(repository="localhost:1/none")
         build_image(
             spec, cli=replace(cli, environ=environ), engine=engine, tag=tags[-1], listener=recorder, cache=cache
         )

@@ -17,7 +17,7 @@ import pytest
 
 from aml_train.core.files import FileSet
 from aml_train.core.trust import PROTECTED, Trust, proposal
-from aml_train.image.build.cache import CACHE_TAG
+from aml_train.image.build.build import CACHE_TAG
 from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.spec import ImageSpec, Tested
 from tests.integration.image.conftest import Ensure

@@ -10,6 +10,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -20,10 +21,9 @@ from aml_train.core.errors import ImageError, TimedOutError
 from aml_train.core.events import Listener
 from aml_train.core.files import FileSet
 from aml_train.core.masking import Masker
-from aml_train.core.references import is_digest
+from aml_train.core.references import ImageRef, is_digest
 from aml_train.core.temporary import temporary_folder
 from aml_train.core.text import LinePieces
-from aml_train.image.build.cache import Cache
 from aml_train.image.build.progress import PlainProgress
 from aml_train.image.build_secrets import BuildSecrets, build_secrets
 from aml_train.image.dockerfile.render import render_protect
@@ -36,76 +36,136 @@ if TYPE_CHECKING:
     from docker.models.images import Image
 
 _CHUNK: Final = 64 * 1024
-#: Milliseconds of one wait for output.
 BUILD_TIMEOUT: Final = 7200.0
 """Seconds that a build may take; large bases are pulled in it."""
 
+CACHE_TAG: Final = "cache"
+"""Tag of the image that was built last, whose configuration carries the inline cache."""
+
 
 @dataclass(frozen=True, kw_only=True)
-class BuildOptions:
-    """The options of a build in addition to its files.
+class Cache:
+    """Where a build looks for earlier ones in a registry.
 
     Attributes:
-        no_cache: build every step again, whatever the engine has.
-        build_args, target: of a Dockerfile of the user's own. The value of None is that of the command's environment.
-        secrets: what the steps may read.
-        cache: where earlier builds are looked for, and this one left.
+        repository: the released images' repository, as the engine names it, for a build that leaves a cache in the image itself.
+        found: whether there is anything there to look at.
+        logins: host (and port) → credentials, for the ``docker`` command: of that repository, and of what is built on.
     """
 
-    no_cache: bool = False
+    repository: str = ""
+    found: bool = False
+    logins: Mapping[str, RegistryAuth] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Build:
+    """What is built, whoever builds it.
+
+    Attributes:
+        dockerfile: its text.
+        files, trees: the build context: path → contents, and path → files.
+        build_args: name → value; the value of None is that of the command's environment.
+        target: the stage to build; None for the last.
+        no_cache: build every step again, whatever the builder has.
+        secrets: what the steps may read.
+        cache: where earlier builds are looked for.
+    """
+
+    dockerfile: str
+    platform: str
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    trees: Mapping[str, FileSet] = field(default_factory=dict)
     build_args: Mapping[str, str | None] = field(default_factory=dict)
     target: str | None = None
+    no_cache: bool = False
     secrets: BuildSecrets = field(default_factory=BuildSecrets)
     cache: Cache = field(default_factory=Cache)
 
     def arguments(self) -> list[str]:
-        """Return them as options of ``docker build``. Pure."""
-        words = [f"--secret={secret}" for secret in self.secrets.options]
+        """Return what every command that builds has. Pure."""
+        cache = self.cache
+        words = ["--progress=plain", f"--platform={self.platform}"]
+        words += [f"--secret={secret}" for secret in self.secrets.options]
         words += [
             f"--build-arg={name}" if value is None else f"--build-arg={name}={value}"
             for name, value in sorted(self.build_args.items())
         ]
-        words += self.cache.arguments(no_cache=self.no_cache)
+        if cache.repository:
+            words += [f"--cache-from={cache.repository}:{CACHE_TAG}"] if cache.found and not self.no_cache else []
+            words.append("--build-arg=BUILDKIT_INLINE_CACHE=1")
         words += [f"--target={self.target}"] if self.target is not None else []
         return [*words, "--no-cache"] if self.no_cache else words
 
+    def write(self, folder: Path) -> None:
+        """Write ``Dockerfile`` and the folder ``context``."""
+        write_context(folder / "context", self.files, self.trees)
+        (folder / "Dockerfile").write_text(self.dockerfile, encoding="utf-8")
 
-def comparison_dockerfile(spec: ImageSpec, image: str) -> str | None:
-    """Return the Dockerfile that compares packages of *image* with the base's. Pure.
+
+def image_build(
+    spec: ImageSpec,
+    *,
+    no_cache: bool,
+    secrets: BuildSecrets = BuildSecrets(),  # noqa: B008 - frozen
+    cache: Cache = Cache(),
+) -> Build:
+    """Return the build of *spec*. Pure."""
+    return Build(
+        dockerfile=spec.dockerfile,
+        platform=spec.platform,
+        files=spec.files,
+        trees=spec.trees,
+        build_args=spec.builder_args,
+        target=spec.target,
+        no_cache=no_cache,
+        secrets=secrets,
+        cache=cache,
+    )
+
+
+def comparison(spec: ImageSpec, image: str, *, no_cache: bool, cache: Cache = Cache()) -> Build | None:
+    """Return the build that compares packages of *image* with the base's. Pure.
 
     None if none are protected, or the image's own Dockerfile compares them.
     """
     if spec.protect is None or not spec.protect.packages:
         return None
     step = render_protect(spec.protect, "base")
-    return f"FROM {spec.base.pinned} AS base\n\nFROM {image}\n\nUSER root\n\n{step}\n"
+    return Build(
+        dockerfile=f"FROM {spec.base.pinned} AS base\n\nFROM {image}\n\nUSER root\n\n{step}\n",
+        platform=spec.platform,
+        files={PROTECT: protect_script()},
+        build_args=spec.trust.build_arguments(spec.repository),
+        no_cache=no_cache,
+        cache=cache,
+    )
 
 
-def build_argv(
-    cli: BuildCli,
-    *,
-    context: Path,
-    dockerfile: Path,
-    tag: str | None,
-    iidfile: Path,
-    platform: str,
-    options: BuildOptions = BuildOptions(),
-) -> list[str]:
-    """Return the command. Pure.
+def check_named(spec: ImageSpec, named: Iterable[str]) -> None:
+    """Compare the images whose manifests BuildKit has read with those that were pinned.
+
+    Raises:
+        ImageError: the builder reads the user's Dockerfile in another way, and an image in it was not resolved before.
+    """
+    pinned = {ImageRef.parse(name) for name in spec.named}
+    other = [name for name in named if pinned and ImageRef.parse(name) not in pinned]
+    if other:
+        raise ImageError(
+            f"the build used the image {other[0]}, which was not found in the Dockerfile before",
+            hint="Nothing was released. Name the image in a FROM of its own; an older builder may not know here-documents.",
+        )
+
+
+def engine_command(cli: BuildCli, folder: Path, tag: str | None) -> list[str]:
+    """Return the beginning of a command that builds in the engine, and writes ``image-id`` into *folder*. Pure.
 
     Without ``--provenance=false`` buildx would make an index with an attestation; and only Docker's own builder
     (``default``) sees the engine's images.
     """
-    argv = [cli.path]
-    if cli.buildx:
-        argv += ["buildx", "build", "--builder=default", "--load", "--provenance=false"]
-    else:
-        argv += ["build"]
-    argv += ["--progress=plain", f"--platform={platform}"]
-    if tag is not None:
-        argv.append(f"--tag={tag}")
-    argv += [f"--iidfile={iidfile}", f"--file={dockerfile}"]
-    return [*argv, *options.arguments(), str(context)]
+    buildx = ["buildx", "build", "--builder=default", "--load", "--provenance=false"]
+    named = [] if tag is None else [f"--tag={tag}"]
+    return [cli.path, *(buildx if cli.buildx else ["build"]), *named, f"--iidfile={folder / 'image-id'}"]
 
 
 def build_image(
@@ -116,7 +176,7 @@ def build_image(
     tag: str,
     listener: Listener,
     no_cache: bool = False,
-    cache: Cache = Cache(),  # noqa: B008 - frozen
+    cache: Cache = Cache(),
     timeout: float = BUILD_TIMEOUT,
 ) -> str:
     """Build *spec* in the engine under *tag*; return the engine's image id.
@@ -131,25 +191,26 @@ def build_image(
             or a base that only the engine has moved during the build.
         TimedOutError: after *timeout* seconds.
     """
+
+    def build(one: Build, name: str | None) -> str:
+        def image_id(folder: Path) -> str:
+            file = folder / "image-id"
+            return file.read_text(encoding="ascii").strip() if file.exists() else ""
+
+        head = partial(engine_command, cli, tag=name)
+        found, named = run_build(one, head, image_id, cli=cli, listener=listener, timeout=timeout)
+        if name is not None:
+            check_named(spec, named)
+        if not is_digest(found):
+            raise ImageError(f"the build ended well but wrote no image id: {found!r}")
+        return found
+
     secrets = build_secrets(spec.secrets, cli.environ, spec.secret_access)
-    options = BuildOptions(
-        no_cache=no_cache,
-        build_args=spec.builder_args,
-        target=spec.target,
-        secrets=secrets,
-        cache=cache,
-    )
-    run = BuildRun(
-        cli=cli, listener=listener, masker=secret_masker(secrets.values), timeout=timeout, platform=spec.platform
-    )
-    image_id = run.build(spec.dockerfile, spec.files, spec.trees, tag, options)
-    image = _built(engine, image_id, tag)
+    image = _built(engine, build(image_build(spec, no_cache=no_cache, secrets=secrets, cache=cache), tag), tag)
     if spec.base.local_only:
         verify_base(image.attrs, spec.base, engine)
-    if (check := comparison_dockerfile(spec, tag)) is not None:
-        check_options = BuildOptions(no_cache=no_cache, build_args=spec.trust.build_arguments(spec.repository))
-        checked = run.build(check, {PROTECT: protect_script()}, {}, None, check_options)
-        _remove(engine, checked)
+    if (check := comparison(spec, tag, no_cache=no_cache)) is not None:
+        _remove(engine, build(check, None))
     return str(image.id)
 
 
@@ -163,7 +224,6 @@ def build_folder(
     platform: str,
     listener: Listener,
     no_cache: bool = False,
-    timeout: float = BUILD_TIMEOUT,
 ) -> None:
     """Build *dockerfile* with the files of *context* in the engine under *tag*.
 
@@ -173,23 +233,15 @@ def build_folder(
         platform: such as ``linux/amd64``.
         listener: receives the progress.
         no_cache: build every step again.
-        timeout: seconds.
 
     Raises:
         ImageError: if the build fails.
-        TimedOutError: after *timeout* seconds.
+        TimedOutError: after :data:`BUILD_TIMEOUT` seconds.
     """
+    build = Build(dockerfile="", platform=platform, build_args=build_args, no_cache=no_cache)
     with temporary_folder("build") as folder:
-        argv = build_argv(
-            cli,
-            context=context,
-            dockerfile=dockerfile,
-            tag=tag,
-            iidfile=folder / "image-id",
-            platform=platform,
-            options=BuildOptions(build_args=build_args, no_cache=no_cache),
-        )
-        _run(argv, cli.environ, Masker(), listener, timeout)
+        argv = [*engine_command(cli, folder, tag), *build.arguments(), f"--file={dockerfile}", str(context)]
+        _run(argv, cli.environ, Masker(), listener, BUILD_TIMEOUT)
 
 
 def secret_masker(values: Iterable[str]) -> Masker:
@@ -200,70 +252,29 @@ def secret_masker(values: Iterable[str]) -> Masker:
     return masker
 
 
-@dataclass(frozen=True, kw_only=True)
-class BuildRun:
-    """Runs builds, each in a separate folder."""
+def run_build(
+    build: Build,
+    head: Callable[[Path], list[str]],
+    result: Callable[[Path], str],
+    *,
+    cli: BuildCli,
+    listener: Listener,
+    timeout: float = BUILD_TIMEOUT,
+) -> tuple[str, tuple[str, ...]]:
+    """Run a command that builds; return what it left in its folder, and the images that BuildKit named.
 
-    cli: BuildCli
-    listener: Listener
-    masker: Masker
-    timeout: float
-    platform: str
-
-    def build(
-        self,
-        dockerfile: str,
-        files: Mapping[str, bytes],
-        trees: Mapping[str, FileSet],
-        tag: str | None,
-        options: BuildOptions,
-    ) -> str:
-        """Build in the engine under *tag*; return the image id."""
-
-        def argv(folder: Path) -> list[str]:
-            return build_argv(
-                self.cli,
-                context=folder / "context",
-                dockerfile=folder / "Dockerfile",
-                tag=tag,
-                iidfile=folder / "image-id",
-                platform=self.platform,
-                options=options,
-            )
-
-        def image_id(folder: Path) -> str:
-            file = folder / "image-id"
-            return file.read_text(encoding="ascii").strip() if file.exists() else ""
-
-        found = self.run(dockerfile, files, trees, options, argv=argv, result=image_id)
-        if not is_digest(found):
-            raise ImageError(f"the build ended well but wrote no image id: {found!r}")
-        return found
-
-    def run(
-        self,
-        dockerfile: str,
-        files: Mapping[str, bytes],
-        trees: Mapping[str, FileSet],
-        options: BuildOptions,
-        *,
-        argv: Callable[[Path], Sequence[str]],
-        result: Callable[[Path], str],
-    ) -> str:
-        """Write the context, run the command, and return what it left in the folder.
-
-        Args:
-            argv: the command for the folder, which has ``context`` and ``Dockerfile``.
-            result: reads what the command wrote there.
-        """
-        with temporary_folder("build") as folder:
-            write_context(folder / "context", files, trees)
-            (folder / "Dockerfile").write_text(dockerfile, encoding="utf-8")
-            environ = {**self.cli.environ, **options.secrets.variables}
-            if options.cache.logins:
-                environ["DOCKER_CONFIG"] = str(docker_config(folder / "docker", environ, options.cache.logins))
-            _run(argv(folder), environ, self.masker, self.listener, self.timeout)
-            return result(folder)
+    Args:
+        head: the command's beginning, for its folder.
+        result: reads what the command wrote there.
+    """
+    with temporary_folder("build") as folder:
+        build.write(folder)
+        environ = {**cli.environ, **build.secrets.variables}
+        if build.cache.logins:
+            environ["DOCKER_CONFIG"] = str(docker_config(folder / "docker", environ, build.cache.logins))
+        argv = [*head(folder), *build.arguments(), f"--file={folder / 'Dockerfile'}", str(folder / "context")]
+        named = _run(argv, environ, secret_masker(build.secrets.values), listener, timeout)
+        return result(folder), named
 
 
 def _remove(engine: DockerClient, image_id: str) -> None:
@@ -303,8 +314,10 @@ def verify_base(image: dict[str, Any], base: BaseImage, engine: DockerClient) ->
         raise ImageError(f"the base {name} was moved to another image during the build", hint="Run again.")
 
 
-def _run(argv: Sequence[str], environ: Mapping[str, str], masker: Masker, listener: Listener, timeout: float) -> None:
-    """Run the command, passing its output to the listener."""
+def _run(
+    argv: Sequence[str], environ: Mapping[str, str], masker: Masker, listener: Listener, timeout: float
+) -> tuple[str, ...]:
+    """Run the command, passing its output to the listener; return the images that BuildKit named."""
     progress = PlainProgress()
     timed_out = threading.Event()
     try:
@@ -343,6 +356,7 @@ def _run(argv: Sequence[str], environ: Mapping[str, str], masker: Masker, listen
         )
     if exit_code != 0:
         raise progress.error(exit_code)
+    return tuple(progress.named)
 
 
 def _follow(output: IO[bytes], progress: PlainProgress, masker: Masker, listener: Listener) -> None:

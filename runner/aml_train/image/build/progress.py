@@ -17,6 +17,7 @@ from aml_train.core.text import Piece, lines_in, states
 
 _VERTEX = re.compile(r"#(?P<number>\d+) (?P<rest>.*)", re.DOTALL)
 _STEP = re.compile(r"\[(?:[\w.-]+ )?(?P<done>\d{1,9})/(?P<total>\d{1,9})\] (?P<instruction>.*)", re.DOTALL)
+_NAMED: Final = "[internal] load metadata for "
 _TIMED = re.compile(r"\d+\.\d+ ?(?P<text>.*)", re.DOTALL)
 _ENDED = re.compile(r"(?:DONE \d|CACHED$|CANCELED)")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -39,9 +40,14 @@ class _Step:
 
 
 class PlainProgress:
-    """Turns the lines of a build into events, and keeps lines for an error message."""
+    """Turns the lines of a build into events, and keeps lines for an error message.
+
+    Attributes:
+        named: the images whose manifests were read: each that a FROM, COPY or mount of a stage names.
+    """
 
     def __init__(self) -> None:
+        self.named: dict[str, None] = {}
         self._steps: dict[str, _Step] = {}
         self._tails: dict[str, deque[str]] = defaultdict(lambda: deque(maxlen=_TAIL))
         self._all: deque[str] = deque(maxlen=_TAIL)
@@ -69,6 +75,8 @@ class PlainProgress:
         origin = ""
         if match is not None:
             number, rest = match["number"], match["rest"]
+            if rest.startswith(_NAMED):
+                self.named[rest.removeprefix(_NAMED)] = None
             if step := _STEP.fullmatch(rest):
                 known = _Step(number=int(step["done"]), total=int(step["total"]), instruction=step["instruction"])
                 self._steps[number] = known

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -13,24 +12,23 @@ from docker.errors import APIError
 from aml_train.core.docker import BuildCli
 from aml_train.core.errors import Fault, ImageError, InvalidError
 from aml_train.core.events import TestsFinished
-from aml_train.core.files import FileSet
 from aml_train.core.references import is_digest
 from aml_train.core.retry import retry
 from aml_train.core.threads import CancelToken, run_parallel
 from aml_train.image.build.build import (
-    BUILD_TIMEOUT,
-    BuildOptions,
-    BuildRun,
+    CACHE_TAG,
+    Build,
+    Cache,
     build_image,
-    comparison_dockerfile,
-    secret_masker,
+    check_named,
+    comparison,
+    image_build,
+    run_build,
 )
-from aml_train.image.build.cache import CACHE_TAG, LAYERS_TAG, Cache, engine_cache_kind
 from aml_train.image.build_secrets import build_secrets
 from aml_train.image.builder import Candidate, Verified
 from aml_train.image.context import ImageContext
 from aml_train.image.disk import check_disk
-from aml_train.image.inputs import PROTECT, protect_script
 from aml_train.image.push import push_image, read_back
 from aml_train.image.readiness.facts import Facts
 from aml_train.image.registry.manifest import Manifest
@@ -51,7 +49,7 @@ class EngineBuilder:
             tag=f"{candidate.name}:{candidate.tag}",
             listener=ctx.listener,
             no_cache=force,
-            cache=find_cache(ctx, cli),
+            cache=find_cache(ctx),
         )
         ctx.finish("image", f"built {image_id[:19]}", started)
         (results, facts), manifest = run_parallel(
@@ -75,25 +73,23 @@ class EngineBuilder:
 
     def discard(self, ctx: ImageContext, candidate: Candidate) -> None:
         """Remove the candidate's tag from the engine; a failure is only reported."""
-
-        try:
-            ctx.docker.images.remove(f"{candidate.name}:{candidate.tag}", noprune=True)
-        except APIError as error:
-            # 404: the build failed before there was an image. 409: a test container of another run uses the same image.
-            if error.status_code not in (404, 409):
-                name = f"{candidate.name}:{candidate.tag}"
-                ctx.warn(f"The candidate {name} stays on the engine until the next run: {error.explanation}")
+        _discard(ctx, f"{candidate.name}:{candidate.tag}")
 
 
-def find_cache(ctx: ImageContext, cli: BuildCli) -> Cache:
-    """Return where the build finds earlier ones: last release, or a build's layers."""
-    kind = engine_cache_kind(ctx.docker, buildx=cli.buildx)
-    tag = CACHE_TAG if kind == "inline" else LAYERS_TAG
+def _discard(ctx: ImageContext, name: str) -> None:
+    try:
+        ctx.docker.images.remove(name, noprune=True)
+    except APIError as error:
+        # 404: the build failed before there was an image. 409: a test container of another run uses the same image.
+        if error.status_code not in (404, 409):
+            ctx.warn(f"The candidate {name} stays on the engine until the next run: {error.explanation}")
+
+
+def find_cache(ctx: ImageContext) -> Cache:
+    """Return where the build finds the last release."""
     return Cache(
-        kind=kind,
         repository=f"{ctx.location.push_name}/{ctx.repository}",
-        # A lost layer may be one of the cache's, which BuildKit would fail to fetch.
-        found=ctx.damaged is None and ctx.registry.head_manifest(ctx.repository, tag) is not None,
+        found=ctx.registry.head_manifest(ctx.repository, CACHE_TAG) is not None,
         logins=ctx.location.logins(ctx.spec.base.reference.registry),
     )
 
@@ -121,19 +117,16 @@ def _push(ctx: ImageContext, candidate: Candidate, image_id: str, token: CancelT
 _METADATA: Final = "metadata.json"
 
 
-def push_argv(
-    cli: BuildCli, builder: str, folder: Path, *, name: str | None, platform: str, options: BuildOptions
-) -> list[str]:
-    """Return the command that builds in *builder* and pushes as *name*. Pure.
+def push_command(cli: BuildCli, builder: str, folder: Path, name: str | None) -> list[str]:
+    """Return the beginning of a command that builds in *builder* and pushes as *name*. Pure.
 
     Without a name the result stays in the builder.
 
     Source of the outputs: https://docs.docker.com/build/exporters/.
     """
     output = "--output=type=cacheonly" if name is None else f"--output=type=image,name={name},push=true"
-    argv = [cli.path, "buildx", "build", f"--builder={builder}", "--provenance=false", output, "--progress=plain"]
-    argv += [f"--platform={platform}", f"--metadata-file={folder / _METADATA}", f"--file={folder / 'Dockerfile'}"]
-    return [*argv, *options.arguments(), str(folder / "context")]
+    options = [f"--builder={builder}", "--provenance=false", output, f"--metadata-file={folder / _METADATA}"]
+    return [cli.path, "buildx", "build", *options]
 
 
 def pushed_digest(folder: Path) -> str:
@@ -164,11 +157,21 @@ class BuildxBuilder(EngineBuilder):
         name = f"{candidate.name}:{candidate.tag}"
         # Before the first byte: from here on the registry may have the tag.
         candidate.pushed = True
-        digest = self._build(ctx, cli, name, force=force)
+        spec, cache = ctx.spec, Cache(logins=ctx.location.logins(ctx.spec.base.reference.registry))
+        secrets = build_secrets(spec.secrets, cli.environ, spec.secret_access)
+        ctx.registry.check_push(ctx.candidates)  # before the build: the builder pushes only at its end
+
+        def run(build: Build, name: str | None) -> tuple[str, tuple[str, ...]]:
+            head = partial(push_command, cli, self._name, name=name)
+            return run_build(build, head, pushed_digest, cli=cli, listener=ctx.listener)
+
+        digest, named = run(image_build(spec, no_cache=force, secrets=secrets, cache=cache), name)
+        check_named(spec, named)
         manifest = candidate.manifest(digest or None)
         ctx.finish("image", f"built and pushed {manifest.digest[:19]}", started)
-        self._protect(ctx, cli, f"{candidate.name}@{manifest.digest}", force=force)
         self._pulled = f"{candidate.name}@{manifest.digest}"
+        if (check := comparison(spec, self._pulled, no_cache=force, cache=cache)) is not None:
+            run(check, None)
         ctx.check_room(manifest, ctx.candidates)
         image_id = ctx.pull(manifest, repository=ctx.candidates)
         results, facts = verify_pulled(ctx, image_id, check=True, test=ctx.tests is not None)
@@ -183,14 +186,8 @@ class BuildxBuilder(EngineBuilder):
 
     def discard(self, ctx: ImageContext, candidate: Candidate) -> None:
         """Remove the pulled candidate from the engine; a failure is only reported."""
-
-        if self._pulled is None:
-            return
-        try:
-            ctx.docker.images.remove(self._pulled, noprune=True)
-        except APIError as error:
-            if error.status_code not in (404, 409):
-                ctx.warn(f"The candidate {self._pulled} stays on the engine: {error.explanation}")
+        if self._pulled is not None:
+            _discard(ctx, self._pulled)
 
     def _cli(self, ctx: ImageContext) -> BuildCli:
         cli = ctx.cli()
@@ -204,54 +201,3 @@ class BuildxBuilder(EngineBuilder):
                 hint="Install it: the package docker-buildx-plugin, or docker-buildx on Debian and Ubuntu.",
             )
         return cli
-
-    def _build(self, ctx: ImageContext, cli: BuildCli, name: str, *, force: bool) -> str:
-        """Build and push; return the digest that the builder reported, or nothing."""
-        spec = ctx.spec
-        secrets = build_secrets(spec.secrets, cli.environ, spec.secret_access)
-        options = BuildOptions(
-            no_cache=force,
-            build_args=spec.builder_args,
-            target=spec.target,
-            secrets=secrets,
-            cache=_logins(ctx),
-        )
-        ctx.registry.check_push(ctx.candidates)  # before the build: the builder pushes only at its end
-        return self._run(ctx, cli, spec.dockerfile, spec.files, spec.trees, options, name=name)
-
-    def _protect(self, ctx: ImageContext, cli: BuildCli, image: str, *, force: bool) -> None:
-        """Compare the packages of a user's Dockerfile with its base's."""
-        spec = ctx.spec
-        dockerfile = comparison_dockerfile(spec, image)
-        if dockerfile is not None:
-            arguments = spec.trust.build_arguments(spec.repository)
-            options = BuildOptions(no_cache=force, cache=_logins(ctx), build_args=arguments)
-            self._run(ctx, cli, dockerfile, {PROTECT: protect_script()}, {}, options, name=None)
-
-    def _run(
-        self,
-        ctx: ImageContext,
-        cli: BuildCli,
-        dockerfile: str,
-        files: Mapping[str, bytes],
-        trees: Mapping[str, FileSet],
-        options: BuildOptions,
-        *,
-        name: str | None,
-    ) -> str:
-        platform = ctx.spec.platform
-        masker = secret_masker(options.secrets.values)
-        run = BuildRun(cli=cli, listener=ctx.listener, masker=masker, timeout=BUILD_TIMEOUT, platform=platform)
-        return run.run(
-            dockerfile,
-            files,
-            trees,
-            options,
-            argv=lambda folder: push_argv(cli, self._name, folder, name=name, platform=platform, options=options),
-            result=pushed_digest,
-        )
-
-
-def _logins(ctx: ImageContext) -> Cache:
-    """Return the credentials of the build; the builder keeps a separate cache."""
-    return Cache(logins=ctx.location.logins(ctx.spec.base.reference.registry))

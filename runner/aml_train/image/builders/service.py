@@ -6,17 +6,23 @@ import contextlib
 import secrets
 import tarfile
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import IO, Final, Protocol
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields, replace
+from typing import IO, Any, Final, Protocol
 
 from aml_train.core.errors import Fault, ImageError, InvalidError
 from aml_train.core.events import Event, LogLine, Progress, StageStarted, TestsFinished
-from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
 from aml_train.core.temporary import temporary_folder
 from aml_train.core.text import Piece
-from aml_train.image.build.build import BUILD_TIMEOUT, comparison_dockerfile, secret_masker, write_context
+from aml_train.image.build.build import (
+    BUILD_TIMEOUT,
+    Build,
+    check_named,
+    comparison,
+    image_build,
+    secret_masker,
+)
 from aml_train.image.build.progress import PlainProgress
 from aml_train.image.builder import Candidate, Verified
 from aml_train.image.builders.verification import (
@@ -26,7 +32,6 @@ from aml_train.image.builders.verification import (
     verification_files,
 )
 from aml_train.image.context import ImageContext
-from aml_train.image.inputs import PROTECT, protect_script
 from aml_train.image.readiness.check import judge_probe
 from aml_train.image.readiness.facts import Facts
 from aml_train.image.registry.auth import RegistryAuth
@@ -40,13 +45,12 @@ _BEYOND_TESTS: Final = 900.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServiceBuild:
+class ServiceBuild(Build):
     """One build that a service does.
 
     Attributes:
         name: unique, so that the build can be found by it: letters, digits, ``-``, ``.`` and ``_``.
         image: repository and tag that the result is pushed as; None if it is not.
-        dockerfile, files, trees, build_args, target: as of a build in an engine.
         network: whether the steps have a network.
         shm: bytes of ``/dev/shm``; None for the builder's own.
         memlock: bytes of memory that may be locked, -1 for no bound; None for the builder's own bound.
@@ -55,14 +59,7 @@ class ServiceBuild:
     """
 
     name: str
-    image: str | None
-    dockerfile: str
-    files: Mapping[str, bytes] = field(default_factory=dict)
-    trees: Mapping[str, FileSet] = field(default_factory=dict)
-    build_args: Mapping[str, str] = field(default_factory=dict)
-    target: str | None = None
-    platform: str
-    no_cache: bool = False
+    image: str | None = None
     network: bool = True
     shm: int | None = None
     memlock: int | None = None
@@ -72,8 +69,7 @@ class ServiceBuild:
     def pack(self, target: IO[bytes]) -> None:
         """Write a compressed archive of ``Dockerfile`` and the folder ``context``."""
         with temporary_folder("build") as folder, tarfile.open(fileobj=target, mode="w:gz") as archive:
-            write_context(folder / "context", self.files, self.trees)
-            (folder / "Dockerfile").write_text(self.dockerfile, encoding="utf-8")
+            self.write(folder)
             for name in ("Dockerfile", "context"):
                 archive.add(folder / name, arcname=name, filter=_as_root)
 
@@ -142,22 +138,15 @@ class ServiceBuilder:
         ctx.registry.check_push(ctx.candidates)
         # Before the request: from here on the registry may get the tag.
         candidate.pushed = True
-        build = ServiceBuild(
-            name=candidate.tag,
-            image=f"{ctx.candidates}:{candidate.tag}",
-            dockerfile=spec.dockerfile,
-            files=spec.files,
-            trees=spec.trees,
-            build_args=spec.builder_args,
-            target=spec.target,
-            platform=spec.platform,
-            no_cache=force,
-            timeout=self._timeout,
-            login=self._base_login(ctx),
+        image, login = f"{ctx.candidates}:{candidate.tag}", self._base_login(ctx)
+        more = {"timeout": self._timeout, "login": login}
+        check_named(
+            spec, self._run(ctx, _on_service(image_build(spec, no_cache=force), candidate.tag, image, **more))
         )
-        self._run(ctx, build)
         manifest = candidate.manifest()
-        self._protect(ctx, build, manifest)
+        candidate_name = f"{ctx.location.job_name}/{ctx.candidates}@{manifest.digest}"
+        if (check := comparison(spec, candidate_name, no_cache=force)) is not None:
+            self._run(ctx, _on_service(check, f"protect-{secrets.token_hex(8)}", None, **more))
         ctx.finish("image", f"built and pushed {manifest.digest[:19]}", started)
         results, facts = self._verify(ctx, ctx.candidates, manifest, check=True, test=ctx.tests is not None)
         if facts is None:
@@ -210,8 +199,8 @@ class ServiceBuilder:
         found = self._login(registry) or ctx.location.logins(registry).get(registry)
         return None if found is None or not found.password else (registry, found)
 
-    def _run(self, ctx: ImageContext, build: ServiceBuild, closing: ClosingLines | None = None) -> None:
-        """Have *build* done; report its log, and raise ImageError if it fails.
+    def _run(self, ctx: ImageContext, build: ServiceBuild, closing: ClosingLines | None = None) -> Iterable[str]:
+        """Have *build* done; report its log, and raise ImageError if it fails. Return the images that BuildKit named.
 
         With *closing*, which reads the lines, it is a build of the tests.
         """
@@ -230,23 +219,7 @@ class ServiceBuilder:
             error = progress.error(1)
             error.message = f"{self._service.title}: {error.message}"
             raise error
-
-    def _protect(self, ctx: ImageContext, built: ServiceBuild, manifest: Manifest) -> None:
-        """Compare the packages of a user's Dockerfile with its base's."""
-        text = comparison_dockerfile(ctx.spec, f"{ctx.location.job_name}/{ctx.candidates}@{manifest.digest}")
-        if text is None:
-            return
-        comparison = replace(
-            built,
-            name=f"protect-{secrets.token_hex(8)}",
-            image=None,
-            dockerfile=text,
-            files={PROTECT: protect_script()},
-            trees={},
-            build_args={},
-            target=None,
-        )
-        self._run(ctx, comparison)
+        return progress.named
 
     def _verify(
         self, ctx: ImageContext, repository: str, manifest: Manifest, *, check: bool, test: bool
@@ -331,6 +304,11 @@ class ServiceBuilder:
             )
         end = End(exit_code=findings.exit_code or 0, timed_out=findings.timed_out, seconds=findings.seconds)
         return conclude(tests, end, findings.written, closing, ctx.listener)
+
+
+def _on_service(build: Build, name: str, image: str | None, **more: Any) -> ServiceBuild:
+    given = {one.name: getattr(build, one.name) for one in fields(Build)}
+    return ServiceBuild(name=name, image=image, **given, **more)
 
 
 def _secrets(auth: RegistryAuth) -> list[str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from aml_train.core.release_tags import DEFAULT_TAGS
-from aml_train.image.build.cache import CACHE_TAG, LAYERS_TAG
+from aml_train.image.build.build import CACHE_TAG
 from aml_train.image.leftovers import CANDIDATE_SUFFIX
 
 Role = Literal["release", "attached", "candidate", "cache", "kept"]
@@ -123,7 +123,7 @@ class TagReader:
             return "kept"
         if repository.endswith(CANDIDATE_SUFFIX) and tag.startswith("candidate-"):
             return "candidate"
-        if tag in (CACHE_TAG, LAYERS_TAG):
+        if tag == CACHE_TAG:
             return "cache"
         if _ATTACHED.fullmatch(tag):
             return "attached"

@@ -1,46 +1,67 @@
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError
 from aml_train.core.events import LogLine, Progress
-from aml_train.image.build.build import BuildOptions, build_argv
+from aml_train.image.build.build import Build, Cache, check_named, engine_command
 from aml_train.image.build.progress import PlainProgress
+from aml_train.image.build_secrets import BuildSecrets
 from aml_train.image.push import follow_push
+from tests.support.image_configs import plan
 
 
 @pytest.mark.parametrize(
-    ("buildx", "no_cache", "expected"),
+    ("buildx", "tag", "expected"),
     [
-        (
-            False,
-            False,
-            "docker build --progress=plain --platform=linux/amd64 --tag=r:t --iidfile=/f/id --file=/f/D /f/c",
-        ),
-        (
-            True,
-            True,
-            (
-                "docker buildx build --builder=default --load --provenance=false --progress=plain --platform=linux/amd64 "
-                "--tag=r:t --iidfile=/f/id --file=/f/D --no-cache /f/c"
-            ),
-        ),
+        (False, "r:t", "docker build --tag=r:t --iidfile=/f/image-id"),
+        (True, None, "docker buildx build --builder=default --load --provenance=false --iidfile=/f/image-id"),
     ],
 )
-def test_command(buildx: bool, no_cache: bool, expected: str) -> None:
-    argv = build_argv(
-        BuildCli(path="docker", buildx=buildx, environ={}),
-        context=Path("/f/c"),
-        dockerfile=Path("/f/D"),
-        tag="r:t",
-        iidfile=Path("/f/id"),
-        platform="linux/amd64",
-        options=BuildOptions(no_cache=no_cache),
-    )
-    assert argv == expected.split()
+def test_the_command_of_an_engine(buildx: bool, tag: str | None, expected: str) -> None:
+    cli = BuildCli(path="docker", buildx=buildx, environ={})
+    assert engine_command(cli, Path("/f"), tag) == expected.split()
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, ""),
+        (
+            {"build_args": {"B": None, "A": "1"}, "target": "t", "no_cache": True},
+            " --build-arg=A=1 --build-arg=B --target=t --no-cache",
+        ),
+        ({"secrets": BuildSecrets(options=("id=s,env=S",), values=("hidden",))}, " --secret=id=s,env=S"),
+        (
+            {"cache": Cache(repository="r", found=True)},
+            " --cache-from=r:cache --build-arg=BUILDKIT_INLINE_CACHE=1",
+        ),
+        ({"cache": Cache(repository="r")}, " --build-arg=BUILDKIT_INLINE_CACHE=1"),
+    ],
+)
+def test_the_options_of_every_builder(changes: dict[str, Any], expected: str) -> None:
+    build = Build(dockerfile="", platform="linux/amd64", **changes)
+    assert " ".join(build.arguments()) == f"--progress=plain --platform=linux/amd64{expected}"
+
+
+def test_an_image_that_was_not_pinned_is_noticed() -> None:
+    pinned = "python@sha256:" + "a" * 64
+    progress = PlainProgress()
+    for line in (f"#2 [internal] load metadata for docker.io/library/{pinned}", "#2 DONE 0.1s"):
+        list(progress.feed(line))
+    own = dataclasses.replace(plan(), named=(pinned,))
+    check_named(own, progress.named)
+    list(progress.feed("#3 [internal] load metadata for docker.io/library/alpine:3"))
+    with pytest.raises(
+        ImageError, match=r"the build used the image docker\.io/library/alpine:3, which was not found"
+    ):
+        check_named(own, progress.named)
+    check_named(plan(), progress.named)
 
 
 FAILED = """\

@@ -13,7 +13,6 @@ from aml_train.config.sections.image import SecretConfig
 from aml_train.config.sections.image_packages import PROTECTED
 from aml_train.core.errors import ImageError
 from aml_train.image.build.build import docker_config, secret_masker
-from aml_train.image.build.cache import cache_kind
 from aml_train.image.build.progress import PlainProgress
 from aml_train.image.build_secrets import SecretAccess, build_secrets
 from aml_train.image.dockerfile.in_build import protect
@@ -49,19 +48,6 @@ def test_a_secret_that_is_not_there(secret: SecretConfig, message: str) -> None:
         build_secrets({"s": secret}, {}, SecretAccess())
 
 
-@pytest.mark.parametrize(
-    ("buildx", "status", "kind"),
-    [
-        (True, [["driver-type", "io.containerd.snapshotter.v1"]], "registry"),
-        (False, [["driver-type", "io.containerd.snapshotter.v1"]], "inline"),
-        (True, [["Backing Filesystem", "extfs"]], "inline"),
-        (True, None, "inline"),
-    ],
-)
-def test_cache_kind(buildx: bool, status: list[list[str]] | None, kind: str) -> None:
-    assert cache_kind(buildx, status) == kind
-
-
 def test_the_credentials_of_a_build_are_in_a_folder_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "home/.docker/cli-plugins").mkdir(parents=True)
     (tmp_path / "home/.docker/config.json").write_text(
@@ -79,7 +65,7 @@ def test_the_credentials_of_a_build_are_in_a_folder_of_its_own(tmp_path: Path) -
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert (folder / "cli-plugins").is_dir()
     (tmp_path / "home/.docker/config.json").write_text("{")
-    with pytest.raises(ImageError, match=r"config\.json is not JSON"):
+    with pytest.raises(ImageError, match=r"config\.json is damaged"):
         docker_config(tmp_path / "other", {"HOME": str(tmp_path / "home")}, {"r:1": auth})
 
 

@@ -53,7 +53,7 @@ def _world(fake: FakeAcr) -> tuple[set[str], set[str]]:
     child = fake.put(PLACE, seed="child")
     lost = fake.put(PLACE, seed="lost")
     index = _release(fake, seed="index", children=(child,))
-    cache = fake.put(PLACE, "cache-layers", seed="cache")
+    cache = fake.put(PLACE, "cache", seed="cache")
     attached = {fake.put(PLACE, f"test-{one[7:47]}-k", seed=f"record {one}") for one in (used, live)}
     signature = fake.put(PLACE, seed="signature", subject=used)
     others = {fake.put(PLACE, f"test-{one[7:47]}-k", seed=f"record {one}") for one in (old, index)}

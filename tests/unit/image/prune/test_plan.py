@@ -69,7 +69,7 @@ def test_any_beginning_of_a_plan_can_be_resumed(found: Inventory) -> None:
         (entry(1, tags=release_tags(1, "branch-pull-12")), ""),
         (entry(1, tags=release_tags(1, f"git-{'a' * 40}-{'b' * 12}")), ""),
         (entry(1, tags=release_tags(1, "v1.0")), "the tag v1.0"),
-        (entry(1, tags=("cache-layers",)), "the build cache cache-layers"),
+        (entry(1, tags=("cache",)), "the build cache cache"),
         (entry(1), ""),
         (entry(1, days=1.9), "pushed or tagged a day ago"),
         (entry(1, days=29), "pushed or tagged 29 days ago"),
