@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 KEYS: Final = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 ARCHIVE: Final = "http://deb.debian.org/debian"
-_KEPT: Final = Path(__file__).parents[2] / ".aml-train" / "debian"
+_KEPT: Final = Path(__file__).parents[3] / ".aml-train" / "debian"
 _SECONDS: Final = 300
 _NEEDED: Final = ("apt-get", "dpkg-deb")
 
