@@ -1,4 +1,4 @@
-"""Answers against what Azure's clients declare of them, and the check itself."""
+"""Answers against what Azure's clients declare of them, and against recorded ones of Azure; and the checks themselves."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 from aml_emulator.network.requests_log import Recorder
 from tests import contracts
+from tests.contracts import recorded
 from tests.unit.emulator.memory_service import StoredBlobs
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
@@ -22,7 +23,7 @@ def _recorded(path: Path) -> Iterator[dict[str, Any]]:
     return map(json.loads, path.read_text(encoding="utf-8").splitlines())
 
 
-def test_answers_are_as_the_clients_declare_them(tmp_path: Path) -> None:
+def test_answers_are_as_the_clients_declare_and_as_azure_gave_them(tmp_path: Path) -> None:
     blobs = StoredBlobs()
     blobs.append(IDENTITY.artifact_container, "ExperimentRun/dcid.job1/m/MLmodel", b"flavors: {}")
     service = Service(blobs=blobs)
@@ -89,12 +90,42 @@ def test_answers_are_as_the_clients_declare_them(tmp_path: Path) -> None:
         "/artifacts/contentinfo?path=none",
     ):
         service.call("GET", f"{HISTORY}{path}", host=api)
+    for path in ("", "/details", "/children"):
+        service.call("GET", f"/history/v1.0{WS}/runs/job1{path}", host=api)
+    for path in ("history/v1.0{}/rundata", "metric/v2.0{}/runs/job1/lastvalues"):
+        service.call("POST", f"/{path.format(WS)}", {"runId": "job1"}, host=api)
+    service.call(
+        "POST", f"{WS}/codes/thing/versions/9/startPendingUpload", {"pendingUploadType": "TemporaryBlobReference"}
+    )
+    service.call("POST", f"{WS}/jobs/job1/cancel")
+    for path in ("components", "schedules", "schedules/x", "connections", "connections/x"):
+        service.call("GET", f"{WS}/{path}")
+    for path in ("datastores/with_key", "computes/more?underlyingResourceAction=Delete"):
+        service.call("DELETE", f"{WS}/{path}")
+    service.call("GET", WS)
     recorder.close()
+    unlike, compared = recorded.unlike(_recorded(tmp_path / "record.jsonl"))
+    assert unlike == {}, "what differs on purpose has its reason in tests/contracts/recorded/differences.json"
+    assert len(compared) >= 40, sorted(compared)
     wrong, beyond, checked, _ = contracts.check(_recorded(tmp_path / "record.jsonl"))
     assert wrong == {}
     assert sorted(beyond - contracts.undeclared().keys()) == []
     assert len(checked) >= 40, sorted(checked)
     assert service.store.assets.version("codes", "thing", "1") is not None
+
+
+@pytest.mark.parametrize(
+    ("shape", "value", "place"),
+    [
+        ({"a": "text"}, {}, ".a"),
+        ({"a": "number"}, {"a": True}, ".a"),
+        ({"a": {"b": "time"}}, {"a": {"b": "soon"}}, ".a.b"),
+        ({"value": [{"a": "guid", "c": "text"}, {"b": "flag"}]}, {"value": [{"b": "no"}]}, ".value[].b"),
+        ({"id": "arm:jobs"}, {"id": "jobs/x"}, ".id"),
+    ],
+)
+def test_a_difference_from_a_recording_is_found(shape: object, value: object, place: str) -> None:
+    assert [at for at, _ in recorded.deviations(shape, value)] == [place]
 
 
 def test_every_reason_is_of_a_model_that_there_is() -> None:
