@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,10 +11,9 @@ from typing import Final
 import click
 
 from aml_train.cli.output import print_exactly
-from aml_train.cli.scaffold.draft import render
-from aml_train.cli.scaffold.jobs import Candidate, candidates, named, others_than
+from aml_train.cli.scaffold.draft import Candidate, render
 from aml_train.cli.scaffold.project import Project, scan, unread
-from aml_train.cli.scaffold.proposal import propose
+from aml_train.cli.scaffold.proposal import candidates, named, propose
 from aml_train.config.load import check_text
 from aml_train.config.model import Config
 from aml_train.core.errors import InvalidError
@@ -25,7 +23,6 @@ from aml_train.pipeline.resolve import read_project
 
 NAME = "aml-train.yml"
 MOST_NAMED = 20
-_ACTION = re.compile(r"[A-Za-z0-9-]+/[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*@[A-Za-z0-9._/-]+")
 
 
 @click.command()
@@ -42,11 +39,6 @@ _ACTION = re.compile(r"[A-Za-z0-9-]+/[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*@[A-Za-
     help="The job: a command job, a runconfig of SDK v1, or a Python script.",
 )
 @click.option("--workflow", is_flag=True, help="Also write .github/workflows/train.yml.")
-@click.option(
-    "--action",
-    metavar="OWNER/NAME@REF",
-    help="The action that the workflow uses; by default that of the release.  [with --workflow]",
-)
 @click.option("--example", is_flag=True, help="Write a small project that trains, to start from.")
 @click.option("--dry-run", is_flag=True, help="Print what would be written, and write nothing.")
 @click.option("--force", is_flag=True, help="Replace existing files.")
@@ -55,7 +47,6 @@ def init(
     *,
     job: str | None,
     workflow: bool,
-    action: str | None,
     example: bool,
     dry_run: bool,
     force: bool,
@@ -70,8 +61,6 @@ def init(
     aml-train init --job jobs/train.yml   choose one of several jobs
     aml-train init --example              start without a job
     """
-    if action is not None and not workflow:
-        raise click.UsageError("--action belongs to --workflow.")
     if example and job is not None:
         raise click.UsageError("--example writes its own job: leave --job out.")
     notes: Sequence[str] = ()
@@ -79,10 +68,9 @@ def init(
     if not example:
         files, notes = _propose(directory, job)
     if workflow:
-        text = _workflow(action)
-        files = {**files, WORKFLOW_PATH: text}
-        missing = missing_action(text)
-        notes = [*notes, missing] if missing else notes
+        action = action_reference()
+        files = {**files, WORKFLOW_PATH: workflow_text(action)}
+        notes = [*notes, *([] if action else [_MISSING])]
     if dry_run:
         for path, text in files.items():
             print_exactly(f"# {path}\n{text}" if len(files) > 1 else text)
@@ -95,13 +83,6 @@ def init(
         click.echo("Next: aml-train validate, then aml-train run", err=True)
 
 
-def _workflow(action: str | None) -> str:
-    """Return the workflow's text, with the given action or that of the release."""
-    if action is not None and _ACTION.fullmatch(action) is None:
-        raise click.UsageError(f"--action {action} is not of the form OWNER/NAME@REF, such as octo/aml-train@v1.")
-    return workflow_text(action or action_reference())
-
-
 def _propose(directory: Path, job: str | None) -> tuple[Mapping[str, str], Sequence[str]]:
     """Return the files: a valid configuration and perhaps an .amlignore; and notes."""
     project = scan(directory, read_project(directory, os.environ).parts[-1])
@@ -111,9 +92,8 @@ def _propose(directory: Path, job: str | None) -> tuple[Mapping[str, str], Seque
     try:
         config = check_text(text, NAME, directory=directory)
     except InvalidError as error:
-        others = [one.path for one in others_than(project, chosen)]
-        instead = f" Or name another job: --job {' or '.join(others[:3])}" if others else ""
-        raise InvalidError(error.faults, hint=f"Correct these first; nothing was written.{instead}") from error
+        hint = "Correct these first, or name another job or script: --job PATH. Nothing was written."
+        raise InvalidError(error.faults, hint=hint) from error
     reads = [one.path for one in chosen.reads if one.path is not None]
     ignore, notes = _propose_ignore(directory, config, reads)
     return {NAME: text, **ignore}, [*draft.notes, *notes]
@@ -196,11 +176,12 @@ def _propose_ignore(directory: Path, config: Config, reads: Sequence[str]) -> tu
     if os.path.lexists(code / _IGNORE):
         why = f"the script reads it, and {_IGNORE} leaves it out"
         return {}, [f"{path}: {why}: add the line `!/{path}`" for path in shown]
+    if not lost:
+        return {}, []
     why = "git ignores it, so a workflow's checkout lacks it"
     notes = [f"{path}: {why}: store it by `aml-train data upload`, and name it under `data`" for path in shown]
-    ignored = _gitignore(code)
-    if not lost or ignored is None:
-        return {}, notes
+    file = code / ".gitignore"
+    ignored = file.read_text(encoding="utf-8-sig", errors="replace").strip("\n") if file.is_file() else ""
     patterns = [f"!/{path}{'/' if (code / path).is_dir() else ''}" for path in lost]
     notes += [f"{where.as_posix()}: {pattern} (the script reads it)" for pattern in patterns]
     return {where.as_posix(): _HEADER + "\n".join([ignored, *patterns, ""])}, notes
@@ -214,16 +195,6 @@ def _unsent(root: Path, code: Path, reads: Sequence[str]) -> list[str]:
         return []
     sent = {entry.path for entry in FileSet.collect_code(code, project=root).entries}
     return [path for path in there if path not in sent and not any(one.startswith(f"{path}/") for one in sent)]
-
-
-def _gitignore(code: Path) -> str | None:
-    """Return the lines of the code folder's .gitignore; None if unreadable."""
-    try:
-        return (code / ".gitignore").read_text(encoding="utf-8-sig").strip("\n")
-    except FileNotFoundError:
-        return ""
-    except (OSError, UnicodeDecodeError):
-        return None
 
 
 # Writing
@@ -362,6 +333,9 @@ _FILL_IN: Final = (
 )
 
 
+_MISSING: Final = f"{WORKFLOW_PATH}: fill in the repository and version of aml-train's action in place of {_UNKNOWN}"
+
+
 def workflow_text(action: str | None) -> str:
     """Return a workflow that runs the aml-train.yml at the top of the repository.
 
@@ -370,15 +344,3 @@ def workflow_text(action: str | None) -> str:
     """
     step = f"      - uses: {action or _UNKNOWN}\n        with:\n          target: local\n"
     return f"{_WORKFLOW}{'' if action else _FILL_IN}{step}"
-
-
-def missing_action(text: str) -> str | None:
-    """Return the note on a workflow whose action is to be filled in, or None."""
-    lines = text.splitlines()
-    number = next((at for at, line in enumerate(lines, start=1) if line.endswith(f"uses: {_UNKNOWN}")), None)
-    if number is None:
-        return None
-    return (
-        f"{WORKFLOW_PATH}:{number}: fill in the repository and version of aml-train's action in place of {_UNKNOWN}, "
-        "or name them with --action: this version of aml-train is not published"
-    )

@@ -1,12 +1,14 @@
-"""The proposed configuration as text with reasons, and the files of ``init``."""
+"""The values of ``init``: a job to choose, and the proposed configuration as text with reasons."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import yaml
 
+from aml_train.cli.scaffold.project import Document
 from aml_train.config.yaml.nodes import Mark
 
 Value = str | int | float | bool
@@ -35,6 +37,61 @@ class Item:
         """Origin and reason in one line."""
         where = self.origin.where if self.origin else ""
         return ": ".join(part for part in (where, self.why) if part)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Environment:
+    """A job's environment; each part with its place in a file, or None.
+
+    Attributes:
+        name: an environment that is registered elsewhere.
+        base: an image.
+        conda: the path of a conda file in the project.
+        inline_conda: conda packages that are listed in the job itself.
+        dockerfile: the path of a Dockerfile and the folder it is built in.
+    """
+
+    name: tuple[Mark, str] | None = None
+    base: tuple[Mark, str] | None = None
+    conda: tuple[Mark, str] | None = None
+    inline_conda: Mark | None = None
+    dockerfile: tuple[Mark, str, str] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Read:
+    """A file or folder that code reads, as written, and as it is in the project."""
+
+    mark: Mark
+    text: str
+    path: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A job that the configuration may be for.
+
+    Attributes:
+        path: the file that defines it.
+        noun: its kind in words.
+        what: its command, in short.
+        code: the folder of its code.
+        document: its YAML, unless it is a pipeline or sweep, which has no command of its own.
+        items: the job's keys, if no YAML has them.
+        reads: files that its script reads.
+        notes: findings that the user should know.
+    """
+
+    path: str
+    noun: Literal["command job", "pipeline job", "sweep job", "run configuration of SDK v1", "script"]
+    mark: Mark
+    what: str
+    code: str
+    environment: Environment = field(default_factory=Environment)
+    document: Document | None = None
+    items: Sequence[Item] = ()
+    reads: tuple[Read, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(kw_only=True)

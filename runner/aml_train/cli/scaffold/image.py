@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from packaging.specifiers import SpecifierSet
 
-from aml_train.cli.scaffold.draft import Item
-from aml_train.cli.scaffold.jobs import Candidate
+from aml_train.cli.scaffold.draft import Candidate, Item
 from aml_train.cli.scaffold.project import Document, Project, TextFile, folder_of, is_submitter, nearness
 from aml_train.cli.scaffold.scripts import find_module, imports_of, parse_source
 from aml_train.config.yaml.nodes import Mark
@@ -131,7 +130,7 @@ def _from_files(guess: _Guess) -> Image:
     packages = declared(project, job.code)
     if packages is not None:
         why = "the project's dependencies" + guess.instead
-        return _from_list(guess, packages.requirements, Item(key="pip", value="", why=why, origin=packages.mark))
+        return _from_list(guess, packages[1], Item(key="pip", value="", why=why, origin=packages[0]))
     if dockerfiles:
         file = dockerfiles[0]
         why = "the only description of an environment here"
@@ -218,7 +217,7 @@ def _from_requirements(guess: _Guess, file: TextFile) -> Image:
     if rest is not None:
         place, names = rest
         own = declared(guess.project, file.folder or ".")
-        names = (*names, *(one for one in (own.requirements if own else ()) if one not in names))
+        names = (*names, *(one for one in (own[1] if own else ()) if one not in names))
         why = f"{file.path} without the project itself, which is the job's code"
         return _from_list(guess, names, Item(key="pip", value="", why=why, origin=place))
     pip = Item(key="pip", value=file.path, why=why, origin=mark)
@@ -290,21 +289,13 @@ def code_of_job(project: Project, job: Candidate) -> list[TextFile]:
 # Declared packages
 
 
-@dataclass(frozen=True, kw_only=True)
-class Declared:
-    """Requirements that a file of the project declares, and their place."""
-
-    mark: Mark
-    requirements: tuple[str, ...]
-
-
-def declared(project: Project, goal: str) -> Declared | None:
-    """Return the dependencies of the nearest pyproject.toml that has any."""
+def declared(project: Project, goal: str) -> tuple[Mark, tuple[str, ...]] | None:
+    """Return the dependencies of the nearest pyproject.toml that has any, and their place."""
     for file, said in sorted(project.pyproject, key=lambda one: nearness(one[0].path, goal)):
         found = _standard(said) or list(_poetry(said))
         if found:
             place = file.first(r"^dependencies\s*=|^\[tool\.poetry\.dependencies\]")
-            return Declared(mark=place[0] if place else Mark(file=file.path, line=1), requirements=tuple(found))
+            return place[0] if place else Mark(file=file.path, line=1), tuple(found)
     return None
 
 
@@ -370,33 +361,18 @@ def _base(guess: _Guess, conda: Document | None = None) -> Item:
         return Item(key="base", value=given.base[1], why="the image of the job's environment", origin=given.base[0])
     if document is not None and document.said("distribution", "type").lower() == "mpi":
         return Item(key="base", value=MPI_BASE, why="a guess: an image with mpirun, which Python's own lacks")
-    python = choose_python(guess.project, guess.job.code, conda)
-    return Item(key="base", value=f"python:{python.version}-slim-bookworm", why=python.why, origin=python.mark)
+    return choose_python(guess.project, guess.job.code, conda)
 
 
 PYTHONS: Final = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
 NEWEST: Final = "3.13"
 """The newest version that is chosen from a range: most packages for machine learning have wheels for it."""
 
-_RANGES: Final = {
-    "uv.lock": r"^requires-python\s*=\s*[\"']([^\"']{1,200})[\"']",
-    "poetry.lock": r"^python-versions\s*=\s*[\"']([^\"']{1,200})[\"']",
-    "pyproject.toml": r"^(?:requires-python|python)\s*=\s*[\"']([^\"']{1,200})[\"']",
-}
-"""Files that name a range, locks first."""
+_RANGE: Final = r"^(?:requires-python|python)\s*=\s*[\"']([^\"']{1,200})[\"']"
 
 
-@dataclass(frozen=True, kw_only=True)
-class PythonVersion:
-    """A version such as ``3.11``, and why it was chosen; a guess has no *mark*."""
-
-    version: str
-    why: str
-    mark: Mark | None = None
-
-
-def choose_python(project: Project, goal: str, conda: Document | None = None) -> PythonVersion:
-    """Return the Python of a project: an exact version, else the newest of a range.
+def choose_python(project: Project, goal: str, conda: Document | None = None) -> Item:
+    """Return Python's own image of a project's version: an exact one, else the newest of a range.
 
     Args:
         project: what was found.
@@ -406,21 +382,24 @@ def choose_python(project: Project, goal: str, conda: Document | None = None) ->
     for mark, text in conda.items("dependencies") if conda is not None else ():
         match = re.fullmatch(r"python\s*[=<>~]+\s*(\d\.\d+).*", text)
         if match and match[1] in PYTHONS:
-            return PythonVersion(version=match[1], why="the project's Python", mark=mark)
+            return _python(match[1], "the project's Python", mark)
     near = sorted(
         [*project.others.values(), *(one for one, _ in project.pyproject)], key=lambda one: nearness(one.path, goal)
     )
     for file in near:
         found = file.first(r"^(?:cpython-|python-)?(\d\.\d+)") if file.path.endswith(".python-version") else None
         if found and found[1][1] in PYTHONS:
-            return PythonVersion(version=found[1][1], why="the project's Python", mark=found[0])
-    for name, pattern in _RANGES.items():
-        for file in near:
-            found = file.first(pattern) if file.path.rpartition("/")[2] == name else None
-            newest = newest_of(found[1][1]) if found else None
-            if found and newest:
-                return PythonVersion(version=newest, why=f"the newest Python of {found[1][1].strip()}", mark=found[0])
-    return PythonVersion(version="3.11", why="a guess: nothing says which Python")
+            return _python(found[1][1], "the project's Python", found[0])
+    for file in near:
+        found = file.first(_RANGE) if file.path.endswith("pyproject.toml") else None
+        newest = newest_of(found[1][1]) if found else None
+        if found and newest:
+            return _python(newest, f"the newest Python of {found[1][1].strip()}", found[0])
+    return _python("3.11", "a guess: nothing says which Python", None)
+
+
+def _python(version: str, why: str, mark: Mark | None) -> Item:
+    return Item(key="base", value=f"python:{version}-slim-bookworm", why=why, origin=mark)
 
 
 def newest_of(text: str) -> str | None:

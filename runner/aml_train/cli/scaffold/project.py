@@ -23,7 +23,6 @@ _OTHER_JOBS = ("spark", "automl", "parallel", "import", "finetuning")
 
 MAX_DEPTH: Final = 6
 MAX_FILES: Final = 20_000
-MAX_LOCK_BYTES: Final = 16 * 1024 * 1024
 MAX_SCRIPTS: Final = 300
 """Python files that are read at most."""
 
@@ -37,8 +36,6 @@ OTHERS: Final = frozenset(
     {
         ".python-version",
         "config.json",
-        "uv.lock",
-        "poetry.lock",
         "setup.cfg",
         "pytest.ini",
     }
@@ -167,10 +164,6 @@ class Project:
         """The paths of notebooks."""
         return sorted(path for path in self.files if path.endswith(".ipynb"))
 
-    def has(self, path: str) -> bool:
-        """Return whether a file or folder exists; ``.`` does."""
-        return path == "." or path in self.files or path in self.folders
-
 
 def scan(directory: Path, called: str | None = None) -> Project:
     """Look through a project folder.
@@ -180,7 +173,7 @@ def scan(directory: Path, called: str | None = None) -> Project:
         called: the project's name; the folder's name by default.
     """
     paths, truncated = _walk(directory)
-    faults = Faults()
+    faults: list[Fault] = []
     documents: list[Document] = []
     requirements: list[TextFile] = []
     dockerfiles: list[TextFile] = []
@@ -191,7 +184,7 @@ def scan(directory: Path, called: str | None = None) -> Project:
     for path in paths:
         name = path.rpartition("/")[2]
         if name in OTHERS:
-            others |= {file.path: file for file in _text(directory, path, MAX_LOCK_BYTES)}
+            others |= {file.path: file for file in _text(directory, path)}
         elif name.endswith((".yml", ".yaml", ".runconfig")) or path.startswith(".azureml/"):
             document = _document(directory, path, faults)
             if document is not None:
@@ -222,6 +215,13 @@ def scan(directory: Path, called: str | None = None) -> Project:
 def folder_of(path: str) -> str:
     """Return the folder of a path, empty for the project's own."""
     return path.rpartition("/")[0]
+
+
+def above_packages(project: Project, folder: str) -> str:
+    """Return the folder above the packages around *folder*; the folder itself if it is no package."""
+    while folder and f"{folder}/__init__.py" in project.files:
+        folder = folder_of(folder)
+    return folder
 
 
 def nearness(path: str, goal: str) -> tuple[int, int, str]:
@@ -255,11 +255,11 @@ def _walk(directory: Path) -> tuple[list[str], bool]:
     return found, False
 
 
-def _text(directory: Path, path: str, most: int = MAX_BYTES) -> list[TextFile]:
+def _text(directory: Path, path: str) -> list[TextFile]:
     """Return a file's text; nothing if it is no file, too large or unreadable."""
     file = directory / path
     try:
-        if not file.is_file() or file.stat().st_size > most:
+        if not file.is_file() or file.stat().st_size > MAX_BYTES:
             return []
         return [TextFile(path=path, text=file.read_text(encoding="utf-8", errors="replace"))]
     except OSError:
@@ -267,17 +267,14 @@ def _text(directory: Path, path: str, most: int = MAX_BYTES) -> list[TextFile]:
         return []
 
 
-def _document(directory: Path, path: str, faults: Faults) -> Document | None:
+def _document(directory: Path, path: str, faults: list[Fault]) -> Document | None:
     """Read a YAML file of AzureML, or return None; a broken one is a fault."""
     mine = Faults()
     text = read_text(directory / path, Mark(file=path), path, mine)
     tree = None if text is None else parse(text, path, mine)
     if mine or not isinstance(tree, MapNode):
         if mine and looks_like_azureml(path, text or ""):
-            for fault in mine:
-                where, _, line = fault.where.rpartition(":")
-                mark = Mark(file=where, line=int(line)) if line.isdecimal() else Mark(file=fault.where)
-                faults.add(mark, fault.what, why=fault.why, remedy=fault.remedy)
+            faults += mine
         return None
     kind = kind_of(path, tree)
     if kind is None:

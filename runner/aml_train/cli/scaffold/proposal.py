@@ -1,20 +1,28 @@
-"""The proposed configuration of a job: image, tests, gate, model. Pure."""
+"""The jobs to choose from, and the proposed configuration of one: image, tests, gate, model. Pure."""
 
 from __future__ import annotations
 
 import json
 import posixpath
 import re
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, Literal
 
-from aml_train.cli.scaffold.draft import Draft, Item
+from aml_train.cli.scaffold.draft import Candidate, Draft, Environment, Item
 from aml_train.cli.scaffold.image import code_of_job, propose_image
-from aml_train.cli.scaffold.jobs import Candidate, job_item, outputs_of
-from aml_train.cli.scaffold.project import Project, TextFile, folder_of, nearness, unread
-from aml_train.cli.scaffold.scripts import imports_of, parse_source
-from aml_train.config.yaml.nodes import Mark
+from aml_train.cli.scaffold.project import (
+    Document,
+    Project,
+    TextFile,
+    above_packages,
+    is_submitter,
+    nearness,
+    unread,
+)
+from aml_train.cli.scaffold.scripts import imports_of, parse_source, rank, script_of, training_scripts
+from aml_train.config.yaml.nodes import MapNode, Mark
 
 MOST_METRICS: Final = 8
 MOST_UNREAD: Final = 5
@@ -36,11 +44,14 @@ def propose(project: Project, job: Candidate, *, asked: bool) -> Draft:
         job: the job that was chosen.
         asked: whether the user named it.
     """
-    draft = Draft(items=[job_item(job, asked=asked)], notes=list(job.notes))
+    draft = Draft(items=[_job_item(job, asked=asked)], notes=list(job.notes))
+    if job.noun in ("pipeline job", "sweep job"):
+        _look_around(project, job, draft)
+        return draft
     folders = near_tests(project, job)
     image = propose_image(project, job, needs_pytest=bool(folders))
     if image.item is not None:
-        draft.items.append(_with_nodes(image.item, job))
+        draft.items.append(image.item)
     draft.notes += image.notes
     if not folders:
         draft.notes.append(
@@ -63,17 +74,6 @@ def propose(project: Project, job: Candidate, *, asked: bool) -> Draft:
     draft.items += [] if model is None else [model]
     _look_around(project, job, draft)
     return draft
-
-
-def _with_nodes(image: Item, job: Candidate) -> Item:
-    """Return the image with the nodes that it replaces the environments of."""
-    steps = [step for step in job.steps if step.name]
-    named = [step for step in steps if step.has_environment]
-    if not named or not isinstance(image.value, list):
-        return image
-    nodes = "all" if len(named) == len(job.steps) else [step.name for step in steps]
-    why = "the nodes name environments, which the image replaces"
-    return Item(key="image", value=[*image.value, Item(key="nodes", value=nodes, why=why)])
 
 
 # Tests
@@ -119,7 +119,7 @@ def python_path(project: Project, folders: Sequence[str]) -> list[str]:
         "sys.path" in file.text for file in files
     ):
         return []
-    roots = {_above_packages(project, file.folder) for file in files}
+    roots = {above_packages(project, file.folder) for file in files}
     found: dict[str, None] = {}
     for file in files:
         for module in _imported(file):
@@ -143,12 +143,6 @@ def _imported(file: TextFile) -> Iterator[str]:
             yield top
 
 
-def _above_packages(project: Project, folder: str) -> str:
-    while folder and f"{folder}/__init__.py" in project.files:
-        folder = folder_of(folder)
-    return folder
-
-
 def _homes(project: Project, module: str) -> set[str]:
     """Return the folders that have a module of this name."""
     found: set[str] = set()
@@ -165,12 +159,11 @@ def _homes(project: Project, module: str) -> set[str]:
 def _gate(project: Project, job: Candidate, draft: Draft) -> None:
     found: dict[str, Mark] = {}
     for file in code_of_job(project, job):
-        prefix = _node_of(file, job)
         for mark, match in file.all(_METRIC):
-            found.setdefault(prefix + (match[1] or match[2]), mark)
+            found.setdefault(match[1] or match[2], mark)
         for mark, match in file.all(_METRICS):
             for name in re.findall(r"""["']([^"'{}]+)["']\s*:""", match[1]):
-                found.setdefault(prefix + name, mark)
+                found.setdefault(name, mark)
     if not found:
         draft.notes.append(
             "no metric was found in the code (mlflow.log_metric): with `gate`, metrics decide on the model"
@@ -184,33 +177,17 @@ def _gate(project: Project, job: Candidate, draft: Draft) -> None:
     draft.items.append(Item(key="gate", value=rules, why=why, proposed=True))
 
 
-def _node_of(file: TextFile, job: Candidate) -> str:
-    """Return ``NODE/`` for a script that only one node runs; else nothing."""
-    name = posixpath.basename(file.path)
-    running = [step.name for step in job.steps if step.name and name in step.job.said("command")]
-    return f"{running[0]}/" if len(running) == 1 else ""
-
-
 def _model(project: Project, job: Candidate) -> Item | None:
-    """Return the model: an output with a model's type or name, or a path that the code writes."""
+    """Return the model: an output with a model's type, or a path that the code writes."""
     name = Item(key="name", value=re.sub(r"[^A-Za-z0-9._-]+", "-", project.name).strip("-._") or "model")
-    graph = job.noun in ("pipeline job", "sweep job")
-    outputs = [(step.name, *output) for step in job.steps for output in step.outputs()]
-    if job.noun == "command job" and job.document is not None:
-        outputs = [("", *output) for output in outputs_of(job.document)]
-    typed = [one for one in outputs if one[2] in _MODEL_TYPES]
-    by_name = [one for one in outputs if graph and "model" in one[1] and "info" not in one[1]]
-    for step, output, kind, mark in typed or by_name:
-        value = [
-            name,
-            *([Item(key="node", value=step)] if step else []),
-            Item(key="output", value=output, origin=mark),
-        ]
-        if typed:
-            return Item(key="model", value=[*value, Item(key="type", value=kind)], why="a model, as its type says")
-        why = "a model, as its name says: registered after the gate, if you want"
-        return Item(key="model", value=value, why=why, proposed=True)
-    for file in code_of_job(project, job) if not graph else ():
+    document = job.document
+    outputs = document.node("outputs") if document is not None else None
+    for output in outputs.entries if isinstance(outputs, MapNode) else ():
+        if document is not None and (kind := document.said("outputs", output, "type")) in _MODEL_TYPES:
+            mark = document.mark("outputs", output)
+            value = [name, Item(key="output", value=output, origin=mark), Item(key="type", value=kind)]
+            return Item(key="model", value=value, why="a model, as its type says")
+    for file in code_of_job(project, job):
         for mark, match in file.all(_OUTPUT):
             if "model" in match[1]:
                 value = [name, Item(key="path", value=match[1], origin=mark)]
@@ -239,3 +216,165 @@ def _is_workspace(text: str) -> bool:
     except (ValueError, RecursionError):
         return False
     return isinstance(said, dict) and {"subscription_id", "resource_group", "workspace_name"} <= set(said)
+
+
+# The jobs to choose from
+
+
+def candidates(project: Project) -> list[Candidate]:
+    """Return the jobs to choose from: those of the most certain kind that exists."""
+    for found in (project.of("command"), project.of("pipeline", "sweep"), project.of("runconfig")):
+        if found:
+            return [_of_document(project, document) for document in found]
+    return _scripts(project)
+
+
+def named(project: Project, path: str) -> list[Candidate]:
+    """Return the job of a file, of any kind; none if it has none."""
+    wanted = posixpath.normpath(path)
+    for document in project.of("command", "pipeline", "sweep", "runconfig"):
+        if document.path == wanted:
+            return [_of_document(project, document)]
+    files = (one for one in project.scripts if one.path == wanted and not is_submitter(one))
+    return [script_of(project, file) for file in files]
+
+
+def _job_item(candidate: Candidate, *, asked: bool) -> Item:
+    """Return the key ``job`` or ``runconfig`` for a candidate."""
+    if candidate.noun == "script":
+        why = "no job exists yet; this one runs the script"
+        return Item(key="job", why=why, origin=candidate.mark, value=list(candidate.items))
+    why = "the job that --job names" if asked else f"the only {candidate.noun} here"
+    key = "runconfig" if candidate.noun.startswith("run configuration") else "job"
+    return Item(key=key, value=candidate.path, why=why, origin=candidate.mark)
+
+
+def _of_document(project: Project, document: Document) -> Candidate:
+    if document.kind == "command":
+        return _command(project, document)
+    return _runconfig(document) if document.kind == "runconfig" else _graph(document)
+
+
+def _graph(document: Document) -> Candidate:
+    """Return a pipeline or sweep, whose nodes or trial have commands and environments of their own."""
+    kind: Literal["pipeline job", "sweep job"] = "pipeline job" if document.kind == "pipeline" else "sweep job"
+    nodes = document.node("jobs")
+    keeps = "its nodes keep their environments, in which no tests run: add `image`, and `gate` and `model` by node"
+    return Candidate(
+        path=document.path,
+        noun=kind,
+        mark=document.mark("jobs" if document.kind == "pipeline" else "trial"),
+        what=f"nodes: {', '.join(nodes.entries)}"[:80] if isinstance(nodes, MapNode) else kind,
+        code=document.folder or ".",
+        notes=(f"{document.path}:1: {keeps}: docs/pipelines.md",),
+    )
+
+
+# Command jobs
+
+
+def _joined(folder: str, path: str) -> str:
+    """Return *path*, relative to *folder*, as relative to the project; maybe outside."""
+    return posixpath.normpath(posixpath.join(folder, path.removeprefix("file:")))
+
+
+def _code(document: Document) -> str:
+    """Return the folder of a job's code; that of its file if the code is elsewhere."""
+    code = document.said("code")
+    local = code and not re.match(r"[a-z+]+:(?!\d)", code.removeprefix("file:"))
+    return _joined(document.folder, code) if local else document.folder or "."
+
+
+def _command(project: Project, document: Document) -> Candidate:
+    return Candidate(
+        path=document.path,
+        noun="command job",
+        mark=document.mark("command"),
+        what=" ".join(document.said("command").split())[:80],
+        code=_code(document),
+        environment=_environment_of(project, document),
+        document=document,
+    )
+
+
+def _environment_of(project: Project, document: Document) -> Environment:
+    """Return the environment of a command job's YAML."""
+    if isinstance(document.node("environment"), MapNode):
+        return _described(document, ("environment",))
+    text = document.said("environment")
+    if not text:
+        return Environment()
+    mark = document.mark("environment")
+    is_file = text.startswith(("file:", ".", "/")) or text.endswith((".yml", ".yaml"))
+    name = re.match(r"(?:azureml:)?([^:@/]+)", text)
+    for own in project.of("environment"):
+        if own.path == _joined(document.folder, text) if is_file else name and own.said("name") == name[1]:
+            return _described(own, ())
+    if is_file or text.startswith(("azureml://", "azureml:/")):
+        return Environment(name=(mark, text))
+    full = re.sub(r":latest$", "@latest", text if text.startswith("azureml:") else f"azureml:{text}")
+    versioned = re.search(r"[:@][^:@]+$", full.removeprefix("azureml:"))
+    return Environment(name=(mark, full if versioned else f"{full}@latest"))
+
+
+def _described(document: Document, under: tuple[str, ...]) -> Environment:
+    """Read the environment that a mapping of a file defines."""
+    base, conda = document.said(*under, "image"), document.said(*under, "conda_file")
+    build = document.said(*under, "build", "path")
+    dockerfile = None
+    if build:
+        context = _joined(document.folder, build)
+        inner = document.said(*under, "build", "dockerfile_path") or "Dockerfile"
+        dockerfile = (document.mark(*under, "build"), _joined(context, inner), context)
+    mark = document.mark(*under, "conda_file")
+    return Environment(
+        base=(document.mark(*under, "image"), base) if base else None,
+        conda=(mark, _joined(document.folder, conda)) if conda else None,
+        inline_conda=mark if isinstance(document.node(*under, "conda_file"), MapNode) else None,
+        dockerfile=dockerfile,
+    )
+
+
+# Run configurations of SDK v1
+
+
+def _runconfig(document: Document) -> Candidate:
+    # SDK v1 keeps them in `.azureml` or `aml_config` of the folder that it sends.
+    folder, _, last = document.folder.rpartition("/")
+    code = folder if last in (".azureml", "aml_config") else document.folder
+    image, packages = ("environment", "docker", "baseImage"), ("environment", "python", "condaDependenciesFile")
+    base, conda = document.said(*image), document.said(*packages)
+    return Candidate(
+        path=document.path,
+        noun="run configuration of SDK v1",
+        mark=document.mark("script" if document.said("script") else "command"),
+        what=_v1_command(document),
+        code=code or ".",
+        environment=Environment(
+            base=(document.mark(*image), base) if base else None,
+            conda=(document.mark(*packages), _joined(code, conda)) if conda else None,
+        ),
+        document=document,
+    )
+
+
+def _v1_command(document: Document) -> str:
+    words = [text for _, text in document.items("command")] or [document.said("command")]
+    if any(words):
+        return " ".join(words)
+    return shlex.join(["python", document.said("script"), *(text for _, text in document.items("arguments"))])
+
+
+# Scripts
+
+
+def _scripts(project: Project) -> list[Candidate]:
+    """Return the likeliest training script if one is, else all of them."""
+    files = training_scripts(project)
+    ranks = sorted(rank(file) for file in files)
+    if len(files) < 2 or ranks[0] == ranks[1]:
+        return [script_of(project, file) for file in files]
+    chosen = min(files, key=rank)
+    others = ", ".join(file.path for file in files if file is not chosen)
+    note = f"{chosen.path}: a guess: it trains by its name; name another with --job: {others}"
+    return [script_of(project, chosen, (note,))]

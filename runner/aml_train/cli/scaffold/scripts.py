@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from aml_train.cli.scaffold.draft import Item
-from aml_train.cli.scaffold.project import Project, TextFile, folder_of, is_submitter
+from aml_train.cli.scaffold.draft import Candidate, Item, Read
+from aml_train.cli.scaffold.project import Project, TextFile, above_packages, folder_of, is_submitter
 from aml_train.config.yaml.nodes import Mark
 
 _NAMED: Final = re.compile(r"train\w*\.py|\w*_?train(ing)?\.py|main\.py|fit\.py|__main__\.py", re.IGNORECASE)
@@ -36,41 +36,6 @@ _SETS_UP: Final = frozenset(
 )
 _DATA_NAMES: Final = re.compile(r"data|input|csv|file|train|path|dir", re.IGNORECASE)
 _DATA_FOLDERS: Final = ("data", "dataset", "datasets", "input")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Read:
-    """A file or folder that code reads, as written, and as it is in the project."""
-
-    mark: Mark
-    text: str
-    path: str | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Script:
-    """How a script is run.
-
-    Attributes:
-        path: the script.
-        mark: the line that it starts at.
-        command: its command in the folder *code*.
-        python_path: a folder of *code* that has to be in PYTHONPATH; empty for none.
-        why: the reason for this command.
-        reads: what it reads.
-        inputs: inputs of the job for arguments that the script requires.
-        notes: findings that the user should know.
-    """
-
-    path: str
-    mark: Mark
-    command: str
-    code: str
-    python_path: str = ""
-    why: str = ""
-    reads: tuple[Read, ...] = ()
-    inputs: tuple[Item, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 def training_scripts(project: Project) -> list[TextFile]:
@@ -116,42 +81,52 @@ def start_of(tree: ast.Module) -> int | None:
     return None
 
 
-def script_of(project: Project, file: TextFile) -> Script:
-    """Return how a script is run: the form, the folder, the arguments."""
+def script_of(project: Project, file: TextFile, notes: tuple[str, ...] = ()) -> Candidate:
+    """Return a script as a job: the form of its command, its folder, its arguments."""
     tree = parse_source(file.text)
+    reads: tuple[Read, ...] = ()
+    inputs: tuple[Item, ...] = ()
     if tree is None:
-        command = f"python {shlex.quote(file.path.rpartition('/')[2])}"
-        note = f"{file.path}:1: it is not Python 3 as it is: it was not read"
-        mark = Mark(file=file.path, line=1)
-        return Script(path=file.path, mark=mark, command=command, code=file.folder or ".", notes=(note,))
-    reads = tuple(_reads_of_all(project, file))
-    layout = _layout(project, file, tree, reads)
-    arguments, inputs, notes = _arguments(project, file, tree)
-    return Script(
+        command, code, python_path, why = (
+            f"python {shlex.quote(file.path.rpartition('/')[2])}",
+            file.folder or ".",
+            "",
+            "",
+        )
+        notes = (*notes, f"{file.path}:1: it is not Python 3 as it is: it was not read")
+    else:
+        reads = tuple(_reads_of_all(project, file))
+        command, code, python_path, why = _layout(project, file, tree, reads)
+        arguments, inputs, remarks = _arguments(project, file, tree)
+        command = " ".join([command, *arguments])
+        why = why or ("add the script's arguments" if _TAKES_ARGUMENTS.search(file.text) else "")
+        notes = (*notes, *remarks)
+    cluster = "a guess: the name of your cluster; the target `local` needs none"
+    path = Item(key="PYTHONPATH", value=python_path, why="the script imports from it")
+    items = [
+        Item(key="command", value=command, why=why),
+        Item(key="code", value=code),
+        Item(key="compute", value="azureml:cpu-cluster", why=cluster),
+        *([Item(key="inputs", value=list(inputs))] if inputs else []),
+        *([Item(key="environment_variables", value=[path])] if python_path else []),
+    ]
+    return Candidate(
         path=file.path,
-        mark=Mark(file=file.path, line=start_of(tree) or 1),
-        command=" ".join([layout.command, *arguments]),
-        code=layout.code,
-        python_path=layout.python_path,
-        why=layout.why or ("add the script's arguments" if _TAKES_ARGUMENTS.search(file.text) else ""),
+        noun="script",
+        mark=Mark(file=file.path, line=(start_of(tree) if tree is not None else None) or 1),
+        what=command,
+        code=code,
+        items=items,
         reads=reads,
-        inputs=inputs,
-        notes=tuple(notes),
+        notes=notes,
     )
 
 
 # The folder and the form of the command
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Layout:
-    command: str
-    code: str
-    python_path: str = ""
-    why: str = ""
-
-
-def _layout(project: Project, file: TextFile, tree: ast.Module, reads: Sequence[Read]) -> _Layout:
+def _layout(project: Project, file: TextFile, tree: ast.Module, reads: Sequence[Read]) -> tuple[str, str, str, str]:
+    """Return the command, the folder of the code, what of it has to be in PYTHONPATH, and the reason."""
     folder = file.folder
     roots = _import_roots(project, file, tree)
     others = roots - {folder}
@@ -161,35 +136,24 @@ def _layout(project: Project, file: TextFile, tree: ast.Module, reads: Sequence[
         module = file.path.removesuffix(".py").removeprefix(f"{root}/" if root else "").replace("/", ".")
         command = f"python -m {module.removesuffix('.__main__')}"
         if root and from_top:
-            why = "a module of a package; it reads files of the project"
-            return _Layout(command=command, code=".", python_path=root, why=why)
-        return _Layout(command=command, code=root or ".", why="a module of a package")
+            return command, ".", root, "a module of a package; it reads files of the project"
+        return command, root or ".", "", "a module of a package"
     if others or (folder and from_top):
         why = "it reads files of the project" if from_top else "it imports from several folders"
         path = (min(others, key=len) or ".") if others else ""
-        return _Layout(command=f"python {shlex.quote(file.path)}", code=".", python_path=path, why=why)
-    return _Layout(command=f"python {shlex.quote(file.path.rpartition('/')[2])}", code=folder or ".")
+        return f"python {shlex.quote(file.path)}", ".", path, why
+    return f"python {shlex.quote(file.path.rpartition('/')[2])}", folder or ".", "", ""
 
 
 def _module_root(project: Project, folder: str, roots: set[str]) -> str | None:
     """Return the folder that the script is run from as a module; None if it is run as a file."""
-    package = _package_root(project, folder)
-    if folder in roots and folder != package:
+    package = above_packages(project, folder)
+    if folder in roots and package == folder:
         return None
-    others = roots - {folder}
-    if package is not None:
+    if package != folder:
         return package
-    (root,) = others if len(others) == 1 else (None,)
+    (root,) = roots if len(roots) == 1 else (None,)
     return root if root is not None and (not root or folder.startswith(f"{root}/")) else None
-
-
-def _package_root(project: Project, folder: str) -> str | None:
-    """Return the folder above the packages around a folder; None if it is no package."""
-    if not folder or f"{folder}/__init__.py" not in project.files:
-        return None
-    while folder and f"{folder}/__init__.py" in project.files:
-        folder = folder_of(folder)
-    return folder
 
 
 def _above(folder: str) -> list[str]:

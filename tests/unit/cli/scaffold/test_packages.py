@@ -11,9 +11,8 @@ import yaml
 
 from aml_train.cli.scaffold.draft import render
 from aml_train.cli.scaffold.image import declared, without_paths
-from aml_train.cli.scaffold.jobs import candidates
 from aml_train.cli.scaffold.project import TextFile, scan
-from aml_train.cli.scaffold.proposal import propose
+from aml_train.cli.scaffold.proposal import candidates, propose
 
 MAIN = "if __name__ == '__main__':\n    pass\n"
 
@@ -44,7 +43,7 @@ def test_declared_dependencies(tmp_path: Path, files: Mapping[str, str], where: 
         (tmp_path / path).write_text(text)
     found = declared(scan(tmp_path), ".")
     assert found is not None
-    assert (found.mark.where, found.requirements) == (where, names)
+    assert (found[0].where, found[1]) == (where, names)
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+import yaml
 
-from aml_train.cli.scaffold.jobs import Candidate, candidates, named
+from aml_train.cli.scaffold.draft import Candidate, Draft, render
 from aml_train.cli.scaffold.project import scan
+from aml_train.cli.scaffold.proposal import candidates, named
 from aml_train.cli.scaffold.scripts import script_of, training_scripts
 
 MAIN = "if __name__ == '__main__':\n    pass\n"
@@ -98,7 +100,9 @@ def test_the_command_of_a_layout(tmp_path: Path, name: str) -> None:
     write(tmp_path, files)
     project = scan(tmp_path)
     script = script_of(project, next(file for file in project.scripts if file.path == path))
-    assert (script.command, script.code, script.python_path) == (command, code, python_path)
+    assert (script.what, script.code) == (command, code)
+    variables = yaml.safe_load(render(Draft(items=list(script.items)))).get("environment_variables", {})
+    assert variables.get("PYTHONPATH", "") == python_path
 
 
 RUNS = [
