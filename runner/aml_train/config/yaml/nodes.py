@@ -230,29 +230,24 @@ class ScalarError(ValueError):
     """An unquoted value that looks like a number or date to YAML and is none."""
 
 
-def resolve(text: str) -> tuple[Kind, Any]:
-    """Return what an unquoted *text* is, and its Python value.
+def resolve(tag: str, text: str) -> tuple[Kind, Any]:
+    """Return what an unquoted *text* that YAML gives a *tag* is, and its Python value.
 
     Raises:
         ScalarError: if it has the form of a number or a date and no usable value.
     """
-    resolvers = yaml.SafeLoader.yaml_implicit_resolvers.get(text[:1], [])
-    for tag, pattern in resolvers:
-        kind = _KINDS.get(tag)
-        if kind is None or not pattern.match(text):
-            continue
-        if kind == "null":
-            return kind, None
-        if len(text) > _LONGEST_NUMBER:
-            raise ScalarError("is a number too long to be one")
-        try:
-            value = _make[kind](yaml.ScalarNode(tag, text))
-        except (ValueError, OverflowError, IndexError) as error:
-            raise ScalarError("looks like a date and is none" if kind == "date" else "is a broken number") from error
-        if kind == "int" and not -_MAX_INTEGER <= value < _MAX_INTEGER:
-            raise ScalarError("is a whole number beyond 64 bits")
-        return kind, value
-    return "text", text
+    kind = _KINDS[tag]
+    if kind == "null":
+        return kind, None
+    if len(text) > _LONGEST_NUMBER:
+        raise ScalarError("is a number too long to be one")
+    try:
+        value = _make[kind](yaml.ScalarNode(tag, text))
+    except (ValueError, OverflowError, IndexError, AttributeError, KeyError) as error:
+        raise ScalarError("looks like a date and is none" if kind == "date" else "is a broken number") from error
+    if kind == "int" and not -_MAX_INTEGER <= value < _MAX_INTEGER:
+        raise ScalarError("is a whole number beyond 64 bits")
+    return kind, value
 
 
 def reading(node: ScalarNode) -> str:

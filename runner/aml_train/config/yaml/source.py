@@ -18,15 +18,6 @@ MAX_BYTES: Final = 1024 * 1024
 LINE_BREAK: Final = re.compile(r"\r\n|[\r\n]")
 # Characters that YAML forbids, and separators that editors and YAML count differently as line ends.
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff\ufeff]")
-_REASONS: Final = {
-    errno.ENOENT: "it does not exist",
-    errno.ENOTDIR: "a part of its path is a file, not a folder",
-    errno.EACCES: "its permissions forbid reading it",
-    errno.EPERM: "its permissions forbid reading it",
-    errno.ELOOP: "its symbolic links go round in a circle",
-    errno.ENAMETOOLONG: "its name is too long",
-}
-
 Found = Literal["file", "folder", "other", "missing"]
 
 
@@ -35,13 +26,12 @@ def kind_of(path: Path) -> tuple[Found, str]:
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:
-        return "missing", _reason(path, error)
+        return "missing", _reason(error)
     if stat.S_ISREG(mode):
         return "file", ""
     if stat.S_ISDIR(mode):
         return "folder", ""
-    names = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
-    return "other", f"it is {names.get(stat.S_IFMT(mode), 'a device')}"
+    return "other", "it is a device, a pipe or a socket"
 
 
 def absolute(path: Path) -> Path:
@@ -71,9 +61,7 @@ def read_text(path: Path, mark: Mark, file: str, faults: Faults) -> str | None:
         with path.open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except OSError as error:
-        faults.add(
-            mark, f"cannot read `{shown(file, 120)}`", why=_reason(path, error), remedy="name a readable YAML file"
-        )
+        faults.add(mark, f"cannot read `{shown(file, 120)}`", why=_reason(error), remedy="name a readable YAML file")
         return None
     if len(data) > MAX_BYTES:
         faults.add(Mark(file=file), "the file is larger than 1 MiB", remedy="name a YAML file, not data")
@@ -101,24 +89,17 @@ def decode(data: bytes, file: str, faults: Faults) -> str | None:
     if match:
         line = len(LINE_BREAK.findall(text[: match.start()])) + 1
         code = ord(match[0])
-        utf16 = code == 0 and text[:64].count("\0") * 3 >= len(text[:64])
         faults.add(
             Mark(file=file, line=line),
-            "the file holds a NUL character" if code == 0 else f"the file holds the control character U+{code:04X}",
-            why="it looks like UTF-16" if utf16 else "YAML does not allow it",
-            remedy="save the file as UTF-8" if utf16 else "delete it, or write it as an escape in double quotes",
+            f"the file holds the control character U+{code:04X}",
+            why="YAML does not allow it",
+            remedy="save it as UTF-8, and write such a character as an escape in double quotes",
         )
         return None
     return text
 
 
-def _reason(path: Path, error: OSError | ValueError) -> str:
+def _reason(error: OSError | ValueError) -> str:
     if not isinstance(error, OSError):
         return "its path holds a NUL character"
-    if error.errno == errno.ENOENT:
-        try:
-            target = path.readlink()
-        except OSError:
-            return _REASONS[errno.ENOENT]
-        return f"it is a symbolic link to `{shown(str(target))}`, which does not exist"
-    return _REASONS.get(error.errno or 0, error.strerror or str(error))
+    return "it does not exist" if error.errno == errno.ENOENT else (error.strerror or str(error)).lower()

@@ -1,14 +1,14 @@
 """YAML text → a tree of :mod:`aml_train.config.yaml.nodes`.
 
-The tree is built from the parser's events, in a loop and within bounds, so that neither deep nesting nor aliases of
-aliases cost more than the text itself. libyaml is used if PyYAML was built with it; the pure parser is the same grammar.
+PyYAML composes the tree, by libyaml if it was built with it; the pure parser is the same grammar. The events are counted first, so that
+neither deep nesting nor aliases of aliases cost more than the text itself.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from dataclasses import dataclass
+from typing import Any, Final
 
 import yaml
 
@@ -68,21 +68,8 @@ _WORDS: Final = (
         "the indentation does not fit the lines above, or a quote or bracket ended too early",
         "give the keys of one mapping the same indentation",
     ),
-    (
-        ("did not find expected node content", "expected the node content"),
-        "a value is missing, or starts with a character that must be quoted",
-        "put the value in quotes",
-    ),
-    (("block sequence entries are not allowed",), "a list item `-` is not allowed here", "put it on a separate line"),
-    (("second anchor", "duplicate anchor"), "a value has two anchors", "keep one of them"),
-    (("undefined tag handle", "parsing a tag", "while scanning a tag"), "a YAML tag is malformed", "delete the tag"),
-    (("alias",), "an alias is malformed", "put a text that starts with `*` in quotes"),
-    (("anchor",), "an anchor is malformed", "put a text that starts with `&` in quotes"),
-    (
-        ("directive", "incompatible YAML document", "version number"),
-        "a `%` directive is malformed",
-        "delete the line",
-    ),
+    (("expected a single document",), "a second YAML document starts here", "keep one, without `---` between"),
+    (("alias",), "an alias has no anchor", "put a text that starts with `*` in quotes"),
 )
 
 
@@ -127,33 +114,12 @@ MAX_NODES: Final = 20_000
 CHARACTERS: Final = 64
 """A text counts as one value more for each so many characters, so that aliases of a long text are bounded too."""
 
+_CORE: Final = "tag:yaml.org,2002:"
 _Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _StopReading(Exception):  # noqa: N818 - a signal within this module, after a fault
     pass
-
-
-@dataclass(kw_only=True)
-class _Built:
-    node: Node
-    size: int
-    height: int
-
-
-@dataclass(kw_only=True)
-class _Open:
-    """A list or mapping whose end has not come yet."""
-
-    mark: Mark
-    mapping: bool
-    anchor: str | None
-    items: list[Node] = field(default_factory=list)
-    entries: dict[str, Entry] = field(default_factory=dict)
-    merges: list[tuple[Mark, Node]] = field(default_factory=list)
-    key: tuple[str | None, Mark, bool] | None = None
-    size: int = 1
-    height: int = 1
 
 
 def parse(text: str, file: str, faults: Faults, *, option: bool = False) -> Node | None:
@@ -168,198 +134,111 @@ def parse(text: str, file: str, faults: Faults, *, option: bool = False) -> Node
     Returns:
         The tree, or None if there is none. The tree is whole enough for further checks even after a fault.
     """
-    builder = _Builder(text=text, file=file, faults=faults, option=option)
+    reader = _Reader(lines=LINE_BREAK.split(text), file=file, faults=faults, option=option)
     try:
+        depth = 0
         for event in yaml.parse(text, Loader=_Loader):
-            builder.take(event)
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_DEPTH:
+                reader.too_deep(event)
+        root = yaml.compose(text, Loader=_Loader)
+        return None if root is None else reader.node(root)
     except _StopReading:
         return None
     except yaml.YAMLError as error:
-        line, what, remedy = explain(error, builder.lines)
-        faults.add(builder.mark(line - 1), what, remedy=remedy)
+        line, what, remedy = explain(error, reader.lines)
+        faults.add(reader.mark(line - 1), what, remedy=remedy)
         return None
-    return builder.root
 
 
 @dataclass(kw_only=True)
-class _Builder:
-    text: str
+class _Reader:
+    """Makes nodes of PyYAML's; *count* is how many values they hold."""
+
+    lines: list[str]
     file: str
     faults: Faults
     option: bool
-    root: Node | None = None
-    lines: list[str] = field(init=False)
-    stack: list[_Open] = field(default_factory=list)
-    anchors: dict[str, _Built | None] = field(default_factory=dict)
-    documents: int = 0
-    total: int = 0
-
-    def __post_init__(self) -> None:
-        self.lines = LINE_BREAK.split(self.text)
+    count: int = 0
 
     def mark(self, line: int) -> Mark:
         return Mark(file=self.file, line=None if self.option else line + 1, option=self.option)
 
-    def take(self, event: yaml.Event) -> None:
-        line = event.start_mark.line if event.start_mark else 0
-        match event:
-            case yaml.DocumentStartEvent():
-                self.documents += 1
-                if self.documents > 1:
-                    self.faults.add(
-                        self.mark(line),
-                        "a second YAML document starts here",
-                        remedy="keep one, without `---` between",
-                    )
-                    raise _StopReading
-            case yaml.AliasEvent():
-                self.alias(event.anchor or "", line)
-            case yaml.ScalarEvent():
-                self.scalar(event, line)
-            case yaml.SequenceStartEvent() | yaml.MappingStartEvent():
-                self.open(event, line)
-            case yaml.SequenceEndEvent() | yaml.MappingEndEvent():
-                self.close()
-            case _:
-                pass  # stream start and end, document end: nothing to build
+    def too_deep(self, found: yaml.Event | yaml.Node) -> None:
+        line = found.start_mark.line
+        self.faults.add(self.mark(line), f"the values are nested deeper than {MAX_DEPTH} levels")
+        raise _StopReading
 
-    def alias(self, name: str, line: int) -> None:
-        built = self.anchors.get(name)
-        if built is None:
-            inside = name in self.anchors
-            self.faults.add(
-                self.mark(line),
-                f"the alias `*{shown(name)}` " + ("is inside its own anchor" if inside else "has no anchor"),
-                remedy="write the value out"
-                if inside
-                else f"define it before with `&{shown(name)}`, or quote the text",
-            )
+    def node(self, found: yaml.Node, depth: int = 1) -> Node:
+        mark = self.mark(found.start_mark.line)
+        self.count += 1 + len(found.value) // CHARACTERS if isinstance(found, yaml.ScalarNode) else 1
+        if self.count > MAX_NODES:
+            why = "each use of an alias counts with all that it stands for"
+            self.faults.add(mark, f"the file holds more than {MAX_NODES:,} values", why=why)
             raise _StopReading
-        self.add(built, line)
+        if isinstance(found, yaml.ScalarNode):
+            return self.scalar(found, mark)
+        if depth > MAX_DEPTH:
+            self.too_deep(found)
+        if found.tag not in (f"{_CORE}map", f"{_CORE}seq"):
+            self.tag(found.tag, mark)
+        if isinstance(found, yaml.MappingNode):
+            return MapNode(mark=mark, entries=self.entries(found, depth))
+        return ListNode(mark=mark, items=tuple(self.node(item, depth + 1) for item in found.value))
 
-    def scalar(self, event: yaml.ScalarEvent, line: int) -> None:
-        mark = self.mark(line)
-        text = event.value
+    def scalar(self, found: yaml.ScalarNode, mark: Mark) -> ScalarNode:
+        text: str = found.value
         kind, value = "text", text
-        # style "" or None is a plain scalar; everything quoted, block or tagged !!str is text
-        if event.style in (None, "") and event.tag is None:
+        if found.tag in (f"{_CORE}{word}" for word in ("null", "bool", "int", "float", "timestamp")):
             try:
-                kind, value = resolve(text)
+                kind, value = resolve(found.tag, text)
             except ScalarError as error:
                 self.faults.add(mark, f"`{shown(text)}` {error}", remedy="write it in quotes if it is text")
-                kind, value = "broken", text
-        elif event.tag not in (None, "!", "tag:yaml.org,2002:str"):
-            self.tag(event.tag, mark)
+                kind = "broken"
+        elif found.tag not in (f"{_CORE}str", f"{_CORE}merge", f"{_CORE}value"):
+            self.tag(found.tag, mark)
             kind = "broken"
-        end = event.end_mark.line if event.end_mark else line
-        raw = tuple(self.lines[line : end + 1]) if end > line else ()
-        merge = text == "<<" and event.style in (None, "")
-        node = ScalarNode(mark=mark, text=text, kind=cast("Any", kind), value=value, raw=raw)
-        size = 1 + len(text) // CHARACTERS
-        self.add(_Built(node=node, size=size, height=1), line, anchor=event.anchor, merge=merge)
+        first, end = found.start_mark.line, found.end_mark.line
+        raw = tuple(self.lines[first : end + 1]) if end > first else ()
+        return ScalarNode(mark=mark, text=text, kind=kind, value=value, raw=raw)
 
     def tag(self, tag: str, mark: Mark) -> None:
-        name = tag.replace("tag:yaml.org,2002:", "!!") if tag.startswith("tag:yaml.org") else tag
+        name = tag.replace(_CORE, "!!")
         self.faults.add(
             mark, f"the YAML tag `{shown(name)}` is not allowed", why="values are plain data", remedy="delete the tag"
         )
 
-    def open(self, event: yaml.SequenceStartEvent | yaml.MappingStartEvent, line: int) -> None:
-        mapping = isinstance(event, yaml.MappingStartEvent)
-        core = "tag:yaml.org,2002:map" if mapping else "tag:yaml.org,2002:seq"
-        if event.tag not in (None, "!", core):
-            self.tag(event.tag, self.mark(line))
-        if len(self.stack) >= MAX_DEPTH:
-            self.too_deep(line)
-        if event.anchor:
-            self.anchors[event.anchor] = None
-        self.stack.append(_Open(mark=self.mark(line), mapping=mapping, anchor=event.anchor))
+    def entries(self, found: yaml.MappingNode, depth: int) -> dict[str, Entry]:
+        """Return the keys of a mapping: its own first, then those of ``<<`` in order."""
+        entries: dict[str, Entry] = {}
+        merged: list[tuple[Mark, Node]] = []
+        for written, given in found.value:
+            mark = self.mark(written.start_mark.line)
+            key, value = self.key(written, mark), self.node(given, depth + 1)
+            if written.tag == f"{_CORE}merge":
+                merged += [(mark, one) for one in (value.items if isinstance(value, ListNode) else (value,))]
+            elif key in entries:
+                first = entries[key].mark.line
+                why = "" if self.option else f"line {first} is the first"
+                self.faults.add(mark, f"the key `{shown(key)}` is given twice", why=why, remedy="keep one of them")
+            elif key is not None:
+                entries[key] = Entry(mark=mark, node=value)
+        for mark, source in merged:
+            if isinstance(source, MapNode):
+                entries = {**source.entries, **entries}
+            else:
+                self.faults.add(mark, "`<<` does not name a mapping", remedy="give it an alias such as `*defaults`")
+        return entries
 
-    def too_deep(self, line: int) -> None:
-        self.faults.add(self.mark(line), f"the values are nested deeper than {MAX_DEPTH} levels")
-        raise _StopReading
-
-    def close(self) -> None:
-        frame = self.stack.pop()
-        node: Node
-        if frame.mapping:
-            self.merge(frame)
-            node = MapNode(mark=frame.mark, entries=frame.entries)
-        else:
-            node = ListNode(mark=frame.mark, items=tuple(frame.items))
-        self.total -= frame.size - 1  # counted with the parts already
-        built = _Built(node=node, size=frame.size, height=frame.height)
-        self.add(built, (frame.mark.line or 1) - 1, anchor=frame.anchor)
-
-    def add(self, built: _Built, line: int, *, anchor: str | None = None, merge: bool = False) -> None:
-        """Add a finished value: as the root, an item, a key or a key's value."""
-        self.total += built.size
-        if self.total > MAX_NODES:
-            self.faults.add(
-                self.mark(line),
-                f"the file holds more than {MAX_NODES:,} values",
-                why="each use of an alias counts with all that it stands for",
-            )
-            raise _StopReading
-        if len(self.stack) + built.height > MAX_DEPTH + 1:
-            self.too_deep(line)
-        if anchor:
-            self.anchors[anchor] = built
-        if not self.stack:
-            self.root = built.node
-            return
-        frame = self.stack[-1]
-        frame.size += built.size
-        frame.height = max(frame.height, built.height + 1)
-        if not frame.mapping:
-            frame.items.append(built.node)
-        elif frame.key is None:
-            frame.key = self.key(built.node, line, merge=merge)
-        else:
-            self.value(frame, built.node)
-
-    def key(self, node: Node, line: int, *, merge: bool) -> tuple[str | None, Mark, bool]:
-        mark = self.mark(line)
-        if not isinstance(node, ScalarNode):
+    def key(self, found: yaml.Node, mark: Mark) -> str | None:
+        """Return the text of a key; None after a fault."""
+        if not isinstance(found, yaml.ScalarNode):
             self.faults.add(mark, "a list or mapping cannot be a key", remedy="write a plain key")
-            return None, mark, False
-        if node.kind == "broken":
-            return None, mark, False
-        if node.kind != "text":
-            what = "a key is missing before `:`" if not node.text else f"the key `{shown(node.text)}` is not text"
-            why = f"YAML reads {reading(node)}" if node.text else ""
-            self.faults.add(
-                mark, what, why=why, remedy=f'write it in quotes: "{shown(node.text)}"' if node.text else ""
-            )
-            return None, mark, False
-        return node.text, mark, merge
-
-    def value(self, frame: _Open, node: Node) -> None:
-        key, mark, merge = cast("tuple[str | None, Mark, bool]", frame.key)
-        frame.key = None
-        if key is None:
-            return
-        if merge:
-            frame.merges.append((mark, node))
-        elif key in frame.entries:
-            first = frame.entries[key].mark.line
-            self.faults.add(
-                mark,
-                f"the key `{shown(key)}` is given twice",
-                why="" if self.option else f"line {first} is the first",
-                remedy="keep one of them",
-            )
-        else:
-            frame.entries[key] = Entry(mark=mark, node=node)
-
-    def merge(self, frame: _Open) -> None:
-        """Fill in the keys of ``<<``: the mapping's own first, then in order."""
-        for mark, node in frame.merges:
-            for source in node.items if isinstance(node, ListNode) else (node,):
-                if isinstance(source, MapNode):
-                    for key, entry in source.entries.items():
-                        frame.entries.setdefault(key, entry)
-                else:
-                    self.faults.add(
-                        mark, "`<<` does not name a mapping", remedy="give it an alias such as `*defaults`"
-                    )
+            return None
+        node = self.scalar(found, mark)
+        if node.kind in ("text", "broken"):
+            return node.text if node.kind == "text" else None
+        what = f"the key `{shown(node.text)}` is not text" if node.text else "a key is missing before `:`"
+        why = f"YAML reads {reading(node)}" if node.text else ""
+        self.faults.add(mark, what, why=why, remedy=f'write it in quotes: "{shown(node.text)}"' if node.text else "")
+        return None
