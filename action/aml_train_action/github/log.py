@@ -180,7 +180,7 @@ class ForeignText:
     """
 
     def __init__(self, masker: Masker) -> None:
-        self._scrubber = Scrubber(masker, across=True)
+        self._scrubber = Scrubber(masker)
         self._rest = ""
         #: Whether the last line is not complete yet.
         self.open = False

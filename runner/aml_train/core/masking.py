@@ -6,12 +6,10 @@ is already on its way, and nothing outside GitHub obeys it.
 
 from __future__ import annotations
 
-import bisect
 import io
 import re
-import string
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final, Protocol
 
@@ -26,38 +24,10 @@ from aml_train.core.secrets import (
 )
 
 MASK: Final = "***"
-#: A form of fewer characters is not looked for across the ends of lines: it would be found by chance.
-_SHORTEST_CUT: Final = 8
-#: So much of a form at the end of a line has the line wait for the next one.
-_CUT_PREFIX: Final = 4
 #: A secret of so many bytes is in no name by chance.
 _LONGEST_CHANCE: Final = 16
-#: A text that holds a form with one of these holds the mark itself, which is found sooner.
-_MARKERS: Final = (b"&#", b"&amp;", b"&lt;", b"&gt;", b"&quot;", b"&apos;", b"%", b"\\")
-#: The same for forms that are upper-case letters and digits alone: a run of so many of them.
-_RUN: Final = 12
-_RUNS: Final = bytes(65 if chr(code) in string.ascii_uppercase + string.digits else 32 for code in range(256))
 #: What is a secret by its shape: the signature of a SAS address, and a JSON Web Token, such as a job's own ``AZUREML_RUN_TOKEN``.
 _SHAPED: Final = re.compile(r"(?P<kept>(?i:[?&]sig=))[^&\s\"'<>]+|\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]+")
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Group:
-    """Patterns that contain *marker*, or a run of upper-case letters and digits.
-
-    Shortest first.
-    """
-
-    marker: bytes
-    run: bool
-    patterns: tuple[bytes, ...]
-
-    def possible(self, data: bytes) -> bool:
-        """Return whether any of the patterns can be in *data*, by one search."""
-        if self.run:
-            return self.marker in data.translate(_RUNS)
-        # One byte is found many times as fast as two.
-        return self.marker[:1] in data and self.marker in data
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,63 +37,26 @@ class _Known:
     Replaced as a whole: another thread may be searching.
 
     Attributes:
-        patterns: all of them; the values are None.
-        short: those that are not looked for across the ends of lines.
-        groups: the others.
-        heads: all of them, and *kept*, by their first byte.
-        prefixes: those of *groups* by their first bytes, :data:`_CUT_PREFIX` of them.
+        patterns: all of them, shortest first; the values are None.
         kept: identifiers that are shown, whatever they hold.
+        heads: patterns and *kept* by their first byte.
         longest: length in bytes of the longest of all these.
     """
 
     patterns: Mapping[bytes, None] = field(default_factory=dict)
-    short: tuple[bytes, ...] = ()
-    groups: tuple[_Group, ...] = ()
-    heads: Mapping[int, tuple[bytes, ...]] = field(default_factory=dict)
-    prefixes: Mapping[bytes, tuple[bytes, ...]] = field(default_factory=dict)
     kept: tuple[bytes, ...] = ()
+    heads: Mapping[int, list[bytes]] = field(default_factory=dict)
     longest: int = 0
 
 
-def _known(patterns: Collection[bytes], kept: Iterable[bytes]) -> _Known:
-    """Sort *patterns* for the search, shortest first.
-
-    Tokens are longer than most lines.
-    """
-    ordered = sorted(set(patterns), key=len)
+def _known(patterns: Iterable[bytes], kept: Iterable[bytes]) -> _Known:
+    ordered = dict.fromkeys(sorted(set(patterns), key=len))
     # A name that is a secret as a whole is one.
-    kept = tuple(dict.fromkeys(one for one in kept if one not in patterns))
-    groups: dict[tuple[bytes, bool], list[bytes]] = {}
+    kept = tuple(dict.fromkeys(one for one in kept if one not in ordered))
     heads: dict[int, list[bytes]] = {}
-    prefixes: dict[bytes, list[bytes]] = {}
     for pattern in (*ordered, *kept):
         heads.setdefault(pattern[0], []).append(pattern)
-    for pattern in ordered:
-        if len(pattern) >= _SHORTEST_CUT:
-            groups.setdefault(_marker(pattern), []).append(pattern)
-            prefixes.setdefault(pattern[:_CUT_PREFIX], []).append(pattern)
-    return _Known(
-        patterns=dict.fromkeys(ordered),
-        short=tuple(pattern for pattern in ordered if len(pattern) < _SHORTEST_CUT),
-        groups=tuple(
-            _Group(marker=marker, run=run, patterns=tuple(found)) for (marker, run), found in groups.items()
-        ),
-        heads={first: tuple(found) for first, found in heads.items()},
-        prefixes={first: tuple(found) for first, found in prefixes.items()},
-        kept=kept,
-        longest=max(map(len, (*ordered, *kept)), default=0),
-    )
-
-
-def _marker(pattern: bytes) -> tuple[bytes, bool]:
-    """Return the marker of *pattern*, and whether it is a run; nothing if it has none."""
-    for marker in _MARKERS:
-        if marker in pattern:
-            return marker, False
-    # Base32 and hexadecimal digits. Few texts have such long words in upper case.
-    if len(pattern) >= _RUN and pattern.translate(_RUNS) == b"A" * len(pattern):
-        return b"A" * _RUN, True
-    return b"", False
+    return _Known(patterns=ordered, kept=kept, heads=heads, longest=max(map(len, (*ordered, *kept)), default=0))
 
 
 def _occurrences(patterns: Iterable[bytes], data: bytes) -> Iterator[tuple[int, int]]:
@@ -141,42 +74,6 @@ def _occurrences(patterns: Iterable[bytes], data: bytes) -> Iterator[tuple[int, 
                 after = data.find(pattern, after + 1)
             yield start, end
             start = after
-
-
-def _has_line_end(data: bytes) -> bool:
-    return b"\n" in data or b"\r" in data
-
-
-def _without_line_ends(data: bytes) -> bytes:
-    return data.replace(b"\n", b"").replace(b"\r", b"")
-
-
-class _LineEnds:
-    """The line ends of *data*.
-
-    Maps places in the text without them to places in *data*.
-    """
-
-    def __init__(self, data: bytes) -> None:
-        self._places = [match.start() for match in re.finditer(rb"[\r\n]", data)]
-        #: How many other bytes come before each line end.
-        self._before = [place - number for number, place in enumerate(self._places)]
-
-    def place(self, joined: int) -> int:
-        """Return the place in the data of byte *joined* of the text without line ends."""
-        return joined + bisect.bisect_right(self._before, joined)
-
-    def pieces(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield the parts of a span of the text without line ends.
-
-        One for each line of it.
-        """
-        here = self.place(start)
-        for number in range(bisect.bisect_right(self._before, start), bisect.bisect_left(self._before, end)):
-            if here < self._places[number]:
-                yield here, self._places[number]
-            here = self._places[number] + 1
-        yield here, self.place(end - 1) + 1
 
 
 class Masker:
@@ -221,7 +118,7 @@ class Masker:
         A secret that begins or ends outside of it is masked all the same, and so is one that is too long for chance.
         """
         with self._lock:
-            if maskable(identifier) and not _has_line_end(_encode(identifier)):
+            if maskable(identifier) and not {"\n", "\r"} & set(identifier):
                 self._known = _known(self._known.patterns, (*self._known.kept, _encode(identifier)))
 
     @property
@@ -234,27 +131,10 @@ class Masker:
         data = _encode(text)
         return next(_occurrences(self._known.patterns, data), None) is not None
 
-    def spans(self, data: bytes, *, across: bool = True) -> list[tuple[int, int]]:
-        """Return where *data* holds secrets, in order; those that overlap are one.
-
-        Args:
-            across: also find a secret that line ends divide, as base64 has them; its parts are separate spans.
-        """
+    def spans(self, data: bytes) -> list[tuple[int, int]]:
+        """Return where *data* holds secrets, in order; those that overlap are one."""
         known = self._known
-        across = across and _has_line_end(data)
-        joined = _without_line_ends(data) if across else data
-        found = list(_occurrences(known.short, data))
-        long = [
-            span
-            for group in known.groups
-            if not group.marker or group.possible(joined)
-            for span in _occurrences(group.patterns, joined)
-        ]
-        if long and across:
-            ends = _LineEnds(data)
-            found += [piece for span in long for piece in ends.pieces(*span)]
-        else:
-            found += long
+        found = list(_occurrences(known.patterns, data))
         return _merged(self._without_kept(found, data) if found and known.kept else found)
 
     def _without_kept(self, found: list[tuple[int, int]], data: bytes) -> list[tuple[int, int]]:
@@ -266,50 +146,17 @@ class Masker:
             if end - start >= _LONGEST_CHANCE or not any(first <= start and end <= last for first, last in kept)
         ]
 
-    def unfinished(self, data: bytes, *, across: bool = False) -> int:
+    def unfinished(self, data: bytes) -> int:
         """Return the start of the longest ending of *data* that may grow into a secret.
 
-        It is the length of *data* if there is none.
-
-        Args:
-            across: also look for one that line ends divide. Else nothing grows behind the end of a line.
+        It is the length of *data* if there is none. Nothing grows behind the end of a line.
         """
-        found = self._divided(data) if across and _has_line_end(data) else len(data)
-        if not data or data[-1:] == b"\n":
-            return found
         known = self._known
-        first = max(0, len(data) - known.longest + 1, data.rfind(b"\n") + 1)
-        for start in range(first, min(found, len(data))):
+        for start in range(max(0, len(data) - known.longest + 1, data.rfind(b"\n") + 1), len(data)):
             tail = data[start:]
-            if any(
-                pattern.startswith(tail) for pattern in known.heads.get(data[start], ()) if len(pattern) > len(tail)
-            ):
+            if any(len(one) > len(tail) and one.startswith(tail) for one in known.heads.get(data[start], ())):
                 return start
-        return found
-
-    def _divided(self, data: bytes) -> int:
-        """Return the start of an ending with a line end that may grow into a secret."""
-        # However many empty lines follow, no more than this is held back.
-        window = data[-2 * self._known.longest :]
-        joined = _without_line_ends(window)
-        first = len(joined)
-        for prefix, patterns in self._known.prefixes.items():
-            at = joined.find(prefix, max(0, len(joined) - len(patterns[-1]) + 1), first + _CUT_PREFIX)
-            while 0 <= at < first:
-                tail = joined[at:]
-                if any(len(pattern) > len(tail) and pattern.startswith(tail) for pattern in patterns):
-                    first = at
-                    break
-                at = joined.find(prefix, at + 1)
-        if first == len(joined) and not _has_line_end(window[-1:]):
-            # Behind a line end, fewer letters wait, too: the line is open anyway, and what it continues may be shown already.
-            tails = (joined[-count:] for count in range(min(_CUT_PREFIX - 1, len(joined)), 0, -1))
-            tail = next((one for one in tails if any(prefix.startswith(one) for prefix in self._known.prefixes)), b"")
-            first -= len(tail)
-        if first == len(joined):
-            return len(data)
-        place = _LineEnds(window).place(first)
-        return len(data) - len(window) + place if _has_line_end(window[place:]) else len(data)
+        return len(data)
 
     def mask(self, text: str) -> str:
         """Return *text* with its secrets, signatures and tokens replaced."""
@@ -383,50 +230,32 @@ class Sink(Protocol):
 class Scrubber:
     """Takes secrets out of a stream of bytes, also one that arrives in pieces.
 
-    At most the length of the longest secret is held back, and nothing after the end of a line. With *across*, secrets that line
-    ends divide are found too: the end of a line waits for the next one where it is the beginning of a secret, at most twice as
-    much.
+    At most the length of the longest secret is held back, and nothing after the end of a line.
     """
 
-    def __init__(self, masker: Masker, *, across: bool = False) -> None:
+    def __init__(self, masker: Masker) -> None:
         self._masker = masker
-        self._across = across
         self._held = b""
         self._covered = 0  # how much of what is held back belongs to a mask that is already written
-        self._before = b""  # the end of the last line that was shown, in which a secret may have begun
 
     def feed(self, data: bytes, *, final: bool = False) -> bytes:
         """Return the part of *data*, and of earlier data, that may be shown.
 
         With *final* all.
         """
-        first = len(self._before)
-        data = self._before + self._held + data
-        keep = len(data) if final else max(first, self._masker.unfinished(data, across=self._across))
-        # Nothing is of two lines: what begins in the last one ends there.
-        spans = [span for span in self._masker.spans(data, across=self._across) if span[0] >= first]
-        covered = first + self._covered
-        if self._covered:
-            while spans and spans[0][0] < covered:
-                covered = max(covered, spans.pop(0)[1])
-        out, position = bytearray(), covered
-        for start, end in spans:
-            if start >= keep:
-                break
-            out += data[position:start] + MASK.encode()
-            position = end
+        data = self._held + data
+        keep = len(data) if final else self._masker.unfinished(data)
+        out, position = bytearray(), self._covered
+        for start, end in self._masker.spans(data):
+            if start < self._covered:  # it overlaps with the mask that is already written
+                position = max(position, end)
+            elif start < keep:
+                out += data[position:start] + MASK.encode()
+                position = end
         out += data[position:keep]
         self._held = data[keep:]
         self._covered = max(0, position - keep)
-        self._before = self._context(data[:keep])
         return bytes(out)
-
-    def _context(self, shown: bytes) -> bytes:
-        """Return the last bytes of *shown* if a line ends there.
-
-        A secret may continue after it.
-        """
-        return shown[-2 * _CUT_PREFIX :] if self._across and shown[-1:] in (b"\n", b"\r") else b""
 
 
 class MaskingStream(io.RawIOBase):

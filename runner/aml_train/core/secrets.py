@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import contextlib
+import html
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -13,8 +13,6 @@ from urllib.parse import quote, quote_plus, unquote
 
 _SHORTEST: Final = 4
 _SHORTEST_DERIVED: Final = 6
-#: Longer texts are not looked for as numeric entities, which are six times as long.
-_MOST_ENTITIES: Final = 256
 #: How the name of a secret ends: with the word itself, and perhaps with which of several it is. A name that only holds such a word,
 #: as ``SSH_KEY_NAME`` or ``MAX_TOKENS``, says something about a secret, or nothing.
 _SECRET_NAME: Final = re.compile(
@@ -131,9 +129,8 @@ def without_identifiers(value: str) -> Iterator[str]:
 def derive(secret: str) -> set[str]:
     """Return all that must be masked for *secret*: itself and its encoded forms.
 
-    Its lines, the fields of JSON, the signature of a SAS address; each of them also in base64 and base32 (at all offsets that it
-    can have in a longer text), in hexadecimal digits, URL-quoted once and twice, as JSON and as JSON in JSON, and with HTML's
-    entities.
+    Its lines, the fields of JSON, the signature of a SAS address; each of them also in base64 (at all offsets that it can have in a
+    longer text), in hexadecimal digits, URL-quoted, as JSON and JSON in JSON, and with HTML's entities.
     """
     found: set[str] = set()
     for part in parts_of(secret):
@@ -187,26 +184,23 @@ def _json_texts(text: str) -> Iterator[str]:
 def _forms(part: str) -> Iterator[str]:
     data = part.encode("utf-8", "surrogatepass")
     yield from _base64(data)
-    yield from _base32(data)
-    for quoted in (
-        quote(part, safe="", errors="replace"),
-        quote(part, safe="/", errors="replace"),
-        quote_plus(part, errors="replace"),
-    ):
-        yield from _cases(quoted)
-        yield from _cases(quote(quoted, safe=""))
-    for escaped in (json.dumps(part), json.dumps(part, ensure_ascii=False)):
-        yield from _nested_json(escaped[1:-1])
+    for safe in ("", "/"):
+        quoted = quote(part, safe=safe, errors="replace")
+        yield quoted
+        yield re.sub(r"%[0-9A-F]{2}", lambda match: match[0].lower(), quoted)
+    yield quote_plus(part, errors="replace")
+    for escaped in (json.dumps(part)[1:-1], json.dumps(part, ensure_ascii=False)[1:-1]):
+        yield escaped
+        yield json.dumps(escaped)[1:-1]
         # As Go and .NET write JSON that may be in HTML.
-        yield escaped[1:-1].replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+        yield escaped.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
     yield repr(part)[1:-1]
-    yield from _entities(part)
-    data_of_a_command = part.replace("%", "%25")
-    yield data_of_a_command
-    yield data_of_a_command.replace(":", "%3A").replace(",", "%2C")  # as a command's property
+    for entities in (html.escape(part), html.escape(part, quote=False)):
+        yield entities
+        yield entities.replace("&#x27;", "&#39;").replace("&quot;", "&#34;")
     if len(data) >= 8:
-        yield binascii.hexlify(data).decode()
-        yield binascii.hexlify(data).decode().upper()
+        yield data.hex()
+        yield data.hex().upper()
 
 
 def _base64(data: bytes) -> Iterator[str]:
@@ -218,43 +212,3 @@ def _base64(data: bytes) -> Iterator[str]:
         for form in (encoded[(0, 2, 3)[offset] : end], encoded if offset == 0 else ""):
             yield form
             yield form.replace("+", "-").replace("/", "_")
-
-
-def _base32(data: bytes) -> Iterator[str]:
-    """Yield *data* in base32 (RFC 4648), at each possible offset.
-
-    Five bytes, eight characters.
-    """
-    for offset in range(5):
-        encoded = base64.b32encode(b"\x00" * offset + data).decode().rstrip("=")
-        end = len(encoded) - (1 if (offset + len(data)) % 5 else 0)
-        yield encoded[-(-8 * offset // 5) : end]
-    yield base64.b32encode(data).decode().rstrip("=")
-
-
-def _cases(quoted: str) -> Iterator[str]:
-    """Yield a URL-quoted text, and the same with lower-case hexadecimal digits."""
-    yield quoted
-    yield re.sub(r"%(?:25)*[0-9A-F]{2}", lambda match: match[0].lower(), quoted)
-
-
-def _nested_json(escaped: str) -> Iterator[str]:
-    """Yield a text as JSON encodes it, as JSON in JSON, and that in JSON again."""
-    for _ in range(3):
-        yield escaped
-        escaped = json.dumps(escaped)[1:-1]
-
-
-def _entities(part: str) -> Iterator[str]:
-    """Yield *part* in HTML and XML.
-
-    With the necessary entities, and with numeric ones only.
-    """
-    plain = part.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    for double in ('"', "&quot;", "&#34;"):
-        for single in ("'", "&#x27;", "&#39;", "&apos;"):
-            yield plain.replace('"', double).replace("'", single)
-    if len(part) <= _MOST_ENTITIES:
-        yield "".join(f"&#{ord(char)};" for char in part)
-        yield "".join(f"&#x{ord(char):x};" for char in part)
-        yield "".join(f"&#x{ord(char):X};" for char in part)

