@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal
 
-from aml_train.core.text import is_plain, lines_of
+from aml_train.core.text import lines_of
 
 Level = Literal["error", "warning", "notice"]
 
@@ -57,9 +57,7 @@ def annotation(
 
 
 def harmless_lines(lines: Sequence[str]) -> list[str]:
-    """Return the harmless lines of each of *lines*; plain lines cost little."""
-    if is_plain("\n".join(lines)):
-        return list(lines)
+    """Return the harmless lines of each of *lines*."""
     return [one for line in lines for one in lines_of(line)]
 
 

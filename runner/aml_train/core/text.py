@@ -14,7 +14,6 @@ import yaml
 
 #: A line longer than this, in characters, comes in pieces.
 LONGEST_LINE: Final = 64 * 1024
-_CONTROL: Final = bytes([*range(0x09), *range(0x0B, 0x20), 0x7F])
 _NO_LETTERS: Final = re.compile(r"[\W\d_]+")
 #: Colours and other styles (ECMA-48 "select graphic rendition"): they carry no text.
 _STYLE: Final = re.compile(r"\x1b\[[0-9;:]*m")
@@ -81,54 +80,21 @@ class LineBlocks:
     """As :class:`LineSplitter`, many lines at a time.
 
     The text of a piece is lines that line feeds join, and only the last may continue.
-
-    The cost of a stretch of bytes is about that of decoding it, however many lines it has.
     """
 
     def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        self._rest = ""
+        self._pieces = LinePieces()
 
     def feed(self, data: bytes, *, final: bool = False) -> list[Piece]:
-        """Return what *data* completes; with *final* also the last line without an end."""
-        text = self._rest + self._decoder.decode(data, final)
-        end = text.rfind("\n")
-        found = _blocks(text[:end].split("\n")) if end >= 0 else []
-        self._rest = text[end + 1 :] if end >= 0 else text
-        *pieces, rest = _cut(self._rest, ended=False)
-        self._rest = rest.text
-        for piece in pieces:
-            found += _blocks_of([piece])
-        if final and self._rest:
-            found += _blocks([self._rest])
-            self._rest = ""
-        return found
-
-
-def _blocks(lines: list[str]) -> list[Piece]:
-    """Return whole *lines* as blocks; too long or rewritten ones take the slow way."""
-    if max(map(len, lines)) <= LONGEST_LINE and not any("\r" in line for line in lines):
-        return [Piece("\n".join(lines))]
-    return _blocks_of([piece for line in lines for piece in _cut(line, ended=True)])
-
-
-def _blocks_of(pieces: list[Piece]) -> list[Piece]:
-    found: list[Piece] = []
-    waiting: list[str] = []
-    for line in (one for piece in pieces for one in lines_in(piece)):
-        waiting.append(line.text)
-        if line.more:
-            found.append(Piece("\n".join(waiting), more=True))
-            waiting.clear()
-    return [*found, Piece("\n".join(waiting))] if waiting else found
-
-
-def is_plain(text: str) -> bool:
-    """Return whether *text* is ASCII without control characters but tab and line feed.
-
-    Most of what is logged is, and this is eight times as quick as a regular expression.
-    """
-    return text.isascii() and len(text.encode().translate(None, _CONTROL)) == len(text)
+        """See :meth:`LinePieces.feed`."""
+        found: list[Piece] = []
+        waiting: list[str] = []
+        for line in (one for piece in self._pieces.feed(data, final=final) for one in lines_in(piece)):
+            waiting.append(line.text)
+            if line.more:
+                found.append(Piece("\n".join(waiting), more=True))
+                waiting.clear()
+        return [*found, Piece("\n".join(waiting))] if waiting else found
 
 
 def lines_in(piece: Piece) -> list[Piece]:
@@ -146,6 +112,8 @@ def states(text: str) -> list[str]:
     A terminal shows only the last state. Yet a text that rewrites another hides it: what is dropped is an empty state, and one whose
     letters, without digits and signs, are where those of the next one begin (``10%``, ``20%``; ``epoch 1: 5/9``, ``epoch 1: 6/9``).
     """
+    if "\r" not in text:
+        return [text]
     found = text.rstrip("\r").split("\r")
     letters = [_NO_LETTERS.sub("", state) for state in found]
     kept = [
@@ -226,7 +194,7 @@ def printable(text: str) -> str:
     Commands to GitHub's runner lose their effect, too: it obeys ``##[`` anywhere in a line (actions/runner, ``ActionCommand.cs``),
     and the command line may run in a workflow's ``run:``.
     """
-    shown = text if is_plain(text) else _TURNING.sub(_visible, _ESCAPES.sub("", text))
+    shown = _TURNING.sub(_visible, _ESCAPES.sub("", text))
     return shown.replace("##[", "##\N{ZERO WIDTH SPACE}[")
 
 

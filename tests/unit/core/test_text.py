@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aml_train.core.text import LONGEST_LINE, LineBlocks, LineSplitter, Piece, is_plain, states
+from aml_train.core.text import LONGEST_LINE, LineBlocks, LineSplitter, Piece, iso_seconds, states, whole
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,47 @@ def test_blocks_are_the_same_lines_many_at_a_time(parts: list[str]) -> None:
     assert apart == one
 
 
-@given(st.text(st.characters(max_codepoint=0x300)))
-def test_what_is_plain_needs_no_care(text: str) -> None:
-    careful = [c for c in text if ord(c) > 0x7E or (ord(c) < 0x20 and c not in "\t\n")]
-    assert is_plain(text) is (not careful)
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("0", 0),
+        ("007", 7),
+        ("9" * 18, 10**18 - 1),
+        ("9" * 19, None),
+        ("9" * 5000, None),  # int() raises for more than 4300 digits
+        ("", None),
+        ("-1", None),
+        ("+1", None),
+        ("1_000", None),
+        (" 1", None),
+        ("1\n", None),
+        ("\u00b2", None),  # a digit by str.isdigit, no integer by int()
+        ("\u0663", None),  # three in Arabic
+    ],
+)
+def test_ascii_digits_are_a_number_and_nothing_else(text: str, expected: int | None) -> None:
+    assert whole(text) == expected
+
+
+def test_longer_numbers_where_they_are_allowed() -> None:
+    assert whole("9" * 255, most=255) == 10**255 - 1
+    assert whole("9" * 256, most=255) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("PT2M", 120.0),
+        ("P1DT1H1.5S", 90001.0),
+        ("PT999999999S", 999_999_999),
+        ("", None),
+        ("2m", None),
+        ("P", None),
+        ("PT", None),
+        ("PT1000000000S", None),
+        (f"PT{'0' * 36}2M and more", None),
+        ("P\u0663D", None),
+    ],
+)
+def test_durations(text: str, seconds: float | None) -> None:
+    assert iso_seconds(text) == seconds

@@ -19,7 +19,7 @@ from aml_train.core.globs import blob_name, has_wildcards, safe_relative, select
 from aml_train.core.jsonc import JsoncError, change_jsonc, parse_jsonc
 from aml_train.core.references import ImageRef, is_digest
 from aml_train.core.release_tags import release_tags, template_fault
-from aml_train.core.text import LineBlocks, harmless, is_plain, iso_seconds, lines_of, states
+from aml_train.core.text import LineBlocks, harmless, iso_seconds, lines_of, states
 from aml_train.gate.baseline import ValuesBaseline
 from aml_train.gate.decide import Evidence, decide_rule
 from aml_train.gate.history import MetricPoint
@@ -283,7 +283,6 @@ def test_printed_texts(text: str) -> None:
     for line in lines_of(text):
         assert not [sign for sign in line if unicodedata.category(sign) == "Cc" and sign != "\t"]
         assert harmless(line) == line
-    assert not is_plain(text) or text.isascii()
     assert len("".join(states(text))) <= len(text)
     clean(text).encode()
     assert not set("\r\n") & {*escape_data(text), *escape_property(text)}
