@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.core.jsonc import parse_jsonc
+from aml_train.cli.jsonc import parse_jsonc
 from tests.e2e.conftest import ROOT, TIMEOUT, Local, edit
 from tests.e2e.test_tutorial import Reader, install
 

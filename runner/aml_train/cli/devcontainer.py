@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from aml_train.cli.console import ConsoleListener
+from aml_train.cli.jsonc import JsoncError, change_jsonc, parse_jsonc
 from aml_train.cli.options import this_host
 from aml_train.cli.output import json_option, print_result
 from aml_train.cli.project import ProjectOptions, project_options
 from aml_train.core.docker import connect_engine
 from aml_train.core.errors import Fault, ImageError, InvalidError, OutdatedError
-from aml_train.core.jsonc import JsoncError, change_jsonc, parse_jsonc
 from aml_train.dev_image import find_dev_image
 from aml_train.image.push import pull_image
 from aml_train.image.testing.container import has_gpus

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from aml_train.cli.devcontainer import updated_devcontainer
+from aml_train.cli.jsonc import parse_jsonc
 from aml_train.core.errors import InvalidError
-from aml_train.core.jsonc import parse_jsonc
 
 OLD, NEW = "r.io/digits@sha256:" + "a" * 64, "r.io/digits@sha256:" + "b" * 64
 WHERE = ".devcontainer/devcontainer.json"
@@ -26,7 +26,7 @@ def test_only_our_values_change() -> None:
 def test_a_file_that_others_wrote_is_adopted() -> None:
     text = '{\n\t"name": "ours", // the team\'s\n}\n'
     updated = updated_devcontainer(text, NEW, {"address": "addr-2"}, WHERE)
-    assert updated.startswith('{\n\t"name": "ours", // the team\'s\n\t"image": ')
+    assert updated.endswith('\n\t"name": "ours", // the team\'s\n}\n')
     assert parse_jsonc(updated) == {
         "name": "ours",
         "image": NEW,
@@ -41,10 +41,10 @@ def test_a_file_that_others_wrote_is_adopted() -> None:
         ('{"dockerComposeFile": "c.yml"}', "`dockerComposeFile` builds the container"),
         ('{"image": 1}', "`image` is no text: delete it"),
         ("[]", "it is no object"),
-        ('{\n"image": "x"\n', f"{WHERE}: it cannot be changed: line 3: a comma or `}}` is expected"),
-        ('{"customizations": []}', "it cannot be changed: line 1: `customizations` is no object"),
+        ('{\n"image": "x"\n', f"{WHERE}: it cannot be changed: line 3: "),
+        ('{"customizations": []}', "it cannot be changed: `customizations` is no object"),
     ],
 )  # fmt: skip
 def test_a_file_that_is_not_changed(text: str, message: str) -> None:
-    with pytest.raises(InvalidError, match=message.replace("`}`", r"`\}`")):
+    with pytest.raises(InvalidError, match=message):
         updated_devcontainer(text, NEW, {}, WHERE)

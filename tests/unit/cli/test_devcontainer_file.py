@@ -11,10 +11,10 @@ from click.testing import CliRunner, Result
 
 import aml_train.cli.devcontainer
 from aml_train.cli.devcontainer import run_arguments
+from aml_train.cli.jsonc import parse_jsonc
 from aml_train.cli.main import cli
 from aml_train.config.load import load_config
 from aml_train.core.errors import ImageError, OutdatedError
-from aml_train.core.jsonc import parse_jsonc
 from aml_train.dev_image import DevImage
 from aml_train.image.base_files import ImageSettings
 

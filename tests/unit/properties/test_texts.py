@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from aml_train.azure.blob.address import Asset, DatastorePath, JobOutput, LocalPath, parse_address
 from aml_train.azure.credentials import claims_of
 from aml_train.azure.sign_in import reason
+from aml_train.cli.jsonc import JsoncError, change_jsonc, parse_jsonc
 from aml_train.config.job.command_line import quoted
 from aml_train.core.answers import clean, is_within, split
 from aml_train.core.errors import AmlTrainError, InvalidError
 from aml_train.core.file_selection import SECRETS
 from aml_train.core.files import FileSet
 from aml_train.core.globs import blob_name, has_wildcards, safe_relative, select
-from aml_train.core.jsonc import JsoncError, change_jsonc, parse_jsonc
 from aml_train.core.references import ImageRef, is_digest
 from aml_train.core.release_tags import release_tags, template_fault
 from aml_train.core.text import LineBlocks, harmless, iso_seconds, lines_of, states
