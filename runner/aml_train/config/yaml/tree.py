@@ -15,6 +15,7 @@ import yaml
 from aml_train.config.yaml.nodes import (
     Entry,
     Faults,
+    Kind,
     ListNode,
     MapNode,
     Mark,
@@ -140,7 +141,7 @@ def parse(text: str, file: str, faults: Faults, *, option: bool = False) -> Node
         for event in yaml.parse(text, Loader=_Loader):
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if depth > MAX_DEPTH:
-                reader.too_deep(event)
+                reader.too_deep(event.start_mark.line if event.start_mark else 0)
         root = yaml.compose(text, Loader=_Loader)
         return None if root is None else reader.node(root)
     except _StopReading:
@@ -164,8 +165,7 @@ class _Reader:
     def mark(self, line: int) -> Mark:
         return Mark(file=self.file, line=None if self.option else line + 1, option=self.option)
 
-    def too_deep(self, found: yaml.Event | yaml.Node) -> None:
-        line = found.start_mark.line
+    def too_deep(self, line: int) -> None:
         self.faults.add(self.mark(line), f"the values are nested deeper than {MAX_DEPTH} levels")
         raise _StopReading
 
@@ -179,7 +179,7 @@ class _Reader:
         if isinstance(found, yaml.ScalarNode):
             return self.scalar(found, mark)
         if depth > MAX_DEPTH:
-            self.too_deep(found)
+            self.too_deep(found.start_mark.line)
         if found.tag not in (f"{_CORE}map", f"{_CORE}seq"):
             self.tag(found.tag, mark)
         if isinstance(found, yaml.MappingNode):
@@ -188,7 +188,8 @@ class _Reader:
 
     def scalar(self, found: yaml.ScalarNode, mark: Mark) -> ScalarNode:
         text: str = found.value
-        kind, value = "text", text
+        kind: Kind = "text"
+        value: Any = text
         if found.tag in (f"{_CORE}{word}" for word in ("null", "bool", "int", "float", "timestamp")):
             try:
                 kind, value = resolve(found.tag, text)
