@@ -46,6 +46,9 @@ COPY runner/aml_train ./aml_train
 COPY action/aml_train_action ./aml_train_action
 COPY action/post /opt/aml-train/bin/aml-train-post
 RUN /opt/aml-train/bin/python -m compileall -q -f --invalidation-mode unchecked-hash aml_train aml_train_action
+# Not run here: a job with `target: local` builds the local AzureML's image from them where no registry has it.
+COPY runner/aml_emulator ./aml_emulator
+COPY requirements/emulator.txt requirements/node.txt ./aml_emulator/requirements/
 
 FROM python:3.11-slim-bookworm
 # Scanners read in status.d which packages an image has in addition to dpkg's own.

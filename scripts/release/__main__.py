@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Final
 
 from aml_train.core.docker import connect_engine
-from aml_train.core.errors import AmlTrainError
+from aml_train.core.errors import AmlTrainError, ImageError
+from aml_train.image.registry.client import Registry
+from scripts.release.adopt import Adoption, adopt
 from scripts.release.commands import ReleaseError
-from scripts.release.commit import commit_release, push_release
+from scripts.release.commit import check_commit, commit_release, push_release
 from scripts.release.distributions import build_distributions, check_index, upload
 from scripts.release.layout import Layout
 from scripts.release.record import Record, empty_output
 from scripts.release.registry import check_image, open_registry, push_layout
+from scripts.release.sources import export
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 TAG: Final = "release/v"
@@ -25,6 +28,11 @@ TAG: Final = "release/v"
 _STEPS: Final = """\
 A release, step by step. The workflow release.yml runs the same commands.
 
+  python -m scripts.release adopt --repository OWNER/NAME --version 1.0.0
+      Give the project your repository's name and its first version; commit, tag, and print what
+      is left to do. Once for a repository.
+  python -m scripts.release check --repository OWNER/NAME --tag release/v1.0.0
+      Refuse within seconds what a release would refuse after its tests.
   python -m scripts.release build --repository OWNER/NAME
       Build wheel, action and emulator from the last commit into dist/release, with the list of
       the packages in each image, and the record release.json.
@@ -58,6 +66,16 @@ def parser() -> argparse.ArgumentParser:
     source = argparse.ArgumentParser(add_help=False)
     source.add_argument("--source", type=Path, default=ROOT, help="the git repository (default: this one)")
 
+    adoption = commands.add_parser("adopt", parents=[source], help="give the project your repository's name")
+    adoption.add_argument("--repository", required=True, metavar="OWNER/NAME", help="your repository on GitHub")
+    adoption.add_argument("--version", default="1.0.0", help="its next version (default: 1.0.0); 0.x is allowed")
+    adoption.add_argument("--pypi-name", metavar="NAME", help="the package's name on PyPI, if you publish it there")
+
+    check = commands.add_parser("check", parents=[source], help="check what a release would refuse")
+    check.add_argument("--repository", required=True, metavar="OWNER/NAME", help="the repository on GitHub")
+    check.add_argument("--ref", default="HEAD", help="the commit (default: HEAD)")
+    check.add_argument("--tag", help=f"the tag that asks for the release, such as {TAG}1.2.3; it must agree")
+
     build = commands.add_parser("build", parents=[output, source], help="build the package and the images")
     build.add_argument("--repository", required=True, metavar="OWNER/NAME", help="the repository on GitHub")
     build.add_argument("--ref", default="HEAD", help="the commit to build (default: HEAD)")
@@ -86,6 +104,9 @@ def parser() -> argparse.ArgumentParser:
     commit = commands.add_parser("commit", parents=[output, source], help="make the release commit and its tags")
     commit.add_argument("--registry", required=True, help="the registry that has the images")
     commit.add_argument("--push", metavar="REMOTE", help="push the tags there")
+    commit.add_argument(
+        "--keep-workflows", action="store_true", help="leave the workflows: the token of a run may not push others"
+    )
 
     compare = commands.add_parser("compare", help="name the artefacts in which two builds differ")
     compare.add_argument("folders", nargs=2, type=Path, metavar="FOLDER")
@@ -95,7 +116,15 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return 0, or 1 with a message on standard error."""
     options = parser().parse_args(arguments)
-    steps = {"build": _build, "test": _test, "publish": _publish, "verify": _verify, "commit": _commit}
+    steps = {
+        "adopt": _adopt,
+        "check": _check,
+        "build": _build,
+        "test": _test,
+        "publish": _publish,
+        "verify": _verify,
+        "commit": _commit,
+    }
     try:
         if options.command == "compare":
             return _compare(options)
@@ -106,14 +135,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _adopt(options: argparse.Namespace) -> None:
+    adoption = Adoption(repository=options.repository, version=options.version, package=options.pypi_name)
+    adopt(options.source, adoption, _say)
+
+
+def _check(options: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory(prefix="aml-train-release-") as folder:
+        sources = export(options.source, options.ref, options.repository, Path(folder), version=_version(options.tag))
+    check_commit(options.source, sources)
+    _say(f"{sources.repository} {sources.version} of {sources.commit} can be released")
+
+
+def _version(tag: str | None) -> str | None:
+    return tag.removeprefix("refs/tags/").removeprefix(TAG) if tag else None
+
+
 def _build(options: argparse.Namespace) -> None:
     from scripts.release.images import RECIPES, Builder
-    from scripts.release.sources import export
 
     output: Path = options.output
-    version = options.tag.removeprefix("refs/tags/").removeprefix(TAG) if options.tag else None
     with tempfile.TemporaryDirectory(prefix="aml-train-release-") as folder:
-        sources = export(options.source, options.ref, options.repository, Path(folder), version=version)
+        sources = export(options.source, options.ref, options.repository, Path(folder), version=_version(options.tag))
         print(f"{sources.repository} {sources.version} of {sources.commit}", flush=True)
         engine = connect_engine(os.environ)
         empty_output(output)
@@ -165,7 +208,7 @@ def _verify(options: argparse.Namespace) -> None:
                 layout = Layout.open(options.output / image.archive)
                 if layout.digest != image.digest:
                     raise ReleaseError(f"{image.archive} is {layout.digest}, and the record says {image.digest}.")
-                check_image(registry, image.repository, layout, tag=record.version)
+                _check_public(registry, image.repository, layout, record)
                 _say(f"{options.registry}/{image.repository}@{image.digest} is the build, byte for byte")
     if options.index:
         for one in record.distributions:
@@ -173,11 +216,22 @@ def _verify(options: argparse.Namespace) -> None:
             _say(f"{one.file} in {options.index} is the build, byte for byte")
 
 
+def _check_public(registry: Registry, repository: str, layout: Layout, record: Record) -> None:
+    try:
+        check_image(registry, repository, layout, tag=record.version)
+    except ImageError as error:
+        package = repository.partition("/")[2]
+        raise ReleaseError(
+            f"{error}\nA new package of ghcr.io is private, and workflows of others cannot pull it. Make it public at "
+            f"https://github.com/{record.repository}/pkgs/container/{package}, and run this job again."
+        ) from error
+
+
 def _commit(options: argparse.Namespace) -> None:
     record = Record.read(options.output)
-    committed = commit_release(options.source, record, options.registry)
+    committed = commit_release(options.source, record, options.registry, workflows=not options.keep_workflows)
     _say(f"{committed.version_tag} and {committed.moving_tag} are {committed.release}")
-    _say(f"its workflows name {committed.action}, whose action.yml has the image by digest")
+    _say(f"the action.yml of {committed.action} has the image by digest")
     if options.push:
         push_release(options.source, options.push, committed)
         _say(f"pushed to {options.push}")

@@ -16,7 +16,7 @@ from typing import Final
 
 from scripts.release.commands import ReleaseError, run
 from scripts.release.record import Record
-from scripts.release.sources import moving_tag, read_files, rename
+from scripts.release.sources import SETTING, Sources, moving_tag, read_files, rename
 
 _IMAGE: Final = re.compile(rb"^  image: Dockerfile$", re.MULTILINE)
 WORKFLOWS: Final = ".github/workflows/"
@@ -74,10 +74,29 @@ def pin_workflows(files: Mapping[str, bytes], repository: str, commit: str, vers
     return changed
 
 
-def commit_release(root: Path, record: Record, registry: str) -> Committed:
+def check_commit(root: Path, sources: Sources) -> None:
+    """Raise ReleaseError if the commit of *sources* cannot become a release commit."""
+    if run(["git", "tag", "--list", f"v{sources.version}"], cwd=root).strip():
+        raise ReleaseError(
+            f"The tag v{sources.version} is there: a version is released once. Set another one in {SETTING}, and tag it."
+        )
+    files = read_files(root, sources.commit)
+    if len(_IMAGE.findall(files["action.yml"])) != 1:
+        raise ReleaseError("action.yml has not one line `  image: Dockerfile`, which the release commit replaces.")
+    files |= rename(files, sources.repository)
+    pin_workflows(files, sources.repository, sources.commit, sources.version)
+
+
+def commit_release(root: Path, record: Record, registry: str, *, workflows: bool = True) -> Committed:
     """Make the commits and tags of a release in the repository *root*.
 
     Its working tree stays as it is. The same build gives the same commits: their time is that of the commit that was built.
+
+    Args:
+        root: the repository.
+        record: the build.
+        registry: the registry that has the images.
+        workflows: whether the reusable workflows name the action by its commit. The token of a run may not push that.
 
     Raises:
         ReleaseError: the version's tag names another commit already.
@@ -87,8 +106,10 @@ def commit_release(root: Path, record: Record, registry: str) -> Committed:
     first = release_files(files, record, registry)
     message = f"Release {record.version}"
     action = git.commit(record.commit, first, f"{message}: the action's image by its digest")
-    second = pin_workflows({**files, **first}, record.repository, action, record.version)
-    release = git.commit(action, second, f"{message}: the workflows by the commit of their action")
+    release = action
+    if workflows:
+        second = pin_workflows({**files, **first}, record.repository, action, record.version)
+        release = git.commit(action, second, f"{message}: the workflows by the commit of their action")
     tags = (f"v{record.version}", moving_tag(record.version))
     present = git.resolve(f"refs/tags/{tags[0]}^{{commit}}")
     if present not in (None, release):

@@ -19,7 +19,7 @@ from scripts.release.commands import ReleaseError, run
 #: Stands for the repository in workflows, docs and examples. In two parts, so that a release's own sources keep it.
 PLACEHOLDER: Final = "/".join(("org", "aml-train"))
 SETTING: Final = "runner/aml_train/core/version.py"
-_REPOSITORY: Final = re.compile(r'^REPOSITORY: Final\[str\] = ".*"$', re.MULTILINE)
+_REPOSITORY: Final = re.compile(r'^REPOSITORY: Final\[str\] = "(.*)"$', re.MULTILINE)
 _MAJOR: Final = re.compile(r'^MAJOR: Final = "(.*)"$', re.MULTILINE)
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?/[A-Za-z0-9._-]+")
 _VERSION: Final = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")
@@ -120,7 +120,7 @@ def image_repository(repository: str, suffix: str) -> str:
 
 
 def rename(contents: Mapping[str, bytes], repository: str) -> dict[str, bytes]:
-    """Return the files that differ once *repository* replaces the placeholder.
+    """Return the files that differ once *repository* replaces the name that they have.
 
     Args:
         contents: path → contents of every file of the commit.
@@ -128,15 +128,29 @@ def rename(contents: Mapping[str, bytes], repository: str) -> dict[str, bytes]:
     Raises:
         ReleaseError: the one setting is missing.
     """
-    changed = {}
-    image, name = f"ghcr.io/{PLACEHOLDER}".encode(), PLACEHOLDER.encode()
-    for path, content in contents.items():
-        new = content.replace(image, f"ghcr.io/{repository.lower()}".encode()).replace(name, repository.encode())
-        if path == SETTING:
-            text, count = _REPOSITORY.subn(f'REPOSITORY: Final[str] = "{repository}"', new.decode())
-            if count != 1:
-                raise ReleaseError(f"{SETTING} has {count} lines that set REPOSITORY; a release needs one.")
-            new = text.encode()
-        if new != content:
-            changed[path] = new
-    return changed
+    setting = contents[SETTING].decode()
+    before = own_name(setting)
+    # Not inside a longer name; -emulator may follow.
+    own = re.compile(rf"(ghcr\.io/)?(?<![\w.-]){re.escape(before)}(?!\w)".encode(), re.IGNORECASE)
+
+    def renamed(match: re.Match[bytes]) -> bytes:
+        return b"ghcr.io/" + repository.lower().encode() if match[1] else repository.encode()
+
+    changed = {path: own.sub(renamed, content) for path, content in contents.items()}
+    changed[SETTING] = _REPOSITORY.sub(f'REPOSITORY: Final[str] = "{repository}"', setting).encode()
+    return {path: new for path, new in changed.items() if new != contents[path]}
+
+
+def own_name(setting: str) -> str:
+    """Return the name that workflows, docs and examples have: the placeholder, until the repository is adopted.
+
+    Args:
+        setting: the text of core/version.py.
+
+    Raises:
+        ReleaseError: the one setting is missing.
+    """
+    found = _REPOSITORY.findall(setting)
+    if len(found) != 1:
+        raise ReleaseError(f"{SETTING} has {len(found)} lines that set REPOSITORY; a release needs one.")
+    return found[0] or PLACEHOLDER

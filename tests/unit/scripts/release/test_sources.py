@@ -12,7 +12,7 @@ from scripts.release.commit import pin_workflows, release_files
 from scripts.release.distributions import find_links
 from scripts.release.images import RECIPES
 from scripts.release.record import Distribution, Image, Record
-from scripts.release.sources import PLACEHOLDER, SETTING, check_repository, check_version, rename
+from scripts.release.sources import PLACEHOLDER, SETTING, check_repository, check_version, own_name, rename
 
 ROOT = Path(__file__).parents[4]
 FILES = {
@@ -57,7 +57,7 @@ def test_the_name_replaces_the_placeholder_everywhere() -> None:
     assert b"ghcr.io/octo/train-emulator:" in changed["docs/emulator.md"]
     assert b"uses: Octo/Train@v1" in changed[".github/workflows/train.yml"]
     for path, content in {**FILES, **changed}.items():
-        assert PLACEHOLDER.encode() not in content, path
+        assert own_name(FILES[SETTING].decode()).encode() not in content, path
     assert "action.yml" not in changed
 
 
