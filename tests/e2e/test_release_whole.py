@@ -8,26 +8,97 @@ import os
 import secrets
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import docker
 import docker.errors
 import pytest
+import requests
 import yaml
 from packaging.utils import canonicalize_name
 
-from scripts.act_demo import run_act
+from scripts.release.__main__ import main
 from scripts.release.checks import EMULATOR_IMAGE, ISOLATED, install_wheel
+from scripts.release.commands import ReleaseError
+from scripts.release.commit import commit_release, push_release
+from scripts.release.layout import write_layout
 from scripts.release.record import Record
-from tests.e2e.conftest import ROOT, Local
+from tests.e2e.conftest import ROOT, Local, edit
 from tests.e2e.hosted_runner import HostedRunner
-from tests.e2e.released import REPOSITORY, VERSION, git, make_repository, serve_index
 from tests.support.ports import free_port
 from tests.support.registry_process import serve_registry
+from tests.support.saved_images import layer, write_saved
 
 pytestmark = pytest.mark.full
+
+REPOSITORY = "Octo/Train"
+VERSION = "1.0.0"
+_PATIENCE = 120.0
+
+
+def git(folder: Path, *args: str) -> str:
+    """Run git in *folder*; return what it prints."""
+    identity = ["-c", "user.name=test", "-c", "user.email=test@example.com"]
+    command = ["git", "-C", str(folder), *identity, *args]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def make_repository(folder: Path) -> Path:
+    """Copy this checkout's files into a repository whose one commit has the version 1.0.0."""
+    repository = folder / "repository"
+    repository.mkdir()
+    listed = git(ROOT, "ls-files", "--cached", "--others", "--exclude-standard", "-z").split("\0")
+    for name in listed:
+        source, target = ROOT / name, repository / name
+        if name and source.is_file():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(source.read_bytes())
+            target.chmod(source.stat().st_mode)
+    edit(repository / "runner/aml_train/core/version.py", '__version__ = "0.1.0"', f'__version__ = "{VERSION}"')
+    git(repository, "init", "-q", "-b", "main")
+    git(repository, "add", ".")
+    git(repository, "commit", "-q", "-m", f"Set the version {VERSION}")
+    return repository
+
+
+@contextmanager
+def serve_index(folder: Path) -> Iterator[str]:
+    """Serve a package index that keeps its files in *folder*; give its address, which takes uploads too."""
+    folder.mkdir(parents=True, exist_ok=True)
+    port = free_port()
+    command = [str(Path(sys.executable).with_name("pypi-server")), "run", "-i", "127.0.0.1", "-p", str(port)]
+    with (folder.parent / "index.log").open("ab") as log:
+        # Without accounts: it listens on loopback, and its files are the test's own.
+        process = subprocess.Popen([*command, "-a", ".", "-P", ".", str(folder)], stdout=log, stderr=log)
+    address = f"http://127.0.0.1:{port}/"
+    try:
+        deadline = time.monotonic() + _PATIENCE
+        while not _answers(address):
+            assert process.poll() is None, (folder.parent / "index.log").read_text()
+            assert time.monotonic() < deadline, "the index does not answer"
+            time.sleep(0.05)
+        yield address
+    finally:
+        process.terminate()
+        process.wait(_PATIENCE)
+
+
+def _answers(address: str) -> bool:
+    try:
+        return requests.get(f"{address}simple/", timeout=10).ok
+    except requests.RequestException:
+        return False
+
+
+def flip_byte(file: Path) -> None:
+    """Change the last byte of *file*, which belongs to a registry's storage or an index."""
+    content = file.read_bytes()
+    file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+
 
 #: The emulator's image where the package looks for it. No registry within the tests' reach has it.
 PUBLISHED = "ghcr.io/octo/train-emulator"
@@ -156,6 +227,50 @@ def test_the_installed_package_builds_the_emulators_image_if_it_cannot_be_pulled
         run("reset", "--yes")
 
 
+def test_a_version_that_is_published_is_never_replaced(
+    released: Released, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    write_saved(tmp_path / "saved", [layer({"name": "another build"})])
+    layout = write_layout(tmp_path / "saved", other / "action.oci.tar", epoch=1, base_layers=(), name="x:1")
+    image = replace(released.record.image("action"), digest=layout.digest, config=layout.blobs[0].digest)
+    replace(released.record, images=(image,)).write(other)
+    assert main(["publish", "--output", str(other), "--registry", released.registry]) == 1
+    assert "Release another version" in capsys.readouterr().err
+    blob = released.record.image("emulator").config.removeprefix("sha256:")
+    stored = released.storage / f"data/docker/registry/v2/blobs/sha256/{blob[:2]}/{blob}/data"
+    flip_byte(stored)
+    assert main(["verify", "--output", str(released.output), "--registry", released.registry]) == 1
+    assert "is damaged" in capsys.readouterr().err
+    flip_byte(stored)
+
+
+def test_the_release_commit_names_image_and_action_and_its_tags_never_move(
+    released: Released, tmp_path: Path
+) -> None:
+    repository, record = released.repository, released.record
+    made = commit_release(repository, record, released.registry)
+    assert git(repository, "rev-parse", f"v{VERSION}") == git(repository, "rev-parse", "v1") == made.release
+    assert git(repository, "rev-parse", "v1~1", "v1~2").split() == [made.action, record.commit]
+    for name in ("train", "promote"):
+        workflow = yaml.safe_load(git(repository, "show", f"v1:.github/workflows/{name}.yml"))
+        uses = [one.get("uses", "") for one in workflow["jobs"][name]["steps"]]
+        assert f"{REPOSITORY}@{made.action}" in uses
+    assert 'REPOSITORY: Final[str] = "Octo/Train"' in git(repository, "show", "v1:runner/aml_train/core/version.py")
+    remote = tmp_path / "remote.git"
+    git(tmp_path, "init", "-q", "--bare", str(remote))
+    push_release(repository, str(remote), made)
+    push_release(repository, str(remote), made)
+    with pytest.raises(ReleaseError, match=rf"The tag v{VERSION} names {made.release} already"):
+        commit_release(repository, record, "elsewhere.example")
+    git(repository, "tag", "--force", f"v{VERSION}", record.commit)
+    with pytest.raises(ReleaseError, match="git push --atomic failed"):
+        push_release(repository, str(remote), made)
+    assert git(remote, "rev-parse", "v1", f"v{VERSION}").split() == [made.release] * 2
+    git(repository, "tag", "--force", f"v{VERSION}", made.release)
+
+
 def step_compare(one: Path, other: Path) -> str:
     argv = [sys.executable, "-m", "scripts.release", "compare", str(one), str(other)]
     return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False).stdout
@@ -201,13 +316,3 @@ def test_the_released_action_runs_by_its_digest_as_on_a_hosted_runner(
         "-c",
         "from aml_train.core.version import *; print(PRODUCT)",
     )
-
-
-def test_the_released_action_runs_under_act(released: Released, local: Local, digits: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "released"
-    git(released.repository, "worktree", "add", "-q", "--detach", str(folder), f"v{VERSION}")
-    subprocess.run(["docker", "pull", "--quiet", released.action], check=True, capture_output=True)
-    done = run_act(digits, local.which, capture=True, action=folder)
-    assert done.returncode == 0, done.stdout
-    assert "Job succeeded" in done.stdout
-    assert released.action in done.stdout, "act uses the image, and builds none"
