@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from scripts.act_demo import run_act
 from tests.e2e.conftest import ROOT, Ended, Local, edit
 
 
@@ -133,16 +132,3 @@ def test_the_best_trial_of_a_sweep_is_gated_and_registered(local: Local, tmp_pat
     model = ended.only("model-registered")
     shown = local.command("model", "lineage", f"{model['model']}:{model['version']}")
     assert ended.only("job-submitted")["job"] in shown
-
-
-@pytest.mark.full
-@pytest.mark.usefixtures("action_image")
-def test_the_examples_workflow_passes(local: Local, tmp_path: Path) -> None:
-    project = example("pipeline", "pipeline.yml", tmp_path)
-    name = f"digits-{secrets.token_hex(3)}"
-    text = (project / "aml-train.yml").read_text()
-    (project / "aml-train.yml").write_text(text.replace("digits-pipeline", name))
-    first = run_act(project, local.which, capture=True)
-    assert first.returncode == 0, first.stdout
-    assert f"{name} version 1" in first.stdout
-    assert "flowchart LR" in first.stdout

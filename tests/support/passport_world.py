@@ -83,7 +83,7 @@ class Shape:
         code: the files of the code snapshot; None for a job without one.
         tags: of the job, besides those of its image; None leaves one out.
         image: whether the job ran in an image of ours, which has tests and attestations.
-        sbom: type and contents of the list of packages; None for none.
+        sbom: type and contents of the list of packages.
         artifacts: other files of the job.
     """
 
@@ -103,9 +103,8 @@ class Shape:
     )
     tags: Mapping[str, str | None] = field(default_factory=dict)
     image: bool = True
-    sbom: tuple[str, bytes] | None = ("application/spdx+json", b'{"spdxVersion": "SPDX-2.3"}')
+    sbom: tuple[str, bytes] = ("application/spdx+json", b'{"spdxVersion": "SPDX-2.3"}')
     artifacts: Mapping[str, bytes] = field(default_factory=dict)
-    experiment: str | None = "digits"
 
 
 def rules(given: Mapping[str, str], **more: Any) -> list[GateRule]:
@@ -285,9 +284,8 @@ class PassportWorld:
             self.image = image
             self.push_record()
             self.attach_provenance(image, registry)
-            if self.shape.sbom is not None:
-                kind, contents = self.shape.sbom
-                attach_document(registry, REPOSITORY, image, artifact_type=kind, content=contents)
+            kind, contents = self.shape.sbom
+            attach_document(registry, REPOSITORY, image, artifact_type=kind, content=contents)
         return image
 
     def attach_provenance(self, image: Manifest, registry: Registry, **changes: Any) -> None:
@@ -342,7 +340,7 @@ class PassportWorld:
             name=JOB,
             status=JobStatus.COMPLETED,
             properties={"aml-train.fingerprint": "f" * 64},
-            experiment=shape.experiment,
+            experiment="digits",
             tags=tags,
             inputs=shape.inputs,
             parameters=shape.parameters,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,7 +16,7 @@ from aml_train.image.registry.referrers import attach_document
 from aml_train.models.passport.envelope import BUNDLE
 from aml_train.models.passport.issue import PASSPORT_FILE
 from aml_train.models.passport.trust import Trust
-from tests.support.passport_world import JOB, REPOSITORY, RULES, SOURCE, PassportWorld, Shape, new_signer, rules
+from tests.support.passport_world import JOB, REPOSITORY, SOURCE, PassportWorld, Shape, new_signer, rules
 from tests.support.tamperings import job_tag
 
 ALL: tuple[Requirement, ...] = ("signature", "provenance", "tests")
@@ -46,11 +45,6 @@ def _reorder(world: World) -> None:
     world.passports.models[SOURCE] = dict(reversed(files.items()))
 
 
-def _second_provenance(world: World) -> None:
-    with world.registry() as registry:
-        world.attach_provenance(world.image, registry, predicate={"runDetails": {}})
-
-
 def _by_two_keys(world: World) -> None:
     world.trust = Trust(keys=(new_signer().public, world.signer.public))
 
@@ -58,33 +52,18 @@ def _by_two_keys(world: World) -> None:
 #: What may happen to a model after it was signed.
 USES: Mapping[str, Use] = {
     "as issued": lambda w: None,
-    "issued twice": lambda w: w.issue(),
     "promoted and archived": lambda w: w.retag(stage="archived", promoted_at="x", promotion="y", replaced_by="8"),
-    "a user's tag": lambda w: w.catalogue.change_tags("digits", "7", {"owner": "ann"}, guard=lambda: None),
     "a later version": lambda w: (w.register("8"), w.issue(version="8")),
-    "another version without passport": lambda w: w.register("8"),
     "the tag of the address moved": _move_address,
-    "another document of the image": _attach("text/plain", b"a note"),
     "another model's passport": _attach(BUNDLE, b"{}"),
-    "a second provenance": _second_provenance,
     "a verdict on the job": job_tag("aml-train.verdict.main", "passed"),
     "files in another order": _reorder,
-    "a description": lambda w: w.change_model(description="night images"),
     "a log that grew": lambda w: w.service.work[JOB].say("late"),
     "the passport attached twice": _attach(BUNDLE),
-    "a version of another model": lambda w: w.service.registered.append(
-        dataclasses.replace(w.current(), name="letters")
-    ),
     "a policy with two keys": _by_two_keys,
 }
 
-_MANY = {f"layer-{number}/part {number}/ä-{number}.bin": b"%d" % number for number in range(300)}
 _MLFLOW = {"MLmodel": b"flavors: {python_function: {}}\n", "python_model.pkl": b"\x80", "conda.yaml": b"name: x\n"}
-_TRITON = {
-    "digits/config.pbtxt": b'backend: "onnxruntime"\n',
-    "digits/1/model.onnx": b"onnx",
-    "digits/2/model.onnx": b"",
-}
 _ODD = {"a\nb": b"1", "c\\d": b"2", "e": b"", ".hidden/x": b"", "same": b"1", "model.sig": b"the model's own"}
 _REPORT = JsonValue(file="outputs/report.json", pointer="/test/f1")
 
@@ -97,17 +76,11 @@ def _shape(**given: Any) -> tuple[Shape, tuple[Requirement, ...]]:
 SHAPES: Mapping[str, tuple[Shape, tuple[Requirement, ...]]] = {
     "one file": _shape(files={"model.joblib": b"x" * 9}, source=f"{SOURCE}.d/model.joblib"),
     "an MLflow model": _shape(files=_MLFLOW, type="mlflow_model"),
-    "a Triton repository": _shape(files=_TRITON, type="triton_model"),
-    "hundreds of files in folders": _shape(files=_MANY),
     "odd names": _shape(files=_ODD),
     "a named output": _shape(source=f"azureml://jobs/{JOB}/outputs/weights"),
-    "a file of megabytes": _shape(files={"w.bin": bytes(20 << 20)}),
     "no gate": _shape(gate=[]),
     "a rule that warns": _shape(gate=rules({"accuracy": ">= 0.99"}, policies=Policies(severity="warn"))),
-    "a rule without values": _shape(gate=rules({"auc": ">= 0.5", **RULES}, policies=Policies(missing="skip"))),
-    "rules of shapes": _shape(gate=rules({"accuracy": "increasing", "loss": "decreasing"})),
     "rules of aggregates": _shape(gate=rules({"accuracy": "mean(2) > 0.8", "loss": "p(50) < 0.5"})),
-    "a rule on another metric": _shape(gate=rules({"accuracy": ">= metric(loss) + 0.5"})),
     "a rule on a file": _shape(
         gate=rules({"f1": "> 0.5"}, source=_REPORT), artifacts={_REPORT.file: b'{"test": {"f1": 0.75}}'}
     ),
@@ -115,19 +88,11 @@ SHAPES: Mapping[str, tuple[Shape, tuple[Requirement, ...]]] = {
     "more metrics than tags": _shape(
         metrics={"accuracy": [0.95], "loss": [0.3], **{f"m{n}": [n / 7] for n in range(90)}}
     ),
-    "long parameters": _shape(parameters={f"p{n}": "long " * 60 for n in range(30)}),
-    "no parameters": _shape(parameters={}),
     "no code": _shape(code=None),
     "no data": _shape(inputs={}, tags={"aml-train.data.train": None}),
-    "data without versions": _shape(
-        inputs={"a": "azureml://datastores/x/paths/y"}, tags={"aml-train.data.train": None}
-    ),
     "no commit": _shape(
         tags=dict.fromkeys([f"aml-train.{name}" for name in ("commit", "branch", "repository", "run-url")])
     ),
-    "no experiment": _shape(experiment=None),
-    "no list of packages": _shape(sbom=None),
-    "a list of CycloneDX": _shape(sbom=("application/vnd.cyclonedx+json", b'{"bomFormat": "CycloneDX"}')),
     "no tests": (Shape(tags={"aml-train.tested": "no tests are configured"}), ("signature", "provenance")),
     "an image that was given": (Shape(image=False), ("signature",)),
 }
