@@ -19,6 +19,7 @@ from aml_train.pipeline.prepare import prepare_run
 from aml_train.pipeline.resolve import BRANCH_VARIABLE, read_commit
 from aml_train.pipeline.result import RunOptions
 from aml_train.report.gate_junit import gate_junit_listener
+from aml_train.report.record import RunRecord
 from aml_train_action import reporting
 from aml_train_action.diagnosing import diagnose
 from aml_train_action.github.annotations import Annotations, Places
@@ -28,7 +29,6 @@ from aml_train_action.github.proposals import Checkout, Event, branch_of, read_c
 from aml_train_action.inputs.inputs import Inputs, load_configuration, read_inputs
 from aml_train_action.promoting import promote
 from aml_train_action.report.outputs import COMPUTED, outputs_of
-from aml_train_action.report.record import Record
 from aml_train_action.report.summary import render_summary
 from aml_train_action.session import Invocation, Session, library_logs, open_session, signals
 
@@ -49,7 +49,9 @@ def main(environ: Mapping[str, str], stdout: BinaryIO) -> int:
         the exit code of the table of endings.
     """
     with open_session(environ, stdout) as session, signals() as ignore_signals:
-        record, reported, written = session.record, Record(exit_code=0), Record(exit_code=0)
+        record, reported, written = session.record, RunRecord(), RunRecord()
+        reported.set(exit_code=0)
+        written.set(exit_code=0)
         with session.boundary(record, settle=ignore_signals):
             _command(session)
         # The runner ends the process soon after the first signal: the report must not be interrupted.
@@ -58,17 +60,18 @@ def main(environ: Mapping[str, str], stdout: BinaryIO) -> int:
             reporting.write(session)
         with session.boundary(reported, settle=ignore_signals):
             _report(session)
-        return record.exit_code or written.exit_code or reported.exit_code
+        return record.report.exit_code or written.report.exit_code or reported.report.exit_code
 
 
 def _report(session: Session) -> None:
     mask, names, shown = session.files.mask, session.files.mask_name, session.shown()
-    State(session.step.state).end(shown.status)
-    outputs = {name: names(value) if name in COMPUTED else mask(value) for name, value in outputs_of(shown).items()}
+    State(session.step.state).end(shown.report.status)
+    found = outputs_of(shown, session.report_file)
+    outputs = {name: names(value) if name in COMPUTED else mask(value) for name, value in found.items()}
     write_outputs(session.step.output, outputs)
     _remark_altered(session, outputs)
     if session.step.summary is not None:
-        summary = render_summary(reporting.report_of(session), shown, text=mask(session.text))
+        summary = render_summary(reporting.report_of(session, shown), shown, text=mask(session.text))
         append(session.step.summary, mask(summary))
 
 
@@ -92,7 +95,7 @@ def _remark_altered(session: Session, outputs: Mapping[str, str]) -> None:
 
 def _command(session: Session) -> None:
     inputs = read_inputs(session.environ, session.step.workspace)
-    session.record.directory = inputs.directory
+    session.directory = inputs.directory
     session.reproduce = shlex.join(inputs.command_line(session.step.workspace))
     with library_logs(session.channel) if inputs.log_level == "debug" else contextlib.nullcontext():
         if inputs.command in _WITHOUT_CONFIGURATION:
@@ -141,7 +144,7 @@ def _validate(invocation: Invocation) -> None:
     for notice in config.notices:
         session.channel.text(notice, sign="·")
     session.record.end("valid", 0, f"valid: {config.describe()}")
-    session.channel.text(session.record.message, sign="✓")
+    session.channel.text(session.record.report.message, sign="✓")
 
 
 def _plan(invocation: Invocation) -> None:
@@ -152,8 +155,8 @@ def _plan(invocation: Invocation) -> None:
 
 
 def _promote(invocation: Invocation) -> None:
-    record, promotion = invocation.session.record, invocation.inputs.promotion
-    record.reason = promotion.reason if promotion else ""
+    promotion = invocation.inputs.promotion
+    invocation.session.record.reason = promotion.reason if promotion else ""
     with _listeners(invocation) as listeners:
         promote(invocation, listeners)
 
@@ -207,7 +210,7 @@ def _run(invocation: Invocation) -> None:
     )
     if remark is not None and invocation.config.model is not None:
         session.channel.text(remark, sign="·")
-        session.record.notices.append(remark)
+        session.record.set(notices=(*session.record.report.notices, remark))
     attach = inputs.command == "attach"
     with (
         _listeners(invocation) as listeners,

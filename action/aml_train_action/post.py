@@ -32,18 +32,18 @@ def post(environ: Mapping[str, str], stdout: BinaryIO) -> int:
         the exit code of the table of endings: 0 also if there was nothing to do.
     """
     with open_session(environ, stdout) as session, signals() as ignore_signals:
-        session.record.exit_code = 0
+        session.record.set(exit_code=0)
         job = abandoned_job(environ)
         if job is None:
             session.channel.text("The step left no job behind.", sign="·")
         else:
             with session.boundary(session.record, settle=ignore_signals):
                 _cancel(job, session)
-            if session.record.exit_code:
+            if session.record.report.exit_code:
                 session.channel.text(f"The job {job} may still be running: cancel it in the studio.", sign="✗")
         if was_killed(environ):
             _sweep(session)
-        return session.record.exit_code
+        return session.record.report.exit_code
 
 
 def _sweep(session: Session) -> None:

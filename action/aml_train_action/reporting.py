@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import datetime
 import posixpath
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from aml_train.core.errors import Fault, InvalidError
+from aml_train.report import values
+from aml_train.report.convert import tidy
 from aml_train.report.values import MOST_BYTES, Source
 from aml_train_action.github.api import open_api
 from aml_train_action.github.proposals import read_payload
@@ -18,13 +21,13 @@ from aml_train_action.pulls.artifact import list_reports, load_report
 from aml_train_action.pulls.comment import key_of
 from aml_train_action.pulls.find import find_triggering
 from aml_train_action.pulls.posting import post_comment
-from aml_train_action.report import made
 from aml_train_action.report.files import write_report
-from aml_train_action.report.made import Origin, encode_within
 from aml_train_action.session import Session
 
 if TYPE_CHECKING:
+    from aml_train.report.record import RunRecord
     from aml_train.report.values import Report
+    from aml_train_action.github.annotations import Places
 
 
 def write(session: Session) -> None:
@@ -37,35 +40,67 @@ def write(session: Session) -> None:
     if session.step.output is None or command not in ("run", "attach"):
         return
 
-    data = encode_within(report_of(session), most=MOST_BYTES)
-    session.record.report_file = write_report(session.environ, session.step.workspace, data)
+    data = encode_within(report_of(session, session.shown()), most=MOST_BYTES)
+    session.report_file = write_report(session.environ, session.step.workspace, data)
 
 
-def report_of(session: Session) -> Report:
-    """Return the report of what the run has come to."""
-    return made.report_of(session.shown(), _origin(session))
+def report_of(session: Session, shown: RunRecord) -> Report:
+    """Return the report of what the run has come to, with places relative to the repository's root.
 
-
-def _origin(session: Session) -> Origin:
-    mask, step = session.files.mask, session.step
+    *shown* is without secrets.
+    """
+    mask, step, places = session.files.mask, session.step, session.places
     configuration, target = configuration_name(session.environ, step.workspace)
     pull = re.fullmatch(r"refs/pull/([1-9]\d{0,9})/\w+", step.event.ref)
-    return Origin(
-        title=mask(step.title),
-        configuration=mask(configuration),
-        target=mask(target),
-        source=Source(
-            repository=mask(step.event.repository),
-            commit=step.event.sha,
-            branch=mask(step.event.branch or ""),
-            pull_request=int(pull[1]) if pull else None,
-            run_url=mask(step.run_url or ""),
-        ),
-        reproduce=mask(session.reproduce),
-        created=datetime.datetime.now(datetime.UTC).replace(microsecond=0),
-        rule_place=_rule_place(session),
-        test_place=_test_place(session),
+    source = Source(
+        repository=step.event.repository,
+        commit=step.event.sha,
+        branch=step.event.branch or "",
+        pull_request=int(pull[1]) if pull else None,
+        run_url=step.run_url or "",
     )
+    origin = values.Report(
+        title=step.title,
+        created=shown.report.created,
+        status="",
+        configuration=configuration,
+        target=target,
+        source=source,
+        reproduce=session.reproduce,
+    )
+    names = ("title", "configuration", "target", "source", "reproduce")
+    origin = tidy(origin, mask, session.files.mask_name)
+    return replace(
+        shown.report,
+        **{name: getattr(origin, name) for name in names},
+        rules=tuple(replace(one, where=_rule_place(places, one.where)) for one in shown.report.rules),
+        tests=tuple(
+            replace(
+                one,
+                failures=tuple(replace(test, file=_test_place(places, test.file)) for test in one.failures),
+            )
+            for one in shown.report.tests
+        ),
+    )
+
+
+def encode_within(report: Report, *, most: int) -> bytes:
+    """Return *report* as JSON of at most *most* bytes, with fewer rules if it must be.
+
+    Missed rules are the first of them, and stay longest.
+    """
+    report = replace(report, rules=tuple(sorted(report.rules, key=lambda one: one.verdict != "missed")))
+    while True:
+        try:
+            return values.encode(report, most=most)
+        except ValueError:
+            rows = report.baseline.rows if report.baseline else ()
+            if not (report.rules or rows):
+                raise
+            kept = report.rules[: len(report.rules) // 2]
+            baseline = report.baseline and replace(report.baseline, rows=rows[: len(rows) // 2])
+            gone = tuple(dict.fromkeys((*report.left_out, "rules of the gate and rows of the comparison")))
+            report = replace(report, rules=kept, baseline=baseline, left_out=gone)
 
 
 def configuration_name(environ: Mapping[str, str], workspace: Path) -> tuple[str, str]:
@@ -93,20 +128,13 @@ def configuration_name(environ: Mapping[str, str], workspace: Path) -> tuple[str
     return (f"{path}, {given('job')}" if given("job") else path), given("target")
 
 
-def _rule_place(session: Session) -> Callable[[str], str]:
-    def place(where: str) -> str:
-        file, line = session.places.split(where) if session.places else (None, None)
-        return f"{file}:{line}" if file and line else file or ""
-
-    return place
+def _rule_place(places: Places | None, where: str) -> str:
+    file, line = places.split(where) if places else (None, None)
+    return f"{file}:{line}" if file and line else file or ""
 
 
-def _test_place(session: Session) -> Callable[[str], str]:
-    def place(file: str) -> str:
-        found = session.places.relative(file, start=session.places.project) if session.places else None
-        return found or ""
-
-    return place
+def _test_place(places: Places | None, file: str) -> str:
+    return (places.relative(file, start=places.project) if places and file else None) or ""
 
 
 def show(session: Session, inputs: Inputs) -> None:

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from aml_train.core.errors import AmlTrainError, CancelledError
@@ -21,13 +22,13 @@ from aml_train.core.masking import Masker, MaskingStream
 from aml_train.core.secrets import known_secrets
 from aml_train.pipeline.target import Host
 from aml_train.report.pieces import escape
+from aml_train.report.record import RunRecord
 from aml_train_action.github.annotations import Annotations, Places
 from aml_train_action.github.commands import Level, annotation, command
 from aml_train_action.github.log import Channel, ChannelText
 from aml_train_action.github.oidc import github_assertion
 from aml_train_action.github.step import Step, read_step
 from aml_train_action.inputs.inputs import Inputs
-from aml_train_action.report.record import Record
 
 if TYPE_CHECKING:
     from aml_train.config.model import Config
@@ -47,6 +48,8 @@ class Session:
         text: the output of a command without a run.
         reproduce: the equivalent command line.
         places: where the files of the run are, once the configuration is known.
+        directory: the project folder, once it is known.
+        report_file: the file of the report, relative to the workspace; empty for none.
     """
 
     environ: Mapping[str, str]
@@ -54,10 +57,12 @@ class Session:
     channel: Channel
     masker: Masker
     files: Masker
-    record: Record = field(default_factory=Record)
+    record: RunRecord = field(default_factory=RunRecord)
     text: str = ""
     reproduce: str = "aml-train run"
     places: Places | None = None
+    directory: Path | None = None
+    report_file: str = ""
 
     def hide(self, secret: str) -> None:
         """Mask a secret everywhere, from now on."""
@@ -75,7 +80,7 @@ class Session:
             # The summary escapes it.
             self.files.keep(escape(name))
 
-    def shown(self) -> Record:
+    def shown(self) -> RunRecord:
         """Return the results so far, for files: without secrets."""
         return self.record.masked(self.files.mask, self.files.mask_name)
 
@@ -88,7 +93,7 @@ class Session:
         return Host(environ=environ, assertion=github_assertion(self.environ, fetched=self.hide), on_token=self.hide)
 
     @contextlib.contextmanager
-    def boundary(self, record: Record, *, settle: Callable[[], None]) -> Iterator[None]:
+    def boundary(self, record: RunRecord, *, settle: Callable[[], None]) -> Iterator[None]:
         """Show and record an error of the block: errors become exit codes only session.
 
         *settle* ignores further signals.
@@ -116,20 +121,24 @@ class Session:
             self.annotate("error", f"{message}\n{hint}", title="aml-train: error")
             record.end("error", 1, message, hint)
 
-    def _show_interruption(self, record: Record) -> None:
+    def _show_interruption(self, record: RunRecord) -> None:
         """Show an interruption; a run that has ended keeps its status."""
         if not record.ended:
-            job = f"after the job {record.job.job} was submitted" if record.job else "before a job was submitted"
+            job = (
+                f"after the job {record.report.job.name} was submitted"
+                if record.report.job
+                else "before a job was submitted"
+            )
             self._show_error(CancelledError(f"Interrupted {job}."), record)
 
-    def _show_error(self, error: AmlTrainError, record: Record) -> None:
+    def _show_error(self, error: AmlTrainError, record: RunRecord) -> None:
         if record.ended:  # only its report failed: what the run has come to stays
-            record.exit_code = record.exit_code or error.exit_code
+            record.set(exit_code=record.report.exit_code or error.exit_code)
         else:
             record.end(error.status, error.exit_code, error.message, error.hint)
         self.channel.text(f"{error.status} (exit code {error.exit_code})", sign="✗")
         self.channel.text(str(error))
-        directory = record.directory or self.step.workspace
+        directory = self.directory or self.step.workspace
         places = Places(workspace=self.step.workspace, directory=directory, project=directory)
         Annotations(self.channel, self.masker, places).error(error)
 

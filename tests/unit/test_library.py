@@ -52,7 +52,7 @@ def test_a_plan_is_run_with_its_options(
     assert isinstance(result, aml_train.RunResult)
     ((planned, wanted, listeners),) = received
     assert (planned, wanted) == (prepared, options or RunOptions())
-    listeners[0](Notice(text="passed on"))
+    listeners[-1](Notice(text="passed on"))
     assert [getattr(event, "text", "") for event in shown] == ["passed on"]
 
 

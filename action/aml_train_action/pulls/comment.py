@@ -12,9 +12,9 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from aml_train.report.markdown import Section, fit, left_out, literal, message, own_link, sections_of
 from aml_train.report.values import Report
 from aml_train_action.pulls.find import Subject, Word, verdict
-from aml_train_action.report.markdown import Section, fit, left_out, literal, message, own_link, sections_of
 
 _MARKER: Final = re.compile(
     r"<!-- aml-train:report:1 (?P<key>[0-9a-f]{32}) (?P<run>[1-9][0-9]{0,18}) (?P<attempt>[1-9][0-9]{0,8}) "

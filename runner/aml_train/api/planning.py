@@ -21,18 +21,19 @@ from aml_train.pipeline.prepare import prepare_run
 from aml_train.pipeline.result import RunOptions
 from aml_train.pipeline.target import Host
 from aml_train.report.html import render_html
-from aml_train.report.of_result import report_of_result
+from aml_train.report.record import RunRecord, begun_report
 
 if TYPE_CHECKING:
     from aml_train.pipeline.prepare import PreparedRun
+    from aml_train.report.values import Report
 
 
 class RunResult(pipeline.RunResult):  # noqa: D101 - its base has the docstring
-    __doc__ = pipeline.RunResult.__doc__
+    _report: Report | None = None
 
     def _repr_html_(self) -> str:
         """Return the report, in a frame with its own style sheet and policy, for notebooks."""
-        page = html.escape(render_html(report_of_result(self)).decode())
+        page = html.escape(render_html(self._report).decode()) if self._report is not None else html.escape(str(self))
         return f'<iframe srcdoc="{page}" sandbox style="width:100%;height:45em;border:0"></iframe>'
 
 
@@ -122,11 +123,15 @@ def run(
         KeyboardInterrupt: the program was interrupted. The job was cancelled before.
     """
     prepared = plan(config) if isinstance(config, Config) else config
-    listeners = () if on_event is None else (on_event,)
+    record = RunRecord(report=begun_report(prepared.plan.job.stem))
+    listeners = (record,) if on_event is None else (record, on_event)
     result = run_prepared(prepared, options or RunOptions(), listeners=listeners, cancel=cancel)
     if result.interrupted and not (cancel is not None and cancel.cancelled):
         raise KeyboardInterrupt
-    return RunResult(**{one.name: getattr(result, one.name) for one in dataclasses.fields(result)})
+    known = {one.name: getattr(result, one.name) for one in dataclasses.fields(result)}
+    shown = RunResult(**known)
+    object.__setattr__(shown, "_report", record.report)
+    return shown
 
 
 def attach(

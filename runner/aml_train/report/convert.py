@@ -203,8 +203,8 @@ _Value = TypeVar("_Value", bound=msgspec.Struct)
 _LONGEST_URL: Final = 4_000
 
 
-def tidy(value: _Value, mask: Callable[[str], str]) -> _Value:
-    """Return *value* with *mask* applied to every text, and each cut to its size.
+def tidy(value: _Value, mask: Callable[[str], str], mask_name: Callable[[str], str] | None = None) -> _Value:
+    """Return *value* with *mask* applied to every text, and each cut to its size; *mask_name* to computed names.
 
     A report that was made of a workspace has foreign texts of any length; one that was tidied can be read again.
     """
@@ -212,7 +212,7 @@ def tidy(value: _Value, mask: Callable[[str], str]) -> _Value:
     changes = {}
     for name in value.__struct_fields__:
         before = getattr(value, name)
-        after = _tidied(before, mask, annotations[name])
+        after = _tidied(before, mask, mask_name or mask, annotations[name])
         if after is not before:
             changes[name] = after
     return msgspec.structs.replace(value, **changes) if changes else value
@@ -223,20 +223,20 @@ def _annotations(type_: type) -> Mapping[str, str]:
     return {name: str(text) for name, text in inspect.get_annotations(type_).items()}
 
 
-def _tidied(value: object, mask: Callable[[str], str], annotation: str) -> object:
+def _tidied(value: object, mask: Callable[[str], str], mask_name: Callable[[str], str], annotation: str) -> object:
     """Return one value; of a mapping, keys are names."""
     if isinstance(value, msgspec.Struct):
-        return tidy(value, mask)
+        return tidy(value, mask, mask_name)
     if isinstance(value, str):
         if "Literal" in annotation or "Number" in annotation or annotation == "Part":
             return value
         if annotation == "Url":
-            return value if len(value) <= _LONGEST_URL else ""
+            return mask(value) if len(value) <= _LONGEST_URL else ""
         cut = as_text if "Text" in annotation else as_name
-        return cut(mask(value)) if value else value
+        return cut((mask_name if annotation == "Computed" else mask)(value)) if value else value
     if isinstance(value, tuple) and value and not isinstance(value[0], int | float):
-        return tuple(_tidied(one, mask, annotation) for one in value)
+        return tuple(_tidied(one, mask, mask_name, annotation) for one in value)
     if isinstance(value, dict):
-        of_values = annotation.partition(",")[2]
-        return {as_name(mask(key)): _tidied(one, mask, of_values.strip(" ]")) for key, one in value.items()}
+        of_values = annotation.partition(",")[2].strip(" ]")
+        return {as_name(mask(key)): _tidied(one, mask, mask_name, of_values) for key, one in value.items()}
     return value

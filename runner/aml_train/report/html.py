@@ -23,8 +23,7 @@ from aml_train.core.answers import Number
 from aml_train.core.text import duration, lines_of, size
 from aml_train.core.version import __version__
 from aml_train.report.charts import draw
-from aml_train.report.graphs import lineage_graph, nodes_graph, shallow
-from aml_train.report.values import Difference, Image, Picture, Report, Table, fitted
+from aml_train.report.values import Difference, Image, Picture, Report, Step, Table, fitted
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -47,6 +46,9 @@ _COLOURS: Final[Mapping[str, str]] = {
 _VERDICTS: Final = {"met": "good", "missed": "bad", "warned": "warn", "skipped": "muted"}
 _STATES: Final = {"verified": "good", "recorded": "muted", "unknown": "warn", "broken": "bad"}
 _SHADES: Final = 8
+_DEEPEST: Final = 12
+"""Levels of a lineage that are shown; those of aml-train have five."""
+
 _SECTIONS: Final[tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...]] = (
     # identifier, title, fields that it shows, parts whose missing values it reports
     ("gate", "Gate", ("gate", "rules"), ("gate",)),
@@ -94,13 +96,17 @@ def _render(report: Report) -> bytes:
         facts=[(name, value) for name, value in facts_of(report) if value],
         contents=list(_contents(report)),
         charts=charts,
-        nodes_graph=nodes_graph(report.nodes),
-        lineage_graph=lineage_graph(report.lineage) if report.lineage is not None else None,
         hyperparameters=list(dict.fromkeys(name for trial in report.trials for name in trial.parameters)),
         verdicts=_VERDICTS,
         states=_STATES,
     )
     return text.encode()
+
+
+def shallow(step: Step, depth: int = _DEEPEST) -> Step:
+    """Return a lineage without the steps below *depth* levels."""
+    parts = tuple(shallow(part, depth - 1) for part in step.parts) if depth > 1 else ()
+    return msgspec.structs.replace(step, parts=parts)
 
 
 def policy_of(style: str) -> str:

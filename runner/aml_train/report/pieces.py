@@ -6,13 +6,13 @@ import bisect
 import html
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from aml_train.core.events import GraphNode, NodeChanged
 from aml_train.core.series import GREATEST, by_step
-from aml_train.core.tables import Table, grouped
 from aml_train.core.text import harmless, lines_of
+from aml_train.report.values import Table
 
 #: Every sign of ASCII that Markdown, HTML or GitHub (links, mentions, issue numbers) may give a meaning.
 _SIGNS: Final = re.compile(r"[!-/:-@\[-`{-~]")
@@ -88,15 +88,17 @@ def flowchart(graph: Sequence[GraphNode], seen: Mapping[str, NodeChanged]) -> st
 
 def logged_tables(tables: Sequence[Table]) -> list[str]:
     """Return the tables as Markdown: texts in one, lists in one, then the others."""
-    texts, lists, others = grouped(tables)
+    kept = [one for one in tables if one.rows]
+    texts = [one for one in kept if one.kind in ("text", "file")]
+    lists = [one for one in kept if one.kind == "list"]
     found = []
     if texts:
-        rows = [[code(one.name, most=200), escape(one.value), escape(one.more)] for one in texts]
+        rows = [[code(one.name, most=200), escape(one.rows[0][0]), escape(one.more)] for one in texts]
         found.append(_markdown_table(("logged", "value", ""), rows, numbers=False))
     if lists:
         rows = [[code(one.name, most=200), *map(escape, one.rows[0]), escape(one.more)] for one in lists]
         found.append(_markdown_table(("list", *lists[0].head, ""), rows, numbers=True))
-    found += map(_logged_table, others)
+    found += [_logged_table(one) for one in kept if one.kind in ("table", "matrix")]
     return found
 
 
@@ -112,14 +114,9 @@ def _logged_table(table: Table) -> str:
 
 
 def _markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bool) -> str:
-    return "\n".join(_table_lines(head, rows, numbers=numbers)) + "\n"
-
-
-def _table_lines(head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bool) -> Iterator[str]:
-    yield f"| {' | '.join(map(escape, head))} |"
-    yield "|" + "|".join("---:" if numbers and place else "---" for place in range(len(head))) + "|"
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
+    rule = "|".join("---:" if numbers and place else "---" for place in range(len(head)))
+    lines = [f"| {' | '.join(map(escape, head))} |", f"|{rule}|", *(f"| {' | '.join(row)} |" for row in rows)]
+    return "\n".join(lines) + "\n"
 
 
 # Charts: Mermaid's xychart-beta, which GitHub renders

@@ -29,6 +29,9 @@ _TEXT: Final = 20_000
 Name = Annotated[str, Meta(max_length=_NAME)]
 """A name, a reference, an address of a file: one line."""
 
+Computed = Annotated[str, Meta(max_length=_NAME)]
+"""A computed name, or a word of a service: a short secret may be part of it by chance."""
+
 Text = Annotated[str, Meta(max_length=_TEXT)]
 """A sentence, or some lines of foreign text."""
 
@@ -55,7 +58,7 @@ class Source(_Value, frozen=True, kw_only=True):
     """
 
     repository: Name = ""
-    commit: Name = ""
+    commit: Computed = ""
     branch: Name = ""
     pull_request: Annotated[int, Meta(ge=1)] | None = None
     run_url: Url = ""
@@ -74,8 +77,8 @@ class Job(_Value, frozen=True, kw_only=True):
         error: the service's explanation of a failure.
     """
 
-    name: Name
-    status: Name = ""
+    name: Computed
+    status: Computed = ""
     kind: Name = ""
     experiment: Name = ""
     url: Url = ""
@@ -92,10 +95,10 @@ class Job(_Value, frozen=True, kw_only=True):
 class Attempt(_Value, frozen=True, kw_only=True):
     """An attempt that has ended; *ending* is the word of docs/states.md."""
 
-    job: Name
+    job: Computed
     attempt: int
-    status: Name
-    ending: Name
+    status: Computed
+    ending: Computed
 
 
 class Rule(_Value, frozen=True, kw_only=True):
@@ -192,8 +195,8 @@ class Image(_Value, frozen=True, kw_only=True):
         more_changes: how many others do.
     """
 
-    reference: Name
-    digest: Name
+    reference: Computed
+    digest: Computed
     name: Name = ""
     address: Name = ""
     how: Literal["built", "found", "given", ""] = ""
@@ -242,8 +245,8 @@ class Node(_Value, frozen=True, kw_only=True):
     """
 
     name: Name
-    status: Name = ""
-    run: Name = ""
+    status: Computed = ""
+    run: Computed = ""
     needs: tuple[Name, ...] = ()
     environment: Name = ""
     reused: bool = False
@@ -268,8 +271,8 @@ class Model(_Value, frozen=True, kw_only=True):
     *passport* is the digest of its passport; empty without one.
     """
 
-    name: Name
-    version: Name
+    name: Computed
+    version: Computed
     stage: Name = ""
     found: bool = False
     passport: Name = ""
@@ -300,6 +303,15 @@ class Log(_Value, frozen=True, kw_only=True):
     rank: Name = ""
     size: int = 0
     lines: tuple[Text, ...] = ()
+
+
+class Traceback(_Value, frozen=True, kw_only=True):
+    """An exception in the logs of a job that failed, as its log has it; the first one explains the failure best."""
+
+    origin: Name
+    rank: Name = ""
+    message: Text = ""
+    text: Text = ""
 
 
 class Cost(_Value, frozen=True, kw_only=True):
@@ -384,7 +396,7 @@ class Report(_Value, frozen=True, kw_only=True):
     configuration: Name = ""
     target: Name = ""
     created: Moment
-    status: Name
+    status: Computed
     exit_code: int = 0
     message: Text = ""
     hint: Text = ""
@@ -413,6 +425,7 @@ class Report(_Value, frozen=True, kw_only=True):
     packages: tuple[Package, ...] = ()
     pictures: tuple[Picture, ...] = ()
     logs: tuple[Log, ...] = ()
+    tracebacks: tuple[Traceback, ...] = ()
     cost: Cost | None = None
     stages: tuple[Stage, ...] = ()
     notices: tuple[Text, ...] = ()
@@ -449,6 +462,7 @@ _CUT: Final[Mapping[str, str]] = {
     "pictures": "pictures",
     "packages": "packages",
     "logs": "the ends of the logs",
+    "tracebacks": "tracebacks",
     "stages": "durations of the stages",
     "tables": "logged tables",
     "trials": "trials",

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import datetime
 import html
 import json
 import math
@@ -33,10 +32,8 @@ from aml_train.core.events import (
 )
 from aml_train.core.tables import Table
 from aml_train.report.pieces import link
-from aml_train.report.values import Source
-from aml_train_action.report.made import Origin, report_of
+from aml_train.report.record import RunRecord, begun_report
 from aml_train_action.report.outputs import OUTPUTS, outputs_of
-from aml_train_action.report.record import Record
 from aml_train_action.report.summary import LIMIT, render_summary
 
 
@@ -52,8 +49,8 @@ def rule(metric: str = "acc", *, met: bool = True, value: float | None = 0.97) -
     )
 
 
-def whole() -> Record:
-    record = Record()
+def whole() -> RunRecord:
+    record = RunRecord(report=begun_report("digits", reproduce="aml-train run --set 'a=<b>'"))
     for event in (
         StageStarted(stage="image", title="build"),
         StageFinished(stage="image", summary="built sha256:12", seconds=75),
@@ -75,16 +72,8 @@ def whole() -> Record:
     return record
 
 
-def rendered(record: Record, **more: object) -> str:
-    origin = Origin(
-        title="digits",
-        configuration="aml-train.yml",
-        target="local",
-        source=Source(),
-        reproduce="aml-train run --set 'a=<b>'",
-        created=datetime.datetime(2026, 11, 20, tzinfo=datetime.UTC),
-    )
-    return render_summary(report_of(record, origin), record, **more)  # type: ignore[arg-type]
+def rendered(record: RunRecord, **more: object) -> str:
+    return render_summary(record.report, record, **more)  # type: ignore[arg-type]
 
 
 def test_the_summary_tells_everything() -> None:
@@ -102,7 +91,7 @@ def test_the_summary_tells_everything() -> None:
 
 
 def test_a_pipeline_is_drawn_with_the_results_of_its_nodes() -> None:
-    record = Record()
+    record = RunRecord(report=begun_report("digits", reproduce="aml-train run --set 'a=<b>'"))
     planned = (
         GraphNode(name="prep"),
         GraphNode(name="sub/fit", needs=("prep",)),
@@ -131,15 +120,15 @@ def test_a_pipeline_is_drawn_with_the_results_of_its_nodes() -> None:
     ]
     rows = [html.unescape(line) for line in text.splitlines() if line.startswith("| <code>")]
     assert rows == [
-        "| <code>prep</code> | <code>Completed</code>, reused | the tested image |",
-        "| <code>sub/fit</code> | <code>Running</code> | the tested image |",
-        "| <code>score</code> | <code>Failed</code> | <code>given: azureml:score:3</code> |",
-        "| <code>last</code> | <code>not run</code> | the tested image |",
+        "| <code>prep</code> | <code>Completed</code>, reused | the tested image |  |  |",
+        "| <code>sub/fit</code> | <code>Running</code> | the tested image |  |  |",
+        "| <code>score</code> | <code>Failed</code> | <code>given: azureml:score:3</code> |  |  |",
+        "| <code>last</code> | <code>not run</code> | the tested image |  |  |",
     ]
 
 
 def test_failures_come_with_what_failed() -> None:
-    record = Record()
+    record = RunRecord(report=begun_report("digits", reproduce="aml-train run --set 'a=<b>'"))
     record(TestsFinished(passed=1, failed=1, skipped=0, seconds=1, cached=False, failures=(TestFailure(name="t|x", file="a.py", line=3, message="<img>"),)))  # fmt: skip
     record(RunFinished(status="tests-failed", exit_code=4, message="1 of 2\n  a.py:3", hint="Mend it."))
     text = rendered(record)
@@ -185,7 +174,7 @@ HOSTILE = st.one_of(
 @given(st.lists(HOSTILE, min_size=8, max_size=8))
 def test_foreign_text_adds_no_line_to_the_summary(texts: list[str]) -> None:
     a, b, c, d, e, f, g, h = texts
-    record = Record()
+    record = RunRecord(report=begun_report("digits", reproduce="aml-train run --set 'a=<b>'"))
     record(StageStarted(stage="image", title=a))
     record(ImageReady(reference=b, digest=c, address="x", how="built"))
     record(JobSubmitted(job=d, attached=True, studio_url=e))
@@ -216,7 +205,7 @@ def test_foreign_text_adds_no_line_to_the_summary(texts: list[str]) -> None:
     text = rendered(record, text=b)
     for line in text.splitlines():
         assert re.match(
-            r"$|#{2,4} |\||</?(pre|details|code)|- |The same|Flat lines|```(mermaid)?$|xychart-beta$|    (title|x-axis|y-axis|line) |m |[^\n#|<`>*-]",
+            r"$|#{2,4} |\||</?(pre|details|code)|- |The same|Flat lines|_Made |```(mermaid)?$|xychart-beta$|    (title|x-axis|y-axis|line) |m |[^\n#|<`>*-]",
             line,
         ), line
     tags = set(re.findall(r"</?[a-zA-Z]+", text))
@@ -276,7 +265,7 @@ def test_outputs_of_a_whole_run() -> None:
 
 
 def test_the_report_of_the_gate_holds_missed_rules_first_and_says_what_has_no_room() -> None:
-    record = Record()
+    record = RunRecord(report=begun_report("digits", reproduce="aml-train run --set 'a=<b>'"))
     for number in range(3000):
         record(rule(f"m{number}", met=number != 2999))
     report = json.loads(outputs_of(record)["gate-report"])
@@ -308,7 +297,7 @@ def ended_logs(count: int, *, width: int = 10) -> LogsEnded:
 
 
 def test_a_failed_job_shows_its_tracebacks_and_the_last_lines_of_every_rank() -> None:
-    record = Record()
+    record = RunRecord(report=begun_report("digits", reproduce="aml-train run --set 'a=<b>'"))
     record(ended_logs(3))
     record(RunFinished(status="job-failed", exit_code=5, message="The job failed"))
     text = rendered(record)

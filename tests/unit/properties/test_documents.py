@@ -37,12 +37,11 @@ from aml_train.models.promotion.record import Change, Record, decode, encode
 from aml_train.models.register import fault_of_layout, fault_of_ml_model
 from aml_train.report import values as reports
 from aml_train.report.html import render_html
-from aml_train.report.markdown import render_markdown
+from aml_train.report.markdown import lines, literal, message, render_markdown
 from aml_train_action.github.proposals import read_event, read_payload
 from aml_train_action.inputs.inputs import read_inputs
 from aml_train_action.pulls.artifact import unpack
 from aml_train_action.pulls.comment import render_comment
-from aml_train_action.report.markdown import lines, literal, message
 from tests.unit.action.pull_world import failing, passing, rule, subject
 from tests.unit.properties.foreign import as_bytes, foreign, mapping, refused, scratch
 

@@ -1,4 +1,4 @@
-"""The layout of charts and graphs."""
+"""The layout of charts."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from aml_train.report.charts import (
     Chart,
     draw,
 )
-from aml_train.report.graphs import lineage_graph, nodes_graph
-from aml_train.report.values import Curve, Node, Series, Step
+from aml_train.report.values import Curve, Series
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -70,36 +69,3 @@ def test_the_table_of_a_long_curve_has_its_first_and_last_step() -> None:
 def test_a_curve_without_finite_values_is_not_drawn() -> None:
     assert draw(Curve(metric="m", series=(Series(title="s", points=((0, math.nan), (1, math.inf))),))) is None
     assert draw(Curve(metric="m", series=())) is None
-
-
-def test_each_node_is_below_those_that_it_needs() -> None:
-    nodes = [
-        Node(name="evaluate", needs=("train", "prepare"), status="Failed"),
-        Node(name="train", needs=("prepare",), status="Completed"),
-        Node(name="prepare", status="Completed"),
-        Node(name="report", needs=("group",)),
-        Node(name="group/a"),
-    ]
-    found = nodes_graph(nodes)
-    assert found is not None
-    at = {box.item.name: box for box in found.boxes}
-    assert at["prepare"].y < at["train"].y < at["evaluate"].y
-    assert at["group/a"].y < at["report"].y
-    assert [at[name].state for name in ("train", "evaluate", "report")] == ["good", "bad", "plain"]
-    assert len(found.edges) == 4
-    assert nodes_graph([Node(name="alone")]) is None
-
-
-def test_a_lineage_is_a_tree_with_its_states() -> None:
-    lineage = Step(
-        kind="model",
-        name="m:1",
-        state="verified",
-        parts=(
-            Step(kind="job", name="j", state="broken", detail="gone"),
-            Step(kind="data", name="d", state="unknown"),
-        ),
-    )
-    found = lineage_graph(lineage)
-    assert [(box.item.label, box.state) for box in found.boxes] == [("m:1", "good"), ("j", "bad"), ("d", "warn")]
-    assert len(found.edges) == 2
