@@ -51,10 +51,3 @@ def test_a_fault_of_another_kind_is_not_tried_again() -> None:
     with pytest.raises(KeyError):
         resume(jobs_with([True], resumed), Waits())
     assert resumed == [None]
-
-
-def test_what_is_closed_is_not_resumed() -> None:
-    closed = Waits()
-    closed.set()
-    resume(jobs_with([True], []), closed)
-    assert closed.seconds == []

@@ -172,10 +172,3 @@ def test_what_is_required_and_absent_is_found(service: Service) -> None:
     del answer["properties"]["environmentId"]
     (found,) = deviations(answer, "JobBase")
     assert found == ".properties.environmentId: absent, and CommandJob requires it"
-
-
-def test_errors_have_a_model_of_their_own() -> None:
-    contract = contracts.load("azure-ai-ml")
-    assert contract.model_of("GET", f"{WS}/jobs/x", 404) == "ErrorResponse"
-    assert contract.model_of("GET", f"{WS}/nothing/like/this", 404) is None
-    assert list(contract.deviations({"error": {"code": 404}}, "ErrorResponse")) == [".error.code: 404 is not str"]

@@ -41,21 +41,6 @@ def test_signing_in_with_an_assertion(service: Service) -> None:
     assert answer.status == 200
 
 
-@pytest.mark.parametrize(
-    ("form", "status", "words"),
-    [
-        ({"client_secret": "wrong"}, 401, "AADSTS7000215"),
-        ({"client_id": "other"}, 400, "AADSTS700016"),
-        ({"grant_type": "password"}, 400, "AADSTS70003"),
-        ({"client_assertion": "x", "client_assertion_type": "y"}, 400, "AADSTS50027"),
-    ],
-)
-def test_signing_in_with_something_wrong(service: Service, form: dict[str, str], status: int, words: str) -> None:
-    answer = _sign_in(service, **form)
-    assert answer.status == status
-    assert words in answer.json["error_description"]
-
-
 def test_without_a_token_nothing_is_told(service: Service) -> None:
     answer = service.call("GET", WS, token=None)
     assert (answer.status, answer.json["error"]["code"]) == (401, "AuthenticationFailed")
@@ -81,13 +66,6 @@ def test_without_a_token_nothing_is_told(service: Service) -> None:
 def test_what_is_not_there_is_a_404(service: Service, path: str, code: str) -> None:
     answer = service.call("GET", path)
     assert (answer.status, answer.json["error"]["code"]) == (404, code)
-
-
-def test_paths_do_not_depend_on_case(service: Service) -> None:
-    assert (
-        service.call("GET", WS.replace("resourceGroups", "resourcegroups").replace("Microsoft", "microsoft")).status
-        == 200
-    )
 
 
 def test_an_unsupported_operation_says_so_everywhere(service: Service) -> None:
@@ -244,35 +222,6 @@ def test_runs_are_taken_up_again_after_a_restart(service: Service) -> None:
     assert service.store.runs.require("leaving").status == "Canceled"
 
 
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ("", ["c", "b", "a"]),
-        ("metrics.m > 1", ["c", "b"]),
-        ("metrics.m >= 1 and params.p = 'x'", ["a"]),
-        ("params.p LIKE 'y%'", ["c", "b"]),
-        ("attributes.status = 'RUNNING' AND tags.t != 'c'", ["b", "a"]),
-        ("metrics.`m` < 2 AND run_name = 'a'", ["a"]),
-    ],
-)
-def test_runs_are_searched(service: Service, query: str, expected: list[str]) -> None:
-    guid = service.call("POST", f"{MLFLOW}/experiments/create", {"name": "e"}, host=API).json["experiment_id"]
-    for number, name in enumerate("abc"):
-        body = {"experiment_id": guid, "run_name": name, "tags": [{"key": "t", "value": name}]}
-        run = service.call("POST", f"{MLFLOW}/runs/create", body, host=API).json["run"]["info"]["run_id"]
-        batch = {
-            "run_id": run,
-            "metrics": [{"key": "m", "value": number + 1, "timestamp": 1}],
-            "params": [{"key": "p", "value": "yz" if number else "x"}],
-        }
-        service.call("POST", f"{MLFLOW}/runs/log-batch", batch, host=API)
-    found = service.call("POST", f"{MLFLOW}/runs/search", {"experiment_ids": [guid], "filter": query}, host=API).json
-    assert [run["info"]["run_name"] for run in found["runs"]] == expected
-    ordered = {"experiment_ids": [guid], "filter": query, "order_by": ["metrics.m ASC"], "max_results": 1}
-    first = service.call("POST", f"{MLFLOW}/runs/search", ordered, host=API).json
-    assert [run["info"]["run_name"] for run in first["runs"]] == sorted(expected)[:1]
-
-
 def test_a_model_says_where_it_lies_and_what_made_it() -> None:
     blobs = StoredBlobs()
     service = Service(blobs=blobs)
@@ -300,14 +249,6 @@ def test_a_model_says_where_it_lies_and_what_made_it() -> None:
     assert service.call("GET", f"{WS}/models/m").json["properties"]["nextVersion"] == "2"
     found = service.call("GET", f"{MLFLOW}/model-versions/get?name=m&version=1", host=API).json["model_version"]
     assert (found["run_id"], found["source"]) == ("run1", properties["modelUri"])
-
-
-def test_code_of_the_same_hash_is_found_again(service: Service) -> None:
-    body = {"properties": {"codeUri": f"https://{IDENTITY.blob_host}/c/s", "properties": {"hash_sha256": "h"}}}
-    service.call("PUT", f"{WS}/codes/one/versions/1", body)
-    found = service.call("GET", f"{WS}/codes/two/versions?hash=h&hashVersion=202208").json["value"]
-    assert [item["id"] for item in found] == [f"{WS}/codes/one/versions/1"]
-    assert service.call("GET", f"{WS}/codes/two/versions?hash=x").json["value"] == []
 
 
 def test_properties_can_be_added_and_not_changed(service: Service) -> None:
@@ -404,18 +345,3 @@ def test_whose_token_it_is_not_is_refused_with_azures_code(
     answer = service.call("GET", f"{WS}/jobs", token=given or None, host=host)
     assert (answer.status, answer.json["error"]["code"]) == (401, code)
     assert 'error="invalid_token"' in answer.headers["WWW-Authenticate"]
-
-
-def test_an_operation_that_goes_on_says_when_to_ask_again(service: Service) -> None:
-    service.submit("job1")
-    answer = service.call("POST", f"{WS}/jobs/job1/cancel")
-    assert (answer.status, answer.headers["Retry-After"]) == (202, "1")
-    location = answer.headers["Location"].removeprefix("https://management.azure.com")
-    again = service.call("GET", location)
-    assert (again.status, again.headers["Retry-After"], again.headers["Location"]) == (
-        202,
-        "1",
-        answer.headers["Location"],
-    )
-    service.store.runs.finish("job1", "Canceled")
-    assert service.call("GET", location).status == 200

@@ -56,34 +56,6 @@ def test_a_component_that_does_not_say_is_deterministic_by_its_type(service: Ser
     assert ("resources" in shown) == (kind == "command")
 
 
-def test_a_component_that_is_sent_as_it_was_shown_is_the_same(service: Service) -> None:
-    sent: dict[str, Any] = {
-        "command": "echo ${{inputs.n}}",
-        "environment": "azureml:AzureML-sklearn-1.0:33",
-        "inputs": {"n": {"type": "integer", "default": 3, "optional": None}},
-        "resources": {"instance_count": 2},
-        "is_deterministic": True,
-    }
-    shown = put(service, **sent)
-    body = {"properties": {"componentSpec": shown, "isArchived": True}}
-    answer = service.call("PUT", f"{NAME}/versions/1", body)
-    assert answer.status == 200, answer.json
-    assert answer.json["properties"]["isArchived"] is True
-    stored = service.store.assets.version("components", "step", "1")
-    assert stored is not None
-    assert stored.properties["componentSpec"] == sent
-
-
-@pytest.mark.parametrize("word", ["azureml_default", "default", "latest"])
-def test_the_newest_version_is_the_default_one(service: Service, word: str) -> None:
-    for version in ("1", "2"):
-        put(service, version, command=version)
-    answer = service.call("GET", f"{NAME}/versions/{word}")
-    assert answer.json["properties"]["componentSpec"]["command"] == "2"
-    assert answer.json["id"].endswith("/step/labels/default") == (word == "azureml_default")
-    assert service.call("GET", f"{WS}/components/other/versions/{word}").status == 404
-
-
 def graph_component(pipelines: Pipelines) -> str:
     prep = pipelines.component("prep", inputs={"group.rate": {"type": "number"}}, outputs={"clean": FOLDER})
     node = {
@@ -110,10 +82,3 @@ def test_a_pipeline_job_may_be_a_component(pipelines: Pipelines) -> None:
     assert pipelines.status("p") == "Completed"
     # Sent again, it is the same job.
     assert pipelines.put("p", componentId=component, settings={}).status == 200
-
-
-def test_a_pipeline_job_of_a_component_has_its_own_inputs(pipelines: Pipelines) -> None:
-    inputs = {"group.rate": {"jobInputType": "literal", "value": "5"}}
-    answer = pipelines.put("p", componentId=graph_component(pipelines), inputs=inputs)
-    assert answer.status == 201, answer.json
-    assert pipelines.input_of("p", "prep", "group.rate")["value"] == "5"

@@ -47,54 +47,6 @@ def test_what_azure_refuses_is_refused_at_creation(service: Service, inner: dict
     assert service.store.assets.compute("gpu") is None
 
 
-def test_what_a_cluster_is_made_with_is_read_back_without_the_password(service: Service) -> None:
-    users = {"adminUserName": "me", "adminUserPassword": "secret", "adminUserSshPublicKey": "ssh-rsa AAAA"}
-    user_identity = "/subscriptions/s/resourceGroups/g/providers/Microsoft.ManagedIdentity/userAssignedIdentities/one"
-    made = put(
-        service,
-        outer={
-            "tags": {"team": "a"},
-            "identity": {
-                "type": "SystemAssigned,UserAssigned",
-                "userAssignedIdentities": {user_identity: {"principalId": None}},
-            },
-        },
-        vmPriority="LowPriority",
-        subnet={"id": "/subnets/one"},
-        userAccountCredentials=users,
-        remoteLoginPortPublicAccess="Enabled",
-    )
-    assert made.status == 201
-    assert "Azure-AsyncOperation" in made.headers
-    seen = service.call("GET", f"{WS}/computes/gpu").json
-    inner = seen["properties"]["properties"]
-    assert inner["userAccountCredentials"] == {"adminUserName": "me", "adminUserSshPublicKey": "ssh-rsa AAAA"}
-    assert "secret" not in str(seen)
-    assert (inner["vmPriority"], inner["subnet"], inner["remoteLoginPortPublicAccess"]) == (
-        "LowPriority",
-        {"id": "/subnets/one"},
-        "Enabled",
-    )
-    assert inner["scaleSettings"]["nodeIdleTimeBeforeScaleDown"] == "PT3M"
-    assert (seen["tags"], seen["identity"]["type"]) == ({"team": "a"}, "SystemAssigned,UserAssigned")
-    assert seen["identity"]["principalId"] != seen["identity"]["userAssignedIdentities"][user_identity]["principalId"]
-
-
-def test_scale_may_be_changed_and_size_may_not(service: Service) -> None:
-    put(service, vmPriority="LowPriority")
-    smaller = put(service, vmSize="standard_nc6s_v3", vmPriority=None, scaleSettings={"maxNodeCount": 1})
-    assert smaller.status == 200
-    assert smaller.json["properties"]["properties"]["scaleSettings"]["maxNodeCount"] == 1
-    assert smaller.json["properties"]["properties"]["vmPriority"] == "LowPriority"
-    changed = put(service, vmSize="Standard_DS3_v2", subnet={"id": "/x"})
-    assert changed.status == 400
-    assert "The vmSize, subnet of the compute 'gpu' cannot be changed" in changed.json["error"]["message"]
-    body = {"properties": {"properties": {"scaleSettings": {"minNodeCount": 1, "maxNodeCount": 3}}}}
-    patched = service.call("PATCH", f"{WS}/computes/gpu", body).json["properties"]["properties"]
-    assert (patched["currentNodeCount"], patched["nodeStateCounts"]["idleNodeCount"]) == (1, 1)
-    assert patched["vmSize"].upper() == "STANDARD_NC6S_V3"
-
-
 def test_nodes_and_the_queue_are_shown(service: Service) -> None:
     put(service, scaleSettings={"minNodeCount": 0, "maxNodeCount": 1})
     for name in ("one", "two"):

@@ -70,36 +70,6 @@ def test_a_build_is_followed_to_its_image(building: Service, executor: Executor)
     assert (after["imageExistsInRegistry"], after["dockerImage"]["name"]) == (True, f"{image}@{DIGEST}")
 
 
-def test_a_build_that_fails(building: Service, executor: Executor) -> None:
-    location = ask(building, "POST", f"{V2}/built/versions/1/imageoncompute/{IDENTITY.compute}", {}).json["location"]
-    executor.submitted[0][2].ended("Failed", [], "")
-    assert ask(building, "GET", location).json["status"] == "Failed"
-    assert ask(building, "GET", f"{V1}/built/versions/1/image").json["imageExistsInRegistry"] is False
-
-
-def test_an_image_needs_no_build(building: Service, executor: Executor) -> None:
-    building.environment("plain")
-    location = ask(building, "POST", f"{V2}/plain/versions/1/image", {}).json["location"]
-    assert ask(building, "GET", location).json["status"] == "Succeeded"
-    shown = ask(building, "GET", f"{V1}/plain/versions/1/image").json
-    assert (shown["dockerImage"]["name"], shown["dockerImage"]["registry"]["address"]) == ("python:3.11", None)
-    assert executor.submitted == []
-
-
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("POST", f"{V2}/missing/versions/1/image"),
-        ("POST", f"{V2}/built/versions/1/imageoncompute/missing"),
-        ("GET", f"{V1}/missing/image"),
-        ("GET", f"{V1}/built/versions/2/image"),
-        ("GET", "/environment/v1.0/operations/missing"),
-    ],
-)
-def test_what_is_not_there(building: Service, method: str, path: str) -> None:
-    assert ask(building, method, path, {} if method == "POST" else None).status == 404
-
-
 def test_a_build_of_an_earlier_process_has_failed(building: Service, executor: Executor) -> None:
     location = ask(building, "POST", f"{V2}/built/versions/1/image", {}).json["location"]
     EnvironmentBuilds(building.services, executor).recover()

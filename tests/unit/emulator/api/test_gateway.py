@@ -158,22 +158,6 @@ def test_an_operation_without_a_workspace_in_its_address_is_found(world: World) 
     assert world.call("GET", cancelled).status == 404
 
 
-@pytest.mark.parametrize(
-    ("query", "status", "words"),
-    [
-        ("name=other", 409, "already"),
-        ("name=a", 400, "3 to 33 letters"),
-        ("", 400, "not ''"),
-        ("name=Local", 409, "al"),
-    ],
-)
-def test_a_name_that_cannot_be(world: World, query: str, status: int, words: str) -> None:
-    world.ask("POST", "workspaces?name=other")
-    answer = world.ask("POST", f"workspaces?{query}")
-    assert answer[0] == status
-    assert words in answer[1]["error"]
-
-
 def test_a_workspace_is_deleted_with_its_jobs(world: World) -> None:
     world.ask("POST", "workspaces?name=other")
     assert world.directory.find("other") is not None

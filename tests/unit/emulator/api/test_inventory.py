@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aml_emulator.api.arm.workspaces import KINDS
-from tests.unit.emulator.parts import IDENTITY, WS, Service
+from tests.unit.emulator.parts import WS, Service
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -18,10 +18,6 @@ def test_there_is_nothing_of_this_kind(service: Service, kind: str) -> None:
     assert "mine" in f"{error['message']} {error['details']}"
 
 
-def test_nothing_of_these_kinds_can_be_made(service: Service) -> None:
-    assert service.call("PUT", f"{WS}/schedules/mine", {"properties": {}}).status == 501
-
-
 def test_a_job_that_has_ended_is_deleted(service: Service) -> None:
     assert service.submit("job").status == 201
     refused = service.call("DELETE", f"{WS}/jobs/job")
@@ -31,9 +27,3 @@ def test_a_job_that_has_ended_is_deleted(service: Service) -> None:
     assert service.call("GET", f"{WS}/jobs/job").status == 404
     assert service.call("DELETE", f"{WS}/jobs/job").status == 404
     assert service.submit("job").status == 201
-
-
-def test_a_run_has_no_services(service: Service) -> None:
-    service.submit("job")
-    path = f"/history/v1.0{WS}/runs/job/serviceinstances/0"
-    assert service.call("GET", path, host=IDENTITY.api_host).json == {"instances": {}}

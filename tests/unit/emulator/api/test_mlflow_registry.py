@@ -53,17 +53,6 @@ def test_the_download_uri_has_a_form_that_azureml_mlflow_parses(service: Service
     assert found == {"artifact_uri": address}
 
 
-def test_the_latest_version_is_found_in_both_ways_that_clients_ask(service: Service) -> None:
-    register(service, "m", versions=11)
-    for found in (
-        done(service, "POST", "registered-models/get-latest-versions", {"name": "m"}),
-        done(service, "GET", "registered-models/get-latest-versions?name=m"),
-    ):
-        assert [version["version"] for version in found["model_versions"]] == ["11"]
-    missing = ask(service, "POST", "registered-models/get-latest-versions", {"name": "none"})
-    assert (missing.status, missing.json["error_code"]) == (404, "RESOURCE_DOES_NOT_EXIST")
-
-
 def test_versions_move_between_stages(service: Service) -> None:
     register(service, "m", versions=3)
     for version in ("1", "2"):
@@ -87,36 +76,6 @@ def test_versions_move_between_stages(service: Service) -> None:
     ]
     # AzureML shows a stage of MLflow's nowhere else.
     assert service.call("GET", f"{WS}/models/m/versions/3").json["properties"]["stage"] is None
-
-
-def test_aliases_stand_for_one_version(service: Service) -> None:
-    register(service, "m", versions=2)
-    for version in ("1", "2"):
-        done(service, "POST", "registered-models/alias", {"name": "m", "alias": "best", "version": version})
-    found = done(service, "GET", "registered-models/alias?name=m&alias=best")["model_version"]
-    assert (found["version"], found["aliases"]) == ("2", ["best"])
-    model = done(service, "GET", "registered-models/get?name=m")["registered_model"]
-    assert model["aliases"] == [{"alias": "best", "version": "2"}]
-    assert done(service, "GET", "model-versions/get?name=m&version=1")["model_version"]["aliases"] == []
-    done(service, "DELETE", "registered-models/alias", {"name": "m", "alias": "best"})
-    gone = ask(service, "GET", "registered-models/alias?name=m&alias=best")
-    assert (gone.status, gone.json["error_code"]) == (400, "INVALID_PARAMETER_VALUE")
-    assert "alias best not found" in gone.json["message"]
-
-
-def test_descriptions_and_tags_change(service: Service) -> None:
-    register(service, "m")
-    done(service, "PATCH", "registered-models/update", {"name": "m", "description": "whole"})
-    done(service, "PATCH", "model-versions/update", {"name": "m", "version": "1", "description": "one"})
-    for scope in ("registered-models", "model-versions"):
-        names = {"name": "m", **({"version": "1"} if scope == "model-versions" else {})}
-        for key in ("a", "b"):
-            done(service, "POST", f"{scope}/set-tag", {**names, "key": key, "value": "x"})
-        done(service, "DELETE", f"{scope}/delete-tag", {**names, "key": "a"})
-    model = done(service, "GET", "registered-models/get?name=m")["registered_model"]
-    version = done(service, "GET", "model-versions/get?name=m&version=1")["model_version"]
-    assert (model["description"], model["tags"]) == ("whole", [{"key": "b", "value": "x"}])
-    assert (version["description"], version["tags"]) == ("one", [{"key": "b", "value": "x"}])
 
 
 def test_a_model_goes_with_its_last_version_and_not_as_a_whole(service: Service) -> None:

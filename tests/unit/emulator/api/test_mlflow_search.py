@@ -30,21 +30,6 @@ def runs(service: Service, **metrics: float | str | None) -> str:
     return guid
 
 
-def searched(service: Service, guid: str, **given: Any) -> list[str]:
-    found = done(service, "runs/search", {"experiment_ids": [guid], **given})
-    return [run["info"]["run_name"] for run in found.get("runs", [])]
-
-
-def test_runs_are_found_by_a_list_of_ids(service: Service) -> None:
-    guid = runs(service, a=1.0, b=2.0, c=3.0)
-    found = done(service, "runs/search", {"experiment_ids": [guid]})["runs"]
-    ids = {run["info"]["run_name"]: run["info"]["run_id"] for run in found}
-    listed = f"('{ids['a']}', '{ids['c']}')"
-    assert searched(service, guid, filter=f"attributes.run_id IN {listed}") == ["c", "a"]
-    assert searched(service, guid, filter=f"run_id IN {listed} and metrics.m > 1") == ["c"]
-    assert searched(service, guid, filter=f"attributes.run_id not in {listed}") == ["b"]
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -8,7 +8,7 @@ import html
 import json
 import re
 from typing import Any
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import urlencode
 
 import pytest
 
@@ -101,15 +101,6 @@ def test_the_page_sends_a_code_to_the_program_at_once(service: Service) -> None:
     assert "https://management.core.windows.net//.default" in tokens["scope"].split()
 
 
-@pytest.mark.parametrize(("mode", "mark"), [("query", "?"), ("", "?"), ("fragment", "#")])
-def test_a_code_in_the_address(service: Service, mode: str, mark: str) -> None:
-    answer = page(service, response_mode=mode)
-    address, _, sent = answer.headers["location"].partition(mark)
-    assert (answer.status, address) == (302, REDIRECT)
-    assert parse_qs(sent)["state"] == ["the state"]
-    assert redeem(service, parse_qs(sent)["code"][0]).status == 200
-
-
 @pytest.mark.parametrize(
     ("changes", "status", "error", "code"),
     [
@@ -166,12 +157,6 @@ def test_a_refresh_token_gives_tokens_for_another_service(service: Service) -> N
         assert code_of(ask(service, "token", **form, refresh_token=wrong).json) == 70000
     service.clock.now += REFRESH_SECONDS
     assert code_of(ask(service, "token", **form, refresh_token=tokens["refresh_token"]).json) == 70008
-
-
-def test_no_service_takes_a_refresh_token_or_an_id_token(service: Service) -> None:
-    tokens = redeem(service, fields(page(service))["code"]).json
-    for name in ("refresh_token", "id_token"):
-        assert service.call("GET", WS, token=tokens[name]).status == 401
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import pytest
 
 from aml_emulator.api.admin import PREEMPTED, Admin
 from aml_emulator.domain.jobs.service import RunProgress
-from aml_emulator.executor.nodes import Scale
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
 
@@ -58,13 +57,6 @@ def test_only_nodes_of_low_priority_are_taken_back(emulator: Service) -> None:
     assert emulator.runner.failed["run1"].code == "UserError"
 
 
-def test_nodes_of_low_priority_are_taken_back_without_force(emulator: Service) -> None:
-    emulator.services.fleet.configure(IDENTITY.compute, Scale(max_nodes=1, low_priority=True))
-    emulator.submit("run1")
-    assert ask(emulator, "run1/preempt")[0] == 200
-    assert emulator.runner.failed["run1"].message == PREEMPTED
-
-
 def test_a_job_fails_as_it_is_told(emulator: Service) -> None:
     emulator.submit("run1")
     assert ask(emulator, "run1/fail?code=ServiceError&message=Storage%20is%20away.")[0] == 200
@@ -90,9 +82,3 @@ def test_what_cannot_be_done_is_refused(emulator: Service, path: str, status: in
     RunProgress(emulator.services, "ended").finished("Completed", None)
     answered, body = ask(emulator, path)
     assert (answered, says in body["error"]) == (status, True), body
-
-
-def test_only_a_post_has_anything_happen(emulator: Service) -> None:
-    emulator.submit("run1")
-    assert ask(emulator, "run1/preempt?force=1", "GET")[0] == 404
-    assert emulator.runner.failed == {}

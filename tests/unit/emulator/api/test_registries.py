@@ -11,7 +11,7 @@ import pytest
 
 from aml_emulator.api.admin import Admin
 from tests.unit.emulator.memory_service import StoredBlobs
-from tests.unit.emulator.parts import IDENTITY, WS, Answer, Service
+from tests.unit.emulator.parts import IDENTITY, Answer, Service
 
 GROUP = f"{IDENTITY.resource_group_id}/providers/Microsoft.MachineLearningServices"
 HOST = f"cert-{IDENTITY.location}.experiments.azureml.net"
@@ -42,34 +42,6 @@ def shared(service: Service, method: str, path: str, body: Any = None, registry:
 
 def put(service: Service, kind: str, name: str, version: str = "1", **properties: Any) -> Answer:
     return shared(service, "PUT", f"{kind}/{name}/versions/{version}", {"properties": properties})
-
-
-def test_a_registry_is_found_by_discovery(emulator: Service) -> None:
-    found = emulator.call("GET", "/registrymanagement/v1.0/registries/shared/discovery", host="eastus.api.azureml.ms")
-    assert found.json["registryName"] == "Shared"
-    assert found.json["primaryRegionResourceProviderUri"] == f"https://{HOST}/"
-    assert list(found.json["registryFqdns"]) == ["eastus"]
-    answer = emulator.call("GET", "/registrymanagement/v1.0/registries/none/discovery", host="eastus.api.azureml.ms")
-    assert answer.status == 404
-    assert "There are: azureml, Shared." in answer.json["error"]["message"]
-
-
-def test_creating_a_version_is_an_operation_that_ends(emulator: Service) -> None:
-    begun = put(emulator, "data", "d", dataUri=f"{BLOBS}/d", dataType="uri_folder")
-    assert (begun.status, begun.body) == (202, b"null")
-    host, _, path = begun.headers["Location"].removeprefix("https://").partition("/")
-    ended = emulator.call("GET", f"/{path}", host=host)
-    assert ended.json == {"assetId": "azureml://registries/shared/data/d/versions/1"}
-    shown = shared(emulator, "GET", "data/d/versions/1").json
-    assert (shown["id"], shown["name"], shown["type"]) == (
-        "azureml://registries/shared/data/d/versions/1",
-        "1",
-        "data",
-    )
-    assert shown["properties"]["dataUri"] == f"{BLOBS}/d"
-    container = shared(emulator, "GET", "data/d").json["properties"]
-    assert (container["latestVersion"], container["nextVersion"], container["dataType"]) == ("1", "2", "uri_folder")
-    assert emulator.call("GET", f"{WS}/data/d/versions/1").status == 404
 
 
 def test_the_content_of_a_version_never_changes(emulator: Service) -> None:
@@ -143,17 +115,3 @@ def test_curated_environments_are_those_that_an_image_plays(emulator: Service) -
     job = emulator.submit("job", environmentId="azureml://registries/azureml/environments/sklearn-1.5/labels/latest")
     assert job.status == 201
     assert emulator.runner.submitted[0].image == "s:30"
-
-
-def test_a_workspace_shows_its_curated_environments(emulator: Service) -> None:
-    emulator.services.environments.name("AzureML-acpt-*", "acpt:1")
-    own = emulator.environment("own")
-    assert own.endswith("/own/versions/1")
-    listed = emulator.call("GET", f"{WS}/environments").json["value"]
-    assert [one["name"] for one in listed] == ["own", "AzureML-acpt-pytorch-2.8-cuda12.6"]
-    base = f"{WS}/environments/AzureML-acpt-pytorch-2.8-cuda12.6"
-    assert emulator.call("GET", base).json["properties"]["latestVersion"] == "1"
-    shown = emulator.call("GET", f"{base}/versions/12").json
-    assert (shown["id"], shown["properties"]["image"]) == (f"{base}/versions/12", "acpt:1")
-    assert [one["name"] for one in emulator.call("GET", f"{base}/versions").json["value"]] == ["1"]
-    assert emulator.call("GET", f"{WS}/environments/AzureML-none/versions/1").status == 404

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-import anyio
 import pytest
 
-from aml_emulator.api.admin import Admin
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
 
@@ -45,16 +42,3 @@ def test_impossible_nodes_are_refused(service: Service, more: dict[str, Any], me
     answer = service.submit("job", computeId=None, **more)
     assert answer.status == 400
     assert message in answer.json["error"]["message"]
-
-
-@pytest.mark.parametrize(("tier", "status"), [("Spot", 200), ("Standard", 400)])
-def test_nodes_of_the_spot_tier_can_be_taken_back(service: Service, tier: str, status: int) -> None:
-    service.submit("job", computeId=None, queueSettings={"jobTier": tier})
-    admin = Admin(
-        context=service.services, jobs=service.jobs, version="1", ca_pem="", registry_engine_name="", max_jobs=1,
-        children_alive=lambda: True,
-    )  # fmt: skip
-    given, body = anyio.run(admin.answer, "POST", "/_emulator/jobs/job/preempt")
-    assert given == status
-    if status == 400:
-        assert "the nodes of Serverless are dedicated" in json.loads(body)["error"]

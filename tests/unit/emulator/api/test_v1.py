@@ -85,12 +85,6 @@ def test_a_run_of_v1_goes_on_until_its_outputs_are_stored(service: Service) -> N
     assert service.call("GET", f"{WS}/jobs/job-1").json["properties"]["status"] == "Finalizing"
 
 
-def test_a_job_of_v2_is_a_run_of_v1(service: Service) -> None:
-    service.submit("job-2")
-    found = ask(service, "POST", f"{HISTORY}/experiments/exp/runs:query", {"filter": "(ParentRunId eq null)"})
-    assert [run["runId"] for run in found["value"]] == ["job-2"]
-
-
 def test_runs_are_queried_in_pages_and_in_order(service: Service) -> None:
     for number in range(3):
         submit(service, f"job-{number}")
@@ -163,29 +157,6 @@ def test_a_list_stays_a_list_and_rows_are_in_the_order_of_their_times(service: S
     assert [one["data"]["n"] for one in full["value"]] == [1, 2]
 
 
-def test_a_metric_that_is_not_there(service: Service) -> None:
-    submit(service)
-    assert service.call("POST", f"{METRICS}/full", {"metricName": "none"}, host=API).status == 404
-
-
-def test_children_and_runs_of_ones_own_are_made_by_patching_them(service: Service) -> None:
-    submit(service)
-    child = {"runId": "child-1", "parentRunId": "job-1", "status": "NotStarted", "name": "first"}
-    made = ask(service, "PATCH", f"{HISTORY}/experiments/exp/runs/child-1", child)
-    assert (made["status"], made["parentRunId"], made["displayName"]) == ("NotStarted", "job-1", "first")
-    for name, status in (("Start", "Running"), ("Completed", "Completed"), ("Start", "Completed")):
-        event = {"name": f"Microsoft.MachineLearning.Run.{name}", "data": {"RunId": "child-1"}}
-        assert ask(service, "POST", f"{HISTORY}/experiments/exp/runs/child-1/events", event) == {}
-        assert ask(service, "GET", f"{HISTORY}/runs/child-1")["status"] == status
-    children = ask(service, "GET", f"{HISTORY}/experiments/exp/runs/job-1/children")
-    assert [run["runId"] for run in children["value"]] == ["child-1"]
-    by_parent = {"experiment_ids": [made["experimentId"]], "filter": "tags.mlflow.parentRunId = 'job-1'"}
-    (found,) = ask(service, "POST", f"/mlflow/v2.0{WS}/api/2.0/mlflow/runs/search", by_parent)["runs"]
-    assert found["info"]["run_id"] == "child-1"
-    # Without its own id in the body, a run that is not there is not made.
-    assert service.call("PATCH", f"{HISTORY}/experiments/exp/runs/other", {"tags": {}}, host=API).status == 404
-
-
 def test_a_job_is_cancelled_by_an_event_and_by_the_execution_service(service: Service) -> None:
     for name in ("job-1", "job-2"):
         submit(service, name)
@@ -198,29 +169,6 @@ def test_a_job_is_cancelled_by_an_event_and_by_the_execution_service(service: Se
     event = {"name": "Microsoft.MachineLearning.Run.Completed", "data": {"RunId": "job-1"}}
     ask(service, "POST", f"{HISTORY}/experiments/exp/runs/job-1/events", event)
     assert service.store.runs.require("job-1").status == "CancelRequested"
-
-
-def test_tags_are_removed_by_name(service: Service) -> None:
-    submit(service)
-    service.store.runs.tag("job-1", {"a": "1", "b": "2"})
-    assert ask(service, "DELETE", f"{HISTORY}/experiments/exp/runs/job-1/tags", ["a"])["tags"] == {"b": "2"}
-
-
-def test_an_environment_is_registered_once_and_seen_by_both(service: Service) -> None:
-    path = f"/environment/v1.0{WS}/environments/env"
-    given = {key.capitalize(): item for key, item in ENVIRONMENT.items()}
-    assert ask(service, "PUT", path, given)["version"] == "1"
-    assert ask(service, "PUT", path, given)["version"] == "1"
-    other = {**given, "Docker": {"baseImage": "python:3.12"}}
-    assert ask(service, "PUT", path, other)["version"] == "2"
-    of_v2 = service.call("GET", f"{WS}/environments/env/versions/1").json["properties"]
-    assert of_v2["image"] == "python:3.11"
-    found = ask(service, "GET", f"{path}/versions/1")
-    assert (found["docker"]["baseImage"], found["python"]["condaDependencies"]) == ("python:3.11", {"name": "x"})
-    assert found["docker"]["baseImageRegistry"] == {"address": None, "username": "u", "password": None}
-    assert ask(service, "GET", path)["version"] == "2"
-    refused = service.call("PUT", f"{path}/versions/1", other, host=API)
-    assert (refused.status, "cannot be changed" in refused.json["error"]["message"]) == (400, True)
 
 
 def test_an_environment_of_v2_is_read_by_v1(service: Service) -> None:

@@ -47,25 +47,6 @@ def test_files_and_folders_are_datasets(service: Service) -> None:
     }
 
 
-def test_a_dataset_of_one_place_is_registered_as_a_data_asset(service: Service) -> None:
-    body = {
-        "name": "new",
-        "datasetType": "file",
-        "tags": {"a": "b"},
-        "latest": {"dataflow": flow({"pattern": f"{PLACE}**"})},
-    }
-    made = ask(service, "POST", f"{BASE}/datasets?ifExistsOk=false", body)
-    assert made["latest"]["versionId"] == "1"
-    kept = service.call("GET", f"{WS}/data/new/versions/1").json["properties"]
-    assert (kept["dataUri"], kept["dataType"], kept["tags"]) == (PLACE, "uri_folder", {"a": "b"})
-    assert ask(service, "POST", f"{BASE}/datasets", body)["latest"]["versionId"] == "1", "the same place once"
-    body["latest"] = {"dataflow": flow({"file": f"{PLACE}a.csv"})}
-    assert service.call("POST", f"{BASE}/datasets?ifExistsOk=false", body, host=API).status == 409
-    assert ask(service, "POST", f"{BASE}/datasets?ifExistsOk=true", body)["latest"]["versionId"] == "2"
-    assert service.call("DELETE", f"{BASE}/datasets/new", host=API).status == 200
-    assert service.call("DELETE", f"{BASE}/datasets/new", host=API).status == 404
-
-
 def test_a_dataset_that_is_only_used_is_kept_and_not_listed(service: Service) -> None:
     body = {"datasetType": "file", "dataflowJson": flow({"folder": PLACE})}
     saved = ask(service, "POST", f"{BASE}/saveddatasets", body)

@@ -29,31 +29,6 @@ def put(service: Service, name: str, *, skip: bool = True, **properties: Any) ->
     return service.call("PUT", f"{WS}/datastores/{name}{query}", {"properties": body})
 
 
-@pytest.mark.parametrize(
-    ("credentials", "kind", "secrets"),
-    [
-        (KEY, "AccountKey", {"secretsType": "AccountKey", "key": "a2V5"}),
-        (SAS, "Sas", {"secretsType": "Sas", "sasToken": "sv=1&sig=x"}),
-        (NONE, "None", None),
-    ],
-)
-def test_each_kind_of_credentials(
-    service: Service, credentials: dict[str, Any], kind: str, secrets: dict[str, str] | None
-) -> None:
-    made = put(service, "images", credentials=credentials, tags={"a": "b"}, description="pictures")
-    assert made.status == 201
-    shown = service.call("GET", f"{WS}/datastores/Images").json
-    assert shown == made.json
-    assert shown["properties"]["credentials"] == {"credentialsType": kind}
-    assert (shown["name"], shown["properties"]["containerName"]) == ("images", "images")
-    assert (shown["properties"]["tags"], shown["properties"]["description"]) == ({"a": "b"}, "pictures")
-    told = service.call("POST", f"{WS}/datastores/images/listSecrets", {"expirableSecret": True})
-    if secrets is None:
-        assert (told.status, told.json["error"]["message"]) == (400, "No secrets for credentials of type None.")
-    else:
-        assert told.json == secrets
-
-
 def test_lists_and_the_default(service: Service) -> None:
     for name in ("b", "a"):
         put(service, name)
@@ -93,12 +68,6 @@ def test_blobs_of_another_account_are_a_reference(service: Service) -> None:
     assert (moved.status, "of type AzureBlob in 'other'" in moved.json["error"]["message"]) == (409, True)
 
 
-def test_a_datastore_of_the_workspaces_account_stays_there(service: Service) -> None:
-    put(service, "images")
-    moved = put(service, "images", accountName="other")
-    assert (moved.status, "cannot be changed" in moved.json["error"]["message"]) == (409, True)
-
-
 def test_deleting(service: Service) -> None:
     put(service, "images")
     assert [service.call("DELETE", f"{WS}/datastores/images").status for _ in range(2)] == [200, 204]
@@ -133,13 +102,6 @@ def test_what_is_refused(service: Service, properties: dict[str, Any], status: i
     answer = put(service, "images", **properties)
     assert answer.status == status
     assert words in answer.json["error"]["message"]
-
-
-def test_deleting_a_name_takes_its_versions_along(service: Service) -> None:
-    body = {"properties": {"dataType": "uri_folder", "dataUri": "azureml://datastores/workspaceblobstore/paths/d"}}
-    service.call("PUT", f"{WS}/data/table/versions/1", body)
-    assert [service.call("DELETE", f"{WS}/data/table").status for _ in range(2)] == [200, 204]
-    assert service.call("GET", f"{WS}/data/table/versions/1").status == 404
 
 
 def test_data_in_another_account_are_refused(service: Service) -> None:

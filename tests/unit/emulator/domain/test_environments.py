@@ -143,18 +143,3 @@ def test_a_conda_file_becomes_a_dockerfile_of_the_images_own_tool() -> None:
     assert "/azureml-environment-setup/micromamba create --yes --prefix" in fetched["Dockerfile"].decode()
     with pytest.raises(ValueError, match="by the image's tool or by micromamba"):
         build.build_files("base:1", CONDA, tool=None)
-
-
-def test_tools_are_looked_for_on_the_images_path_first() -> None:
-    paths = build.tool_paths("/mine/bin:/usr/bin:relative")
-    assert paths[0] == "/mine/bin/conda"
-    assert paths.index("/opt/conda/bin/conda") < paths.index("/mine/bin/mamba")
-    assert len(paths) == len(set(paths))
-    assert not any("relative" in path for path in paths)
-
-
-def test_an_environment_of_both_is_a_conda_file_over_what_the_context_makes(service: Service) -> None:
-    plain = build_of(service, "plain", image=None, build={"contextUri": CONTEXT})
-    both = build_of(service, "both", image=None, build={"contextUri": CONTEXT}, condaFile=CONDA)
-    assert (both.base, both.conda, both.context) == (plain.tag, CONDA, plain.context)
-    assert both.tag != plain.tag

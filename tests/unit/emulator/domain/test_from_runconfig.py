@@ -151,38 +151,6 @@ def test_a_reference_with_the_name_that_azureml_core_makes_up_is_an_input() -> N
     )
 
 
-def test_paths_of_datastores_are_inputs_and_outputs() -> None:
-    data = {"dataLocation": {"dataPath": {"datastoreName": "store", "relativePath": "/a"}}, "mechanism": "Mount"}
-    output = {
-        "outputLocation": {"dataPath": {"datastoreName": "store", "relativePath": "out/{run-id}/{output-name}"}},
-        "mechanism": "upload",
-        "additionalOptions": {"registrationOptions": {"name": "table"}},
-    }
-    found = job(
-        data={"in_1": {**data, "environmentVariableName": "DATA"}},
-        outputData={"out": output, "other": {"mechanism": "mount"}},
-        arguments=["DatasetConsumptionConfig:in_1", "DatasetOutputConfig:out"],
-    )
-    check_job(found)
-    assert found["command"] == (
-        'export DATA="${{inputs.in_1}}"; python train.py "${{inputs.in_1}}" "${{outputs.out}}"'
-    )
-    assert found["inputs"]["in_1"]["uri"] == "azureml://datastores/store/paths/a"
-    assert found["outputs"] == {
-        "out": {
-            "jobOutputType": "uri_folder",
-            "uri": "azureml://datastores/store/paths/out/run-1/out/",
-            "mode": "Upload",
-            "assetName": "table",
-        },
-        "other": {
-            "jobOutputType": "uri_folder",
-            "uri": "azureml://datastores/workspaceblobstore/paths/dataset/run-1/other/",
-            "mode": "ReadWriteMount",
-        },
-    }
-
-
 def test_datasets_and_addresses_are_inputs() -> None:
     reference = {"dataLocation": {"dataset": {"id": "x"}}}
     known = Dataset(uri=f"{WS}/data/digits/versions/1", kind="uri_file", saved_id="x")

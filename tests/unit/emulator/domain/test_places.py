@@ -27,12 +27,6 @@ def entry(service: Service, kind: str, uri: str, mode: str | None = None) -> Inp
     return given(service, inputs={"d": {"jobInputType": kind, "uri": uri, "mode": mode}}).inputs[0]
 
 
-def test_wildcards_are_split_from_the_folder_that_they_are_in(service: Service) -> None:
-    item = entry(service, "uri_folder", f"{STORE}/a/b/**/*.csv")
-    assert item.location == Folder(container=IDENTITY.blob_container, prefix="a/b")
-    assert item.pattern == "**/*.csv"
-
-
 @pytest.mark.parametrize(
     ("kind", "uri", "literal"),
     [
@@ -111,37 +105,9 @@ def test_what_cannot_be_registered_fails_the_job(service: Service) -> None:
     assert "'f' was not written, and cannot be registered as 'other'" in run.error_message
 
 
-def test_a_failed_job_registers_nothing(service: Service) -> None:
-    given(service, outputs={"o": {"jobOutputType": "uri_folder", "assetName": "mine"}})
-    sink = RunProgress(service.services, "run1")
-    sink.output("o")
-    sink.finished("Canceled", None)
-    assert service.store.assets.versions("data", "mine") == []
-
-
-def test_a_parent_has_its_children(service: Service) -> None:
-    service.submit("parent")
-    service.submit("run1", parentJobName="parent")
-    assert [run.id for run in service.store.runs.children("parent")] == ["run1"]
-
-
 def test_what_the_launcher_of_a_framework_sets(service: Service) -> None:
     processes = {"distributionType": "PyTorch", "processCountPerInstance": 3}
     spec = given(service, distribution=processes, resources={"dockerArgs": "--cpus 1 -e A=b -h node"})
     assert (spec.launcher, spec.processes, spec.hostname) == ("pytorch", 3, "node")
     assert spec.environment_variables == {"A": "b"}
     assert dict(spec.host_options) == {"nano_cpus": 1_000_000_000}
-
-
-@pytest.mark.parametrize(
-    ("uri", "url"),
-    [
-        ("https://public.blob.core.windows.net/c/x.csv", "https://public.blob.core.windows.net/c/x.csv"),
-        ("wasbs://c@public.blob.core.windows.net/x.csv", "https://public.blob.core.windows.net/c/x.csv"),
-        ("https://example.org/x.csv", "https://example.org/x.csv"),
-    ],
-)
-def test_a_public_file_is_fetched(service: Service, uri: str, url: str) -> None:
-    assert service.submit("run1", inputs={"d": {"jobInputType": "uri_file", "uri": uri}}).status == 201
-    (item,) = service.runner.submitted[0].inputs
-    assert (item.url, item.location) == (url, None)

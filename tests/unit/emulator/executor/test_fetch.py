@@ -66,13 +66,6 @@ def test_a_file_is_looked_for_before_it_is_fetched(
     assert "secret" not in str(found)
 
 
-def test_public_storage_is_read_where_the_job_names_it() -> None:
-    url = "https://public.blob.core.windows.net/c/x"
-    pages = Pages()
-    pages.answers = {url: [(200, {}, b"hello")]}
-    assert get(pages, url) == b"hello"
-
-
 @pytest.mark.parametrize(
     ("answers", "message"),
     [

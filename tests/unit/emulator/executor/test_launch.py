@@ -9,7 +9,6 @@ from aml_emulator.executor.launch import Launcher
 from aml_emulator.executor.spec import Folder, RunSpec
 
 COMMAND = "echo 'x y'; exit 1"
-ADDRESSES = ("10.0.0.4", "10.0.0.5")
 
 
 def spec(launcher: Launcher, **changes: int) -> RunSpec:
@@ -61,26 +60,3 @@ def test_the_command_is_an_argument_of_its_own(job: RunSpec, node: int, rest: tu
 )
 def test_logs_are_named_by_rank_with_as_many_digits_as_the_highest(job: RunSpec, logs: list[str]) -> None:
     assert [path.removeprefix("user_logs/").removesuffix(".txt") for path in ranks.log_paths(job)] == logs
-
-
-def test_a_process_of_pytorch_knows_its_place() -> None:
-    job = spec("pytorch", nodes=2, processes=2)
-    last = ranks.processes(job)[-1]
-    assert ranks.process_variables(job, last, ADDRESSES) == {
-        "RANK": "3",
-        "LOCAL_RANK": "1",
-        "NODE_RANK": "1",
-        "WORLD_SIZE": "4",
-        "MASTER_ADDR": "10.0.0.4",
-        "MASTER_PORT": "6105",
-    }
-    assert ranks.node_variables(job, 1, ADDRESSES) == {
-        "AZUREML_NODE_COUNT": "2",
-        "AZUREML_CR_NODE_RANK": "1",
-        "AZ_BATCHAI_TASK_INDEX": "1",
-        "AZ_BATCHAI_MPI_MASTER_NODE": "10.0.0.4",
-        "AZ_BATCH_MASTER_NODE": "10.0.0.4:6000",
-        "AZ_BATCH_NODE_LIST": "10.0.0.4;10.0.0.5",
-        "AZ_BATCH_HOST_LIST": "10.0.0.4,10.0.0.5",
-        "AZ_BATCH_IS_CURRENT_NODE_MASTER": "false",
-    }

@@ -13,17 +13,6 @@ from aml_emulator.executor.spec import LOG_PATH, Folder, RunSpec
 from tests.support.fake_executor import MemoryBlobs, RecordingSink
 
 
-def test_everything_is_stored_in_order_and_without_a_newline_at_the_end() -> None:
-    stored: list[bytes] = []
-    pump = LogPump(stored.append)
-    for chunk in (b"one\n", b"two\nthr", b"ee"):
-        pump.feed(chunk)
-    pump.close()
-    assert b"".join(stored) == b"one\ntwo\nthree"
-    assert pump.tail() == "one\ntwo\nthree"
-    assert pump.taken == 13
-
-
 def test_a_run_begins_without_the_logs_of_a_deleted_one_of_its_name() -> None:
     spec = RunSpec(
         run_id="r",
@@ -80,12 +69,3 @@ def test_a_store_that_fails_blocks_nobody_and_is_told_at_the_end() -> None:
     with pytest.raises(RuntimeError, match="the store is full"):
         pump.close()
     assert pump.tail().endswith("last words")
-
-
-def test_the_tail_is_bounded_in_lines_and_bytes() -> None:
-    pump = LogPump(lambda _: None)
-    pump.feed(b"".join(b"%d\n" % number for number in range(1000)))
-    assert pump.tail().splitlines() == [str(number) for number in range(1000 - logs.TAIL_LINES, 1000)]
-    pump.feed("ä".encode() * logs.TAIL_BYTES)
-    assert len(pump.tail()) <= logs.TAIL_BYTES
-    pump.close()

@@ -104,21 +104,6 @@ def test_a_job_that_comes_in_time_gets_the_idle_node() -> None:
     assert view_of(fleet).nodes[0].id == first
 
 
-def test_a_smaller_cluster_keeps_what_runs_and_a_greater_one_grows() -> None:
-    fleet = Fleet(clock=Hand())
-    fleet.configure("c", Scale(max_nodes=2))
-    for run in ("a", "b", "x"):
-        fleet.enqueue(run, "c")
-    assert fleet.take("a", "c")
-    assert fleet.take("b", "c")
-    fleet.configure("c", Scale(max_nodes=1))
-    assert states(fleet) == ["running", "running"]
-    fleet.release("a")
-    assert (states(fleet), fleet.take("x", "c")) == (["running"], False)
-    fleet.configure("c", Scale(max_nodes=4))
-    assert fleet.take("x", "c")
-
-
 def test_a_job_on_several_nodes_waits_until_all_are_there_and_gives_all_back() -> None:
     fleet = Fleet(clock=Hand())
     fleet.configure("c", Scale(max_nodes=3))

@@ -69,13 +69,6 @@ def test_a_fault_of_another_kind_ends_the_run_as_failed() -> None:
     assert len(left.waits) == 2
 
 
-def test_a_run_that_is_gone_is_given_up() -> None:
-    ends, left = Ends(KeyError("the run"), KeyError("the run")), Left()
-    with pytest.raises(KeyError):
-        report_until_stored(ends.storing("completed"), fault=ends.fault, left=left, what="run r")
-    assert len(left.waits) == 1
-
-
 def test_a_run_that_is_left_behind_is_for_the_next_process_to_end() -> None:
     full = sqlite3.OperationalError("database or disk is full")
     ends, left = Ends(*[full] * 9), Left(after=3)

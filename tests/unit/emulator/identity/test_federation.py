@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -69,31 +68,6 @@ def test_issuer_audience_subject_and_signature_must_fit(changes: dict[str, Any],
     with pytest.raises(TokenError) as caught:
         federation.check(token(**changes))
     assert caught.value.message.startswith(message)
-
-
-BY_NAME = "repo:octo/digits:environment:prod"
-BY_ID = "repo:octo@583231/digits@1296269:environment:prod"
-
-
-@pytest.mark.parametrize("subject", [BY_NAME, BY_ID])
-def test_both_forms_of_github_s_subject_are_trusted_to_the_letter(subject: str) -> None:
-    trusting(subject=subject).check(token(sub=subject))
-    other = BY_ID if subject == BY_NAME else BY_NAME
-    with pytest.raises(TokenError, match=rf"AADSTS700213: .* assertion subject '{other}'\. Check your federated"):
-        trusting(subject=subject).check(token(sub=other))
-    with pytest.raises(TokenError, match=r"AADSTS7002138: .* not with case-sensitive comparison\. Check your"):
-        trusting(subject=subject.replace("octo", "Octo")).check(token(sub=subject))
-
-
-def test_they_are_kept(tmp_path: Path) -> None:
-    file = tmp_path / "federation.json"
-    federation = Federation(file)
-    federation.add(FederatedCredential(issuer=ISSUER, subject="a"))
-    federation.add(FederatedCredential(issuer=ISSUER, subject="b"))
-    assert [one.subject for one in Federation(file).credentials] == ["a", "b"]
-    assert file.stat().st_mode & 0o777 == 0o600
-    federation.clear()
-    assert not Federation(file).credentials
 
 
 @pytest.fixture

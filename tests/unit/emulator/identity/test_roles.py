@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aml_emulator.identity.roles import BUILT_IN, Roles
-from tests.unit.emulator.parts import IDENTITY, WS, Service
 
-PERMISSIONS = "providers/Microsoft.Authorization/permissions"
 ALL = frozenset({"pull", "push", "delete", "metadata_read", "metadata_write", "*"})
 
 
@@ -45,19 +43,3 @@ def test_what_the_tokens_of_the_registry_allow(names: tuple[str, ...], expected:
 def test_an_unknown_place_or_role(place: str, names: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="one of"):
         Roles().set(place, names)
-
-
-def test_azure_resource_manager_shows_them() -> None:
-    service = Service()
-    service.services.roles.set("workspace", ("Reader",))
-    providers = f"{IDENTITY.resource_group_id}/providers"
-    for scope, expected in (
-        (WS, ["*/read"]),
-        (f"{providers}/Microsoft.ContainerRegistry/registries/amllocal", ["*"]),
-        (f"{providers}/Microsoft.Storage/storageAccounts/amllocalstore", [*BUILT_IN["Storage Blob Data Contributor"].actions, "*"]),
-    ):  # fmt: skip
-        answer = service.call("GET", f"{scope}/{PERMISSIONS}?api-version=2022-04-01")
-        assert answer.status == 200, answer.body
-        assert [one for permission in answer.json["value"] for one in permission["actions"]] == expected
-    other = f"{providers}/Microsoft.ContainerRegistry/registries/other/{PERMISSIONS}?api-version=2022-04-01"
-    assert service.call("GET", other).status == 404

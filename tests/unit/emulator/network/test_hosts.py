@@ -4,7 +4,7 @@ import pytest
 
 from aml_emulator.network.heads import Head, is_foreign
 from aml_emulator.network.hosts import Destination, decide
-from aml_emulator.network.upstream import ProxyAddress, Upstream, bypasses, parse_proxy
+from aml_emulator.network.upstream import ProxyAddress, bypasses, parse_proxy
 
 
 @pytest.mark.parametrize(
@@ -70,14 +70,6 @@ def test_a_proxy_variable_is_read(text: str | None, expected: ProxyAddress | Non
 )
 def test_no_proxy_names_hosts_domains_and_networks(host: str, no_proxy: str, expected: bool) -> None:
     assert bypasses(host, no_proxy) is expected
-
-
-def test_the_way_out_is_read_from_the_environment() -> None:
-    upstream = Upstream({"HTTPS_PROXY": "http://secure:1", "http_proxy": "http://plain:2", "NO_PROXY": "near"})
-    assert upstream.proxy_for("far", tls=True) == ProxyAddress(host="secure", port=1)
-    assert upstream.proxy_for("far", tls=False) == ProxyAddress(host="plain", port=2)
-    assert upstream.proxy_for("near", tls=True) is None
-    assert Upstream({}).proxy_for("far", tls=True) is None
 
 
 @pytest.mark.parametrize(

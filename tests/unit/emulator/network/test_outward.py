@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import socket
 from collections.abc import Sequence
 
 import pytest
@@ -82,11 +81,6 @@ def test_a_number_is_the_address_that_resolvers_make_of_it(text: str) -> None:
     assert found == [address]
 
 
-@pytest.mark.parametrize("name", ["127.0.0.1.example.org", "1.2.3.4.5", "0x7g", "pypi.org", ""])
-def test_names_are_no_addresses(name: str) -> None:
-    assert read_address(name) is None
-
-
 def test_of_several_addresses_those_of_this_machine_are_left_out() -> None:
     outward = Outward(resolve=lambda _host, _port: ["127.0.0.1", "10.1.2.3", "::1", "10.1.2.4"])
     assert outward.addresses("index.internal", 8000) == ["10.1.2.3", "10.1.2.4"]
@@ -116,12 +110,6 @@ def test_own_ports_and_all_containers_are_refused(address: str, port: int, refus
             outward.addresses("bridge", port)
     else:
         assert outward.addresses("bridge", port) == [address]
-
-
-def test_what_no_resolver_can_be_asked_for_is_an_oserror() -> None:
-    for host in (f"{'x' * 64}.example", "a..b"):
-        with pytest.raises(OSError, match="not the name of a host"):
-            resolve(host, 80)
 
 
 class Dialled:
@@ -202,19 +190,3 @@ def test_inputs_from_the_web_are_fetched_by_the_same_rule(scheme: str) -> None:
         fetching.__enter__()
     assert asked == ["rebound.example"]
     assert "secret" not in str(caught.value)
-
-
-def test_an_input_is_fetched_from_the_address_that_was_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    dialled: list[object] = []
-
-    def connect(address: object, *_rest: object) -> socket.socket:
-        dialled.append(address)
-        raise ConnectionRefusedError("nothing listens")
-
-    monkeypatch.setattr(socket, "create_connection", connect)
-    outward = Outward(resolve=lambda _host, _port: ["10.0.0.1", "::1", "10.0.0.2"])
-    with fetch.guarded(outward)() as session:
-        session.trust_env = False
-        with pytest.raises(requests.ConnectionError):
-            session.get("http://index.internal:8000/x")
-    assert dialled == [("10.0.0.1", 8000), ("10.0.0.2", 8000)]

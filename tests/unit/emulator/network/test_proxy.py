@@ -10,8 +10,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from aml_emulator.network.heads import Head
 from aml_emulator.network.hosts import Destination, Outward, decide
@@ -164,12 +162,6 @@ def test_its_own_ports_are_refused_on_its_bridge_addresses_and_other_ports_are_n
     assert listening.dialled == [("172.17.0.2", 8080)]
 
 
-def test_a_private_package_index_is_reached_by_the_address_that_was_resolved(listening: Listening) -> None:
-    listening.ask("CONNECT index.internal:443", peer=JOB)
-    listening.ask("GET http://index.internal:8080/simple/?a=b", peer=JOB)
-    assert listening.dialled == [("10.1.2.3", 443), ("10.1.2.3", 8080)]
-
-
 @pytest.mark.parametrize(
     "line",
     [
@@ -258,56 +250,3 @@ def test_other_hosts_are_refused_by_tls(listening: Listening, host: str | None) 
     with pytest.raises(ssl.SSLError, match=r"(?i)unrecognized.name"):
         handshake.do_handshake()
     assert (listening.doors, listening.dialled) == ([], [])
-
-
-def test_only_jobs_are_served_by_tls(listening: Listening) -> None:
-    assert listening.send(hello("management.azure.com"), peer=HOST, tls=True) == UNRECOGNIZED_NAME
-    assert listening.doors == []
-
-
-_PIECES = st.sampled_from(
-    [
-        *(
-            "GET",
-            "CONNECT",
-            "POST",
-            " ",
-            "HTTP/1.1",
-            "\r\n",
-            "\n",
-            "\r\n\r\n",
-            ":",
-            "/",
-            "[",
-            "]",
-            "@",
-            "?",
-            "#",
-            "%",
-            "\0",
-        ),
-        *(
-            "http://",
-            "//",
-            "a",
-            "127.1",
-            "localhost",
-            "management.azure.com",
-            "443",
-            "99999",
-            "-1",
-            "/_emulator/info",
-            "/ui/",
-        ),
-        *("Host", "Origin", "Content-Length", "\xff", "é", "xn--", "..", "fe80::1%eth0", "::ffff:127.0.0.1"),
-    ]
-)
-
-
-@given(st.lists(_PIECES, max_size=24).map("".join), st.sampled_from([HOST, JOB]))
-def test_nothing_that_a_client_sends_breaks_the_proxy(text: str, peer: str) -> None:
-    data = text.encode("latin-1") + b"\r\n\r\n"
-    listening = Listening()
-    answer = listening.send(data, peer=peer)
-    assert answer == b"" or answer.startswith(b"HTTP/1.1 ") or answer == b"aborted"
-    assert not any(host.startswith("127.") for host, _ in listening.dialled)

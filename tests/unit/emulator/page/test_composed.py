@@ -48,14 +48,6 @@ def children(page: str) -> list[list[str]]:
     return rows(table[: table.index("</section>")])[1:]
 
 
-def test_a_pipeline_shows_its_children(pipelines: Pipelines) -> None:
-    pipelines.put("p", **graph(pipelines))
-    pipelines.end("p", "prep")
-    page = Browser(pipelines).text("/ui/runs/p")
-    assert HOSTILE not in page
-    assert [row[:3] for row in children(page)] == [["prep", "Completed", ""], ["train", "Starting", ""]]
-
-
 def test_a_reused_node_shows_what_it_reuses(pipelines: Pipelines) -> None:
     given = graph(pipelines)
     pipelines.put("first", **given)
@@ -96,13 +88,6 @@ def test_a_sweep_shows_its_trials_and_marks_the_best(sweeps: Sweeps) -> None:
     assert [row[2] for row in body] == ["0.5", "0.9", "0.7", "—"]
     values = json.loads(sweeps.store.runs.require("s_1").properties["hyperparameters"])
     assert body[1][3] == f"lr = {values['lr']}, k = {values['k']}"
-
-
-def test_a_trial_shows_its_values_and_its_sweep(sweeps: Sweeps) -> None:
-    trained(sweeps)
-    page = Browser(sweeps).text("/ui/runs/s_1")
-    assert f'<dt>Part of</dt><dd><a href="{link("runs", "s")}">my sweep</a></dd>' in page
-    assert "Sampled values of the trial" in page
 
 
 def test_the_list_of_runs_leaves_trials_out_unless_they_are_asked_for(sweeps: Sweeps) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -11,9 +12,7 @@ from typing import Any
 import pytest
 from azure.core.exceptions import ResourceNotFoundError
 
-from aml_emulator.executor.nodes import Scale
 from aml_emulator.network.heads import Head
-from aml_emulator.network.proxy import is_for_people
 from aml_emulator.page.site import STATIC, Site, refusal
 from aml_emulator.page.view import HIDDEN, link
 from aml_emulator.store.metrics import Metric
@@ -21,6 +20,15 @@ from tests.unit.emulator.parts import IDENTITY, Service
 
 SCRIPTS = tuple(f"/ui/static/{name}" for name in STATIC if name.endswith(".js"))
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7 * 7 }}"
+
+
+OURS = {
+    **dict.fromkeys(("aml-train.gate", "aml-train.baseline", "aml-train.stage", "aml-train.promoted-by"), HOSTILE),
+    "aml-train.gate-rules": json.dumps([[HOSTILE] * 5, HOSTILE]),
+    f"aml-train.metric.{HOSTILE}": HOSTILE,
+    f"aml-train.verdict.{HOSTILE}": json.dumps(dict.fromkeys(("gate", "at", "commit", "repository"), HOSTILE)),
+}
+"""What aml-train writes into tags, by somebody else."""
 
 
 class Files:
@@ -64,12 +72,6 @@ class Browser:
         body = answer.content.body
         assert answer.status == status, body
         return bytes(body if isinstance(body, bytes) else b"".join(body)).decode()
-
-
-PAGES = (
-    *("", "?metric=loss&sort=metric.loss", "models", "models/model-1", "models/model-1/1"),
-    *("runs/job-1", "runs/run-1", "compare?run=job-1&run=run-1"),
-)
 
 
 def log_values(service: Service, run: str, key: str, values: list[float]) -> None:
@@ -128,22 +130,6 @@ def test_only_a_browser_on_this_machine_is_answered(method: str, headers: dict[s
     assert (refused[0] if refused else None) == status
 
 
-@pytest.mark.parametrize(
-    ("target", "expected"),
-    [
-        ("/", True),
-        ("/ui", True),
-        ("/ui/runs/x?y", True),
-        ("/favicon.ico", True),
-        ("/_emulator/info", False),
-        ("/uix", False),
-        ("/_emulator/status?/ui/", False),
-    ],
-)
-def test_the_page_takes_nothing_from_the_admin_interface(target: str, expected: bool) -> None:
-    assert is_for_people(target) is expected
-
-
 def test_refusals_and_ways_in(service: Service) -> None:
     browser = Browser(service)
     assert browser.ask("/").headers == (("Location", "/ui/"),)
@@ -184,7 +170,7 @@ def test_hostile_names_are_only_text(service: Service) -> None:
         display_name=HOSTILE,
         status="Running",
         description=HOSTILE,
-        tags={HOSTILE: HOSTILE},
+        tags={HOSTILE: HOSTILE, **OURS},
         properties={HOSTILE: HOSTILE},
         job={
             "command": HOSTILE,
@@ -201,7 +187,12 @@ def test_hostile_names_are_only_text(service: Service) -> None:
     store.metrics.set_params(HOSTILE, [(HOSTILE, HOSTILE)])
     store.runs.add_artifact(HOSTILE, f"{HOSTILE}/{HOSTILE}")
     store.runs.add_artifact(HOSTILE, "log.txt", log=True)
-    holds = {"modelUri": HOSTILE, "jobName": HOSTILE, "tags": {HOSTILE: HOSTILE}, "properties": {HOSTILE: HOSTILE}}
+    holds = {
+        "modelUri": HOSTILE,
+        "jobName": HOSTILE,
+        "tags": {HOSTILE: HOSTILE, **OURS},
+        "properties": {HOSTILE: HOSTILE},
+    }
     store.assets.put("models", HOSTILE, HOSTILE, holds)
     browser = Browser(service, **{"log.txt": HOSTILE.encode() + b"\x1b[31m\n</pre><script>\n"})
     pages = [
@@ -335,19 +326,6 @@ def test_a_log_is_followed_in_whole_lines(service: Service) -> None:
     assert browser.text("/ui/runs/j/log.txt?path=other", status=404)
 
 
-def test_a_waiting_job_has_its_place_in_the_queue(service: Service) -> None:
-    fleet = service.services.fleet
-    fleet.configure("local-cluster", Scale(max_nodes=1))
-    for name in ("first", "second"):
-        assert service.submit(name).status == 201
-        if name not in (view.queue if (view := fleet.view("local-cluster")) else ()):
-            fleet.enqueue(name, "local-cluster")
-    assert fleet.take("first", "local-cluster", at_once=True)
-    browser = Browser(service)
-    assert "place 1 of 1 in the queue of local-cluster" in browser.text("/ui/runs/second")
-    assert "in the queue" not in browser.text("/ui/runs/first")
-
-
 @pytest.mark.parametrize("path", ["outputs/none", "../earlier/secret.txt", ""])
 def test_no_path_leads_out_of_the_run(service: Service, path: str) -> None:
     service.submit("earlier")
@@ -357,6 +335,3 @@ def test_no_path_leads_out_of_the_run(service: Service, path: str) -> None:
     browser = Browser(service, **{"secret.txt": b"x"})
     assert browser.text(link("runs", "j", "file", path=path), status=404)
     assert "not uploaded" in browser.text("/ui/runs/j/file?path=pending.txt", status=404)
-
-
-# The small parts

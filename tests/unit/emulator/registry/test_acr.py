@@ -76,22 +76,6 @@ def _ask(acr: AcrInterface, method: str, path: str, body: Any = None) -> Answer:
     return acr.answer(read_request(method, f"/acr/v1/{path}"), json.dumps(body).encode() if body is not None else b"")
 
 
-def _names(answer: Answer, kind: str) -> list[str]:
-    assert answer[0] == 200
-    return [item["name"] if isinstance(item, dict) else item for item in answer[1][kind]]
-
-
-def test_untagging_leaves_what_the_tag_named(acr: AcrInterface, files: Files) -> None:
-    digest = files.image("a", "one", "x", "y")
-    assert _ask(acr, "DELETE", "a/_tags/x")[0] == 202
-    assert _names(_ask(acr, "GET", "a/_tags"), "tags") == ["y"]
-    assert _ask(acr, "GET", f"a/_manifests/{quote(digest)}")[1]["manifest"]["tags"] == ["y"]
-    assert _ask(acr, "DELETE", "a/_tags/x")[0] == 404
-    assert _ask(acr, "DELETE", "a/_tags/y")[0] == 202
-    assert _ask(acr, "GET", f"a/_manifests/{quote(digest)}")[0] == 200
-    assert not [path for path in files.folder.iterdir() if path.name.startswith("trash")]
-
-
 @pytest.mark.parametrize("attribute", ["deleteEnabled", "writeEnabled"])
 @pytest.mark.parametrize("what", ["", "/_tags/x", "/_manifests/DIGEST"])
 def test_what_is_locked_is_not_deleted(acr: AcrInterface, files: Files, attribute: str, what: str) -> None:

@@ -10,8 +10,6 @@ from urllib.parse import urlencode
 import pytest
 
 from aml_emulator.identity.tokens import (
-    REGISTRY_ACCESS_SECONDS,
-    REGISTRY_REFRESH_SECONDS,
     Tokens,
     decode_token,
 )
@@ -109,21 +107,6 @@ def test_sign_in(front: RegistryFront, tokens: Tokens, audience: str, how: str) 
     )
 
 
-def test_tokens_end(front: RegistryFront, tokens: Tokens, clock: Clock) -> None:
-    bearer, refresh = f"Bearer {tokens.issue_registry_access([])}", tokens.issue_registry_refresh()
-    assert front.answer(_head("GET", "/v2/", bearer)) is None
-    clock.now += REGISTRY_ACCESS_SECONDS
-    answer = _get(front, "/v2/", bearer)
-    assert answer[1]["errors"][0]["message"] == "The access token expiry is in the past."
-    assert 'error="invalid_token"' in answer[2]["WWW-Authenticate"]
-    again = {"grant_type": "refresh_token", "refresh_token": refresh, "service": HOST}
-    assert _post(front, "/oauth2/token", **again)[0] == 200
-    clock.now += REGISTRY_REFRESH_SECONDS
-    ended = _post(front, "/oauth2/token", **again)
-    assert ended[0] == 401
-    assert "expiry is in the past" in ended[1]["errors"][0]["message"]
-
-
 def test_the_admin_user(front: RegistryFront, tokens: Tokens) -> None:
     user, password = tokens.registry_admin
     assert user == "amllocal"
@@ -186,11 +169,3 @@ def test_roles_bound_the_tokens_of_the_service_principal(
     assert (front.answer(push) is None) is may_push
     # The admin user is no identity, and has no roles.
     assert front.answer(_head("PUT", "/v2/a/b/manifests/x", _basic(*tokens.registry_admin))) is None
-
-
-def test_referrers_are_answered_here_and_need_a_token(front: RegistryFront, tokens: Tokens) -> None:
-    path = f"/v2/a/b/referrers/sha256:{'0' * 64}"
-    assert _get(front, path)[0] == 401
-    status, value, headers = _get(front, path, _bearer(tokens, "repository:a/b:pull"))
-    assert (status, value["manifests"]) == (200, [])
-    assert headers["Content-Type"] == "application/vnd.oci.image.index.v1+json"

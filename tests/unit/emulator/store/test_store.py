@@ -11,7 +11,7 @@ import pytest
 
 from aml_emulator.store.database import SCHEMA_VERSION, Database
 from aml_emulator.store.listing import RunFilter
-from aml_emulator.store.metrics import Metric, ParameterConflictError
+from aml_emulator.store.metrics import Metric
 from aml_emulator.store.runs import Run
 from aml_emulator.store.store import Store
 from tests.unit.emulator.parts import Clock
@@ -62,16 +62,6 @@ def test_runs_are_numbered_and_listed_newest_first(store: Store) -> None:
         _run(store, "a")
 
 
-def test_tags_and_properties_are_merged(store: Store) -> None:
-    _run(store)
-    store.runs.tag("r", {"a": "1", "b": "2"}, properties={"p": "q"})
-    store.runs.tag("r", {"a": None, "c": "3"})
-    run = store.runs.require("r")
-    assert (run.tags, run.properties) == ({"b": "2", "c": "3"}, {"p": "q"})
-    store.runs.change("r", tags={"only": "this"})
-    assert store.runs.require("r").tags == {"only": "this"}
-
-
 def test_artifacts_become_better_known(store: Store) -> None:
     _run(store)
     store.runs.add_artifact("r", "user_logs/std_log.txt", log=True)
@@ -85,28 +75,6 @@ def test_artifacts_become_better_known(store: Store) -> None:
     assert [item.path for item in store.runs.artifacts("r", prefix="out")] == ["outputs/a"]
     store.runs.output_stored("r", "model")
     assert store.runs.require("r").outputs["model"]["stored"] is True
-
-
-def test_a_history_comes_in_pages(store: Store) -> None:
-    _run(store)
-    store.metrics.log("r", [Metric(key="m", value=float(step), timestamp=0, step=step) for step in range(5)])
-    seen, after = [], 0
-    while True:
-        page, following = store.metrics.history("r", "m", limit=2, after=after)
-        seen.append([metric.step for metric in page])
-        if following is None:
-            break
-        after = following
-    assert seen == [[0, 1], [2, 3], [4]]
-
-
-def test_parameters_are_never_changed(store: Store) -> None:
-    _run(store)
-    store.metrics.set_params("r", [("a", "1")])
-    store.metrics.set_params("r", [("a", "1"), ("b", "2")])
-    with pytest.raises(ParameterConflictError, match="'a' of run r was logged with '1' and cannot become '2'"):
-        store.metrics.set_params("r", [("c", "3"), ("a", "2")])
-    assert store.metrics.params("r") == [("a", "1"), ("b", "2")]
 
 
 def test_assets_have_versions(store: Store) -> None:

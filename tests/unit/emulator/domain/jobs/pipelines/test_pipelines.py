@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from aml_emulator.domain.jobs.composed import RETRY_SECONDS, Composed
-from aml_emulator.domain.jobs.pipelines.nodes import _id
-from aml_emulator.domain.jobs.pipelines.runs import EXECUTION_LOG, FAILED_STEPS, node_run_id
+from aml_emulator.domain.jobs.pipelines.runs import FAILED_STEPS, node_run_id
 from aml_emulator.store.runs import RunStore
 from tests.unit.emulator.parts import IDENTITY, WS
 from tests.unit.emulator.played_pipelines import FOLDER, NODE, Pipelines, literal
@@ -127,29 +126,6 @@ def test_a_pipeline_continues_when_the_disk_has_room_again(
     assert len(pipelines.begun()) == 4, "no node twice"
 
 
-@pytest.mark.parametrize(("times", "pauses"), [(1, 0), (2, 1)])
-def test_a_fault_of_another_kind_ends_the_pipeline_even_if_its_end_fails_first(
-    pipelines: Pipelines, monkeypatch: pytest.MonkeyPatch, waits: list[float], times: int, pauses: int
-) -> None:
-    broken = Failing(RunStore.children, KeyError("x"), times=times)
-    graph = chain(pipelines)
-    with monkeypatch.context() as patch:
-        patch.setattr(RunStore, "children", lambda *given: broken(*given))
-        pipelines.put("p", **graph)
-    assert len(waits) == pauses
-    # Tried again, the second one begins from where the pipeline is.
-    assert pipelines.status("p") == ("Failed" if times == 1 else "Running")
-
-
-def test_nodes_are_shown_by_run_history_alone(pipelines: Pipelines) -> None:
-    pipelines.put("p", **chain(pipelines))
-    prep = node_run_id("p", "prep")
-    assert pipelines.call("GET", f"{WS}/jobs/{prep}").json["properties"] is None
-    assert [job["name"] for job in pipelines.call("GET", f"{WS}/jobs").json["value"]] == ["p"]
-    assert [job["name"] for job in pipelines.call("GET", f"{WS}/jobs?jobType=Pipeline").json["value"]] == ["p"]
-    assert pipelines.call("GET", f"{WS}/jobs?jobType=Command").json["value"] == []
-
-
 @pytest.mark.parametrize("status", ["Failed", "Canceled"])
 def test_nodes_that_need_a_lost_one_never_begin_and_others_continue(pipelines: Pipelines, status: str) -> None:
     pipelines.put("p", **chain(pipelines))
@@ -207,15 +183,6 @@ def test_a_deterministic_node_is_run_once(pipelines: Pipelines) -> None:
     graph["settings"]["force_rerun"] = True
     pipelines.put("forced", **graph)
     assert pipelines.statuses("forced") == {"alone": "Starting", "prep": "Starting"}
-
-
-def test_a_node_that_is_not_deterministic_is_run_again(pipelines: Pipelines) -> None:
-    compute = {"default_compute": "local-cluster"}
-    jobs = {"a": {**NODE, "componentId": pipelines.component("dice", is_deterministic=False)}}
-    pipelines.put("first", jobs=jobs, settings=compute)
-    pipelines.end("first", "a")
-    pipelines.put("again", jobs=jobs, settings=compute)
-    assert pipelines.statuses("again") == {"a": "Starting"}
 
 
 def test_a_pipeline_within_another(pipelines: Pipelines) -> None:
@@ -282,22 +249,6 @@ def test_what_a_node_captured_is_an_output_and_a_compute_may_be_an_input(pipelin
     assert "Unknown compute target 'elsewhere'" in refused.json["error"]["message"]
 
 
-def test_a_nodes_queue_has_the_words_of_its_yaml(pipelines: Pipelines) -> None:
-    queue = {"job_tier": "spot", "priority": "high"}
-    node = {**NODE, "componentId": pipelines.component("c"), "queue_settings": queue}
-    answer = pipelines.put("p", jobs={"a": node}, settings={"default_compute": "local-cluster"})
-    assert answer.status == 201, answer.json
-    job = pipelines.store.runs.require(node_run_id("p", "a")).job or {}
-    assert job["queueSettings"] == {"jobTier": "Spot", "priority": 3}
-
-
-def test_environments_of_registries_keep_their_address() -> None:
-    address = "azureml://registries/azureml/environments/sklearn-1.5/labels/latest"
-    assert _id(address) == address
-    assert _id(f"azureml:{WS}/environments/e/versions/1") == f"{WS}/environments/e/versions/1"
-    assert (_id("azureml:e:1"), _id(None)) == ("azureml:e:1", None)
-
-
 def test_a_restart_begins_no_node_twice(pipelines: Pipelines) -> None:
     pipelines.put("p", **chain(pipelines))
     pipelines.store.runs.finish(node_run_id("p", "prep"), "Completed")
@@ -362,27 +313,6 @@ def test_what_no_node_can_run_is_refused_with_its_name(
     assert IDENTITY.compute == "local-cluster"
 
 
-def test_a_component_is_kept_and_its_content_does_not_change(pipelines: Pipelines) -> None:
-    pipelines.component("c", command="one")
-    changed = {"properties": {"componentSpec": {"name": "c", "type": "command", "command": "two"}}}
-    assert pipelines.call("PUT", f"{WS}/components/c/versions/1", changed).status == 409
-    shown = pipelines.call("GET", f"{WS}/components/c/versions/1").json
-    assert shown["properties"]["componentSpec"]["command"] == "one"
-    assert shown["type"] == "Microsoft.MachineLearningServices/workspaces/components/versions"
-    assert [item["name"] for item in pipelines.call("GET", f"{WS}/components").json["value"]] == ["c"]
-    missing = pipelines.call("GET", f"{WS}/components/none")
-    assert (missing.status, missing.json["error"]["message"]) == (404, "Not found component none.")
-
-
-def test_an_anonymous_component_may_be_sent_under_another_name(pipelines: Pipelines) -> None:
-    path = f"{WS}/components/azureml_anonymous/versions/9b1deb4d"
-    spec = {"type": "command", "command": "one", "name": "azureml_anonymous", "_source": "YAML.JOB"}
-    assert pipelines.call("PUT", path, {"properties": {"componentSpec": spec}}).status == 201
-    for status, change in ((200, {"name": "train", "version": "1", "_source": "CLASS"}), (409, {"command": "two"})):
-        answer = pipelines.call("PUT", path, {"properties": {"componentSpec": {**spec, **change}}})
-        assert answer.status == status, answer.json
-
-
 def test_named_outputs_of_nodes_and_of_the_pipeline_are_registered(pipelines: Pipelines) -> None:
     # As azure-ai-ml 1.35 sends them: `name` and `version` of a node's output, `assetName` of the pipeline's.
     prep = pipelines.component("prep", outputs={"clean": FOLDER, "rest": FOLDER})
@@ -405,25 +335,6 @@ def test_named_outputs_of_nodes_and_of_the_pipeline_are_registered(pipelines: Pi
         "clean": ("of-node", "7"),
         "rest": ("rest-of-node", "8"),
     }
-
-
-def test_a_pipeline_begins_without_the_log_of_a_deleted_one_of_its_name(pipelines: Pipelines) -> None:
-    folder = pipelines.services.artifacts_of("p")
-    name = folder.name_of(EXECUTION_LOG)
-    pipelines.blobs.append(folder.container, name, b"Finishing experiment: Completed\n")
-    pipelines.put("p", **chain(pipelines))
-    lines = b"".join(pipelines.blobs.read(folder.container, name)).decode().splitlines()
-    assert len(lines) == 2
-    assert all("Submitting 1 runs" in line for line in lines)
-
-
-def test_a_node_is_deleted_with_its_pipeline_alone(pipelines: Pipelines) -> None:
-    pipelines.put("p", **chain(pipelines))
-    pipelines.end("p", "prep")
-    prep = node_run_id("p", "prep")
-    refused = pipelines.call("DELETE", f"{WS}/jobs/{prep}")
-    assert (refused.status, "belongs to 'p', which is Running" in refused.json["error"]["message"]) == (409, True)
-    assert pipelines.statuses("p")["prep"] == "Completed"
 
 
 def test_a_pipeline_that_was_canceled_is_deleted_when_its_nodes_have_ended(pipelines: Pipelines) -> None:

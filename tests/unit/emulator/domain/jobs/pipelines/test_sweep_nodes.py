@@ -96,24 +96,6 @@ def test_a_cancelled_pipeline_cancels_the_trials(pipelines: Pipelines) -> None:
     assert pipelines.status("p") == "Canceled"
 
 
-def test_a_sweep_is_reused_with_its_best_trial(pipelines: Pipelines) -> None:
-    given = graph(pipelines)
-    pipelines.put("first", **given)
-    tune = node_run_id("first", "tune")
-    for number, loss in enumerate((0.5, 0.2, 0.9)):
-        end_trial(pipelines, tune, number, loss)
-    pipelines.end("first", "use")
-    begun = len(pipelines.begun())
-    pipelines.put("again", **given)
-    assert (pipelines.status("again"), len(pipelines.begun())) == ("Completed", begun)
-    again = pipelines.store.runs.require(node_run_id("again", "tune")).properties
-    assert (again["azureml.reusedrunid"], again["best_child_run_id"], again["score"]) == (tune, f"{tune}_1", "0.2")
-
-    given["jobs"]["tune"]["objective"] = {"goal": "maximize", "primary_metric": "loss"}
-    pipelines.put("other", **given)
-    assert pipelines.statuses("other") == {"tune": "Running"}
-
-
 @pytest.mark.parametrize(
     ("fields", "says"),
     [

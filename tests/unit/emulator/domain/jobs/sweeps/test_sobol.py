@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from aml_emulator.domain.jobs.sweeps.search import DIMENSIONS, _directions
@@ -31,16 +29,3 @@ def unmoved(number: int) -> list[int]:
 @pytest.mark.parametrize("number", SCIPY)
 def test_points_are_those_of_scipy(number: int) -> None:
     assert unmoved(number) == SCIPY[number]
-
-
-def sweep(rule: str | None, **more: Any) -> dict[str, Any]:
-    """Return the search of a sweep."""
-    return {
-        "samplingAlgorithm": {"samplingAlgorithmType": "Random", **({"rule": rule} if rule else {}), **more},
-        "searchSpace": {
-            "kind": ["choice", [["a", "b", "c", "d"]]],
-            "rate": ["loguniform", [-3, 0]],
-            "size": ["randint", [8]],
-            "mean": ["normal", [1, 2]],
-        },
-    }

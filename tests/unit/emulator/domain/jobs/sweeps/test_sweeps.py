@@ -84,14 +84,6 @@ def test_a_cancelled_sweep_begins_no_more_trials(sweeps: Sweeps) -> None:
     assert sweeps.begun() == ["s_0", "s_1"]
 
 
-def test_a_sweep_ends_at_its_time(sweeps: Sweeps) -> None:
-    sweeps.put("s", limits={"maxTotalTrials": 9, "maxConcurrentTrials": 1, "timeout": "PT1M"})
-    sweeps.clock.now += 61
-    sweeps.end("s_0")
-    assert sweeps.shown("s")["status"] == "Completed"
-    assert sweeps.begun() == ["s_0"]
-
-
 def test_a_restart_begins_no_trial_twice(sweeps: Sweeps) -> None:
     sweeps.put("s")
     sweeps.store.runs.finish("s_0", "Completed")
