@@ -45,8 +45,10 @@ def test_gloo_on_two_nodes(emulator: Emulator, sdk: str) -> None:
 
 @pytest.mark.parametrize("sdk", ["v1", "v2"])
 def test_gloo_on_two_nodes_by_aml_train(emulator: Emulator, tmp_path: Path, sdk: str) -> None:
-    well = example.aml_train(emulator, tmp_path / "well", "torch", IMAGE, f"sdk={sdk}")
+    well = example.aml_train(emulator, tmp_path / "well", "torch", IMAGE, sdk=sdk)
     assert well.code == 0, well.said
     assert {log.splitlines()[-1] for log in well.logs.values()} == {LAST}
     example.check_torch({rank: example.told(log) for rank, log in well.logs.items()})
-    example.check_killed(example.aml_train(emulator, tmp_path / "killed", "torch", IMAGE, f"sdk={sdk}", example.KILL))
+    example.check_killed(
+        example.aml_train(emulator, tmp_path / "killed", "torch", IMAGE, sdk=sdk, sets=(example.KILL,))
+    )

@@ -27,9 +27,13 @@ ALONE: Final = (
     "tests/integration/image/test_leases.py",
 )
 #: Tests that one worker runs one after the other, by the name of the group. Those of ``example`` run examples/digits: the first builds
-#: its image, which every worker has to build for itself. Those marked ``kills`` would wait for each other.
+#: its image, which every worker has to build for itself; those of ``emulator`` and ``instant`` share one local AzureML. Those marked ``kills`` would wait for each other.
 GROUPS: Final[Mapping[str, Sequence[str]]] = {
     "example": (*ALONE, "tests/e2e/test_action.py", "tests/e2e/test_endings.py", "tests/e2e/test_init.py"),
+    **{
+        name: tuple(f"tests/integration/emulator/test_{module}.py" for module in modules)
+        for name, modules in (("emulator", ("faults", "tunnels")), ("instant", ("graphs", "page", "people")))
+    },
     "kills": (
         "tests/e2e/test_killed.py",
         "tests/e2e/test_cancelled.py::test_a_step_that_is_killed_leaves_its_job_to_the_post_action",

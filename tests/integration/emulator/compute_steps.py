@@ -151,29 +151,9 @@ def queues(given: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def slow_start(given: dict[str, str]) -> dict[str, Any]:
-    """Submit a job to a cluster whose nodes take a while to start."""
-    from azure.ai.ml import command
-    from azure.ai.ml.entities import AmlCompute, Environment
-
-    ml = client(given)
-    ml.environments.create_or_update(Environment(name="queue-env", version="1", image="python:3.11-slim-bookworm"))
-    ml.compute.begin_create_or_update(AmlCompute(name="slow", size="Standard_DS3_v2", max_instances=1)).result()
-    name = ml.jobs.create_or_update(command(command="true", environment="queue-env:1", compute="slow")).name
-    starting = [node["state"] for node in nodes_of(ml, "slow")]
-    return {"starting": starting, "status": ml.jobs.get(name).status, "job": name}
-
-
-def ended(given: dict[str, str]) -> dict[str, Any]:
-    """Wait for that job."""
-    return {"seen": wait(client(given), given["job"])}
-
-
 STEPS: dict[str, Callable[[dict[str, str]], dict[str, Any]]] = {
     "clusters": clusters,
     "queues": queues,
-    "slow_start": slow_start,
-    "ended": ended,
 }
 
 if __name__ == "__main__":

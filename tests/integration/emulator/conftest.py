@@ -8,19 +8,24 @@ import docker
 import pytest
 
 from tests.integration.emulator.executor_bench import bench, make_bench
-from tests.support.emulator_process import ROOT, Emulator
+from tests.support.emulator_process import ROOT, Emulator, executing_by, running
 from tests.support.scheduling import one_at_a_time
 
 __all__ = ["bench", "make_bench"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    """A local AzureML of a module's tests; other modules start others."""
-    service = Emulator(tmp_path_factory.mktemp("emulator"))
-    service.start()
-    yield service
-    service.stop()
+    """A local AzureML of a worker's tests; modules that change its settings, or count what it has, start others."""
+    with running(Emulator(tmp_path_factory.mktemp("emulator"))) as service:
+        yield service
+
+
+@pytest.fixture(scope="session")
+def instant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+    """The same, whose jobs need no containers."""
+    with executing_by("tests.support.instant_emulator", tmp_path_factory.mktemp("instant"), record=True) as service:
+        yield service
 
 
 @pytest.fixture(scope="session")

@@ -31,7 +31,9 @@ class Ran:
     said: str
 
 
-def aml_train(emulator: Emulator, folder: Path, kind: str, image: str, *sets: str, script: Path | None = None) -> Ran:
+def aml_train(
+    emulator: Emulator, folder: Path, kind: str, image: str, *, sdk: str = "v1", sets: tuple[str, ...] = ()
+) -> Ran:
     """Run the example by its own configuration, but for the image, which is there already.
 
     Args:
@@ -39,18 +41,16 @@ def aml_train(emulator: Emulator, folder: Path, kind: str, image: str, *sets: st
         folder: a new one, for a copy of the example.
         kind: ``mpi`` or ``torch``.
         image: what the job runs in.
+        sdk: what submits it.
         sets: values of ``--set``.
-        script: what takes the place of its training script.
     """
     shutil.copytree(EXAMPLE / kind, folder)
     configuration = yaml.safe_load((folder / "aml-train.yml").read_text())
     del configuration["image"]
     (folder / "aml-train.yml").write_text(yaml.safe_dump(configuration))
-    if script is not None:
-        shutil.copy(script, folder / "src" / "train.py")
     info = emulator.info
     events = folder.with_suffix(".jsonl")
-    own = (f"job.environment.docker.baseImage={image}", f"job.target={info['compute']}")
+    own = (f"sdk={sdk}", f"job.environment.docker.baseImage={image}", f"job.target={info['compute']}")
     done = subprocess.run(
         [python_of_v1(), "-m", "aml_train", "run", "--target", "azure", "--events", str(events)]
         + [part for one in (*own, *sets) for part in ("--set", one)],
@@ -169,29 +169,3 @@ def check_killed(ran: Ran) -> None:
     """Check that a process that is killed fails the job, with its exit code."""
     assert (ran.code, ran.facts["ending"]) == (5, "out-of-memory"), ran.said
     assert "Rank 2 of the job's command, on node 1, exited with status code 137." in ran.said
-
-
-def check_stand_ins(seen: Mapping[str, Any]) -> None:
-    """Check the jobs of PyTorch's and TensorFlow's kind."""
-    torch = {rank: json.loads(seen["torch"]["files"][rank_log(rank)]) for rank in RANKS}
-    assert seen["torch"]["status"] == "Completed"
-    check_torch(torch)
-    assert [(one["met"], one["host"]) for one in torch.values()] == [(list(RANKS), f"node-{n}") for n in (0, 0, 1, 1)]
-    files = seen["tensorflow"]["files"]
-    assert seen["tensorflow"]["status"] == "Completed"
-    logs = (rank_log(0), rank_log(1), "std_log_process_0_ps.txt")
-    first, second, server = tasks = [json.loads(files[name]) for name in logs]
-    assert [one["TF_CONFIG"]["task"] for one in tasks] == [
-        {"type": "worker", "index": 0},
-        {"type": "worker", "index": 1},
-        {"type": "ps", "index": 0},
-    ]
-    one, other = first["AZ_BATCH_NODE_LIST"].split(";")
-    cluster = {"worker": [f"{one}:2222", f"{other}:2222"], "ps": [f"{one}:2223"]}
-    assert (
-        first["TF_CONFIG"]["cluster"] == second["TF_CONFIG"]["cluster"] == server["TF_CONFIG"]["cluster"] == cluster
-    )
-    assert [one["met"] for one in tasks] == [["ps 0", "worker 0", "worker 1"]] * 3
-    assert [one["host"] for one in tasks] == ["node-0", "node-1", "node-0"]
-    assert [one["AZUREML_CR_NODE_RANK"] for one in tasks] == ["0", "1", "0"]
-    assert {one["AZUREML_NODE_COUNT"] for one in tasks} == {"2"}

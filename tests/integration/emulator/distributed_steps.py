@@ -10,7 +10,6 @@ import importlib
 import io
 import json
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -24,32 +23,19 @@ ENDINGS: dict[str, dict[str, str]] = {"well": {}, "failing": {"FAIL_ON_RANK": "3
 
 
 def run(given: dict[str, str], script: Any, scope: Any, ended: Callable[[Any, Path], dict[str, Any]]) -> Any:
-    """Submit all jobs, and return of each how it ended, and its logs and outputs.
-
-    The stand-ins have what the example does run by an image without PyTorch and TensorFlow.
-    """
+    """Submit all jobs, and return of each how it ended, and its logs and outputs."""
     kind, image = given["kind"], given.get("image")
     jobs = {
         name: script.submit(scope, kind, image=image, variables=ENDINGS[name]) for name in given["endings"].split()
     }
-    stand_in = given.get("stand_in")
-    if stand_in:
-        script.HERE = Path(given["folder"], f"stand-ins-{given['sdk']}")
-        for name, source in {"torch": "meeting.py", "tensorflow": "meeting_tasks.py"}.items():
-            folder = script.HERE / name / "src"
-            folder.mkdir(parents=True)
-            shutil.copy(Path(__file__).with_name(source), folder / "train.py")
-            jobs[name] = script.submit(scope, name, image=stand_in)
     return {name: ended(job, Path(given["folder"], f"{given['sdk']}-{name}")) for name, job in jobs.items()}
 
 
 def v2(given: dict[str, str]) -> Any:
     """By azure-ai-ml."""
-    from azure.ai.ml import TensorFlowDistribution
     from azure.ai.ml.exceptions import JobException
 
     script = importlib.import_module("submit")
-    script.KINDS["tensorflow"] = ("python train.py", TensorFlowDistribution(worker_count=2, parameter_server_count=1))
     ml = script.client()
 
     def ended(job: Any, folder: Path) -> dict[str, Any]:
@@ -69,13 +55,7 @@ def v2(given: dict[str, str]) -> Any:
 
 def v1(given: dict[str, str]) -> Any:
     """By azureml-core."""
-    from azureml.core.runconfig import TensorflowConfiguration
-
     script = importlib.import_module("submit_v1")
-    script.KINDS["tensorflow"] = (
-        ["python", "train.py"],
-        TensorflowConfiguration(worker_count=2, parameter_server_count=1),
-    )
 
     def ended(job: Any, folder: Path) -> dict[str, Any]:
         while (status := job.get_status()) not in ENDS:

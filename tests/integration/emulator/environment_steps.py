@@ -148,33 +148,11 @@ def conda(given: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def curated(given: dict[str, str]) -> dict[str, Any]:
-    """Curated environments, in each way to write one."""
-    from azure.core.exceptions import HttpResponseError
-
-    ml = client(given)
-    forms = (
-        "azureml://registries/azureml/environments/acpt-pytorch-2.2-cuda12.1/versions/7",
-        "azureml://registries/azureml/environments/acpt-pytorch-2.2-cuda12.1/labels/latest",
-        "azureml:AzureML-acpt-pytorch-2.2-cuda12.1:7",
-        "AzureML-acpt-pytorch-2.2-cuda12.1@latest",
-    )
-    names = [_submit(ml, form, "python --version") for form in forms]
-    ended = [wait(ml, name)[-1] for name in names]
-    try:
-        _submit(ml, "azureml://registries/azureml/environments/sklearn-1.5/versions/3", "true")
-        refused = "accepted"
-    except HttpResponseError as error:
-        refused = str(error.message)
-    return {"ended": ended, "shown": [ml.jobs.get(name).environment for name in names], "refused": refused}
-
-
 STEPS: dict[str, Callable[[dict[str, str]], dict[str, Any]]] = {
     "contexts": contexts,
     "conda": conda,
     "begin_build": begin_build,
     "end_build": end_build,
-    "curated": curated,
 }
 
 if __name__ == "__main__":

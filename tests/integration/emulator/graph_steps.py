@@ -10,52 +10,6 @@ from typing import Any
 from tests.integration.emulator.client_steps import client, wait
 
 IMAGE = "python:3.11-slim-bookworm"
-GRAPH = """
-$schema: https://azuremlschemas.azureedge.net/latest/pipelineJob.schema.json
-type: pipeline
-experiment_name: graphs
-inputs:
-  count: 3
-  data: {{type: uri_folder, path: data}}
-outputs:
-  model: {{type: uri_folder}}
-settings: {{default_compute: azureml:{compute}}}
-jobs:
-  prep:
-    type: command
-    code: src
-    command: python prep.py ${{{{inputs.data}}}} ${{{{inputs.count}}}} ${{{{outputs.clean}}}}
-    environment: {{image: {image}}}
-    inputs: {{data: "${{{{parent.inputs.data}}}}", count: "${{{{parent.inputs.count}}}}"}}
-    outputs: {{clean: {{type: uri_folder}}}}
-  train:
-    type: command
-    command: mkdir -p outputs && cat ${{{{inputs.clean}}}}/rows | tee ${{{{outputs.model}}}}/weights outputs/rows
-    environment: {{image: {image}}}
-    inputs: {{clean: {{path: "${{{{parent.jobs.prep.outputs.clean}}}}", mode: download}}}}
-    outputs: {{model: "${{{{parent.outputs.model}}}}"}}
-"""
-PREP = """
-import pathlib, sys
-data, count, clean = sys.argv[1:]
-pathlib.Path(clean, "rows").write_text(pathlib.Path(data, "rows").read_text() * int(count))
-"""
-SWEEP = """
-$schema: https://azuremlschemas.azureedge.net/latest/sweepJob.schema.json
-type: sweep
-experiment_name: sweeps
-compute: azureml:{compute}
-trial:
-  code: src
-  command: python trial.py ${{{{search_space.rate}}}} ${{{{outputs.model}}}}
-  environment: {{image: {image}}}
-outputs: {{model: {{type: uri_folder}}}}
-sampling_algorithm: grid
-search_space:
-  rate: {{type: choice, values: [1, 5, 3]}}
-objective: {{goal: maximize, primary_metric: score}}
-limits: {{max_total_trials: 3, max_concurrent_trials: 2}}
-"""
 TUNED = """
 $schema: https://azuremlschemas.azureedge.net/latest/pipelineJob.schema.json
 type: pipeline
@@ -102,12 +56,11 @@ jobs:
     trial: ./played_trial.yml
     inputs: {{data: "${{{{parent.jobs.train.outputs.model}}}}"}}
     outputs: {{model: "${{{{parent.outputs.best}}}}"}}
-    sampling_algorithm: {{type: random, rule: sobol, seed: 7}}
+    sampling_algorithm: grid
     search_space:
-      rate: {{type: choice, values: [1, 2, 3, 4]}}
-      depth: {{type: quniform, min_value: 2, max_value: 10, q: 2}}
+      rate: {{type: choice, values: [1, 5, 3]}}
     objective: {{goal: maximize, primary_metric: score}}
-    limits: {{max_total_trials: 4, max_concurrent_trials: 2, timeout: 3600}}
+    limits: {{max_total_trials: 3, max_concurrent_trials: 2, timeout: 3600}}
     early_termination: {{type: median_stopping, evaluation_interval: 1, delay_evaluation: 5}}
   use:
     type: command
@@ -123,12 +76,10 @@ version: "1"
 command: |
   metric score 0 ${{{{inputs.rate}}}}
   output model weights ${{{{inputs.rate}}}}
-  say depth ${{{{inputs.depth}}}}
 environment: {{image: {image}}}
 inputs:
   data: {{type: uri_folder, optional: true}}
   rate: {{type: integer}}
-  depth: {{type: number, default: 4}}
   factor: {{type: integer, default: 1}}
 outputs: {{model: {{type: uri_folder}}}}
 """
@@ -162,66 +113,17 @@ def written(given: dict[str, str]) -> Path:
     """Write the jobs and their code; return the folder."""
     folder = Path(given["folder"], "graphs")
     (folder / "src").mkdir(parents=True, exist_ok=True)
-    (folder / "data").mkdir(exist_ok=True)
-    (folder / "data" / "rows").write_text("row\n")
-    (folder / "src" / "prep.py").write_text(PREP)
     (folder / "src" / "trial.py").write_text(TRIAL)
-    (folder / "graph.yml").write_text(GRAPH.format(compute=given["compute"], image=IMAGE))
     (folder / "trial.yml").write_text(TRIAL_COMPONENT.format(image=IMAGE))
     (folder / "played_trial.yml").write_text(PLAYED_TRIAL.format(image=IMAGE))
     (folder / "played.yml").write_text(PLAYED.format(compute=given["compute"], image=IMAGE))
     (folder / "tuned.yml").write_text(TUNED.format(compute=given["compute"], image=IMAGE))
-    (folder / "sweep.yml").write_text(SWEEP.format(compute=given["compute"], image=IMAGE))
     return folder
 
 
 def files(folder: Path) -> dict[str, str]:
     """Return the files below a folder."""
     return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
-
-
-def graph(given: dict[str, str]) -> dict[str, Any]:
-    """Run a pipeline twice, and download it: the second time its nodes are reused."""
-    from azure.ai.ml import load_job
-
-    ml, folder = client(given), written(given)
-    seen: dict[str, Any] = {}
-    for turn in ("first", "again"):
-        job = ml.jobs.create_or_update(load_job(folder / "graph.yml"))
-        status = wait(ml, job.name)[-1]
-        nodes = {node.display_name: node for node in ml.jobs.list(parent_job_name=job.name)}
-        seen[turn] = {
-            "status": status,
-            "nodes": {name: node.status for name, node in nodes.items()},
-            "reused": {name: node.properties.get("azureml.isreused") for name, node in nodes.items()},
-            "got": ml.jobs.get(nodes["train"].name).status,
-        }
-        ml.jobs.download(job.name, download_path=folder / turn)
-        seen[turn]["files"] = files(folder / turn)
-    # By name: azure-ai-ml 1.35 leaves named outputs out of all=True (azure-sdk-for-python#48941).
-    ml.jobs.download(nodes["train"].name, download_path=folder / "node", output_name="model")
-    ml.jobs.download(nodes["train"].name, download_path=folder / "node")
-    seen["node"] = files(folder / "node")
-    return seen
-
-
-def sweep(given: dict[str, str]) -> dict[str, Any]:
-    """Run a sweep, and download its best trial."""
-    from azure.ai.ml import load_job
-
-    ml, folder = client(given), written(given)
-    job = ml.jobs.create_or_update(load_job(folder / "sweep.yml"))
-    status = wait(ml, job.name)[-1]
-    ended = ml.jobs.get(job.name)
-    ml.jobs.download(job.name, download_path=folder / "best", output_name="model")
-    return {
-        "name": job.name,
-        "status": status,
-        "best": ended.properties.get("best_child_run_id"),
-        "score": ended.properties.get("score"),
-        "trials": sorted(trial.status for trial in ml.jobs.list(parent_job_name=job.name)),
-        "files": files(folder / "best"),
-    }
 
 
 def seen_of(ml: Any, job: Any, folder: Path) -> dict[str, Any]:
@@ -250,12 +152,12 @@ def tuned(given: dict[str, str]) -> dict[str, Any]:
 
     ml, folder = client(given), written(given)
     seen = seen_of(ml, ml.jobs.create_or_update(load_job(folder / "tuned.yml")), folder)
-    by_hand = made_by_hand(given, folder / "trial.yml", "cat ${{inputs.model}}/weights")
+    by_hand = made_by_hand(given, folder / "trial.yml")
     return {"yaml": seen, "python": seen_of(ml, ml.jobs.create_or_update(by_hand), folder)}
 
 
-def made_by_hand(given: dict[str, str], trial: Path, use: str) -> Any:
-    """Return a pipeline whose sweep node is a component's ``sweep()``, before a node with that command."""
+def made_by_hand(given: dict[str, str], trial: Path) -> Any:
+    """Return a pipeline whose sweep node is a component's ``sweep()``, before a node that uses it."""
     from azure.ai.ml import Input, command, dsl, load_component
     from azure.ai.ml.entities import Environment
     from azure.ai.ml.sweep import BanditPolicy, Choice
@@ -264,7 +166,7 @@ def made_by_hand(given: dict[str, str], trial: Path, use: str) -> Any:
     using = command(
         name="use",
         display_name="use",
-        command=use,
+        command="cat ${{inputs.model}}/weights",
         environment=Environment(image=IMAGE),
         inputs={"model": Input(type="uri_folder")},
         compute=given["compute"],
@@ -311,11 +213,10 @@ def played(given: dict[str, str]) -> dict[str, Any]:
                 name: ml.jobs.get(run).properties.get("azureml.reusedrunid") for name, run in found["names"].items()
             },
         }
-    by_hand = made_by_hand(given, folder / "played_trial.yml", "say used")
-    return {**seen, "python": seen_of(ml, ml.jobs.create_or_update(by_hand), folder)}
+    return seen
 
 
-STEPS = {"graph": graph, "sweep": sweep, "tuned": tuned, "played": played}
+STEPS = {"tuned": tuned, "played": played}
 
 if __name__ == "__main__":
     print(json.dumps(STEPS[sys.argv[1]](json.loads(sys.argv[2]))))

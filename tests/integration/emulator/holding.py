@@ -54,4 +54,4 @@ def let_go(given: dict[str, str], run: str) -> None:
 def logs_so_far(given: dict[str, str], run: str) -> dict[str, str]:
     """Return what the logs of a run, which may go on, hold by now."""
     files = ask("GET", f"{API}/history/v1.0{scope_of(given)}/runs/{run}/details")["logFiles"]
-    return {path: requests.get(url, timeout=300).text for path, url in files.items()}
+    return {path: requests.get(url, timeout=300).content.decode() for path, url in files.items()}

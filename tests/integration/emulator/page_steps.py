@@ -1,4 +1,4 @@
-"""What fills the page: jobs, metrics, a model, made with the real SDKs. Run as a program, as client_steps.py is."""
+"""What fills the page: jobs, metrics, a model, made with the real SDKs, for the instant executor. Run as a program, as client_steps.py is."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ sys.path.insert(0, str(ROOT))
 from tests.integration.emulator.client_steps import client, wait  # noqa: E402 - run as a program, from anywhere
 from tests.integration.emulator.graph_steps import written  # noqa: E402
 
-FINISHED = "mkdir -p outputs/model logs && echo weights > outputs/model/weights.txt && echo '<b>bold</b> & done'"
+FINISHED = "write outputs/model/weights.txt weights\nsay <b>bold</b> & done"
+LINES = [f"say line {number}" for number in range(1, 19)]
+LIVE = "\n".join(("say first", *LINES[:9], "wait more", *LINES[9:], "wait an end"))
 VALUES = 250
 """The most values of a metric that AzureML takes in one request."""
 NASTY = "<script>document.title='owned'</script>"
@@ -45,7 +47,9 @@ def fill(given: dict[str, str]) -> dict[str, Any]:
     from mlflow.tracking import MlflowClient
 
     ml = client(given)
-    graph = ml.jobs.create_or_update(load_job(written(given) / "tuned.yml"))
+    pipeline = load_job(written(given) / "played.yml")
+    pipeline.settings.force_rerun = True
+    graph = ml.jobs.create_or_update(pipeline)
     ml.environments.create_or_update(Environment(name="page-env", version="1", image="python:3.11-slim-bookworm"))
     common = {"environment": "page-env:1", "compute": given["compute"]}
     source = Path(given["folder"], "page-src")
@@ -64,7 +68,7 @@ def fill(given: dict[str, str]) -> dict[str, Any]:
     )
     live = ml.jobs.create_or_update(
         command(
-            command="i=0; echo first; while true; do i=$((i+1)); echo line $i; sleep 0.2; done",
+            command=LIVE,
             display_name="a growing log",
             experiment_name="page",
             **common,
@@ -112,6 +116,14 @@ def fill(given: dict[str, str]) -> dict[str, Any]:
     return {"done": done.name, "live": live.name, "model": model.version, "graph": graph.name, "nodes": nodes}
 
 
+def grow(given: dict[str, str]) -> dict[str, Any]:
+    """Have the job that still runs write more."""
+    ml = client(given)
+    job = ml.jobs.get(given["job"])
+    job.tags["more"] = "yes"
+    return {"tags": ml.jobs.create_or_update(job).tags}
+
+
 def cancel(given: dict[str, str]) -> dict[str, Any]:
     """Cancel the job that still runs."""
     ml = client(given)
@@ -119,7 +131,7 @@ def cancel(given: dict[str, str]) -> dict[str, Any]:
     return {"seen": wait(ml, given["job"])}
 
 
-STEPS: dict[str, Callable[[dict[str, str]], dict[str, Any]]] = {"fill": fill, "cancel": cancel}
+STEPS: dict[str, Callable[[dict[str, str]], dict[str, Any]]] = {"fill": fill, "grow": grow, "cancel": cancel}
 
 if __name__ == "__main__":
     sys.stdout.write("\n" + json.dumps(STEPS[sys.argv[1]](json.loads(sys.argv[2]))) + "\n")

@@ -137,27 +137,7 @@ def _layer(acr: Any, digest: str) -> str:
     return str(acr.get_manifest("sdk/changed", digest).manifest["layers"][0]["digest"])
 
 
-def anonymous(given: dict[str, str]) -> dict[str, Any]:
-    """Ask without a credential, and with a wrong audience."""
-    del given
-    from azure.containerregistry import ContainerRegistryClient
-    from azure.core.exceptions import ClientAuthenticationError
-
-    messages = []
-    for acr in (
-        ContainerRegistryClient("https://amllocal.azurecr.io"),
-        client(audience="https://vault.azure.net"),
-    ):
-        try:
-            list(acr.list_repository_names())
-        except ClientAuthenticationError as error:
-            messages.append(str(error.message))
-    return {"messages": messages}
-
-
-STEPS: dict[str, Callable[[dict[str, str]], dict[str, Any]]] = {
-    step.__name__: step for step in (store, change, anonymous)
-}
+STEPS: dict[str, Callable[[dict[str, str]], dict[str, Any]]] = {step.__name__: step for step in (store, change)}
 
 if __name__ == "__main__":
     print(json.dumps(STEPS[sys.argv[1]](json.loads(sys.argv[2]))))

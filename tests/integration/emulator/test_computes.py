@@ -72,16 +72,3 @@ def test_jobs_wait_for_the_nodes_of_their_cluster(emulator: Emulator) -> None:
         1,
         4,
     )
-
-
-def test_a_node_may_take_a_while_to_start(emulator: Emulator) -> None:
-    def restart(seconds: int) -> None:
-        emulator.stop()
-        emulator.variables["AML_EMULATOR_NODE_START_SECONDS"] = str(seconds)
-        emulator.start()
-
-    restart(36000)
-    seen = emulator.client("slow_start", script=SCRIPT)
-    assert (seen["starting"], seen["status"]) == (["preparing"], "Queued")
-    restart(1)
-    assert emulator.client("ended", script=SCRIPT, job=seen["job"])["seen"][-1] == "Completed"

@@ -21,7 +21,7 @@ import requests
 from docker.models.containers import Container
 
 from aml_train.core.docker import buildkit_cli
-from aml_train.core.errors import ImageError, ServiceError
+from aml_train.core.errors import ServiceError
 from aml_train.core.events import Event, Notice
 from aml_train.local import lifecycle
 from aml_train.local import lifecycle as emulator
@@ -243,23 +243,6 @@ def test_its_life_and_a_users_script(settings: EmulatorSettings, engine: docker.
 
 
 @pytest.mark.full
-def test_an_image_that_was_pushed_runs_by_its_digest(
-    settings: EmulatorSettings, engine: docker.DockerClient, tmp_path: Path
-) -> None:
-    info = emulator.start_emulator(settings, ignore)
-    repository = f"{info.registry_engine_name}/jobs"
-    engine.images.get(BASE).tag(repository, "1")
-    try:
-        pushed = list(engine.api.push(repository, tag="1", stream=True, decode=True))
-        digest = next(line["aux"]["Digest"] for line in pushed if "aux" in line)
-        user = User(info, tmp_path)
-        name = user.submit("echo pushed", f"{info.registry_login_server}/jobs@{digest}")
-        assert user("wait", name) == "Completed"
-    finally:
-        engine.images.remove(f"{repository}:1")
-
-
-@pytest.mark.full
 def test_a_job_goes_with_a_reset(settings: EmulatorSettings, engine: docker.DockerClient, tmp_path: Path) -> None:
     info = emulator.start_emulator(settings, ignore)
     user = User(info, tmp_path)
@@ -283,16 +266,6 @@ def test_a_port_that_is_taken_is_named(settings: EmulatorSettings) -> None:
         port = int(taken.getsockname()[1])
         with pytest.raises(ServiceError, match=rf"the port {port} is taken\.(.|\n)*AML_TRAIN_EMULATOR_REGISTRY_PORT"):
             emulator.start_emulator(dataclasses.replace(settings, registry_port=port), ignore)
-
-
-@pytest.mark.full
-def test_an_image_that_is_nowhere_is_told_with_the_remedy(settings: EmulatorSettings) -> None:
-    missing = dataclasses.replace(settings, image="localhost:9/aml-emulator:none")
-    with pytest.raises(
-        ImageError,
-        match=r"aml-emulator:none is not on the engine and cannot be pulled(.|\n)*built from this installation",
-    ):
-        emulator.start_emulator(missing, ignore)
 
 
 def test_a_container_of_somebody_else_is_left_alone(settings: EmulatorSettings, engine: docker.DockerClient) -> None:

@@ -189,19 +189,6 @@ def test_a_conda_file_over_an_image_with_a_tool_and_one_without(
 
 
 @pytest.mark.full
-def test_curated_environments_are_played_by_local_images(emulator: Emulator) -> None:
-    named = emulator.admin("POST", f"environments?pattern=acpt-*&image={BASE}")
-    assert named.json()["environments"] == {"acpt-*": BASE, "AzureML-acpt-*": BASE}
-    seen = emulator.client("curated", script=SCRIPT)
-    assert emulator.admin("DELETE", "environments").json()["environments"] == {"AzureML-acpt-*": BASE}
-    assert emulator.admin("POST", "environments?pattern=x").status_code == 400
-    assert seen["ended"] == ["Completed"] * 4
-    assert seen["shown"][0] == "azureml://registries/azureml/environments/acpt-pytorch-2.2-cuda12.1/versions/7"
-    assert "the curated environment" in seen["refused"]
-    assert "--environment 'sklearn*=IMAGE'" in seen["refused"]
-
-
-@pytest.mark.full
 def test_a_build_goes_on_after_a_restart(emulator: Emulator, gate: Gate) -> None:
     mark = f"mark-{secrets.token_hex(4)}"
     name = emulator.client("begin_build", script=SCRIPT, mark=mark, held=gate.wait_at("long"))["name"]
@@ -216,15 +203,3 @@ def test_a_build_goes_on_after_a_restart(emulator: Emulator, gate: Gate) -> None
     log = seen["logs"][BUILD_LOG_PATH]
     assert log.count("Building the image of") == 1
     assert f"echo {mark}" in log
-
-
-@pytest.mark.full
-def test_an_image_without_conda_and_no_micromamba_is_told(emulator: Emulator) -> None:
-    emulator.stop()
-    emulator.variables["AML_EMULATOR_MICROMAMBA_URL"] = "file:///nowhere/micromamba.tar.bz2"
-    emulator.start()
-    seen = emulator.client("conda", script=SCRIPT, channel="http://nowhere.invalid", image=BASE, jobs="own")
-    status, why, _ = seen["own"]
-    assert status == "Failed"
-    assert f"The image {BASE} has no conda, mamba or micromamba, and micromamba cannot be fetched from" in why
-    assert "make the environment of a build context" in why

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import secrets
 import sqlite3
-import tarfile
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,7 +12,6 @@ import pytest
 import requests
 
 from aml_emulator.executor import reporting
-from aml_emulator.executor.logs import BUFFER_BYTES, flush_interval
 from aml_emulator.executor.ranks import MPI_LOG_PATH
 from aml_emulator.executor.spec import LOG_PATH, Folder, InputSpec, OutputSpec
 from tests.integration.emulator.executor_bench import STORE, Bench, assert_clean, nodes, own, put_on_each_node, until
@@ -132,37 +128,6 @@ def test_a_job_that_wants_all_processes_or_memory_ends(
     assert said in sink.error.message
 
 
-@pytest.mark.full
-def test_a_last_line_without_newline_and_interleaved_streams_are_kept(bench: Bench) -> None:
-    for text in ("x", "first\nlast"):
-        spec, sink = bench.submit(f"printf '{text}'")
-        sink.wait()
-        assert bench.log(spec).decode() == text.replace("\\n", "\n")
-    spec, sink = bench.submit("for i in $(seq 200); do echo $i; echo e$i >&2; done")
-    sink.wait()
-    assert bench.log(spec).split() == [f"{p}{i}".encode() for i in range(1, 201) for p in ("", "e")]
-
-
-@pytest.mark.full
-def test_ten_megabytes_of_log_arrive_whole_in_few_appends(bench: Bench) -> None:
-    began = time.monotonic()
-    spec, sink = bench.submit("python -c \"\nfor i in range(200_000): print(f'{i:050d}')\"")
-    assert sink.wait() == "Completed"
-    seconds = time.monotonic() - began
-    assert bench.log(spec) == b"".join(f"{i:050d}\n".encode() for i in range(200_000))
-    # The log is made, begun and ended; between, each append has waited its time or for half a buffer of output.
-    most = 3 + seconds / flush_interval(0) + len(bench.log(spec)) / (BUFFER_BYTES // 2)
-    assert bench.blobs.appends[spec.artifacts.name_of(LOG_PATH)] <= most
-
-
-@pytest.mark.full
-def test_the_log_grows_while_the_job_runs(bench: Bench) -> None:
-    spec, sink = bench.submit("echo first; sleep 3600")
-    until(lambda: bench.log(spec) == b"first\n", sink)
-    bench.runner.cancel(spec.run_id)
-    assert sink.wait() == "Canceled"
-
-
 def test_a_cancelled_job_may_clean_up_and_keeps_its_outputs(
     bench: Bench, engine: docker.DockerClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,24 +206,6 @@ def test_what_cannot_start_fails_and_says_why(
     assert sink.error.code == "UserError"
     assert expected in sink.error.message
     assert_clean(engine, bench)
-
-
-@pytest.mark.full
-def test_an_image_without_a_shell_is_told_of(bench: Bench, engine: docker.DockerClient) -> None:
-    empty = io.BytesIO()
-    with tarfile.open(fileobj=empty, mode="w") as archive:
-        archive.addfile(tarfile.TarInfo("nothing"))
-    tag = f"executor-test-{secrets.token_hex(4)}"
-    engine.api.import_image_from_data(empty.getvalue(), repository=tag, tag="1")
-    try:
-        _, sink = bench.submit("true", image=f"{tag}:1")
-        assert sink.wait() == "Failed"
-        assert sink.error is not None
-        assert "/bin/sh failed: No such file or directory" in sink.error.message
-        assert (sink.error.code, sink.error.exit_code) == ("UserError", 127)
-    finally:
-        assert_clean(engine, bench)
-        engine.images.remove(f"{tag}:1")
 
 
 def test_a_running_job_is_taken_up_after_a_restart(
@@ -397,7 +344,6 @@ def test_what_a_job_changes_in_a_mount_for_writing_is_carried_over(bench: Bench)
     assert bench.blobs.content[STORE, "shared/kept.txt"] is written[STORE, "shared/kept.txt"]
 
 
-@pytest.mark.full
 def test_mpi_is_started_by_the_mpirun_of_the_image(bench: Bench) -> None:
     bench.blobs.put(STORE, "mpi/mpirun", b'#!/bin/sh\nprintf "[%s]" "$@"; echo " $OMPI_ALLOW_RUN_AS_ROOT"\n')
     run_id = f"run-{secrets.token_hex(4)}"

@@ -44,22 +44,6 @@ def _blobs(emulator: Emulator, session: requests.Session) -> BlobServiceClient:
     )
 
 
-@pytest.mark.full
-def test_an_error_comes_so_often_and_then_the_answer(emulator: Emulator, session: requests.Session) -> None:
-    added = emulator.admin("POST", "faults?kind=status&status=429&retry_after=2&path=*/computes*&count=2").json()
-    url = f"{_workspace(emulator)}/computes?{VERSION}"
-    answers = [session.get(url, timeout=SECONDS) for _ in range(3)]
-    assert [answer.status_code for answer in answers] == [429, 429, 200]
-    assert answers[0].headers["Retry-After"] == "2"
-    assert answers[0].json()["error"]["code"] == "TooManyRequests"
-    assert session.get(f"{_workspace(emulator)}?{VERSION}", timeout=SECONDS).status_code == 200
-    listed = emulator.admin("GET", "status").json()["faults"]
-    assert [(one["id"], one["fitting"], one["injected"]) for one in listed] == [(added["id"], 3, 2)]
-    noted = [one for one in emulator.admin("GET", "requests").json()["requests"] if one.get("fault")]
-    assert [(one["status"], one["fault"]) for one in noted[-2:]] == [(429, added["id"])] * 2
-    assert "FAULT" in emulator.log.read_text()
-
-
 def test_what_is_no_fault_is_refused(emulator: Emulator) -> None:
     answer = emulator.admin("POST", "faults?kind=status&status=200")
     assert (answer.status_code, answer.json()["error"]) == (400, "status: from 400 to 599, not 200")
@@ -76,33 +60,6 @@ def test_an_answer_is_lost_before_or_after_it_took_effect(
     with pytest.raises(requests.exceptions.ConnectionError):
         session.put(url, json={"properties": {"image": "python:3.11"}}, timeout=SECONDS)
     assert session.get(url, timeout=SECONDS).status_code == (200 if made else 404)
-
-
-@pytest.mark.full
-def test_an_answer_is_late_and_the_request_has_taken_effect(emulator: Emulator, session: requests.Session) -> None:
-    body = {"properties": {"image": "python:3.11", "description": "d" * 300_000}}
-    # The effect comes before the client gives up: one that had too little patience for this machine gets more.
-    for patience in (3, 10, 30, 100):
-        url = f"{_workspace(emulator)}/environments/late-{patience}/versions/1?{VERSION}"
-        emulator.admin("POST", "faults?kind=delay&delay=600&after=1&method=PUT&count=1")
-        with pytest.raises(requests.exceptions.Timeout):
-            session.put(url, json=body, timeout=patience)
-        taken = session.get(url, timeout=SECONDS).status_code
-        if taken == 200:
-            break
-        emulator.admin("DELETE", "faults")
-    assert taken == 200
-    emulator.admin("POST", "faults?kind=delay&delay=0.1&after=1&method=GET&count=1")
-    assert session.get(url, timeout=SECONDS).json()["properties"]["description"] == "d" * 300_000
-    assert emulator.admin("GET", "faults").json()["faults"][-1]["injected"] == 1
-
-
-@pytest.mark.full
-def test_half_of_an_answer(emulator: Emulator, session: requests.Session) -> None:
-    emulator.admin("POST", "faults?kind=truncate&path=*/workspaces/local&count=1")
-    with pytest.raises((requests.exceptions.ChunkedEncodingError, requests.exceptions.ConnectionError)):
-        session.get(f"{_workspace(emulator)}?{VERSION}", timeout=SECONDS)
-    assert session.get(f"{_workspace(emulator)}?{VERSION}", timeout=SECONDS).json()["name"] == "local"
 
 
 @pytest.mark.full
@@ -136,14 +93,6 @@ def test_long_answers_arrive_whole_while_there_are_rules(emulator: Emulator, ses
         emulator.admin("POST", "faults?kind=delay&delay=600&path=*/long/other")
         for _ in range(3):
             assert len(container.download_blob("one").readall()) == len(data)
-
-
-@pytest.mark.full
-def test_the_registry_fails_too(emulator: Emulator, session: requests.Session) -> None:
-    emulator.admin("POST", "faults?kind=status&host=amllocal.azurecr.io&count=1")
-    answer = session.get("https://amllocal.azurecr.io/v2/", timeout=SECONDS)
-    assert (answer.status_code, answer.json()["errors"][0]["code"]) == (503, "UNAVAILABLE")
-    assert session.get("https://amllocal.azurecr.io/v2/", timeout=SECONDS).status_code == 401
 
 
 def test_an_outage_and_its_end(emulator: Emulator, session: requests.Session) -> None:

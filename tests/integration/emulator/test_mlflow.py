@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from tests.support.emulator_process import ROOT, Emulator, executing_by
+from tests.support.emulator_process import ROOT, Emulator
 from tests.support.scheduling import one_at_a_time
 
 MAJORS: Final = ("2", "3")
@@ -48,19 +47,13 @@ def _make(folder: Path, python: Path, lock: Path) -> None:
 pytestmark = pytest.mark.full
 
 
-@pytest.fixture(scope="module")
-def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    with executing_by("tests.support.instant_emulator", tmp_path_factory.mktemp("mlflow")) as service:
-        yield service
-
-
-def step(emulator: Emulator, major: str, name: str) -> dict[str, Any]:
-    info = emulator.info
+def step(instant: Emulator, major: str, name: str) -> dict[str, Any]:
+    info = instant.info
     scope = (
         f"/subscriptions/{info['subscription_id']}/resourceGroups/{info['resource_group']}"
         f"/providers/Microsoft.MachineLearningServices/workspaces/{info['workspace']}"
     )
-    seen = emulator.client(
+    seen = instant.client(
         name,
         script="mlflow_steps.py",
         python=python_of_mlflow(major),
@@ -72,8 +65,8 @@ def step(emulator: Emulator, major: str, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("major", MAJORS)
-def test_a_model_is_registered_loaded_and_predicts(emulator: Emulator, major: str) -> None:
-    seen = step(emulator, major, "registry")
+def test_a_model_is_registered_loaded_and_predicts(instant: Emulator, major: str) -> None:
+    seen = step(instant, major, "registry")
     assert seen["versions"] == ["1", "2"]
     addresses = ("/1", "/2", "/latest", "@best", "/Production")
     assert seen["predictions"] == {address: [2.0, 4.0] for address in addresses}
@@ -84,16 +77,16 @@ def test_a_model_is_registered_loaded_and_predicts(emulator: Emulator, major: st
 
 
 @pytest.mark.parametrize("major", MAJORS)
-def test_runs_and_experiments_are_searched(emulator: Emulator, major: str) -> None:
-    seen = step(emulator, major, "search")
+def test_runs_and_experiments_are_searched(instant: Emulator, major: str) -> None:
+    seen = step(instant, major, "search")
     assert seen["up"] == ["low", "high", "nan", "missing"]
     assert seen["down"] == ["high", "low", "nan", "missing"]
     assert seen["listed"] == ["high", "low"]
     assert seen["experiments"] == [True]
 
 
-def test_a_logged_model_of_mlflow_3_is_refused_as_by_azureml(emulator: Emulator) -> None:
-    seen = step(emulator, "3", "logged_models")
+def test_a_logged_model_of_mlflow_3_is_refused_as_by_azureml(instant: Emulator) -> None:
+    seen = step(instant, "3", "logged_models")
     assert seen["refused"] == (
         "API request to endpoint /api/2.0/mlflow/logged-models failed with error code 404 != 200. Response body: ''"
     )

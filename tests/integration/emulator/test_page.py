@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from scripts.bootstrap.probes import find_browser
-from tests.support.emulator_process import Emulator, running
+from tests.support.emulator_process import Emulator
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Route
 
-WIDTHS = (360, 1280)
 SECONDS = 300_000
 """How long the page may take, in milliseconds: machines that run tests are busy."""
 
@@ -35,9 +34,8 @@ def browser_path() -> str:
 
 
 @pytest.fixture(scope="module")
-def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    with running(Emulator(tmp_path_factory.mktemp("page"))) as service:
-        yield service
+def emulator(instant: Emulator) -> Emulator:
+    return instant
 
 
 @pytest.fixture(scope="module")
@@ -172,9 +170,7 @@ def test_every_page_is_whole_and_accessible(visit: Visit, filled: dict[str, Any]
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(
-    "visit", [{"viewport": {"width": width, "height": 900}} for width in WIDTHS], indirect=True, ids=map(str, WIDTHS)
-)
+@pytest.mark.parametrize("visit", [{"viewport": {"width": 360, "height": 900}}], indirect=True, ids=["360"])
 def test_the_charts_are_drawn(visit: Visit, filled: dict[str, Any]) -> None:
     page = visit.open(paths(filled)["run"])
     charts = page.locator("#metrics svg.chart")
@@ -212,17 +208,13 @@ def test_the_charts_are_drawn(visit: Visit, filled: dict[str, Any]) -> None:
     long = page.locator("figure", has_text="Thinned")
     points = long.locator(".curve").get_attribute("d") or ""
     assert 250 < points.count("L") <= 600
-    visit.picture(f"charts-{page.viewport_size['width'] if page.viewport_size else 0}")
+    visit.picture("charts")
 
 
-def test_the_rules_of_the_gate_are_a_table(visit: Visit, filled: dict[str, Any]) -> None:
+def test_hostile_text_stays_text_and_the_gate_is_a_table(visit: Visit, filled: dict[str, Any]) -> None:
     page = visit.open(paths(filled)["run"])
     rows = page.locator("#gate tbody tr").all_inner_texts()
     assert [row.split("\t")[-1] for row in rows[:2]] == ["met", "warned"]
-
-
-def test_hostile_text_stays_text(visit: Visit, filled: dict[str, Any]) -> None:
-    page = visit.open(paths(filled)["run"])
     assert page.locator("h1").inner_text() == "digits <script>document.title='owned'</script>"
     assert "<b>bold</b> & done" in page.locator("pre[data-next]").inner_text()
     assert "owned" not in visit.open("/ui/").title()
@@ -257,6 +249,7 @@ def test_a_log_grows_and_the_end_is_seen(visit: Visit, emulator: Emulator, fille
     log = page.locator("pre[data-next]")
     log.wait_for()
     before = log.inner_text().splitlines()
+    emulator.client("grow", script="page_steps.py", job=filled["live"])
     page.wait_for_function(
         "count => document.querySelector('pre[data-next]').textContent.split('\\n').length > count + 5",
         arg=len(before),
@@ -280,7 +273,7 @@ def test_without_scripts_everything_is_there(visit: Visit, filled: dict[str, Any
     assert page.locator("svg.chart .curve").first.get_attribute("d")
     with page.expect_download() as download:
         page.get_by_role("link", name="weights.txt").click()
-    assert Path(download.value.path()).read_text() == "weights\n"
+    assert Path(download.value.path()).read_text() == "weights"
     assert download.value.suggested_filename == "weights.txt"
     page.get_by_role("link", name="digits, version").first.click()
     page.wait_for_url(f"**{paths(filled)['model']}")

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.support.emulator_process import Emulator, executing_by
+from tests.support.emulator_process import Emulator
+
+pytestmark = pytest.mark.full
 
 #: The images that play curated environments, by pattern of their names.
 IMAGES = {"sklearn-1.5": "sklearn:1", "AzureML-*": "other:1"}
 
 
 @pytest.fixture(scope="module")
-def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    with executing_by(
-        "tests.support.instant_emulator", tmp_path_factory.mktemp("registries"), record=True
-    ) as service:
-        # For every test: which of them run is not the same in the core and in the full run.
-        for pattern, image in IMAGES.items():
-            assert service.admin("POST", f"environments?pattern={pattern}&image={image}").status_code == 200
-        yield service
+def emulator(instant: Emulator) -> Emulator:
+    for pattern, image in IMAGES.items():
+        assert instant.admin("POST", f"environments?pattern={pattern}&image={image}").status_code == 200
+    return instant
 
 
-@pytest.mark.full
 def test_curated_environments_are_listed_and_got(emulator: Emulator) -> None:
     seen = emulator.client("curated", script="shared_steps.py")
     assert {"sklearn-1.5", "AzureML-sklearn-1.5"} <= set(seen["names"])

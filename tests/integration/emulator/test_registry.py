@@ -13,7 +13,7 @@ from aml_train.azure.acr import AcrLogin
 from aml_train.core.errors import ImageError
 from aml_train.image.push import pull_image, push_image, read_back, release
 from aml_train.image.registry.auth import RegistryAuth
-from aml_train.image.registry.client import Registry, RegistryLocation
+from aml_train.image.registry.client import RegistryLocation
 from tests.integration.conftest import BASE, Recorder
 from tests.support import emulator_client
 from tests.support.emulator_process import Emulator
@@ -80,13 +80,6 @@ def test_the_sdk_untags_locks_and_deletes(emulator: Emulator) -> None:
 
 
 @pytest.mark.full
-def test_the_sdk_is_refused(emulator: Emulator) -> None:
-    messages = emulator.client("anonymous", script="registry_steps.py")["messages"]
-    assert len(messages) == 2
-    assert all("Unauthorized" in message or "authentication required" in message for message in messages), messages
-
-
-@pytest.mark.full
 def test_the_engine_pushes_and_pulls_with_a_token_of_entra_id(
     engine: DockerClient, location: RegistryLocation, recorder: Recorder
 ) -> None:
@@ -106,31 +99,3 @@ def test_the_engine_pushes_and_pulls_with_a_token_of_entra_id(
             push_image(engine, f"{name}-candidate", tag, auth=wrong, listener=recorder)
     finally:
         forget(engine, name)
-
-
-@pytest.mark.full
-def test_the_admin_user(emulator: Emulator, session: requests.Session) -> None:
-    """Its password is where Azure keeps it, and docker login's way in."""
-    info = emulator.info
-    management = emulator_client.token(session, emulator.environment())
-    group = f"https://management.azure.com/subscriptions/{info['subscription_id']}/resourceGroups/{info['resource_group']}"
-    found = session.post(
-        f"{group}/providers/Microsoft.ContainerRegistry/registries/amllocal/listCredentials?api-version=2023-07-01",
-        headers={"Authorization": f"Bearer {management}"},
-        timeout=emulator_client.SECONDS,
-    )
-    assert found.status_code == 200, found.text
-    auth = RegistryAuth(username=found.json()["username"], password=found.json()["passwords"][0]["value"])
-    with Registry(
-        f"https://{HOST}", auth=auth, verify=str(session.verify), proxies=dict(session.proxies)
-    ) as registry:
-        registry.check_push("admin/test")
-        assert registry.upload_blob("admin/test", b"content").startswith("sha256:")
-    wrong = RegistryAuth(username=auth.username, password="no")
-    with (
-        Registry(
-            f"https://{HOST}", auth=wrong, verify=str(session.verify), proxies=dict(session.proxies)
-        ) as registry,
-        pytest.raises(ImageError, match=r"refused to sign in as amllocal: HTTP 401\n.*AcrPush"),
-    ):
-        registry.check_push("admin/test")

@@ -167,39 +167,28 @@ def test_the_proxy_keeps_real_clouds_out_and_tokens_are_checked(emulator: Emulat
         )
 
 
-@pytest.mark.full
-def test_a_second_emulator_on_the_same_data_is_told_so(emulator: Emulator, tmp_path: Path) -> None:
-    second = Emulator(tmp_path)
-    (tmp_path / "data").symlink_to(emulator.folder / "data")
-    with pytest.raises(RuntimeError, match="in use by another emulator"):
-        second.start()
-    assert second.process is not None
-    assert second.process.wait(timeout=emulator_client.SECONDS) == 1
-    assert second.process.stdout is not None
-    second.process.stdout.close()
-
-
-def test_a_taken_port_is_told(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        service = Emulator(tmp_path)
-        service.port = taken.getsockname()[1]
-        with pytest.raises(RuntimeError, match="Address already in use"):
-            service.start()
-    assert service.process is not None
-    assert service.process.wait(timeout=emulator_client.SECONDS) == 1
-    assert service.process.stdout is not None
-    service.process.stdout.close()
-
-
-def test_no_container_engine_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
-    service = Emulator(tmp_path)
-    with pytest.raises(RuntimeError, match="the container engine does not answer"):
+def refused_to_start(service: Emulator, words: str) -> None:
+    """Start a service that cannot, and check what it says."""
+    with pytest.raises(RuntimeError, match=words):
         service.start()
     assert service.process is not None
     assert service.process.wait(timeout=emulator_client.SECONDS) == 1
     assert service.process.stdout is not None
     service.process.stdout.close()
+
+
+@pytest.mark.full
+def test_what_cannot_start_says_why(emulator: Emulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("second", "port", "engine"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "second" / "data").symlink_to(emulator.folder / "data")
+    refused_to_start(Emulator(tmp_path / "second"), "in use by another emulator")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        service = Emulator(tmp_path / "port")
+        service.port = taken.getsockname()[1]
+        refused_to_start(service, "Address already in use")
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+    refused_to_start(Emulator(tmp_path / "engine"), "the container engine does not answer")
 
 
 @pytest.mark.full

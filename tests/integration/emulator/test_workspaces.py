@@ -15,6 +15,8 @@ import requests
 
 from tests.support.emulator_process import Emulator, executing_by
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture(scope="module")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
@@ -50,7 +52,6 @@ def test_two_workspaces_know_nothing_of_each_other(emulator: Emulator) -> None:
     assert emulator.admin("GET", "status?workspace=team-a").json()["jobs"] == {"Completed": 1}
 
 
-@pytest.mark.full
 def test_they_are_there_after_a_restart_and_gone_after_their_end(emulator: Emulator) -> None:
     create(emulator, "kept")
     emulator.client("use", script="workspace_steps.py", workspace="kept")
@@ -93,7 +94,6 @@ def test_nothing_is_left(monkeypatch):
 """
 
 
-@pytest.mark.full
 def test_the_plugin_gives_each_test_a_workspace(emulator: Emulator, tmp_path: Path) -> None:
     (tmp_path / "test_project.py").write_text(PROJECT)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
