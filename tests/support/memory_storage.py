@@ -1,4 +1,4 @@
-"""A container in memory, as `aml_train.azure.blob.storage.Storage` describes it; it breaks where it is told to."""
+"""A container in memory, in the place of `aml_train.azure.blob.storage.AzureBlobs`; it breaks where it is told to."""
 
 from __future__ import annotations
 
@@ -79,20 +79,10 @@ class MemoryStorage:
         self._call("find", name)
         return self.blobs[name][0] if name in self.blobs else None
 
-    def read(self, entry: Entry, offset: int, length: int) -> bytes:
+    def chunks(self, entry: Entry) -> Iterator[bytes]:
         self._call("read", entry.name)
         now, data = self.blobs[entry.name]
         assert now.etag == entry.etag, "changed"
-        return data[offset : offset + length]
-
-    def put(self, name: str, data: bytes, *, md5: bytes) -> None:
-        self._call("put", name)
-        with self._lock:
-            self._write(name, data)
-        assert md5 == hashlib.md5(data, usedforsecurity=False).digest()
-
-    def chunks(self, entry: Entry) -> Iterator[bytes]:
-        data = self.read(entry, 0, entry.size)
         yield from (data[at : at + 1000] for at in range(0, len(data), 1000))
 
     def download(self, entry: Entry, file: BinaryIO) -> None:

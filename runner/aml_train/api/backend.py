@@ -8,16 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from aml_train.azure.blob.datastores import workspace_of
+from aml_train.azure.blob.datastores import DataWorkspace
 from aml_train.azure.blob.operations import fetch_place, job_files, model_place
 from aml_train.azure.blob.transfer import Tally
 from aml_train.azure.browse import describe_job, list_jobs, read_results
-from aml_train.azure.http import HttpSettings
 from aml_train.azure.models import AzureCatalogue, AzurePassports
 from aml_train.core.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
-    from aml_train.azure.blob.datastores import DataWorkspace
     from aml_train.azure.browse import JobFilter, JobRow
     from aml_train.azure.target import WorkspaceTarget
     from aml_train.jobs.workspace import ModelView
@@ -88,8 +86,7 @@ class ConnectedBackend:
 
     def data(self) -> DataWorkspace:
         """Return the workspace's data."""
-        service = self.connection.service
-        return workspace_of(service, service.credential, HttpSettings(), service.workspace.name)
+        return DataWorkspace(self.connection.service)
 
     def download(self, job: str, folder: Path, *, patterns: Sequence[str], outputs: Sequence[str]) -> None:
         """See :class:`Backend`."""

@@ -20,8 +20,8 @@ from xml.etree import ElementTree
 import requests
 
 from aml_train.azure.blob.address import Asset, DatastorePath, LocalPath, parse_address
-from aml_train.azure.blob.datastores import Access, workspace_of
-from aml_train.azure.http import HttpSettings
+from aml_train.azure.blob.datastores import DataWorkspace
+from aml_train.azure.blob.storage import Access
 from aml_train.azure.workspace import AzureRest
 from aml_train.core import retry as retries
 from aml_train.core.answers import split
@@ -59,7 +59,7 @@ class CodeLister:
 
     def __init__(self, rest: AzureRest) -> None:
         self._reader = _Reader(rest, time.monotonic() + SECONDS)
-        data = workspace_of(rest, rest.credential, HttpSettings(), rest.workspace.name)
+        data = DataWorkspace(rest)
         # It is read while the assets are.
         self._access = in_background(lambda: data.access(data.default_datastore()), "datastore")
 
@@ -95,7 +95,7 @@ class _Reader:
     def __init__(self, rest: AzureRest, deadline: float) -> None:
         self._rest = rest
         self._deadline = deadline
-        self._data = workspace_of(rest, rest.credential, HttpSettings(), rest.workspace.name)
+        self._data = DataWorkspace(rest)
         self._lock = threading.Lock()
         self._access: dict[str, Access] = {}
 

@@ -6,7 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Final, TypeVar
 from urllib.parse import quote
 
 import requests
@@ -28,43 +28,6 @@ from aml_train.core.answers import (
 from aml_train.core.errors import ServiceError
 from aml_train.core.http_client import Session, TooLargeError, answer_of, exchange, host_of
 from aml_train.core.threads import in_background
-
-if TYPE_CHECKING:
-    import requests
-
-
-@dataclass(frozen=True, kw_only=True)
-class HttpSettings:
-    """A way to a target.
-
-    Attributes:
-        proxy: the address of the proxy; None leaves it to the environment.
-        ca_bundle: path of the PEM file that certificates are checked with, with *proxy*.
-    """
-
-    proxy: str | None = None
-    ca_bundle: str | None = None
-
-    def session(self) -> requests.Session:
-        """Return a session that takes this way."""
-
-        session = Session()
-        if self.proxy is not None:
-            session.trust_env = False
-            session.proxies = {"https": self.proxy, "http": self.proxy}
-            session.verify = self.ca_bundle or True
-        return session
-
-    def azure_options(self) -> dict[str, Any]:
-        """Return the same as options of a client of azure-core."""
-        if self.proxy is None:
-            return {}
-        return {
-            "proxies": {"https": self.proxy, "http": self.proxy},
-            "connection_verify": self.ca_bundle or True,
-            "use_env_settings": False,
-        }
-
 
 _API: Final = "2024-10-01-preview"
 JOBS_API: Final = "2024-01-01-preview"

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from aml_train.azure.blob.datastores import DataWorkspace
 from aml_train.azure.blob.operations import model_place
-from aml_train.azure.blob.storage import Entry, Storage
+from aml_train.azure.blob.storage import AzureBlobs, Entry
 from aml_train.azure.composed import node_environments
 from aml_train.azure.http import JOBS_API, error_for
 from aml_train.azure.workspace import AzureRest, model_view
@@ -127,7 +127,6 @@ class AzureCatalogue:
 
 _VERSIONS_API: Final = {"api-version": "2023-04-01"}
 _FOLDER: Final = "aml-train/passport"
-_CHUNK: Final = 8 << 20
 
 
 class AzurePassports:
@@ -163,19 +162,23 @@ class AzurePassports:
         """See :meth:`aml_train.models.catalogue.PassportStore.read`."""
         storage = self._storage()
         entry = storage.find(_name(model, version, name))
-        # One byte more than a document may have is enough to refuse it.
-        return b"" if entry is None else storage.read(entry, 0, min(entry.size, MOST_BYTES + 1))
+        content = bytearray()
+        for data in storage.chunks(entry) if entry is not None else ():
+            content += data
+            if len(content) > MOST_BYTES:
+                break  # one byte more than a document may have is enough to refuse it
+        return bytes(content[: MOST_BYTES + 1])
 
     def write(self, model: str, version: str, name: str, content: bytes) -> None:
         """See :meth:`aml_train.models.catalogue.PassportStore.write`."""
         md5 = hashlib.md5(content, usedforsecurity=False).digest()
-        self._storage().put(_name(model, version, name), content, md5=md5)
+        self._storage().upload(_name(model, version, name), iter([content]), len(content), md5=md5)
 
-    def _storage(self) -> Storage:
+    def _storage(self) -> AzureBlobs:
         return self._data.storage(self._data.default_datastore())
 
 
-def _files(storage: Storage, path: str) -> Iterator[StoredFile]:
+def _files(storage: AzureBlobs, path: str) -> Iterator[StoredFile]:
     """Yield the files at *path*: a blob of that name, and all below it.
 
     The path is taken literally: as a pattern, it could leave out what a client reads. Files below a single file count, too:
@@ -192,14 +195,8 @@ def _files(storage: Storage, path: str) -> Iterator[StoredFile]:
         yield _stored(storage, relative if single is None else f"{leaf}/{relative}", entry)
 
 
-def _stored(storage: Storage, path: str, entry: Entry) -> StoredFile:
-    return StoredFile(path=path, size=entry.size, read=partial(_chunks, storage, entry))
-
-
-def _chunks(storage: Storage, entry: Entry) -> Iterator[bytes]:
-    """Yield a blob's contents; the storage refuses if it changes meanwhile."""
-    for offset in range(0, entry.size, _CHUNK):
-        yield storage.read(entry, offset, min(_CHUNK, entry.size - offset))
+def _stored(storage: AzureBlobs, path: str, entry: Entry) -> StoredFile:
+    return StoredFile(path=path, size=entry.size, read=partial(storage.chunks, entry))
 
 
 def _name(model: str, version: str, name: str) -> str:

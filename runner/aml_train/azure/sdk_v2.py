@@ -20,11 +20,11 @@ from azure.core.exceptions import AzureError, ClientAuthenticationError, DecodeE
 
 from aml_train.azure import sdk_v1 as azure_v1
 from aml_train.azure.blob.address import JobOutput
-from aml_train.azure.blob.datastores import workspace_of
+from aml_train.azure.blob.datastores import DataWorkspace
 from aml_train.azure.clouds import AZURE_PUBLIC, Cloud
 from aml_train.azure.code import ensure_code
 from aml_train.azure.data_identity import identify_data
-from aml_train.azure.http import HINTS, HttpSettings, WorkspaceId
+from aml_train.azure.http import HINTS, WorkspaceId
 from aml_train.azure.identity import read_identity, read_run_identity
 from aml_train.azure.sdk import made, ml_sdk, quiet
 from aml_train.azure.sign_in import SignIn
@@ -313,7 +313,7 @@ class AzureV2(AzureRest):
 
     def output_paths(self, name: str, output: str) -> Iterator[str]:
 
-        data = workspace_of(self, self.credential, HttpSettings(), self.workspace.name)
+        data = DataWorkspace(self)
         where = data.locate(JobOutput(job=name, output=output, path=""))
         base = where.path.rstrip("/")
         for entry in data.storage(where.datastore).walk(base):

@@ -7,10 +7,11 @@ import logging
 import re
 import shlex
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+import requests
 from azure.core.exceptions import AzureError, ClientAuthenticationError, DecodeError, HttpResponseError
+from azure.core.pipeline.transport import RequestsTransport
 
 from aml_train.azure.clouds import AZURE_PUBLIC, Cloud
 from aml_train.azure.credentials import (
@@ -288,7 +289,7 @@ def sign_in_to_azure(
     cloud: Cloud = AZURE_PUBLIC,
     assertion: Assertion | None = None,
     fetched: Fetched = lambda _token: None,
-    options: Mapping[str, Any] = MappingProxyType({}),
+    session: requests.Session | None = None,
     named: str | None = None,
     subscription: str | None = None,
 ) -> SignIn:
@@ -303,7 +304,7 @@ def sign_in_to_azure(
         cloud: where to sign in.
         assertion: fetches assertions, where the caller can.
         fetched: receives each access token that is fetched later, from any thread.
-        options: for azure-core's pipeline, such as ``proxies``, where the process's environment is not the way.
+        session: sends the requests, where the process's environment is not the way.
         named: the target's ``sign-in``.
         subscription: the target's; it selects one of the accounts of the Azure CLI.
 
@@ -316,7 +317,10 @@ def sign_in_to_azure(
         environment=environment,
         cloud=cloud,
         assertion=assertion,
-        options={"user_agent": PRODUCT, **options},
+        options={
+            "user_agent": PRODUCT,
+            **({} if session is None else {"transport": RequestsTransport(session=session, session_owner=False)}),
+        },
         subscription=subscription,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from aml_train.azure.acr import PullDoubt, location_of, password_of, pull_doubt
 from aml_train.azure.clouds import Cloud, cloud_named
@@ -42,25 +42,9 @@ _REGISTRY_API: Final = "2023-07-01"
 _DOUBT_SECONDS: Final = 10.0
 
 
-class Registries(Protocol):
-    """The registries of a target."""
-
-    def host(self) -> str:
-        """Return the name that jobs have for the registry of the target's images."""
-
-    def own(self) -> RegistryLocation:
-        """Return how the registry of the target's images is reached."""
-
-    def named(self, host: str) -> RegistryLocation | None:
-        """Return how the registry *host*, which a job names, is reached; None for one that is not."""
-
-    def administered(self, host: str) -> RegistryLocation | None:
-        """Return the same by Azure's own interface, which lists and deletes manifests."""
-
-
 @dataclass(frozen=True, kw_only=True)
-class AzureRegistries:
-    """The registries that a workspace in Azure uses, signed in to when they are reached.
+class Registries:
+    """The registries that a workspace uses, signed in to when they are reached.
 
     Attributes:
         settings: the target's.
@@ -69,6 +53,7 @@ class AzureRegistries:
         outer: names proxies, certificates and Docker's configuration.
         listener: receives a notice if ``docker login`` replaces an identity that is refused.
         fetched: receives each secret.
+        loopback: the registry of the local AzureML, where that is the target.
     """
 
     settings: TargetConfig
@@ -77,26 +62,33 @@ class AzureRegistries:
     outer: Mapping[str, str] = field(repr=False)
     listener: Listener
     fetched: Fetched
+    loopback: RegistryLocation | None = None
 
     def host(self) -> str:
-        """Return the target's ``registry``, or the workspace's own.
+        """Return the name that jobs have for the registry of the target's images: its ``registry``, or the workspace's own.
 
         Raises:
             ServiceError: the workspace has none, or the identity may not see it.
         """
+        if self.loopback is not None:
+            return self.loopback.job_name
         return self.settings.registry or login_server(self.service)
 
     def own(self) -> RegistryLocation:
-        """See :class:`Registries`."""
-        return self._location(self.host(), self.settings)
+        """Return how the registry of the target's images is reached."""
+        return self.loopback or self._location(self.host(), self.settings)
 
-    def named(self, host: str) -> RegistryLocation:
-        """See :class:`Registries`."""
+    def named(self, host: str) -> RegistryLocation | None:
+        """Return how the registry *host*, which a job names, is reached; None for one that is not."""
+        if self.loopback is not None:
+            return self.loopback if host == self.host() else None
+        return self.administered(host)
+
+    def administered(self, host: str) -> RegistryLocation | None:
+        """Return the same by Azure's own interface, which lists and deletes manifests."""
+        if self.loopback is not None and host != self.host():
+            return None
         return self._location(host, settings_for(host, self.settings, self.service))
-
-    def administered(self, host: str) -> RegistryLocation:
-        """See :class:`Registries`."""
-        return self.named(host)
 
     def _location(self, host: str, settings: TargetConfig) -> RegistryLocation:
         return location_of(
@@ -237,7 +229,7 @@ def connect_azure(
     return WorkspaceTarget(
         service=service,
         pace=AZURE_PACE,
-        registries=AzureRegistries(
+        registries=Registries(
             settings=settings, service=service, secrets=environ, outer=outer, listener=listener, fetched=fetched
         ),
         place=replace(place, environ=outer),

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from aml_train.azure.blob.datastores import workspace_of
+from aml_train.azure.blob.datastores import DataWorkspace
 from aml_train.azure.blob.operations import fetch_place, model_place
-from aml_train.azure.http import HttpSettings
 from aml_train.azure.models import AzureCatalogue, AzurePassports
 from aml_train.cli.console import ConsoleListener
 from aml_train.cli.data import moved
@@ -211,7 +210,7 @@ def download(address: str, project: ProjectOptions, *, to: Path | None, force: b
     found = find_model(service, AzureCatalogue(service, SYSTEM_CLOCK), address)
     folder = to or Path(f"{found.name}-{found.version}")
     check_target(folder, force=force)
-    data = workspace_of(service, service.credential, HttpSettings(), service.workspace.name)
+    data = DataWorkspace(service)
     place = model_place(data, found.path, f"{found.name}:{found.version}")
 
     def work(tally: Any) -> DownloadedModel:

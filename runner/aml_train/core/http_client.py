@@ -20,6 +20,8 @@ from aml_train.core.version import PRODUCT
 
 USER_AGENT: Final = f"{PRODUCT} python-requests/{requests.__version__} Python/{platform.python_version()}"
 _CHUNK: Final = 256 * 1024
+#: Connections that are kept open: as many as threads may ask at once.
+_CONNECTIONS: Final = 48
 
 
 class TooLargeError(requests.RequestException):
@@ -45,7 +47,7 @@ class Session(requests.Session):
     def __init__(self) -> None:
         super().__init__()
         for scheme in ("https://", "http://"):
-            self.mount(scheme, ProxyAdapter())
+            self.mount(scheme, ProxyAdapter(pool_maxsize=_CONNECTIONS))
         self.headers["User-Agent"] = USER_AGENT
 
 

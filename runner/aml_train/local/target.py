@@ -7,7 +7,6 @@ import functools
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,8 +14,8 @@ import requests
 
 from aml_train.azure.http import WorkspaceId
 from aml_train.azure.sdk_v2 import AzureV2
-from aml_train.azure.sign_in import Fetched, without_secrets
-from aml_train.azure.target import AzureRegistries, WorkspaceTarget
+from aml_train.azure.sign_in import Fetched, sign_in_to_azure, without_secrets
+from aml_train.azure.target import Registries, WorkspaceTarget
 from aml_train.core.errors import AmlTrainError, ServiceError
 from aml_train.core.events import Listener
 from aml_train.core.http_client import Session
@@ -26,7 +25,6 @@ from aml_train.jobs.spec import TargetNames
 from aml_train.local import container as containers
 from aml_train.local.environment import client_environment, write_ca
 from aml_train.local.settings import EmulatorInfo, EmulatorSettings
-from aml_train.local.sign_in import sign_in_to_local
 
 if TYPE_CHECKING:
     from aml_train.config.sections.targets import TargetConfig
@@ -133,40 +131,22 @@ def local_names(settings: EmulatorSettings, target: str = "local") -> TargetName
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class LocalRegistry:
-    """The loopback registry, which jobs know by another name.
+def local_service(
+    settings: EmulatorSettings, info: EmulatorInfo, variables: Mapping[str, str], *, fetched: Fetched
+) -> AzureV2:
+    """Return the workspace of the local AzureML, signed in to; this process's environment is not changed.
 
-    Attributes:
-        names: the local AzureML's.
-        address: host and port, as this process reaches it.
-        by_azure: the same registry as Azure's SDKs reach it.
+    Args:
+        settings: which emulator.
+        info: how it is reached.
+        variables: those of :func:`aml_train.local.environment.client_environment`.
+        fetched: receives each token, and the secrets of jobs that are read.
     """
-
-    names: TargetNames
-    address: str
-    by_azure: AzureRegistries
-
-    def host(self) -> str:
-        """See :class:`aml_train.azure.target.Registries`."""
-        return self.names.registry_for_jobs
-
-    def own(self) -> RegistryLocation:
-        """See :class:`aml_train.azure.target.Registries`."""
-        return RegistryLocation(
-            push_name=self.names.registry_for_engine,
-            job_name=self.names.registry_for_jobs,
-            url=f"http://{self.address}",
-            engine_runs_jobs=True,
-        )
-
-    def named(self, host: str) -> RegistryLocation | None:
-        """See :class:`aml_train.azure.target.Registries`."""
-        return self.own() if host == self.host() else None
-
-    def administered(self, host: str) -> RegistryLocation | None:
-        """See :class:`aml_train.azure.target.Registries`."""
-        return self.by_azure.named(host) if host == self.host() else None
+    place = WorkspaceId(subscription_id=info.subscription_id, resource_group=info.resource_group, name=info.workspace)
+    stopped = functools.partial(how_stopped, EmulatorSettings(name=info.name))
+    session = EmulatorSession(stopped, ca=write_ca(info), proxy=variables["HTTPS_PROXY"])
+    identity = sign_in_to_azure(variables, named="secret", session=session, fetched=fetched)
+    return AzureV2(place, identity, session=session, page=settings.page_origin)
 
 
 def connect_local(
@@ -194,25 +174,26 @@ def connect_local(
     outer = without_secrets(place.environ)
     variables = client_environment(info, outer)
     _enter(variables)
-    workspace = WorkspaceId(
-        subscription_id=info.subscription_id, resource_group=info.resource_group, name=info.workspace
-    )
-    stopped = functools.partial(how_stopped, EmulatorSettings(name=info.name))
-    session = EmulatorSession(stopped, ca=write_ca(info), proxy=variables["HTTPS_PROXY"])
-    credential = sign_in_to_local(variables, session, fetched)
-    service = AzureV2(workspace, credential, session=session, page=settings.page_origin)
-    by_azure = AzureRegistries(
-        settings=target,
-        service=service,
-        secrets={},
-        outer={**outer, **without_secrets(variables)},
-        listener=listener,
-        fetched=fetched,
+    service = local_service(settings, info, variables, fetched=fetched)
+    names = local_names(settings)
+    loopback = RegistryLocation(
+        push_name=names.registry_for_engine,
+        job_name=names.registry_for_jobs,
+        url=f"http://{info.registry_address}",
+        engine_runs_jobs=True,
     )
     return WorkspaceTarget(
         service=service,
         pace=LOCAL_PACE,
-        registries=LocalRegistry(names=local_names(settings), address=info.registry_address, by_azure=by_azure),
+        registries=Registries(
+            settings=target,
+            service=service,
+            secrets={},
+            outer={**outer, **without_secrets(variables)},
+            listener=listener,
+            fetched=fetched,
+            loopback=loopback,
+        ),
         place=dataclasses.replace(place, environ=outer),
         listener=listener,
     )

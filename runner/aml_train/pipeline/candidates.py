@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from aml_train.azure.blob.address import parse_address
-from aml_train.azure.blob.datastores import workspace_of
-from aml_train.azure.http import HttpSettings
+from aml_train.azure.blob.datastores import DataWorkspace
 from aml_train.azure.target import WorkspaceTarget
 from aml_train.config.model import Config
 from aml_train.config.sections.model import StagePolicy
@@ -97,7 +96,7 @@ def proved(host: Host, connection: WorkspaceTarget, directory: Path, project: Ca
 
 def _fault_of_place(service: AzureV2, model: ModelView) -> str:
     """Return why the files of *model* are not those that its job wrote; empty if they are."""
-    data = workspace_of(service, service.credential, HttpSettings(), service.workspace.name)
+    data = DataWorkspace(service)
     try:
         source, path = (
             data.locate(cast("Remote", parse_address(text))) for text in (model.tags.get(TAG_SOURCE, ""), model.path)

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aml_train.azure.blob.datastores import workspace_of
-from aml_train.azure.http import HttpSettings
+from aml_train.azure.blob.datastores import DataWorkspace
 from aml_train.azure.models import AzureCatalogue, AzurePassports
 from aml_train.azure.sdk_v2 import AzureV2
 from aml_train.config.policy import PolicyConfig, load_policy
@@ -82,7 +81,7 @@ def open_evidence(service: Workspace, registry: Callable[[str], Registry | None]
     """Return the services by which the facts of passports are looked up."""
     if not isinstance(service, AzureV2):  # pragma: no cover - targets are workspaces of Azure or like them
         raise TypeError("passports need the storage of a workspace")
-    data = workspace_of(service, service.credential, HttpSettings(), service.workspace.name)
+    data = DataWorkspace(service)
     return Evidence(
         service=service,
         catalogue=AzureCatalogue(service, SYSTEM_CLOCK),

@@ -5,14 +5,11 @@ from __future__ import annotations
 import getpass
 import os
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from aml_train.azure.acr import password_of
-from aml_train.azure.blob.datastores import workspace_of
 from aml_train.azure.blob.lease import AzureLeases
-from aml_train.azure.http import HttpSettings
 from aml_train.azure.models import AzureCatalogue
 from aml_train.config.model import Config
 from aml_train.config.policy import PolicyConfig
@@ -21,7 +18,7 @@ from aml_train.core.clock import SYSTEM_CLOCK, Clock
 from aml_train.core.errors import AmlTrainError, CancelledError
 from aml_train.core.events import Listener, RunFinished
 from aml_train.jobs.workspace import Workspace
-from aml_train.models.catalogue import Catalogue, LockedRecord, PromotionStore
+from aml_train.models.catalogue import Catalogue, PromotionStore
 from aml_train.models.lineage import Tracer
 from aml_train.models.passport.trust import load_trust
 from aml_train.models.passport.verify import Verifier
@@ -32,9 +29,6 @@ from aml_train.pipeline.evaluate import evaluate
 from aml_train.pipeline.override import target_override
 from aml_train.pipeline.passport import open_evidence
 from aml_train.pipeline.target import Host, open_workspace
-
-if TYPE_CHECKING:
-    from aml_train.azure.sdk_v2 import AzureV2
 
 #: Who promotes: the action and workflows set it.
 _ACTOR_VARIABLE: Final = "AML_TRAIN_ACTOR"
@@ -79,7 +73,7 @@ def open_promoter(
     return Promoter(
         service=connection.service,
         catalogue=catalogue,
-        store=DefaultDatastore(connection.service, SYSTEM_CLOCK),
+        store=AzureLeases(connection.service, clock=SYSTEM_CLOCK),
         tracer=tracer,
         evaluate=evaluate,
         clock=SYSTEM_CLOCK,
@@ -103,35 +97,6 @@ def make_promoter(
         listener=emit,
         prove=lambda _model, _policy: "",
     )
-
-
-class DefaultDatastore:
-    """The records of promotions in a workspace's default datastore.
-
-    The datastore is looked up when it is needed.
-
-    See :class:`aml_train.models.catalogue.PromotionStore`; methods also raise InvalidError if that datastore is no Blob storage.
-    """
-
-    def __init__(self, service: AzureV2, clock: Clock) -> None:
-        self._service, self._clock = service, clock
-        self._made: AzureLeases | None = None
-
-    def _store(self) -> AzureLeases:
-        if self._made is None:
-            service, way = self._service, HttpSettings()
-            data = workspace_of(service, service.credential, way, service.workspace.name)
-            access = data.access(data.default_datastore())
-            self._made = AzureLeases(access, service.credential, clock=self._clock, way=way)
-        return self._made
-
-    def read(self, model: str) -> bytes:
-        """See :meth:`aml_train.models.catalogue.PromotionStore.read`."""
-        return self._store().read(model)
-
-    def hold(self, model: str) -> AbstractContextManager[LockedRecord]:
-        """See :meth:`aml_train.models.catalogue.PromotionStore.hold`."""
-        return self._store().hold(model)
 
 
 def run_promotion(work: Callable[[], Promotion], emit: Listener) -> tuple[RunFinished, Promotion | None]:

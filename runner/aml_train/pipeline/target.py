@@ -12,12 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from aml_train.azure.acr import password_of
-from aml_train.azure.blob.datastores import workspace_of
-from aml_train.azure.http import HttpSettings, WorkspaceId
+from aml_train.azure.blob.datastores import DataWorkspace
 from aml_train.azure.names import find_workspace
-from aml_train.azure.sign_in import sign_in_to_azure
 from aml_train.azure.target import WorkspaceTarget, check_azure, connect_azure
-from aml_train.azure.workspace import AzureRest
 from aml_train.config.sections.image_builder import BuilderConfig
 from aml_train.core.docker import connect_engine
 from aml_train.core.temporary import sweep_folders
@@ -27,13 +24,12 @@ from aml_train.local.admin import emulator_info, register_environments
 from aml_train.local.environment import client_environment
 from aml_train.local.lifecycle import find_emulator, start_emulator
 from aml_train.local.settings import EmulatorSettings
-from aml_train.local.target import connect_local
+from aml_train.local.target import connect_local, local_service
 from aml_train.pipeline.override import target_override
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
-    from aml_train.azure.blob.datastores import DataWorkspace
     from aml_train.azure.credentials import Assertion
     from aml_train.azure.sign_in import Fetched
     from aml_train.config.load import Targets
@@ -249,14 +245,9 @@ class DataTargets:
         environ = self._host.environ
         settings = EmulatorSettings.from_environment(environ)
         found = emulator_info(settings) or start_emulator(settings, self._emit)
-        variables = client_environment(found, environ)
-        way = HttpSettings(proxy=variables["HTTPS_PROXY"], ca_bundle=variables["REQUESTS_CA_BUNDLE"])
-        credential = sign_in_to_azure({**variables, "AML_TRAIN_SIGN_IN": "secret"}, options=way.azure_options())
-        place = WorkspaceId(
-            subscription_id=found.subscription_id, resource_group=found.resource_group, name=found.workspace
-        )
-        return workspace_of(AzureRest(place, credential, session=way.session()), credential, way, target.name)
+        service = local_service(settings, found, client_environment(found, environ), fetched=self._host.on_token)
+        return DataWorkspace(service, target.name)
 
     def _azure(self, target: TargetConfig) -> DataWorkspace:
         service = open_workspace(self._host, target, self._targets.directory, self._emit).service
-        return workspace_of(service, service.credential, HttpSettings(), target.name)
+        return DataWorkspace(service, target.name)

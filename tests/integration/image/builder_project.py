@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aml_train.azure.http import HttpSettings, WorkspaceId
+from aml_train.azure.http import WorkspaceId
 from aml_train.azure.sign_in import sign_in_to_azure
 from aml_train.azure.workspace import AzureRest
+from aml_train.core.http_client import Session
 from aml_train.image.push import push_image
 from aml_train.image.records import RECORD_TYPE, parse_record
 from aml_train.image.registry.client import Registry
@@ -199,8 +200,13 @@ def recorded(registry: Registry, repository: str) -> TestRecord:
 def rest_of(emulator: Emulator) -> AzureRest:
     """Return a client of the workspace."""
     variables, info = {**emulator.environment(), "AML_TRAIN_SIGN_IN": "secret"}, emulator.info
-    way = HttpSettings(proxy=variables["HTTPS_PROXY"], ca_bundle=variables["REQUESTS_CA_BUNDLE"])
+    session = Session()
+    session.trust_env, session.verify, session.proxies = (
+        False,
+        variables["REQUESTS_CA_BUNDLE"],
+        {"https": variables["HTTPS_PROXY"]},
+    )
     place = WorkspaceId(
         subscription_id=info["subscription_id"], resource_group=info["resource_group"], name=info["workspace"]
     )
-    return AzureRest(place, sign_in_to_azure(variables, options=way.azure_options()), session=way.session())
+    return AzureRest(place, sign_in_to_azure(variables, session=session), session=session)

@@ -18,9 +18,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from aml_train.azure.blob.datastores import workspace_of
 from aml_train.azure.blob.lease import AzureLeases
-from aml_train.azure.http import HttpSettings
 from aml_train.azure.sdk_v2 import AzureV2
 from aml_train.config.sections.gate import GateRule
 from aml_train.config.sections.model import StagePolicy
@@ -197,9 +195,7 @@ def leases(promoter: Promoter, seconds: int) -> AzureLeases:
     """Return the same records with leases of so many seconds."""
     service = promoter.service
     assert isinstance(service, AzureV2)
-    data = workspace_of(service, service.credential, HttpSettings(), "azure")
-    access = data.access(data.default_datastore())
-    return AzureLeases(access, service.credential, clock=CLOCK, way=HttpSettings(), seconds=seconds)
+    return AzureLeases(service, clock=CLOCK, seconds=seconds)
 
 
 def killed(*, version: str) -> object:

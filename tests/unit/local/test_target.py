@@ -8,10 +8,12 @@ import pytest
 
 from aml_train.azure.http import WorkspaceId
 from aml_train.azure.sdk_v2 import AzureV2
+from aml_train.azure.target import Registries
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.answers import Answer
+from aml_train.image.registry.client import RegistryLocation
 from aml_train.local.settings import EmulatorSettings
-from aml_train.local.target import LocalRegistry, local_names
+from aml_train.local.target import local_names
 from tests.support.plain_answers import answered
 
 
@@ -35,7 +37,11 @@ def test_a_job_is_looked_at_on_the_page_and_not_in_the_studio(monkeypatch: pytes
 
 def test_the_registry_is_reached_by_the_name_that_jobs_use() -> None:
     nobody: Any = None
-    registry = LocalRegistry(names=local_names(EmulatorSettings()), address="127.0.0.1:5000", by_azure=nobody)
+    names = local_names(EmulatorSettings())
+    loopback = RegistryLocation(push_name="", job_name=names.registry_for_jobs, url="http://127.0.0.1:5000")
+    registry = Registries(
+        settings=nobody, service=nobody, secrets={}, outer={}, listener=nobody, fetched=nobody, loopback=loopback
+    )
     assert registry.named("other.azurecr.io") is None
     assert registry.administered("other.azurecr.io") is None
     location = registry.named("amllocal.azurecr.io")

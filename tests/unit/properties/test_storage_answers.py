@@ -7,7 +7,7 @@ import itertools
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
 import azure.identity
@@ -16,13 +16,12 @@ import pytest
 import requests
 from requests.adapters import HTTPAdapter
 
-from aml_train.azure.blob.datastores import Access
 from aml_train.azure.blob.lease import AzureLeases
-from aml_train.azure.blob.storage import AzureBlobs
-from aml_train.azure.http import HttpSettings
+from aml_train.azure.blob.storage import Access, AzureBlobs
 from aml_train.azure.sign_in import sign_in_to_azure
 from aml_train.core.clock import Clock
 from aml_train.core.errors import ServiceError
+from aml_train.core.http_client import Session
 from tests.support.wrong_answers import CASES, Answering, Reply, as_json, tries
 
 MD5 = "CY9rzUYh03PK3k6DJie09g=="
@@ -101,18 +100,20 @@ def faked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def blobs() -> AzureBlobs:
-    return AzureBlobs(ACCESS.account_url, "c", credential="a2V5", way=HttpSettings())
+    return AzureBlobs(ACCESS, cast("Any", None), Session())
 
 
 def leases() -> AzureLeases:
     clock = Clock(now=lambda: float(next(CLOCK)), sleep=lambda _seconds: None)
-    return AzureLeases(ACCESS, "a2V5", clock=clock, way=HttpSettings(), wait=3.0)
+    found = AzureLeases(cast("Any", None), clock=clock, wait=3.0)
+    vars(found)["_storage"] = blobs()
+    return found
 
 
 def found() -> Iterator[bytes]:
     one = blobs().find("a/b")
     if one is not None:
-        yield blobs().read(one, 0, 4)
+        yield from blobs().chunks(one)
 
 
 def held() -> bytes:
@@ -137,7 +138,6 @@ OPERATIONS: Mapping[str, Callable[[], object]] = {
     "walk": lambda: list(blobs().walk("")),
     "level": lambda: list(blobs().level("a/")),
     "find and read": lambda: list(found()),
-    "put": lambda: blobs().put("a", b"test", md5=b"0" * 16),
     "upload": lambda: blobs().upload("a", iter([b"test"]), 4, md5=b"0" * 16),
     "find and download": downloaded,
     "delete": lambda: blobs().delete("a"),

@@ -198,7 +198,7 @@ def catalogue() -> AzureCatalogue:
 
 
 def data() -> DataWorkspace:
-    return DataWorkspace(rest(), lambda _access: None, "t")  # type: ignore[arg-type,return-value]
+    return DataWorkspace(rest())
 
 
 def nothing(*_: object) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import quote
 
 from aml_train.azure.blob.address import Asset, DatastorePath, JobOutput, Remote, Scope, parse_address
-from aml_train.azure.blob.storage import AzureBlobs, Storage
-from aml_train.azure.http import HttpSettings, error_for
-from aml_train.azure.sign_in import SignIn
+from aml_train.azure.blob.storage import Access, AzureBlobs
+from aml_train.azure.http import error_for
 from aml_train.azure.workspace import AzureRest
 from aml_train.config.yaml.shapes import nearest
 from aml_train.core.answers import Answer, split
@@ -20,19 +19,6 @@ from aml_train.jobs.workspace import no_job
 _API: Final = {"api-version": "2024-10-01-preview"}
 _ARTIFACTS: Final = frozenset({"default", "artifacts"})
 _TYPES: Final = ("uri_folder", "uri_file", "mltable")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Access:
-    """Credentials of a container: *key*, *sas*, or, with neither, the identity."""
-
-    account_url: str
-    container: str
-    key: str | None = None
-    sas: str | None = None
-
-    def __repr__(self) -> str:
-        return f"Access({self.account_url}/{self.container})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,18 +42,18 @@ class AssetView:
     uri: str
 
 
-OpenStorage = Callable[[Access], Storage]
-"""Opens a container, signed in to."""
-
-
 class DataWorkspace:
-    """A target's data."""
+    """The data of a workspace.
 
-    def __init__(self, rest: AzureRest, open_storage: OpenStorage, target: str) -> None:
-        self.target = target
+    Args:
+        rest: the workspace, whose sign-in and connections are used.
+        target: its name in messages.
+    """
+
+    def __init__(self, rest: AzureRest, target: str | None = None) -> None:
+        self.target = target or rest.workspace.name
         self._rest = rest
-        self._open = open_storage
-        self._opened: dict[str, Storage] = {}
+        self._opened: dict[str, AzureBlobs] = {}
 
     def datastores(self) -> Iterator[DatastoreView]:
         """Yield the workspace's datastores."""
@@ -108,7 +94,7 @@ class DataWorkspace:
             case JobOutput():
                 return self._job_output(address)
 
-    def storage(self, datastore: str) -> Storage:
+    def storage(self, datastore: str) -> AzureBlobs:
         """Return the container of a datastore, signed in to.
 
         Raises:
@@ -118,6 +104,9 @@ class DataWorkspace:
         if datastore not in self._opened:
             self._opened[datastore] = self._open(self.access(datastore))
         return self._opened[datastore]
+
+    def _open(self, access: Access) -> AzureBlobs:
+        return AzureBlobs(access, self._rest.credential, self._rest.session)
 
     def asset(self, address: Asset) -> AssetView:
         """Return the version of a data asset that is meant.
@@ -259,7 +248,7 @@ class DataWorkspace:
             hint="Register the container as a datastore.",
         )
 
-    def storage_of(self, uri: str, what: str) -> tuple[Storage, str]:
+    def storage_of(self, uri: str, what: str) -> tuple[AzureBlobs, str]:
         """Return the container of an address in Blob storage, and the path in it.
 
         Code snapshots have separate containers, for which no datastore is registered; they are in the account of the default
@@ -345,19 +334,3 @@ def asset_type(given: str | None, *, single: bool, has_mltable: bool) -> str:
     if type_ == "mltable" and not has_mltable:
         raise InvalidError("--type mltable: there is no file MLTable in the folder.")
     return type_
-
-
-def workspace_of(rest: AzureRest, credential: SignIn, way: HttpSettings, target: str) -> DataWorkspace:
-    """Return the data of a workspace; *target* is its name in messages."""
-
-    def open_storage(access: Access) -> Storage:
-
-        return AzureBlobs(
-            access.account_url,
-            access.container,
-            credential=access.key if access.key or access.sas else credential,
-            sas=access.sas,
-            way=way,
-        )
-
-    return DataWorkspace(rest, open_storage, target)

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from aml_train.azure.blob.address import JobOutput, LocalPath, parse_address
 from aml_train.azure.blob.datastores import DataWorkspace
-from aml_train.azure.blob.storage import Entry, Storage
+from aml_train.azure.blob.storage import AzureBlobs, Entry
 from aml_train.azure.blob.transfer import LocalFile, Tally, Transfer, for_each, local_file, walk
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.globs import Selection, blob_name, has_wildcards, safe_relative, select
@@ -37,7 +37,7 @@ class Place:
     Methods raise ServiceError if there is nothing at the path, and if the storage refuses or does not answer.
     """
 
-    storage: Storage
+    storage: AzureBlobs
     path: str
     address: str
     literal: bool = False

@@ -1,26 +1,25 @@
-"""Blob containers: the transfers' Protocol, and its azure-storage-blob adapter."""
+"""Blob containers, by azure-storage-blob."""
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import datetime
 import mimetypes
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from azure.core import MatchConditions
 from azure.core.credentials import AzureSasCredential
 from azure.core.exceptions import AzureError, HttpResponseError, ResourceNotFoundError
 from azure.core.pipeline.transport import RequestsTransport
 
-from aml_train.azure.http import HttpSettings
 from aml_train.core.answers import MISREAD, REACH, traced
 from aml_train.core.errors import ServiceError
 from aml_train.core.version import PRODUCT
 
 if TYPE_CHECKING:
+    import requests
     from azure.core.credentials import TokenCredential
 
 
@@ -43,47 +42,18 @@ class Entry:
     etag: str
 
 
-class Storage(Protocol):
-    """One container, signed in to. Safe to use from several threads.
+@dataclass(frozen=True, kw_only=True)
+class Access:
+    """Credentials of a container: *key*, *sas*, or, with neither, the identity."""
 
-    Every method raises :class:`aml_train.core.errors.ServiceError` when the storage refuses or stays away; what may go away by itself was
-    tried again.
-    """
+    account_url: str
+    container: str
+    key: str | None = None
+    sas: str | None = None
 
-    @property
-    def place(self) -> str:
-        """Account and container, for messages; two with the same place are one."""
+    def __repr__(self) -> str:
+        return f"Access({self.account_url}/{self.container})"
 
-    def walk(self, prefix: str) -> Iterator[Entry]:
-        """Yield the blobs whose names begin with *prefix*, without markers of folders."""
-
-    def level(self, folder: str) -> Iterator[Entry | str]:
-        """Yield blobs and folders directly in *folder*: empty, or with a slash at its end."""
-
-    def find(self, name: str) -> Entry | None:
-        """Return the blob of exactly that name, or None."""
-
-    def read(self, entry: Entry, offset: int, length: int) -> bytes:
-        """Return *length* bytes from *offset*; an error if *entry* has changed."""
-
-    def put(self, name: str, data: bytes, *, md5: bytes) -> None:
-        """Write a small blob at once; the storage checks *md5* before, and keeps it."""
-
-    def chunks(self, entry: Entry) -> Iterator[bytes]:
-        """Yield a blob's contents."""
-
-    def download(self, entry: Entry, file: BinaryIO) -> None:
-        """Write a blob's contents into *file*; the parts of a large one come in parallel."""
-
-    def upload(self, name: str, blocks: Iterator[bytes], size: int, *, md5: bytes | None) -> None:
-        """Write a blob of *size* bytes, the parts of a large one in parallel, and keep its checksum."""
-
-    def delete(self, name: str) -> None:
-        """Delete the blob; one that is gone already is no error."""
-
-
-POOLED_CONNECTIONS: Final = 48
-"""Connections that are kept open: as many as threads may ask at once."""
 
 _AT_ONCE: Final = 4
 """Parts of one blob that are on their way at once."""
@@ -128,66 +98,69 @@ def retries(total: int) -> dict[str, Any]:
 
 
 class AzureBlobs:
-    """See :class:`aml_train.azure.blob.storage.Storage`.
+    """One container, signed in to. Safe to use from several threads.
+
+    Every method raises :class:`aml_train.core.errors.ServiceError` when the storage refuses or stays away; what may go away by itself was
+    tried again.
 
     Args:
-        account_url: ``https://ACCOUNT.blob.core.windows.net``.
-        container: the container's name.
-        credential: an account key, or who signs in; or *sas* instead.
-        sas: a shared access signature.
+        access: the container.
+        identity: who signs in, where *access* brings neither key nor signature.
+        session: sends the requests.
+        tries: the most repetitions of a request.
+        timeout: seconds for connecting, and between two pieces of an answer.
+
+    Attributes:
+        place: account and container, for messages; two with the same place are one.
+        container: the client of azure-storage-blob; its calls stand in a block of :meth:`translated`.
     """
 
     def __init__(
         self,
-        account_url: str,
-        container: str,
+        access: Access,
+        identity: TokenCredential,
+        session: requests.Session,
         *,
-        credential: str | TokenCredential | None = None,
-        sas: str | None = None,
-        way: HttpSettings,
+        tries: int = 6,
+        timeout: tuple[float, float] = (20.0, 120.0),
     ) -> None:
-        options = way.azure_options()
         transport = RequestsTransport(
-            **{key: value for key, value in options.items() if key != "proxies"},
-            connection_timeout=20,
-            read_timeout=120,
+            session=session, session_owner=False, connection_timeout=timeout[0], read_timeout=timeout[1]
         )
-        transport.open()
-        adapter = type(transport.session.get_adapter("https://"))
-        transport.session.mount("https://", adapter(pool_connections=1, pool_maxsize=POOLED_CONNECTIONS))
-        self.place = f"{account_url.rstrip('/')}/{container}"
-        self._container = blob_sdk().ContainerClient(
-            account_url,
-            container,
-            credential=AzureSasCredential(sas) if sas is not None else credential,
+        self.place = f"{access.account_url.rstrip('/')}/{access.container}"
+        self.container = blob_sdk().ContainerClient(
+            access.account_url,
+            access.container,
+            credential=AzureSasCredential(access.sas) if access.sas else access.key or identity,
             transport=transport,
             max_single_get_size=64 * 1024 * 1024,
             max_single_put_size=64 * 1024 * 1024,
             max_block_size=8 * 1024 * 1024,
-            **retries(6),
+            **retries(tries),
             user_agent=PRODUCT,
-            **({"proxies": options["proxies"]} if options else {}),
         )
 
     def walk(self, prefix: str) -> Iterator[Entry]:
-        with self._translated(f"Listing {prefix!r}"):
-            for item in self._container.list_blobs(name_starts_with=prefix or None, include=["metadata"]):
+        """Yield the blobs whose names begin with *prefix*, without markers of folders."""
+        with self.translated(f"Listing {prefix!r}"):
+            for item in self.container.list_blobs(name_starts_with=prefix or None, include=["metadata"]):
                 if not _is_folder(item):
                     yield _entry(item)
 
     def level(self, folder: str) -> Iterator[Entry | str]:
-        with self._translated(f"Listing {folder!r}"):
-            for item in self._container.walk_blobs(name_starts_with=folder or None, include=["metadata"]):
+        """Yield blobs and folders directly in *folder*: empty, or with a slash at its end."""
+        with self.translated(f"Listing {folder!r}"):
+            for item in self.container.walk_blobs(name_starts_with=folder or None, include=["metadata"]):
                 if isinstance(item, blob_sdk().BlobPrefix):
                     yield str(item.name)
                 elif not _is_folder(item):
                     yield _entry(item)
 
     def find(self, name: str) -> Entry | None:
-
-        with self._translated(f"Looking for {name!r}"):
+        """Return the blob of exactly that name, or None."""
+        with self.translated(f"Looking for {name!r}"):
             try:
-                found = self._container.get_blob_client(name).get_blob_properties()
+                found = self.container.get_blob_client(name).get_blob_properties()
             except ResourceNotFoundError as error:
                 # A HEAD has no body: the header distinguishes a missing container from a missing blob.
                 if error_code(error) == "ContainerNotFound":
@@ -195,72 +168,40 @@ class AzureBlobs:
                 return None
             return None if _is_folder(found) else _entry(found)
 
-    def read(self, entry: Entry, offset: int, length: int) -> bytes:
-        if length == 0:
-            return b""
-
-        with self._translated(f"Reading {entry.name!r}"):
-            data: bytes = (
-                self._container.get_blob_client(entry.name)
-                .download_blob(
-                    offset=offset,
-                    length=length,
-                    max_concurrency=1,
-                    etag=f'"{entry.etag}"',
-                    match_condition=MatchConditions.IfNotModified,
-                )
-                .readall()
-            )
-        if len(data) != length:
-            raise ServiceError(
-                f"{self.place}/{entry.name}: {len(data)} bytes came where {length} were requested.", transient=True
-            )
-        return data
-
-    def put(self, name: str, data: bytes, *, md5: bytes) -> None:
-        with self._translated(f"Writing {name!r}"):
-            self._container.get_blob_client(name).upload_blob(
-                data,
-                length=len(data),
-                overwrite=True,
-                max_concurrency=1,
-                content_settings=_settings(name, md5),
-                headers=_check(md5),
-            )
-
     def chunks(self, entry: Entry) -> Iterator[bytes]:
-        with self._translated(f"Reading {entry.name!r}"):
+        """Yield a blob's contents; an error if *entry* has changed."""
+        with self.translated(f"Reading {entry.name!r}"):
             yield from self._opened(entry).chunks()
 
     def download(self, entry: Entry, file: BinaryIO) -> None:
-        with self._translated(f"Reading {entry.name!r}"):
+        """Write a blob's contents into *file*; the parts of a large one come in parallel."""
+        with self.translated(f"Reading {entry.name!r}"):
             self._opened(entry).readinto(file)
 
     def _opened(self, entry: Entry) -> Any:
-
-        return self._container.get_blob_client(entry.name).download_blob(
+        return self.container.get_blob_client(entry.name).download_blob(
             max_concurrency=_AT_ONCE, etag=f'"{entry.etag}"', match_condition=MatchConditions.IfNotModified
         )
 
     def upload(self, name: str, blocks: Iterator[bytes], size: int, *, md5: bytes | None) -> None:
-        with self._translated(f"Writing {name!r}"):
-            self._container.get_blob_client(name).upload_blob(
+        """Write a blob of *size* bytes, the parts of a large one in parallel, and keep its checksum."""
+        with self.translated(f"Writing {name!r}"):
+            self.container.get_blob_client(name).upload_blob(
                 blocks, length=size, overwrite=True, max_concurrency=_AT_ONCE, content_settings=_settings(name, md5)
             )
 
     def delete(self, name: str) -> None:
-
-        with self._translated(f"Deleting {name!r}"):
+        """Delete the blob; one that is gone already is no error."""
+        with self.translated(f"Deleting {name!r}"):
             try:
-                self._container.get_blob_client(name).delete_blob(delete_snapshots="include")
+                self.container.get_blob_client(name).delete_blob(delete_snapshots="include")
             except ResourceNotFoundError as error:
                 if error_code(error) == "ContainerNotFound":
                     raise
 
     @contextlib.contextmanager
-    def _translated(self, what: str) -> Iterator[None]:
+    def translated(self, what: str) -> Iterator[None]:
         """Turn the SDK's errors into ours, with place, answer and remedy."""
-
         try:
             yield
         except HttpResponseError as error:
@@ -269,7 +210,7 @@ class AzureBlobs:
             raise ServiceError(
                 f"{what} in {self.place}: the storage answered {answer} ({traced(error)}).",
                 hint=_HINTS.get(code or "") or _BY_STATUS.get(status or 0),
-                transient=status in _TRANSIENT,
+                transient=status in _TRANSIENT or code in _LOST,
             ) from error
         except AzureError as error:
             # The SDK's words may hold the address with its signature.
@@ -285,7 +226,21 @@ class AzureBlobs:
             ) from error
 
 
+#: Another holder has taken a lease, or somebody has broken it.
+_LOST: Final = dict.fromkeys(
+    (
+        "LeaseLost",
+        "LeaseIdMismatchWithLeaseOperation",
+        "LeaseIdMismatchWithBlobOperation",
+        "LeaseNotPresentWithBlobOperation",
+        "LeaseNotPresentWithLeaseOperation",
+        "LeaseIsBrokenAndCannotBeRenewed",
+    ),
+    "The lock was lost: another promotion took it, or the lease was broken. Run the same command again: it looks at what is there now,"
+    " and finishes what was begun.",
+)
 _HINTS: Final[Mapping[str, str]] = {
+    **_LOST,
     "ContainerNotFound": "The datastore stands for a container that is not there: create it in the storage account.",
     "InvalidBlobOrBlock": "Another client left blocks for this blob: delete the blob, or use another name.",
     "AuthorizationPermissionMismatch": "The identity needs the role 'Storage Blob Data Contributor' (to read: 'Reader') on the storage account.",
@@ -334,9 +289,3 @@ def _settings(name: str, md5: bytes | None) -> Any:
     return blob_sdk().ContentSettings(
         content_type=kind or "application/octet-stream", content_md5=None if md5 is None else bytearray(md5)
     )
-
-
-def _check(md5: bytes) -> dict[str, str]:
-    """Return the header by which the storage checks what it receives."""
-
-    return {"Content-MD5": base64.b64encode(md5).decode("ascii")}

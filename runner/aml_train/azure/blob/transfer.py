@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final, TypeVar
 
-from aml_train.azure.blob.storage import Entry, Storage
+from aml_train.azure.blob.storage import AzureBlobs, Entry
 from aml_train.core.boundary import of_the_kernel, repository_top
 from aml_train.core.errors import InvalidError, ServiceError
 
@@ -202,7 +202,7 @@ class Transfer:
         self._small = threading.Semaphore(WORKERS)
         self._large = threading.Semaphore(LARGE_AT_ONCE)
 
-    def send(self, file: LocalFile, name: str, storage: Storage) -> None:
+    def send(self, file: LocalFile, name: str, storage: AzureBlobs) -> None:
         """Send *file* as the blob *name*, unless that is the same already.
 
         Raises:
@@ -217,7 +217,7 @@ class Transfer:
             storage.upload(name, self._counted(blocks_of(file)), file.size, md5=md5)
         self.tally.add(sent_files=1)
 
-    def copy(self, entry: Entry, source: Storage, name: str, storage: Storage) -> None:
+    def copy(self, entry: Entry, source: AzureBlobs, name: str, storage: AzureBlobs) -> None:
         """Copy the blob *entry* to *name*, by this machine, unless that is the same already."""
         there = storage.find(name)
         if there is not None and is_copy(entry, there):
@@ -227,7 +227,7 @@ class Transfer:
             storage.upload(name, self._counted(_checked(entry, source)), entry.size, md5=entry.md5)
         self.tally.add(sent_files=1, unchecked=entry.md5 is None)
 
-    def receive(self, entry: Entry, source: Storage, path: Path) -> None:
+    def receive(self, entry: Entry, source: AzureBlobs, path: Path) -> None:
         """Download *entry* as *path*, unless it is there; it gets its name when it is complete.
 
         Raises:
@@ -270,7 +270,7 @@ def is_copy(entry: Entry, there: Entry) -> bool:
     return entry.md5 is None and there.modified > entry.modified
 
 
-def _checked(entry: Entry, source: Storage) -> Iterator[bytes]:
+def _checked(entry: Entry, source: AzureBlobs) -> Iterator[bytes]:
     """Yield a blob's contents; raise before its last block if the checksum is not that of the source."""
     whole, read = hashlib.md5(usedforsecurity=False), 0
     for data in source.chunks(entry):
@@ -281,7 +281,7 @@ def _checked(entry: Entry, source: Storage) -> Iterator[bytes]:
         yield data
 
 
-def _damaged(entry: Entry, source: Storage) -> ServiceError:
+def _damaged(entry: Entry, source: AzureBlobs) -> ServiceError:
     return ServiceError(
         f"{source.place}/{entry.name}: what arrived has not the checksum that is stored with the blob.",
         hint="Run the command again; if it happens again, the stored blob itself is damaged, or its Content-MD5 is wrong.",

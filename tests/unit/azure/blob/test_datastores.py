@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 
 from aml_train.azure.blob.address import Asset, DatastorePath, Scope, parse_address
-from aml_train.azure.blob.datastores import Access, DataWorkspace, asset_type
-from aml_train.azure.blob.storage import Storage
+from aml_train.azure.blob.datastores import DataWorkspace, asset_type
+from aml_train.azure.blob.storage import Access
 from aml_train.azure.http import AzureHttp, WorkspaceId
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.errors import InvalidError, ServiceError
@@ -38,6 +38,7 @@ class FakeRest:
     find_job = AzureHttp.find_job
 
     answers: dict[str, Any]
+    credential = session = None
     workspace: WorkspaceId = field(
         default_factory=lambda: WorkspaceId(subscription_id="sub", resource_group="rg", name="ws")
     )
@@ -80,18 +81,28 @@ def datastore(name: str, kind: str = "AzureBlob", credentials: str = "AccountKey
     return {"name": name, "properties": properties}
 
 
+class Opened(MemoryStorage):
+    """A container whose credentials are noted."""
+
+    accesses: ClassVar[list[Access]] = []
+
+    def __init__(self, access: Access, *_identity: object) -> None:
+        super().__init__()
+        self.accesses.append(access)
+
+
+@pytest.fixture(autouse=True)
+def _storage_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Opened, "accesses", [])
+    monkeypatch.setattr("aml_train.azure.blob.datastores.AzureBlobs", Opened)
+
+
 def workspace(**answers: Any) -> tuple[DataWorkspace, FakeRest, list[Access]]:
     stores = [datastore("main", isDefault=True), datastore("other")]
     rest = FakeRest(
         {"/datastores": stores, **{f"/{path.replace('__', '/')}": value for path, value in answers.items()}}
     )
-    opened: list[Access] = []
-
-    def open_storage(access: Access) -> Storage:
-        opened.append(access)
-        return MemoryStorage()
-
-    return DataWorkspace(cast("AzureRest", rest), open_storage, "azure"), rest, opened
+    return DataWorkspace(cast("AzureRest", rest), "azure"), rest, Opened.accesses
 
 
 def asset(uri: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -14,7 +15,7 @@ from tests.support.memory_storage import MemoryStorage
 
 
 def place(storage: MemoryStorage, path: str) -> Place:
-    return Place(storage=storage, path=path, address=f"azureml://datastores/d/paths/{path}")
+    return Place(storage=cast("Any", storage), path=path, address=f"azureml://datastores/d/paths/{path}")
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner
 
 from aml_train.azure.blob.transfer import Tally
-from aml_train.azure.http import HttpSettings
 from aml_train.cli import data as progress
 from aml_train.config.load import load_targets
 from aml_train.core.errors import CancelledError, InvalidError
@@ -38,16 +37,6 @@ def test_wrong_targets_are_told_with_their_place(tmp_path: Path) -> None:
         load_targets(None, directory=tmp_path).named("prod")
     with pytest.raises(InvalidError, match=r"other\.yml"):
         load_targets(Path("other.yml"), directory=tmp_path)
-
-
-def test_the_ways_to_a_target() -> None:
-    assert HttpSettings().azure_options() == {}
-    assert HttpSettings().session().trust_env is True
-    way = HttpSettings(proxy="http://127.0.0.1:1", ca_bundle="ca.pem")
-    session = way.session()
-    assert (session.trust_env, session.verify, session.proxies["https"]) == (False, "ca.pem", "http://127.0.0.1:1")
-    options = way.azure_options()
-    assert (options["connection_verify"], options["use_env_settings"]) == ("ca.pem", False)
 
 
 def test_the_summary_says_all_that_matters() -> None:
