@@ -1,36 +1,40 @@
 """Node hours, GPU hours and cost of a job's attempts, and the bounds on them.
 
 The time between the start and the end of each attempt counts, by the service's clock, for each node that the job requested. Azure bills nodes
-from allocation to release: their start-up and idle time is added, and is shared by jobs."""
+from allocation to release: their start-up and idle time is added, and is shared by jobs.
+
+Of pipelines and sweeps, each node or trial counts, on its own compute; a reused node costs nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import datetime
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from aml_train.config.sections.targets import ClusterConfig
 from aml_train.config.sections.watch import CostConfig
-from aml_train.core.errors import InvalidError, ServiceError
+from aml_train.core.errors import CancelledError, InvalidError, ServiceError
 from aml_train.jobs.attempts import earlier_attempts
-from aml_train.jobs.pace import Cap
-from aml_train.jobs.workspace import JobView, NodeKind, Placement, Workspace
+from aml_train.jobs.composed import COMPOSED, ChildView
+from aml_train.jobs.pace import Cap, Exceeded
+from aml_train.jobs.workspace import JobView, NodeKind, Placement, Workspace, descendants
 
 _HOUR: Final = 3600.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Usage:
-    """The usage of one attempt: so many *nodes* for so many *seconds*."""
+    """The usage of one run: the nodes of its *placement* for so many *seconds*."""
 
-    job: str
-    nodes: int
+    placement: Placement
     seconds: float
 
     @property
     def node_hours(self) -> float:
         """Hours of all nodes together."""
-        return self.nodes * self.seconds / _HOUR
+        return self.placement.nodes * self.seconds / _HOUR
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,39 +71,6 @@ def price_of(config: CostConfig, kind: NodeKind) -> float | None:
     return price.low_priority if kind.spot else price.dedicated
 
 
-def total(config: CostConfig, kind: NodeKind, used: Iterable[Usage]) -> Cost:
-    """Add up what the attempts, all on nodes of one kind, have used."""
-    hours = sum(usage.node_hours for usage in used)
-    price = price_of(config, kind)
-    unknown = [kind.problem] if kind.problem else []
-    if config.prices and price is None and kind.size:
-        unknown.append(f"`cost.prices` has no {_tier(kind)} price of {kind.size}.")
-    return Cost(
-        node_hours=hours,
-        gpu_hours=None if kind.gpus is None else hours * kind.gpus,
-        amount=None if price is None else hours * price,
-        currency=config.currency,
-        unknown=" ".join(unknown),
-    )
-
-
-def cap_of(config: CostConfig, kind: NodeKind, placement: Placement, used: Iterable[Usage]) -> Cap | None:
-    """Return how long the next attempt may run after *used*; None without a bound.
-
-    Raises:
-        InvalidError: the bound cannot be computed: the size or its price is not known.
-    """
-    spent = sum(usage.node_hours for usage in used)
-    caps: list[Cap] = []
-    if config.max_node_hours is not None:
-        left = config.max_node_hours - spent
-        caps.append(Cap(seconds=left * _HOUR / placement.nodes, text=text_of_hours(config)))
-    if config.max_cost is not None and (price := known_price(config, kind)) > 0:
-        left = config.max_cost / price - spent
-        caps.append(Cap(seconds=left * _HOUR / placement.nodes, text=text_of_cost(config)))
-    return min(caps, key=lambda cap: cap.seconds, default=None)
-
-
 def known_price(config: CostConfig, kind: NodeKind) -> float:
     """Return what a node costs for an hour, which `cost.max-cost` needs.
 
@@ -114,16 +85,6 @@ def known_price(config: CostConfig, kind: NodeKind) -> float:
             hint=f"Write it: cost: {{prices: {{{kind.size or 'Standard_…'}: {{{_tier(kind)}: …}}}}}}; or use max-node-hours.",
         )
     return price
-
-
-def text_of_hours(config: CostConfig) -> str:
-    """Return the bound on node hours as a message names it."""
-    return f"{config.max_node_hours:g} node hours (cost.max-node-hours)"
-
-
-def text_of_cost(config: CostConfig) -> str:
-    """Return the bound on the cost as a message names it."""
-    return f"{config.max_cost:g} {config.currency} (cost.max-cost)"
 
 
 def _tier(kind: NodeKind) -> str:
@@ -143,84 +104,228 @@ def placement_of(document: Mapping[str, Any]) -> Placement:
     )
 
 
+def placements_of(document: Mapping[str, Any], default: object = None) -> Iterator[Placement]:
+    """Yield what a job, the nodes of a pipeline, or the trials of a sweep ask to run on.
+
+    Args:
+        document: the job, or a component within it.
+        default: the compute of nodes that name none.
+    """
+    default = (document.get("settings") or {}).get("default_compute") or document.get("compute") or default
+    nodes = document.get("jobs")
+    for node in nodes.values() if isinstance(nodes, dict) else (document,):
+        component = node.get("component")
+        if isinstance(component, dict) and "jobs" in component:
+            yield from placements_of(component, node.get("compute") or default)
+        else:
+            yield placement_of({**node, "compute": node.get("compute") or default})
+
+
 class Spending:
-    """The spending of one run so far.
+    """The spending of one run so far, over all its attempts, and all nodes of a pipeline or trials of a sweep.
 
     Args:
         config: prices and bounds.
-        service: knows the kind of the nodes.
-        cluster: what the compute is to be, where it may be made by this run.
+        service: knows the nodes and the kinds of their computes.
     """
 
-    def __init__(self, config: CostConfig, service: Workspace, cluster: ClusterConfig | None = None) -> None:
+    def __init__(self, config: CostConfig, service: Workspace) -> None:
         self._config = config
         self._service = service
-        self._cluster = cluster
-        self._kind: NodeKind | None = None
-        self._placement: Placement | None = None
-        self._used: list[Usage] = []
+        self._kinds: dict[Placement, NodeKind] = {}
+        self._used: dict[str, Usage] = {}
+        self._over: dict[str, list[ChildView]] = {}
+        self._problem = ""
+        self._now: datetime.datetime | None = None
+        self._begun = False
+        self._placement: Placement | None = None  # of a command job
 
-    def check(self, placement: Placement) -> None:
+    def check(self, document: Mapping[str, Any], cluster: ClusterConfig | None) -> None:
         """Return if the bounds can be kept for a job that is not submitted yet.
+
+        Args:
+            document: the job.
+            cluster: what the compute is to be, where it may be made by this run.
 
         Raises:
             InvalidError: they cannot be computed.
             ServiceError: the service stays away.
         """
-        if not self._config.bounded:
-            return
-        kind = self._service.node_kind(placement)
-        cluster = self._cluster
-        if kind.size is None and cluster is not None and cluster.name == placement.compute:
-            kind = NodeKind(size=cluster.size, spot=cluster.tier == "spot")
-        cap_of(self._config, kind, placement, ())
+        for placement in dict.fromkeys(placements_of(document)) if self._config.max_cost is not None else ():
+            if placement.compute is not None and "${{" in placement.compute:
+                continue  # an input of the pipeline names it: it is known when the node runs
+            kind = self._kind(placement)
+            if kind.size is None and cluster is not None and cluster.name == placement.compute:
+                kind = NodeKind(size=cluster.size, spot=cluster.tier == "spot")
+            known_price(self._config, kind)
 
     def begin(self, view: JobView) -> Cap | None:
         """Begin a job's next attempt; return how long it may run, None without a bound.
 
+        The bounds of a pipeline or sweep follow from its nodes: see :meth:`exceeded`.
+
         Raises:
             InvalidError: the bound cannot be computed.
-            CancelledError: everything is spent.
+            ServiceError: the service stays away.
         """
-        if self._placement is None:
-            self._placement = view.placement or Placement()
-            self._used += self._earlier(view)
-        return self._cap(self._placement)
+        if not self._begun:
+            self._placement = None if view.kind in COMPOSED else view.placement or Placement()
+            for before in earlier_attempts(self._service, view):
+                self._count(before, 0.0)
+        self._begun = True
+        placement, config = self._placement, self._config
+        caps: list[Cap] = []
+        if placement is not None and config.max_node_hours is not None:
+            left = config.max_node_hours - self._hours()
+            caps.append(Cap(seconds=left * _HOUR / placement.nodes, text=self._text_of_hours()))
+        if placement is not None and config.max_cost is not None:
+            price = known_price(config, self._kind(placement)) * placement.nodes
+            if price > 0:
+                left = config.max_cost - self._amount()
+                caps.append(Cap(seconds=left * _HOUR / price, text=self._text_of_cost()))
+        return min(caps, key=lambda cap: cap.seconds, default=None)
+
+    def exceeded(self, job: str, children: Iterable[ChildView], now: datetime.datetime | None) -> Exceeded | None:
+        """Return the bound that a pipeline or sweep has exceeded, or None.
+
+        Args:
+            job: its name.
+            children: its nodes or trials, as the service lists them.
+            now: when they were listed, by the service's clock; None if it does not say.
+
+        A bound that cannot be computed, because a node runs on a compute without a price, counts as exceeded.
+
+        Raises:
+            ServiceError: the service does not answer.
+        """
+        if not self._config.bounded:
+            return None
+        self._now = now or self._now
+        self._add(children)
+        try:
+            reached = self._reached()
+        except InvalidError as error:
+            return Exceeded(error=CancelledError, text=f"The job {job}: {error.message}", remedy=error.hint or "")
+        if not reached:
+            return None
+        return Exceeded(
+            error=CancelledError,
+            text=f"The job {job} has reached its bound: {reached}",
+            remedy="Raise the bound under `cost`, or let the nodes do less.",
+        )
 
     def allows_another(self) -> bool:
-        """Return whether anything is left for another attempt."""
-        cap = self._cap(self._placement) if self._placement is not None else None
-        return cap is None or cap.seconds > 0
+        """Return whether anything is left for another attempt.
 
-    def _cap(self, placement: Placement) -> Cap | None:
-        return cap_of(self._config, self._nodes(), placement, self._used) if self._config.bounded else None
+        Raises:
+            ServiceError: the service does not answer.
+        """
+        try:
+            return not self._reached()
+        except InvalidError:
+            return False
 
     def ended(self, view: JobView, seconds: float) -> None:
-        """Add an attempt; *seconds* counts if the service gives no start or end."""
-        self._used.append(_usage(view, self._placement or Placement(), seconds))
+        """Add an attempt that has ended, or is not followed any more.
+
+        *seconds* counts if the service gives no start or end.
+        """
+        try:
+            self._count(view, seconds)
+        except ServiceError as error:
+            self._problem = f"Not all nodes are counted: {error.message}"
 
     def cost(self) -> Cost | None:
-        """Return the cost, with a remark on unknown parts; None if no job was followed."""
+        """Return the cost, with a remark on unknown parts; None if nothing ran.
+
+        A node without an end counts up to the last look.
+        """
         if not self._used:
             return None
-        try:
-            kind = self._nodes()
-        except ServiceError as error:
-            kind = NodeKind(problem=f"The kind of the nodes is not known: {error.message}")
-        return total(self._config, kind, self._used)
+        gpus: list[float | None] = []
+        amounts: list[float | None] = []
+        unknown: list[str] = []
+        for usage in self._used.values():
+            try:
+                kind = self._kind(usage.placement)
+            except ServiceError as error:
+                kind = NodeKind(problem=f"The kind of the nodes is not known: {error.message}")
+            price, hours = price_of(self._config, kind), usage.node_hours
+            gpus.append(None if kind.gpus is None else hours * kind.gpus)
+            amounts.append(None if price is None else hours * price)
+            if self._config.prices and price is None and kind.size:
+                unknown.append(f"`cost.prices` has no {_tier(kind)} price of {kind.size}.")
+            unknown.append(kind.problem)
+        return Cost(
+            node_hours=self._hours(),
+            gpu_hours=None if None in gpus else sum(some or 0.0 for some in gpus),
+            amount=None if None in amounts else sum(some or 0.0 for some in amounts),
+            currency=self._config.currency,
+            unknown=" ".join(filter(None, dict.fromkeys([*unknown, self._problem]))),
+        )
 
-    def _nodes(self) -> NodeKind:
-        if self._kind is None:
-            self._kind = self._service.node_kind(self._placement or Placement())
-        return self._kind
+    def _hours(self) -> float:
+        return sum(usage.node_hours for usage in self._used.values())
 
-    def _earlier(self, view: JobView) -> list[Usage]:
-        """Return what the attempts before *view* used, which an earlier run followed."""
-        placement = self._placement or Placement()
-        return [_usage(before, placement, 0.0) for before in earlier_attempts(self._service, view)]
+    def _amount(self) -> float:
+        return sum(
+            usage.node_hours * known_price(self._config, self._kind(usage.placement)) for usage in self._used.values()
+        )
 
+    def _reached(self) -> str:
+        """Return the bound that is reached; empty for none."""
+        config = self._config
+        if config.max_node_hours is not None and self._hours() >= config.max_node_hours:
+            return self._text_of_hours()
+        if config.max_cost is not None and self._amount() >= config.max_cost > 0:
+            return self._text_of_cost()
+        return ""
 
-def _usage(view: JobView, placement: Placement, seconds: float) -> Usage:
-    if view.started is not None and view.ended is not None:
-        seconds = max(0.0, (view.ended - view.started).total_seconds())
-    return Usage(job=view.name, nodes=placement.nodes, seconds=seconds)
+    def _text_of_hours(self) -> str:
+        return f"{self._config.max_node_hours:g} node hours (cost.max-node-hours)"
+
+    def _text_of_cost(self) -> str:
+        return f"{self._config.max_cost:g} {self._config.currency} (cost.max-cost)"
+
+    def _count(self, view: JobView, seconds: float) -> None:
+        """Count an attempt: by itself, or by its nodes."""
+        if self._placement is None:
+            self._add(self._service.children(view.name))
+            return
+        if view.started is not None and view.ended is not None:
+            seconds = max(0.0, (view.ended - view.started).total_seconds())
+        self._used[view.name] = Usage(placement=self._placement, seconds=seconds)
+
+    def _add(self, children: Iterable[ChildView]) -> None:
+        for child in self._with_inner(children):
+            ended = child.ended or self._now
+            if child.kind == "command" and child.reused_from is None and child.started and ended:
+                seconds = max(0.0, (ended - child.started).total_seconds())
+                placement = Placement(compute=child.compute, nodes=child.nodes)
+                self._used[child.name] = Usage(placement=placement, seconds=seconds)
+
+    def _with_inner(self, children: Iterable[ChildView]) -> Iterator[ChildView]:
+        """Yield the children, and the nodes and trials within them.
+
+        Those of a child that has ended are listed once.
+        """
+        for child in children:
+            yield child
+            if child.kind == "command" or child.reused_from is not None:
+                continue
+            inner = self._over.get(child.name)
+            if inner is None:
+                listed = descendants(self._service, child.name)
+                inner = [one for found in listed for one in (found, *self._trials(found))]
+                if child.status.final:
+                    self._over[child.name] = inner
+            yield from inner
+
+    def _trials(self, child: ChildView) -> Iterable[ChildView]:
+        return self._service.children(child.name) if child.kind == "sweep" and child.reused_from is None else ()
+
+    def _kind(self, placement: Placement) -> NodeKind:
+        key = replace(placement, nodes=1)
+        if key not in self._kinds:
+            self._kinds[key] = self._service.node_kind(placement)
+        return self._kinds[key]

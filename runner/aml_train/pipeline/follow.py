@@ -9,8 +9,7 @@ from aml_train.core.errors import AmlTrainError
 from aml_train.core.events import AttemptEnded, Event, JobStatusChanged, LogsEnded
 from aml_train.jobs.attempts import Comparison, attempt_of, may_follow, next_name, number_of, resubmit, retries_of
 from aml_train.jobs.composed import COMPOSED
-from aml_train.jobs.cost import Spending, placement_of
-from aml_train.jobs.graph_cost import GraphSpending
+from aml_train.jobs.cost import Spending
 from aml_train.jobs.logs.follow import pages_of
 from aml_train.jobs.logs.report import JobLogs
 from aml_train.jobs.pace import Limits
@@ -35,12 +34,7 @@ def check_cost(plan: Plan, service: Workspace) -> None:
         InvalidError: they cannot be computed.
         ServiceError: the service stays away.
     """
-    document = plan.job.document
-    if not plan.job.nodes:
-        Spending(plan.cost, service, plan.cluster).check(placement_of(document))
-        return
-
-    GraphSpending(plan.cost, service).check(document, plan.cluster)
+    Spending(plan.cost, service).check(plan.job.document, plan.cluster)
 
 
 def follow_job(ctx: RunContext, target: Target, job: SubmittedJob) -> CompletedJob:
@@ -51,7 +45,7 @@ def follow_job(ctx: RunContext, target: Target, job: SubmittedJob) -> CompletedJ
     """
     with ctx.stage("watch", "Follow the job") as summary:
         view = job.view
-        spending = _spending(ctx, target, view)
+        spending = Spending(ctx.plan.cost, target.service)
         # A job of this run that completed at once is followed all the same: its log is not read yet, nor its metrics settled.
         settled = view.status is JobStatus.COMPLETED and job.attached
         if settled:
@@ -70,9 +64,7 @@ def follow_job(ctx: RunContext, target: Target, job: SubmittedJob) -> CompletedJ
     return CompletedJob(view=view, settled=settled)
 
 
-def _follow_attempts(
-    ctx: RunContext, target: Target, job: SubmittedJob, spending: Spending | GraphSpending
-) -> JobView:
+def _follow_attempts(ctx: RunContext, target: Target, job: SubmittedJob, spending: Spending) -> JobView:
     """Follow one attempt after another; return the one that completed."""
     began, most = ctx.clock.now(), ctx.plan.retry.preempted
     while True:
@@ -102,20 +94,10 @@ def _follow_attempts(
         job = _resubmit(ctx, target, job)
 
 
-def _spending(ctx: RunContext, target: Target, view: JobView) -> Spending | GraphSpending:
-    if view.kind not in COMPOSED:
-        return Spending(ctx.plan.cost, target.service)
-
-    return GraphSpending(ctx.plan.cost, target.service)
-
-
-def _graph(
-    ctx: RunContext, target: Target, view: JobView, spending: Spending | GraphSpending
-) -> GraphFollower | None:
+def _graph(ctx: RunContext, target: Target, view: JobView, spending: Spending) -> GraphFollower | None:
     """Return the follower of a job's nodes or trials; None for a command job."""
-    if isinstance(spending, Spending):
+    if view.kind not in COMPOSED:
         return None
-
     return GraphFollower(ctx, target.service, view.name, spending)
 
 
@@ -123,7 +105,7 @@ def _watch(
     ctx: RunContext,
     target: Target,
     view: JobView,
-    spending: Spending | GraphSpending,
+    spending: Spending,
     *,
     spent: float,
     graph: GraphFollower | None,
@@ -191,7 +173,7 @@ def _report_attempt(ctx: RunContext, view: JobView, *, next_attempt: str | None 
     )
 
 
-def _report_cost(ctx: RunContext, spending: Spending | GraphSpending) -> None:
+def _report_cost(ctx: RunContext, spending: Spending) -> None:
     cost = spending.cost()
     ctx.progress.add(cost=cost)
     if cost is not None:

@@ -13,7 +13,7 @@ from aml_train.core.events import NodeChanged
 from aml_train.core.tags import TAG_DIGEST, TAG_IMAGES
 from aml_train.image.spec import Tested
 from aml_train.jobs.composed import ChildView, unfinished
-from aml_train.jobs.graph_cost import GraphSpending
+from aml_train.jobs.cost import Spending
 from aml_train.jobs.logs.follow import pages_of
 from aml_train.jobs.logs.report import JobLogs, quote_logs
 from aml_train.jobs.pace import Exceeded
@@ -37,7 +37,7 @@ class GraphFollower:
         spending: counts the nodes.
     """
 
-    def __init__(self, ctx: RunContext, service: Workspace, job: str, spending: GraphSpending) -> None:
+    def __init__(self, ctx: RunContext, service: Workspace, job: str, spending: Spending) -> None:
         self._ctx = ctx
         self._service = service
         self._job = job

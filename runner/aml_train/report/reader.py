@@ -17,9 +17,8 @@ from aml_train.core.tags import TAG_GATE
 from aml_train.gate.decide import GateResult
 from aml_train.gate.history import MetricPoint
 from aml_train.jobs.attempts import attempt_of, earlier_attempts
-from aml_train.jobs.composed import COMPOSED, ChildView
+from aml_train.jobs.composed import ChildView
 from aml_train.jobs.cost import Spending
-from aml_train.jobs.graph_cost import GraphSpending
 from aml_train.jobs.metrics import tables_of_job
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView
@@ -233,9 +232,7 @@ class PartReader:
         given = config.cost if config is not None else CostConfig()
         # Bounds were kept while the job ran; here only the prices count.
         prices = replace(given, max_cost=None, max_node_hours=None)
-        spending: Any = Spending(prices, self._service)
-        if view.kind in COMPOSED:
-            spending = GraphSpending(prices, self._service)
+        spending = Spending(prices, self._service)
         spending.begin(view)
         spending.ended(view, parts.seconds_so_far(view, self._sources.now()) or 0.0)
         cost = spending.cost()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,10 +9,11 @@ import pytest
 from aml_train.config.sections.watch import CostConfig, Price, RetryConfig
 from aml_train.core.errors import InvalidError
 from aml_train.core.events import CostCounted
-from aml_train.jobs.cost import Usage, cap_of, placement_of, price_of, total
+from aml_train.jobs.cost import Spending, placement_of, price_of
+from aml_train.jobs.pace import Cap
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.workspace import NodeKind, Placement
-from tests.support.fake_workspace import FakeClock
+from aml_train.jobs.workspace import JobView, NodeKind, Placement
+from tests.support.fake_workspace import FakeClock, FakeService
 from tests.unit.jobs.test_attempts import preempted
 from tests.unit.pipeline.test_run import good_service, make_plan, run
 
@@ -20,12 +22,31 @@ A100 = NodeKind(size="Standard_ND96asr_v4", gpus=8)
 PRICES = {"standard_nd96asr_v4": Price(dedicated=27.2, low_priority=5.0)}
 
 
-def used(*hours: float, nodes: int = 1) -> list[Usage]:
-    return [Usage(job="j", nodes=nodes, seconds=hour * 3600) for hour in hours]
+class Nodes(FakeService):
+    """Knows one kind of nodes."""
+
+    def __init__(self, kind: NodeKind) -> None:
+        super().__init__()
+        self.kind_of_all = kind
+
+    def node_kind(self, placement: Placement) -> NodeKind:
+        return self.kind_of_all
+
+
+def spent(config: CostConfig, kind: NodeKind, *hours: float, nodes: int = 1) -> tuple[Spending, Cap | None]:
+    """Return what attempts of so many hours have spent, and the bound of the next one."""
+    spending = Spending(config, Nodes(kind))
+    job = JobView(name="j", status=S.QUEUED, placement=Placement(nodes=nodes))
+    cap = spending.begin(job)
+    for number, some in enumerate(hours):
+        spending.ended(replace(job, name=f"j-{number}"), some * 3600)
+        cap = spending.begin(job)
+    return spending, cap
 
 
 def test_node_hours_gpu_hours_and_money_add_up_over_the_attempts() -> None:
-    cost = total(CostConfig(currency="EUR", prices=PRICES), A100, used(0.5, 2.0, nodes=4))
+    cost = spent(CostConfig(currency="EUR", prices=PRICES), A100, 0.5, 2.0, nodes=4)[0].cost()
+    assert cost is not None
     assert (cost.node_hours, cost.gpu_hours, cost.amount) == (10.0, 80.0, 272.0)
     assert str(cost) == "10 node hours, 80 GPU hours, 272.00 EUR"
     assert cost.unknown == ""
@@ -46,23 +67,23 @@ def test_the_price_is_that_of_size_and_tier(kind: NodeKind, price: float | None)
 
 
 def test_what_is_not_known_is_said_and_not_guessed() -> None:
-    cost = total(CostConfig(prices=PRICES), NodeKind(problem="AzureML does not say."), used(1))
+    cost = spent(CostConfig(prices=PRICES), NodeKind(problem="AzureML does not say."), 1)[0].cost()
+    assert cost is not None
     assert (cost.gpu_hours, cost.amount, cost.unknown) == (None, None, "AzureML does not say.")
     assert str(cost) == "1 node hours"
 
 
 def test_the_bounds_become_the_time_that_is_left() -> None:
-    config = CostConfig(prices=PRICES, max_node_hours=10.0)
-    cap = cap_of(config, A100, Placement(nodes=4), used(0.5, nodes=4))
+    _, cap = spent(CostConfig(prices=PRICES, max_node_hours=10.0), A100, 0.5, nodes=4)
     assert cap is not None
     assert (cap.seconds, cap.text) == (2 * 3600, "10 node hours (cost.max-node-hours)")
     both = CostConfig(currency="EUR", prices=PRICES, max_node_hours=10.0, max_cost=54.4)
-    cap = cap_of(both, A100, Placement(nodes=1), ())
+    _, cap = spent(both, A100)
     assert cap is not None
     assert (round(cap.seconds), cap.text) == (2 * 3600, "54.4 EUR (cost.max-cost)")
-    assert cap_of(CostConfig(prices=PRICES), A100, Placement(), ()) is None
+    assert spent(CostConfig(prices=PRICES), A100)[1] is None
     free = CostConfig(prices={"a": Price(dedicated=0.0)}, max_cost=1.0)
-    assert cap_of(free, NodeKind(size="A"), Placement(), ()) is None
+    assert spent(free, NodeKind(size="A"))[1] is None
 
 
 @pytest.mark.parametrize(
@@ -76,7 +97,7 @@ def test_the_bounds_become_the_time_that_is_left() -> None:
 def test_a_bound_that_cannot_be_computed_is_an_error(kind: NodeKind, why: str) -> None:
     config = CostConfig(prices=PRICES, max_cost=1.0, where="aml-train.yml:7")
     with pytest.raises(InvalidError, match=r"aml-train\.yml:7: `cost\.max-cost` cannot be kept") as caught:
-        cap_of(config, kind, Placement(), ())
+        spent(config, kind)
     assert why in caught.value.message
     assert "prices" in (caught.value.hint or "")
 

@@ -9,7 +9,7 @@ import pytest
 from aml_train.config.sections.watch import CostConfig, Price
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.jobs.composed import ChildView
-from aml_train.jobs.graph_cost import GraphSpending
+from aml_train.jobs.cost import Spending
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, NodeKind, Placement
 from tests.support.memory_graphs import GraphService
@@ -48,7 +48,7 @@ def service(children: Sequence[ChildView], **parts: Sequence[ChildView]) -> Serv
 
 def test_nodes_count_side_by_side_on_the_kinds_of_their_computes() -> None:
     nodes = [node("a", 0, 1), node("b", 0, 2, compute="gpu", nodes=2), node("c", 1, 3, reused_from="old")]
-    spending = GraphSpending(CostConfig(prices=PRICES), service(nodes))
+    spending = Spending(CostConfig(prices=PRICES), service(nodes))
     assert spending.cost() is None
     spending.ended(JobView(name="job", status=S.COMPLETED), 0.0)
     cost = spending.cost()
@@ -64,7 +64,7 @@ def test_inner_pipelines_and_sweeps_count_by_their_nodes_and_trials() -> None:
     ]
     parts = {"run_sub": [node("x", 0, 1), node("search", 0, 1, kind="sweep")], "run_search": [node("t", 0, 2)]}
     found = service(whole, run_tune=[node("t0", 0, 1), node("t1", 1, 5)], **parts)
-    spending = GraphSpending(CostConfig(), found)
+    spending = Spending(CostConfig(), found)
     spending.ended(JobView(name="job", status=S.COMPLETED), 0.0)
     cost = spending.cost()
     assert cost is not None
@@ -83,14 +83,14 @@ def test_inner_pipelines_and_sweeps_count_by_their_nodes_and_trials() -> None:
 )
 def test_running_nodes_count_up_to_now(config: CostConfig, now: float, text: str | None) -> None:
     children = [node("a"), node("b", compute="gpu"), node("queued", None)]
-    over = GraphSpending(config, service(children)).exceeded("job", children, hours(now))
+    over = Spending(config, service(children)).exceeded("job", children, hours(now))
     assert (None if over is None else over.text) == (text and f"The job job has reached its bound: {text}")
 
 
 def test_a_compute_without_a_price_cannot_be_kept_within_a_bound() -> None:
     children = [node("a", compute="new")]
     config = CostConfig(prices=PRICES, max_cost=50.0, where="aml-train.yml:3")
-    over = GraphSpending(config, service(children)).exceeded("job", children, hours(1))
+    over = Spending(config, service(children)).exceeded("job", children, hours(1))
     assert over is not None
     assert (
         "aml-train.yml:3: `cost.max-cost` cannot be kept: `cost.prices` has no dedicated price of New." in over.text
@@ -103,7 +103,7 @@ def test_nodes_that_are_not_listed_are_told() -> None:
             raise ServiceError("no answer", transient=True)
 
     children = [node("a", 0, 1)]
-    spending = GraphSpending(CostConfig(max_node_hours=9.0), Away())
+    spending = Spending(CostConfig(max_node_hours=9.0), Away())
     spending.exceeded("job", children, hours(1))
     spending.ended(JobView(name="job", status=S.RUNNING), 0.0)
     cost = spending.cost()
@@ -116,7 +116,7 @@ def test_nodes_that_are_not_listed_are_told() -> None:
 )
 def test_a_bound_is_checked_for_each_compute_before_anything_is_made(compute: str, wrong: str | None) -> None:
     document: Mapping[str, Any] = {"jobs": {"a": {"command": "x", "compute": compute}}}
-    spending = GraphSpending(CostConfig(prices=PRICES, max_cost=5.0), service([]))
+    spending = Spending(CostConfig(prices=PRICES, max_cost=5.0), service([]))
     if wrong is None:
         spending.check(document, None)
         return

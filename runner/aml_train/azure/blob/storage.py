@@ -206,11 +206,17 @@ class AzureBlobs:
             yield
         except HttpResponseError as error:
             code, status = error_code(error), error.status_code
+            if code in _LOST:
+                raise ServiceError(
+                    f"{what} in {self.place}: the lock was lost: another promotion took it, or the lease was broken.",
+                    hint="Run the same command again: it looks at what is there now, and finishes what was begun.",
+                    transient=True,
+                ) from error
             answer = f"{status} {code}".strip() if status else type(error).__name__
             raise ServiceError(
                 f"{what} in {self.place}: the storage answered {answer} ({traced(error)}).",
                 hint=_HINTS.get(code or "") or _BY_STATUS.get(status or 0),
-                transient=status in _TRANSIENT or code in _LOST,
+                transient=status in _TRANSIENT,
             ) from error
         except AzureError as error:
             # The SDK's words may hold the address with its signature.
@@ -227,20 +233,17 @@ class AzureBlobs:
 
 
 #: Another holder has taken a lease, or somebody has broken it.
-_LOST: Final = dict.fromkeys(
-    (
+_LOST: Final = frozenset(
+    {
         "LeaseLost",
         "LeaseIdMismatchWithLeaseOperation",
         "LeaseIdMismatchWithBlobOperation",
         "LeaseNotPresentWithBlobOperation",
         "LeaseNotPresentWithLeaseOperation",
         "LeaseIsBrokenAndCannotBeRenewed",
-    ),
-    "The lock was lost: another promotion took it, or the lease was broken. Run the same command again: it looks at what is there now,"
-    " and finishes what was begun.",
+    }
 )
 _HINTS: Final[Mapping[str, str]] = {
-    **_LOST,
     "ContainerNotFound": "The datastore stands for a container that is not there: create it in the storage account.",
     "InvalidBlobOrBlock": "Another client left blocks for this blob: delete the blob, or use another name.",
     "AuthorizationPermissionMismatch": "The identity needs the role 'Storage Blob Data Contributor' (to read: 'Reader') on the storage account.",
