@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from aml_train.azure.clouds import Cloud
@@ -29,7 +28,6 @@ Assertion = Callable[[str], str]
 #: ``AML_TRAIN_SIGN_IN`` and ``targets.NAME.sign-in``: word → what it is called in messages.
 WAYS: Final[Mapping[str, str]] = {
     "cli": "the login of the Azure CLI (az login)",
-    "azd": "the login of the Azure Developer CLI (azd auth login)",
     "oidc": "the OIDC token of the workflow",
     "workload-identity": "the workload identity's token file",
     "managed-identity": "the managed identity",
@@ -50,12 +48,12 @@ _SECRETS: Final = {
 }
 _BY_NAME: Final = "AML_TRAIN_SIGN_IN"
 _NO_WAY: Final = (
-    "On your machine: az login, or azd auth login. A service principal needs AZURE_CLIENT_ID and AZURE_TENANT_ID, and one of "
+    "On your machine: az login. A service principal needs AZURE_CLIENT_ID and AZURE_TENANT_ID, and one of "
     "AZURE_CLIENT_SECRET, AZURE_CLIENT_CERTIFICATE_PATH, AZURE_FEDERATED_TOKEN_FILE; or AZURE_CREDENTIALS. In GitHub's "
     f"workflows the action signs in with OIDC. {_BY_NAME}, or targets.NAME.sign-in, chooses by name: "
     f"{', '.join((*WAYS, ENVIRONMENT))}."
 )
-_NOT_IN_CI: Final = " In CI, a login of az or azd is used only by its name."
+_NOT_IN_CI: Final = " In CI, a login of az is used only by its name."
 _BY_INPUTS: Final = " In a workflow, give the action the inputs client-id and tenant-id; an expression such as ${{ vars.NAME }} may be empty."
 
 #: What CI services set. ``CI``: GitHub, GitLab, CircleCI, Travis, Bitbucket, Buildkite and others; the rest are services that do not
@@ -63,14 +61,7 @@ _BY_INPUTS: Final = " In a workflow, give the action the inputs client-id and te
 #: (JENKINS_URL), https://www.jetbrains.com/help/teamcity/predefined-build-parameters.html,
 #: https://docs.aws.amazon.com/codebuild/latest/userguide/build-env-ref-env-vars.html.
 _CI: Final = ("CI", "GITHUB_ACTIONS", "TF_BUILD", "JENKINS_URL", "TEAMCITY_VERSION", "CODEBUILD_BUILD_ID")
-#: Word → program, the variable that moves its folder, the folder in the home, and the file that a login leaves there. Sources: azure-cli
-#: (azure.cli.core._profile, https://learn.microsoft.com/cli/azure/azure-cli-configuration) and azd (cli/azd/pkg/auth,
-#: https://learn.microsoft.com/azure/developer/azure-developer-cli/environment-variables-faq).
-_LOGINS: Final = {
-    "cli": ("az", "AZURE_CONFIG_DIR", ".azure", "azureProfile.json"),
-    "azd": ("azd", "AZD_CONFIG_DIR", ".azd", "auth.json"),
-}
-#: The programs start a Python or look for updates: azure-identity's 10 seconds are too few on a busy machine.
+#: The program starts a Python and looks for updates: azure-identity's 10 seconds are too few on a busy machine.
 _LOGIN_SECONDS: Final = 60
 _RENEW_SECONDS: Final = 300.0
 
@@ -78,27 +69,6 @@ _RENEW_SECONDS: Final = 300.0
 def in_ci(environment: Mapping[str, str]) -> bool:
     """Return whether the environment is one of a CI service."""
     return any(environment.get(name, "").lower() not in ("", "0", "false") for name in _CI)
-
-
-def login_here(environment: Mapping[str, str]) -> str | None:
-    """Return ``cli`` or ``azd``, whichever program of the path has a login.
-
-    The first program, if neither has one: its refusal says how to sign in. None without either.
-    """
-    installed = [way for way, (name, *_) in _LOGINS.items() if shutil.which(name, path=environment.get("PATH", ""))]
-    signed_in = [way for way in installed if _has_login(environment, way)]
-    return next(iter([*signed_in, *installed]), None)
-
-
-def _has_login(environment: Mapping[str, str], way: str) -> bool:
-    _, variable, folder, name = _LOGINS[way]
-    try:
-        where = Path(environment.get(variable) or Path(environment.get("HOME") or Path.home()) / folder)
-        found = json.loads((where / name).read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError, RuntimeError, RecursionError):
-        return False
-    # az leaves its file behind after a logout, with no subscription in it.
-    return bool(found.get("subscriptions") if way == "cli" else found) if isinstance(found, dict) else False
 
 
 def choose_way(environment: Mapping[str, str], *, has_assertion: bool, named: str | None) -> str:
@@ -131,8 +101,8 @@ def choose_way(environment: Mapping[str, str], *, has_assertion: bool, named: st
     if environment.get("AZURE_FEDERATED_TOKEN_FILE"):
         return "workload-identity"
     ci = in_ci(environment)
-    if not word and not ci and (login := login_here(environment)):
-        return login
+    if not word and not ci and shutil.which("az", path=environment.get("PATH", "")):
+        return "cli"
     hint = _NO_WAY + (_NOT_IN_CI if ci else "")
     raise ServiceError("Cannot sign in to Azure: nothing is given to sign in with.", hint=hint)
 
@@ -140,13 +110,9 @@ def choose_way(environment: Mapping[str, str], *, has_assertion: bool, named: st
 def remedy_of(way: str, environment: Mapping[str, str]) -> str | None:
     """Return the remedy of a refusal without a known code; None for the general one."""
     tenant = environment.get("AZURE_TENANT_ID") or ""
-    program = _LOGINS[way][0] if way in _LOGINS else ""
-    other = (
-        f"If {program} is not installed, or has another person's login: another way by {_BY_NAME}, see docs/azure.md."
-    )
     return {
-        "cli": f"Sign in: az login{f' --tenant {tenant}' * bool(tenant)}. {other}",
-        "azd": f"Sign in: azd auth login{f' --tenant-id {tenant}' * bool(tenant)}. {other}",
+        "cli": f"Sign in: az login{f' --tenant {tenant}' * bool(tenant)}. If az is not installed, or has another person's login: another"
+        f" way by {_BY_NAME}, see docs/azure.md.",
         "managed-identity": "Only machines of Azure have a managed identity: assign one (az vm identity assign), and set "
         "AZURE_CLIENT_ID for a user-assigned one.",
     }.get(way)
@@ -245,19 +211,10 @@ def _cli(given: Given) -> TokenCredential:
     """
     tenant = given.environment.get("AZURE_TENANT_ID") or ""
     subscription = None if tenant else given.subscription
-    return _of_a_program(
-        lambda: _sdk().AzureCliCredential(tenant_id=tenant, subscription=subscription, process_timeout=_LOGIN_SECONDS)
-    )
-
-
-def _azd(given: Given) -> TokenCredential:
-    tenant = given.environment.get("AZURE_TENANT_ID") or ""
-    return _of_a_program(lambda: _sdk().AzureDeveloperCliCredential(tenant_id=tenant, process_timeout=_LOGIN_SECONDS))
-
-
-def _of_a_program(make: Callable[[], TokenCredential]) -> TokenCredential:
     try:
-        return KeptTokens(make())
+        return KeptTokens(
+            _sdk().AzureCliCredential(tenant_id=tenant, subscription=subscription, process_timeout=_LOGIN_SECONDS)
+        )
     except ValueError as error:
         raise InvalidError(
             f"Cannot sign in to Azure: {error}", hint="Check AZURE_TENANT_ID and the target's subscription-id."
@@ -340,7 +297,6 @@ def _creds(given: Given) -> TokenCredential:
 
 _MAKERS: Final[Mapping[str, Callable[[Given], TokenCredential]]] = {
     "cli": _cli,
-    "azd": _azd,
     "oidc": _oidc,
     "workload-identity": _workload_identity,
     "managed-identity": _managed_identity,

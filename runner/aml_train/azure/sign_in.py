@@ -296,7 +296,7 @@ def sign_in_to_azure(
     """Return the one credential that is chosen, without a request to Azure.
 
     ``AML_TRAIN_SIGN_IN`` names one, else *named*; else a secret that is set (two are refused), else *assertion*, else the token
-    file of a workload identity, else, outside of CI, the login of the Azure CLI or the Azure Developer CLI. A managed identity
+    file of a workload identity, else, outside of CI, the login of the Azure CLI. A managed identity
     is used only if it is named.
 
     Args:

@@ -94,11 +94,6 @@ def answer_of_az(emulator: Emulator) -> str:
     )
 
 
-def answer_of_azd(emulator: Emulator) -> str:
-    ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3600))
-    return json.dumps({"token": token_of(emulator), "expiresOn": ends})
-
-
 def test_the_login_of_az_is_used_on_a_laptop_and_not_in_ci(emulator: Emulator, project: Path, tmp_path: Path) -> None:
     path = install(tmp_path / "bin", "az", answer_of_az(emulator))
     listed = command(emulator, project, path, "jobs", "list", "--json")
@@ -116,15 +111,6 @@ def test_the_login_of_az_is_used_on_a_laptop_and_not_in_ci(emulator: Emulator, p
     assert "Traceback" not in refused.stderr
     named = command(emulator, project, path, "jobs", "list", CI="true", AML_TRAIN_SIGN_IN="cli")
     assert named.returncode == 0, named.stderr
-
-
-def test_the_login_of_azd_by_the_configuration(emulator: Emulator, project: Path, tmp_path: Path) -> None:
-    path = install(tmp_path / "bin", "azd", answer_of_azd(emulator))
-    install(path, "az", "ERROR: Please run 'az login' to setup account.", code=1)
-    configure(project, emulator, sign_in="azd")
-    listed = command(emulator, project, path, "jobs", "list", "--json")
-    assert listed.returncode == 0, listed.stderr
-    assert not (path / "az.log").exists()
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ class Made(list[tuple[str, tuple[object, ...], dict[str, object]]]):
 def made(monkeypatch: pytest.MonkeyPatch) -> Made:
     found = Made()
     names = (
-        "AzureCli", "AzureDeveloperCli", "ClientAssertion", "ClientSecret", "Certificate", "ManagedIdentity", "WorkloadIdentity",
+        "AzureCli", "ClientAssertion", "ClientSecret", "Certificate", "ManagedIdentity", "WorkloadIdentity",
     )  # fmt: skip
     for name in names:
 
@@ -222,16 +222,9 @@ def programs(folder: Path, *names: str) -> str:
     return str(folder)
 
 
-def machine(folder: Path, *names: str, az: str = "", azd: str = "") -> dict[str, str]:
-    """Return the environment of a machine with programs, and with what their logins have left."""
-    for where, text in ((folder / ".azure" / "azureProfile.json", az), (folder / ".azd" / "auth.json", azd)):
-        if text:
-            where.parent.mkdir()
-            where.write_text(text, encoding="utf-8-sig")
+def machine(folder: Path, *names: str) -> dict[str, str]:
+    """Return the environment of a machine with programs."""
     return {"PATH": programs(folder / "bin", *names), "HOME": str(folder)}
-
-
-SIGNED_IN = '{"subscriptions": [{"id": "s"}]}'
 
 
 CI = [{"CI": "true"}, {"CI": "1"}, {"GITHUB_ACTIONS": "true"}, {"TF_BUILD": "True"}, {"JENKINS_URL": "https://x"}]
@@ -239,20 +232,20 @@ CI = [{"CI": "true"}, {"CI": "1"}, {"GITHUB_ACTIONS": "true"}, {"TF_BUILD": "Tru
 
 @pytest.mark.parametrize("ci", CI)
 def test_a_login_is_never_used_in_ci_unless_it_is_named(ci: Mapping[str, str], tmp_path: Path, made: Made) -> None:
-    environment = machine(tmp_path, "az", az=SIGNED_IN)
+    environment = machine(tmp_path, "az")
     assert sign_in_to_azure(environment).way == "cli"
     with pytest.raises(ServiceError, match="nothing is given to sign in with") as caught:
         sign_in_to_azure({**environment, **ci})
-    assert "In CI, a login of az or azd is used only by its name." in str(caught.value.hint)
+    assert "In CI, a login of az is used only by its name." in str(caught.value.hint)
     assert sign_in_to_azure({**environment, **ci, "AML_TRAIN_SIGN_IN": "cli"}).way == "cli"
     assert sign_in_to_azure({**environment, **ci}, named="cli").way == "cli"
 
 
 def test_the_environment_alone_leaves_the_login_of_the_machine(tmp_path: Path) -> None:
-    environment = {**machine(tmp_path, "az", az=SIGNED_IN), "AML_TRAIN_SIGN_IN": "environment"}
+    environment = {**machine(tmp_path, "az"), "AML_TRAIN_SIGN_IN": "environment"}
     with pytest.raises(ServiceError, match="nothing is given to sign in with") as caught:
         sign_in_to_azure(environment)
-    for word in (*SIGN_INS, "az login", "azd auth login", "AZURE_FEDERATED_TOKEN_FILE", "targets.NAME.sign-in"):
+    for word in (*SIGN_INS, "az login", "AZURE_FEDERATED_TOKEN_FILE", "targets.NAME.sign-in"):
         assert word in str(caught.value.hint)
 
 
