@@ -282,10 +282,6 @@ class PullDoubt:
     reason: str
     command: str = ""
 
-    def notice(self) -> Notice:
-        """Return it as a run's notice: a warning if a role is missing."""
-        return Notice(text=f"{self.reason} {self.command}".rstrip(), level="warning" if self.command else "info")
-
 
 def pull_doubt(rest: AzureRest, host: str, compute: str | None) -> PullDoubt | None:
     """Return a doubt about the compute's right to pull from *host*, or None.

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from aml_train.azure.acr import PullDoubt, location_of, password_of, pull_doubt
+from aml_train.azure.acr import location_of, password_of
 from aml_train.azure.clouds import Cloud, cloud_named
 from aml_train.azure.compute import ensure_cluster
 from aml_train.azure.credentials import Assertion
@@ -19,9 +18,7 @@ from aml_train.azure.workspace import AzureRest
 from aml_train.core.clock import Clock
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.events import Listener, Notice
-from aml_train.core.threads import in_background
 from aml_train.image.ensure import ensure_image, find_build, find_image
-from aml_train.image.registry.auth import is_acr
 from aml_train.image.spec import ImageSpec, Tested, TestSpec
 from aml_train.jobs.pace import Pace
 from aml_train.jobs.spec import SERVERLESS
@@ -39,7 +36,6 @@ if TYPE_CHECKING:
 AZURE_PACE: Final = Pace(shortest=1.0, longest=60.0, share=0.05, calls=1000)
 _WORKSPACES_API: Final = "2024-10-01-preview"
 _REGISTRY_API: Final = "2023-07-01"
-_DOUBT_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,8 +130,7 @@ class WorkspaceTarget:
 
             return build_service(config, self.service, location, self.listener)
 
-        doubts = self._doubts(location.job_name)
-        tested = ensure_image(
+        return ensure_image(
             spec,
             tests,
             engine=self.place.engine(),
@@ -147,8 +142,6 @@ class WorkspaceTarget:
             force=force,
             commit=commit,
         )
-        self._report(doubts)
-        return tested
 
     def ensure_compute(self, cluster: ClusterConfig, clock: Clock) -> None:
         """Have the cluster that the job is to run on: find it, or make it."""
@@ -170,24 +163,6 @@ class WorkspaceTarget:
         """Return the client of the registry *host*, which a job names; None for one that is not reached."""
         location = self.registries.named(host)
         return None if location is None else location.client()
-
-    def _doubts(self, host: str) -> Future[PullDoubt | None] | None:
-        """Begin to check whether the compute may pull from *host*, while a build runs."""
-        if self.job_engine is not None or not is_acr(host):
-            return None
-        known = self.service
-        rest = AzureRest(known.workspace, known.credential, known.cloud)  # with separate connections
-        return in_background(lambda: pull_doubt(rest, host, self.compute), "pull-preflight")
-
-    def _report(self, doubts: Future[PullDoubt | None] | None) -> None:
-        try:
-            doubt = doubts.result(_DOUBT_SECONDS) if doubts is not None else None
-        except TimeoutError:
-            doubt = PullDoubt(
-                reason="Whether the compute may pull from the registry is not known: Azure does not answer."
-            )
-        if doubt is not None:
-            self.listener(doubt.notice())
 
 
 def connect_azure(

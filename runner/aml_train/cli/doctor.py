@@ -28,7 +28,7 @@ def doctor(project: ProjectOptions, *, as_json: bool) -> None:
 
     \b
     aml-train doctor                   this machine and the configured target
-    aml-train doctor --target azure    sign-in, roles, compute, quota, registry, storage, network
+    aml-train doctor --target azure    sign-in, roles, compute, registry, storage, network
 
     Each line is a check; a failure names the command that mends it. Exit code 0 without a failure, 2 for this machine or
     its configuration, 8 for services.

@@ -106,7 +106,9 @@ def asked(
 
     monkeypatch.setattr(AzureRest, "read", read)
     found = pull_doubt(AzureRest(WORKSPACE, identity()), host, compute)
-    return None if found is None else found.notice()
+    if found is None:
+        return None
+    return Notice(text=f"{found.reason} {found.command}".rstrip(), level="warning" if found.command else "info")
 
 
 def world(**changes: Any) -> dict[str, Any]:

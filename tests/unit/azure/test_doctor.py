@@ -1,27 +1,22 @@
-"""What the checks of Azure conclude: subjects, roles, tokens, hosts, the clock."""
+"""What the checks of Azure conclude: subjects, roles, tokens."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from email.utils import formatdate
 from typing import Any
 
 import azure.identity  # noqa: F401 - its import looks for processes, which a test may not
 import pytest
-import requests
 
 from aml_train.azure.clouds import AZURE_PUBLIC
 from aml_train.azure.doctor import registry
-from aml_train.azure.doctor.checks import Ask, check_clock, forms
-from aml_train.azure.doctor.probe import Probe, Reply, Wanted
+from aml_train.azure.doctor.checks import forms
+from aml_train.azure.doctor.probe import Probe, Wanted
 from aml_train.azure.doctor.registry import actions_in, check_registry_role
-from aml_train.azure.doctor.workspace import check_quota
 from aml_train.azure.http import WorkspaceId
 from aml_train.azure.roles import Permission, allows
-from aml_train.azure.sign_in import SignIn
 from aml_train.config.sections.targets import TargetConfig
-from aml_train.core.answers import Answer
 from aml_train.core.errors import ServiceError
 
 CLAIMS = {
@@ -138,105 +133,6 @@ def test_a_build_by_acr_tasks_needs_more_than_a_push(
         assert "Container Registry Tasks Contributor" in str(outcome.remedy)
         made.wanted = dataclasses.replace(made.wanted, tasks=False)
         assert check_registry_role(made).status == "ok"
-
-
-def answering(**headers: str) -> Ask:
-    def ask(_host: str) -> requests.Response:
-        response = requests.Response()
-        response.headers.update(headers)
-        return response
-
-    return ask
-
-
-NOW = 1_800_000_000.0
-
-
-@pytest.mark.parametrize(
-    ("offset", "status", "found"),
-    [
-        (0, "ok", "agrees with login.microsoftonline.com"),
-        (59, "ok", "agrees"),
-        (61, "warning", "61 s ahead of login.microsoftonline.com"),
-        (-200, "warning", "200 s behind"),
-        (300, "failed", "300 s ahead of"),
-        (-86_400, "failed", "86400 s behind"),
-    ],
-)
-def test_the_clock(offset: float, status: str, found: str) -> None:
-    outcome = check_clock(probe(), answering(Date=formatdate(NOW, usegmt=True)), now=lambda: NOW + offset)
-    assert outcome.status == status
-    assert found in outcome.found
-    assert (status == "ok") == (not outcome.remedy)
-
-
-TENANT = "11111111-1111-1111-1111-111111111111"
-
-
-def told(monkeypatch: pytest.MonkeyPatch, made: Probe, *answers: tuple[str, int, Any]) -> Probe:
-    """Let requests of *made* be answered by the ends of their paths: with a JSON object, or with code and message."""
-
-    def fail(problem: str) -> ServiceError:
-        return ServiceError(problem)
-
-    def get(path: str, _what: str, _version: str, **_query: str) -> Reply:
-        for end, status, answer in answers:
-            if path.endswith(end):
-                if status == 200:
-                    return Reply(status=200, code="", message="", answer=Answer(answer, fail), headers={})
-                code, message = answer
-                return Reply(status=status, code=code, message=message, answer=None, headers={})
-        return Reply(status=404, code="ResourceNotFound", message="not there", answer=None, headers={})
-
-    monkeypatch.setattr(made, "get", get)
-    made._sign_in = SignIn(None, way="cli")
-    made.claims = {"tid": TENANT, "oid": "the-object"}
-    made.resource = Answer({"location": "eastus", "properties": {"storageAccount": "/sub/store"}}, fail)
-    return made
-
-
-def cluster(priority: str = "Dedicated", running: int = 0) -> tuple[str, int, Any]:
-    inner = {"vmSize": "Standard_NC6s_v3", "vmPriority": priority, "currentNodeCount": running}
-    return "/computes/c", 200, {"properties": {"computeType": "AmlCompute", "properties": inner}}
-
-
-def usage(name: str, limit: int, used: int) -> tuple[str, int, Any]:
-    return "/usages", 200, {"value": [{"name": {"value": name}, "limit": limit, "currentValue": used}]}
-
-
-SIZES = ("/vmSizes", 200, {"value": [{"name": "STANDARD_NC6S_V3", "vCPUs": 6, "family": "standardNCSv3Family"}]})
-
-
-@pytest.mark.parametrize(
-    ("compute", "found", "status", "remedy"),
-    [
-        (cluster(), usage("standardNCSv3Family", 12, 0), "ok", ""),
-        (cluster(), usage("standardNCSv3Family", -1, 90), "ok", ""),
-        (cluster(), usage("standardNCSv3Family", 0, 0), "failed", "--resource-name standardNCSv3Family"),
-        (
-            cluster(),
-            usage("standardNCSv3Family", 12, 12),
-            "warning",
-            "--limit-object value=18 --resource-type dedicated",
-        ),
-        (cluster(running=1), usage("standardNCSv3Family", 12, 12), "ok", ""),
-        (cluster("LowPriority"), usage("lowPriorityCores", 0, 0), "failed", "--resource-type lowPriority"),
-        (cluster("LowPriority"), usage("TotalLowPriorityCores", 6, 0), "ok", ""),
-        (cluster(), usage("other", 6, 0), "warning", "az ml compute list-usage --location eastus"),
-        (cluster(), ("/usages", 403, ("AuthorizationFailed", "no")), "warning", "az ml compute list-usage"),
-    ],
-)
-def test_the_quota(
-    monkeypatch: pytest.MonkeyPatch,
-    compute: tuple[str, int, Any],
-    found: tuple[str, int, Any],
-    status: str,
-    remedy: str,
-) -> None:
-    outcome = check_quota(told(monkeypatch, probe(), compute, SIZES, found))
-    assert outcome.status == status
-    assert remedy in outcome.remedy
-    assert bool(remedy) == bool(outcome.remedy)
 
 
 def test_a_resource_id_that_would_lead_elsewhere_gets_no_token() -> None:

@@ -1,11 +1,9 @@
-"""The checks of a workspace in Azure, in their order; those of hosts, clock, sign-in and subscription."""
+"""The checks of a workspace in Azure, in their order; those of hosts, sign-in and subscription."""
 
 from __future__ import annotations
 
 import re
-import sys
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, Final
@@ -17,19 +15,18 @@ from aml_train.azure.clouds import cloud_named
 from aml_train.azure.credentials import Assertion, claims_of
 from aml_train.azure.doctor.probe import Probe, Wanted
 from aml_train.azure.doctor.registry import check_pull, check_registry, check_registry_role, check_storage
-from aml_train.azure.doctor.workspace import check_compute, check_quota, check_workspace, check_workspace_role
+from aml_train.azure.doctor.workspace import check_compute, check_workspace, check_workspace_role
 from aml_train.azure.sign_in import Fetched, credential_command, is_untrusted
-from aml_train.core.answers import date_of
 from aml_train.core.diagnosis import Check, Outcome, failed, misconfigured, ok, skipped, warning
 from aml_train.core.errors import ServiceError
 from aml_train.core.http_client import Session, exchange
 from aml_train.core.threads import in_background
 
-#: https://learn.microsoft.com/rest/api/resources/subscriptions/get and …/providers/get.
+#: https://learn.microsoft.com/rest/api/resources/subscriptions/get.
 _SUBSCRIPTIONS: Final = "2022-12-01"
-_PROVIDERS: Final = "2021-04-01"
-_PROVIDER: Final = "Microsoft.MachineLearningServices"
-_AGAIN: Final = "Sign in again (az login, or new credentials of the application), and compare the check clock."
+_AGAIN: Final = (
+    "Sign in again (az login, or new credentials of the application), and see that this machine's clock is right."
+)
 _GUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 #: ``repo:OWNER@ID/REPOSITORY@ID:…`` of repositories made, renamed or transferred since 15 July 2026, and of those that opted in:
 #: https://docs.github.com/actions/reference/security/oidc#immutable-subject-claims.
@@ -95,7 +92,7 @@ def forms(claims: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def check_subscription(probe: Probe) -> Outcome:
-    """Look the subscription up: its tenant, its state, and AzureML's provider."""
+    """Look the subscription up: its tenant and its state."""
     wanted = probe.wanted.workspace.subscription_id
     reply = probe.get(
         f"/subscriptions/{quote(wanted, safe='')}", f"Looking for the subscription {wanted}", _SUBSCRIPTIONS
@@ -120,18 +117,7 @@ def check_subscription(probe: Probe) -> Outcome:
         return _elsewhere(probe, f"{name} belongs to the tenant {tenant}", tenant)
     if state and state not in ("Enabled", "PastDue"):
         return failed(f"{name} is {state}", f"az account show --subscription {wanted}; its owner must enable it.")
-    return _provider(probe, name, state)
-
-
-def _provider(probe: Probe, name: str, state: str) -> Outcome:
-    subscription = probe.wanted.workspace.subscription_id
-    path = f"/subscriptions/{quote(subscription, safe='')}/providers/{_PROVIDER}"
-    reply = probe.get(path, f"Looking for the provider {_PROVIDER}", _PROVIDERS)
-    registered = reply.answer.optional_text("registrationState") if reply.answer is not None else None
-    if registered and registered not in ("Registered", "Registering"):
-        command = f"az provider register --namespace {_PROVIDER} --subscription {subscription}"
-        return failed(f"{name}: the provider {_PROVIDER} is {registered}", command)
-    return ok(f"{name} ({subscription}), {state or 'state unknown'}")
+    return ok(f"{name} ({wanted}), {state or 'state unknown'}")
 
 
 def _elsewhere(probe: Probe, found: str, tenant: str) -> Outcome:
@@ -139,7 +125,7 @@ def _elsewhere(probe: Probe, found: str, tenant: str) -> Outcome:
     mine = probe.claims.get("tid") or "unknown"
     identity = probe.sign_in()
     where = tenant or "TENANT"
-    login = {"cli": f"az login --tenant {where}", "azd": f"azd auth login --tenant-id {where}"}.get(identity.way)
+    login = f"az login --tenant {where}" if identity.way == "cli" else ""
     remedy = login or f"Set AZURE_TENANT_ID={where} (the input tenant-id), with an application of that tenant."
     return misconfigured(f"the sign-in is of the tenant {mine}; {found}", remedy)
 
@@ -151,10 +137,6 @@ def _tenant_in(message: str, headers: Mapping[str, str]) -> str:
 
 
 _TIMEOUT: Final = (10.0, 10.0)
-#: Entra ID refuses assertions and tokens whose times are more than five minutes off (AADSTS700024):
-#: https://learn.microsoft.com/entra/identity-platform/reference-error-codes.
-_MOST_SECONDS: Final = 300.0
-_DOUBTFUL_SECONDS: Final = 60.0
 _PROXY_NAMES: Final = ("HTTPS_PROXY", "https_proxy")
 _CA_NAMES: Final = ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "CURL_CA_BUNDLE")
 
@@ -169,34 +151,9 @@ def ask_host(host: str) -> requests.Response:
 
 
 def check_hosts(probe: Probe, ask: Ask = ask_host) -> Outcome:
-    """Reach the hosts that every run needs first."""
-    return reach((probe.cloud.authority, urlsplit(probe.cloud.arm).netloc), probe.environ, ask)
-
-
-def check_workspace_hosts(probe: Probe, ask: Ask = ask_host) -> Outcome:
-    """Reach the workspace's own services, its storage and its registry."""
-    resource = probe.resource
-    if resource is None:
-        return skipped("the workspace is not known")
-    account = (resource.optional_text("properties.storageAccount") or "").rpartition("/")[2]
-    tracking = resource.optional_text("properties.mlFlowTrackingUri") or ""
-    discovery = resource.optional_text("properties.discoveryUrl") or ""
-    hosts = [_host(discovery), _host(tracking), f"{account}.blob.{probe.storage_suffix}" if account else ""]
-    hosts.append(probe.wanted.target.registry or "")  # the check registry-role reaches the workspace's
-    return reach(dict.fromkeys(host for host in hosts if host), probe.environ, ask)
-
-
-def _host(url: str) -> str:
-    try:
-        return urlsplit(url).netloc
-    except ValueError:
-        return ""
-
-
-def reach(hosts: Iterable[str], environ: Mapping[str, str], ask: Ask) -> Outcome:
-    """Reach all hosts at once; the first fault gives the remedy."""
+    """Reach the hosts that every run needs first, at once; the first fault gives the remedy."""
     asked: dict[str, Future[requests.Response]] = {}
-    for host in hosts:
+    for host in (probe.cloud.authority, urlsplit(probe.cloud.arm).netloc):
         asked[host] = in_background(lambda host=host: ask(host), f"reach {host}")  # type: ignore[misc]
     faults: dict[str, requests.RequestException] = {}
     for host, future in asked.items():
@@ -209,7 +166,7 @@ def reach(hosts: Iterable[str], environ: Mapping[str, str], ask: Ask) -> Outcome
     host, first = next(iter(faults.items()))
     found = "; ".join(f"{name} is not reached: {type(error).__name__}" for name, error in faults.items())
     return (misconfigured if isinstance(first, requests.exceptions.SSLError) else failed)(
-        found, _remedy(host, first, environ)
+        found, _remedy(host, first, probe.environ)
     )
 
 
@@ -233,34 +190,7 @@ def _without_user(text: str) -> str:
     return f"{scheme}{sign}{rest.rpartition('@')[2]}" if sign else text
 
 
-def check_clock(
-    probe: Probe,
-    ask: Ask = ask_host,
-    now: Callable[[], float] = time.time,
-) -> Outcome:
-    """Compare this machine's clock with that of the sign-in service."""
-    host = probe.cloud.authority
-    began = now()
-    try:
-        response = ask(host)
-    except requests.RequestException as error:
-        return warning(f"the time of {host} is not known: {type(error).__name__}", "See the check network.")
-    ended = now()
-    there = date_of(response.headers)
-    if there is None:
-        return warning(f"{host} does not say its time", "date --utc")
-    # The header has whole seconds.
-    late = (began + ended) / 2 - there.timestamp()
-    text = f"{abs(late):.0f} s {'ahead of' if late > 0 else 'behind'} {host}"
-    remedy = "sudo sntp -sS time.apple.com" if sys.platform == "darwin" else "sudo timedatectl set-ntp true"
-    if abs(late) >= _MOST_SECONDS:
-        return misconfigured(f"the clock is {text}: sign-ins are refused", remedy)
-    if abs(late) >= _DOUBTFUL_SECONDS:
-        return warning(f"the clock is {text}", remedy)
-    return ok(f"the clock agrees with {host}")
-
-
-#: az and azd may take a minute for a token, the sign-in in Azure several attempts.
+#: az may take a minute for a token, the sign-in in Azure several attempts.
 _SIGN_IN_SECONDS: Final = 90.0
 
 
@@ -282,17 +212,14 @@ def azure_checks(
     probe = Probe(wanted, cloud, environ=environ, assertion=assertion, fetched=fetched)
     return (
         Check(name="network", run=partial(check_hosts, probe)),
-        Check(name="clock", run=partial(check_clock, probe)),
         Check(name="oidc-subject", run=partial(check_subject, probe), needs=("network",)),
         Check(name="sign-in", run=partial(check_sign_in, probe), needs=("network",), seconds=_SIGN_IN_SECONDS),
         Check(name="subscription", run=partial(check_subscription, probe), needs=("sign-in",)),
         Check(name="workspace", run=partial(check_workspace, probe), needs=("subscription",)),
         Check(name="workspace-role", run=partial(check_workspace_role, probe), needs=("workspace",)),
         Check(name="compute", run=partial(check_compute, probe), needs=("workspace",)),
-        Check(name="quota", run=partial(check_quota, probe), needs=("compute",)),
         Check(name="registry", run=partial(check_registry, probe), needs=("workspace",)),
         Check(name="registry-role", run=partial(check_registry_role, probe), needs=("registry",)),
         Check(name="registry-pull", run=partial(check_pull, probe), needs=("registry",)),
         Check(name="storage", run=partial(check_storage, probe), needs=("workspace",)),
-        Check(name="workspace-network", run=partial(check_workspace_hosts, probe), needs=("workspace",)),
     )

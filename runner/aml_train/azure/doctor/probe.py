@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from aml_train.azure.roles import Permission, permission_of
 from aml_train.azure.sign_in import Fetched, SignIn, sign_in_to_azure
 from aml_train.azure.workspace import AzureRest
 from aml_train.config.sections.targets import TargetConfig
-from aml_train.core.answers import MOST_PAGES, Answer, Pages, is_within
+from aml_train.core.answers import Answer
 from aml_train.core.errors import ServiceError
 from aml_train.jobs.spec import SERVERLESS
 
@@ -152,23 +152,6 @@ class Probe:
         message = " ".join(message.split())[:600]
         return Reply(status=response.status_code, code=code, message=message, answer=None, headers=response.headers)
 
-    def items(self, reply: Reply, what: str) -> Iterator[Answer]:
-        """Yield the items of a list, of all its pages; none of a refusal.
-
-        Raises:
-            ServiceError: a later page is refused, at another host, or one too many.
-        """
-        found = reply.answer
-        pages = Pages(found.fail, MOST_PAGES) if found is not None else None
-        while found is not None and pages is not None:
-            yield from found.each("value")
-            link = found.optional_text("nextLink")
-            if not link:
-                return
-            if not is_within(link, self.cloud.arm):
-                raise found.fail("names a next page that is not at the same host")
-            found = self.rest().read(pages.follow(link), what, attempts=ATTEMPTS)
-
     def workspace_path(self, below: str = "") -> str:
         """Return the path of the workspace's resource, or of something below it."""
         return f"{self.wanted.workspace.path}{below}"
@@ -178,10 +161,14 @@ class Probe:
 
         The documented operation takes the permission Microsoft.Authorization/permissions/read, which few roles lack.
         """
-        reply = self.get(f"{scope}/providers/Microsoft.Authorization/permissions", what, _PERMISSIONS)
-        if reply.answer is None:
+        address = f"{self.cloud.arm}{scope}/providers/Microsoft.Authorization/permissions"
+        try:
+            listed = self.rest().items(address, what, params={"api-version": _PERMISSIONS}, required=True)
+            return tuple(permission_of(one) for one in listed)
+        except ServiceError as error:
+            if error.transient:
+                raise
             return None
-        return tuple(permission_of(one) for one in self.items(reply, what))
 
     @property
     def principal(self) -> str:
@@ -192,15 +179,6 @@ class Probe:
     def is_user(self) -> bool:
         """Whether a person signed in."""
         return self.claims.get("idtyp") == "user" or bool(self.claims.get("upn") or self.claims.get("unique_name"))
-
-    @property
-    def storage_suffix(self) -> str:
-        """The domain of the cloud's storage.
-
-        https://learn.microsoft.com/azure/azure-government/compare-azure-government-global-azure.
-        """
-        suffixes = {"AzureUSGovernment": "core.usgovcloudapi.net", "AzureChinaCloud": "core.chinacloudapi.cn"}
-        return suffixes.get(self.cloud.name, "core.windows.net")
 
     def at_group(self) -> str:
         """Return the options of az that name the resource group and the subscription."""

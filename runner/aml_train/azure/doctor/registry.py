@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
-from urllib.parse import quote
 
 import requests
 
 from aml_train.azure.acr import AcrLogin, find_registry, http_session, location_of, password_of, pull_doubt
+from aml_train.azure.blob.datastores import DataWorkspace
+from aml_train.azure.blob.storage import AzureBlobs
 from aml_train.azure.credentials import claims_of
-from aml_train.azure.doctor.probe import ML, Probe
+from aml_train.azure.doctor.probe import Probe
 from aml_train.azure.roles import assignment, missing
-from aml_train.core.answers import REACH, Answer
-from aml_train.core.diagnosis import Outcome, failed, misconfigured, ok, skipped, warning
+from aml_train.core.answers import REACH
+from aml_train.core.diagnosis import Outcome, failed, ok, skipped, warning
 from aml_train.core.errors import ServiceError
 from aml_train.core.http_client import answer_of, exchange
 from aml_train.image.registry.auth import is_acr
@@ -35,16 +35,6 @@ TASK_ACTIONS: Final = tuple(
         "runs/cancel/action",
     )
 )
-_STORAGE_SCOPE: Final = "https://storage.azure.com/.default"
-#: https://learn.microsoft.com/rest/api/storageservices/versioning-for-the-azure-storage-services: with tokens of Entra ID since 2017-11-09.
-_STORAGE_VERSION: Final = "2021-12-02"
-#: Storage's codes for a network that it does not admit:
-#: https://learn.microsoft.com/rest/api/storageservices/common-rest-api-error-codes.
-_NOT_FROM_HERE: Final = frozenset(
-    {"AuthorizationFailure", "AuthorizationSourceIPMismatch", "PublicAccessNotPermitted"}
-)
-#: https://learn.microsoft.com/azure/storage/common/storage-account-overview#storage-account-name.
-_ACCOUNT: Final = re.compile(r"[a-z0-9]{3,24}")
 
 
 def check_registry(probe: Probe) -> Outcome:
@@ -210,67 +200,11 @@ def check_pull(probe: Probe) -> Outcome:
 
 
 def check_storage(probe: Probe) -> Outcome:
-    """Read the default datastore's container as this identity."""
-    store = _default_datastore(probe)
-    if store is None:
-        return failed(
-            f"the workspace {probe.wanted.workspace.name} shows no default datastore",
-            f"az ml datastore list {probe.at_workspace()}",
-        )
-    account, container = store.optional_text("accountName") or "", store.optional_text("containerName") or ""
-    if not _ACCOUNT.fullmatch(account) or not container:
-        return warning(
-            "the default datastore is no container of Blob storage", f"az ml datastore list {probe.at_workspace()}"
-        )
-    host = f"{account}.blob.{probe.storage_suffix}"  # our token goes there
-    own = (store.optional_text("credentials.credentialsType") or "None") == "None"
-    response = _container(probe, host, container)
-    code = response.headers.get("x-ms-error-code", "")
-    if response.status_code == 200:
-        return ok(f"{host}/{container} is reachable and may be read")
-    return _judge_storage(probe, f"{host}/{container}", account, response.status_code, code, own=own)
-
-
-def _default_datastore(probe: Probe) -> Answer | None:
-    what = "Looking for the default datastore"
-    reply = probe.get(probe.workspace_path("/datastores"), what, ML, isDefault="true", count="1")
-    return next((one.at("properties") for one in probe.items(reply, what)), None)
-
-
-def _container(probe: Probe, host: str, container: str) -> requests.Response:
-    token = probe.sign_in().token(_STORAGE_SCOPE)
-    headers = {"Authorization": f"Bearer {token}", "x-ms-version": _STORAGE_VERSION}
-    url = f"https://{host}/{quote(container)}?restype=container"
-    try:
-        return exchange(probe.rest().session, "HEAD", url, headers=headers, timeout=_TIMEOUT, allow_redirects=False)
-    except requests.RequestException as error:
-        raise ServiceError(f"The storage {host} does not answer: {type(error).__name__}", hint=REACH) from error
-
-
-def _judge_storage(probe: Probe, what: str, account: str, status: int, code: str, *, own: bool) -> Outcome:
-    scope = (probe.resource.optional_text("properties.storageAccount") if probe.resource is not None else None) or ""
-    if scope.rpartition("/")[2].lower() != account.lower():
-        scope = (
-            f"/subscriptions/SUBSCRIPTION/resourceGroups/GROUP/providers/Microsoft.Storage/storageAccounts/{account}"
-        )
-    if code in _NOT_FROM_HERE:
-        rule = f"az storage account network-rule add --account-name {account} --ip-address ADDRESS {probe.at_group()}"
-        return failed(f"{what} does not admit this network ({code})", f"{rule}; or a runner in its network.")
-    if status == 403:
-        command = assignment("Storage Blob Data Contributor", scope, probe.principal, user=probe.is_user)
-        if own:
-            return failed(
-                f"the identity has no role for {what} ({code or status}), and the datastore has no key", command
-            )
-        return warning(
-            f"the identity has no role for {what} ({code or status}); the datastore's key is used", command
-        )
-    if status == 404:
-        name = what.rpartition("/")[2]
-        command = f"az storage container create --name {name} --account-name {account} --auth-mode login"
-        return failed(f"there is no container {what} ({code or status})", command)
-    if status == 401:
-        return misconfigured(f"{what} refuses the token ({code or status})", "Check AZURE_TENANT_ID and the clock.")
-    return failed(
-        f"{what} answered {status} {code}".rstrip(), f"az storage account show --name {account} {probe.at_group()}"
-    )
+    """Read the default datastore's container, in the way of ``aml-train data``."""
+    rest = probe.rest()
+    data = DataWorkspace(rest)
+    access = data.access(data.default_datastore())
+    storage = AzureBlobs(access, rest.credential, rest.session, tries=1, timeout=_TIMEOUT)
+    storage.find("aml-train/doctor")
+    by = "its key" if access.key else "its signature" if access.sas else "the identity"
+    return ok(f"{storage.place} is reachable and may be read, with {by}")

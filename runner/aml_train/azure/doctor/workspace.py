@@ -1,8 +1,8 @@
-"""Checks of the workspace, the identity's roles in it, the compute and its quota."""
+"""Checks of the workspace, the identity's roles in it, and the compute."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Final
 from urllib.parse import quote
 
@@ -12,6 +12,7 @@ from aml_train.azure.roles import assignment, missing
 from aml_train.azure.target import known_names
 from aml_train.core.answers import Answer
 from aml_train.core.diagnosis import Outcome, failed, misconfigured, ok, skipped, warning
+from aml_train.core.errors import ServiceError
 
 _PREFIX: Final = "Microsoft.MachineLearningServices/workspaces"
 #: What a run does, by AzureML's operations
@@ -31,11 +32,6 @@ ACTIONS: Final = tuple(
     )
 )
 _MAKE_COMPUTE: Final = (f"{_PREFIX}/computes/write",)
-#: The resource name of the shared quota of low priority nodes: https://learn.microsoft.com/rest/api/quota/quota/create-or-update.
-_LOW_PRIORITY: Final = "TotalLowPriorityCores"
-#: And its names in lists of usages, where Microsoft.Compute has the second: https://learn.microsoft.com/rest/api/compute/usage/list.
-_LOW_PRIORITY_USAGES: Final = frozenset({_LOW_PRIORITY.lower(), "lowprioritycores"})
-_QUOTAS: Final = "https://learn.microsoft.com/azure/machine-learning/how-to-manage-quotas"
 
 
 def check_workspace(probe: Probe) -> Outcome:
@@ -149,65 +145,9 @@ def _new_cluster(probe: Probe, name: str, size: str) -> Outcome:
     return ok(f"{name} ({size}) is created by the first run")
 
 
-def _sizes(probe: Probe) -> dict[str, Answer]:
-    """Return the VM sizes of the region by their name; none if they cannot be listed."""
-    what = "Listing the VM sizes"
-    reply = probe.get(f"{_location(probe)}/vmSizes", what, ML)
-    return {(one.optional_text("name") or "").lower(): one for one in probe.items(reply, what)}
-
-
-def _location(probe: Probe) -> str:
-    region = probe.resource.optional_text("location") if probe.resource is not None else ""
-    subscription = quote(probe.wanted.workspace.subscription_id, safe="")
-    return f"/subscriptions/{subscription}/providers/Microsoft.MachineLearningServices/locations/{region}"
-
-
-def check_quota(probe: Probe) -> Outcome:
-    """Compare the vCPUs that the job needs with those of the subscription."""
-    wanted, cluster = probe.wanted, probe.wanted.target.cluster
-    size, spot, running = wanted.size, False, 0
-    if wanted.compute_name is not None:
-        found = _compute(probe, wanted.compute_name).answer
-        if found is not None:
-            size = found.optional_text("properties.properties.vmSize")
-            spot = (found.optional_text("properties.properties.vmPriority") or "").lower() == "lowpriority"
-            running = found.whole("properties.properties.currentNodeCount") or 0
-        elif cluster is not None:
-            size, spot = cluster.size, cluster.tier == "spot"
-    if not size:
-        return skipped("the compute has no VM size")
-    known = _sizes(probe).get(size.lower())
-    cores, family = (None, "") if known is None else (known.whole("vCPUs"), known.optional_text("family") or "")
-    usage = _usage(probe, _LOW_PRIORITY_USAGES if spot else {family.lower()})
-    if not cores or usage is None:
-        return warning(f"the quota of {size} is not known", f"az ml compute list-usage --location {_region(probe)}")
-    return _judge_quota(probe, size, cores, "" if spot else family, usage, running)
-
-
-def _usage(probe: Probe, names: Collection[str]) -> Answer | None:
-    what = "Listing the quotas"
-    found = probe.items(probe.get(f"{_location(probe)}/usages", what, ML), what)
-    return next((one for one in found if (one.optional_text("name.value") or "").lower() in names), None)
-
-
-def _judge_quota(probe: Probe, size: str, cores: int, family: str, usage: Answer, running: int) -> Outcome:
-    need = cores * probe.wanted.nodes
-    limit, used = usage.whole("limit") or 0, usage.whole("currentValue") or 0
-    if limit < 0:
-        return ok(f"{size}: no limit is set")
-    name = family or _LOW_PRIORITY
-    scope = _location(probe)
-    command = (
-        f"az quota update --resource-name {name} --scope {scope} --limit-object value={max(need, used + need)} "
-        f"--resource-type {'dedicated' if family else 'lowPriority'} ({_QUOTAS})"
-    )
-    text = f"{probe.wanted.nodes} x {size} need {need} vCPUs of {name}: the limit is {limit}, {used} in use"
-    if limit < need:
-        return failed(text, command)
-    if limit - used + cores * running < need:
-        return warning(f"{text}; the job waits until others end", command)
-    return ok(text)
-
-
-def _region(probe: Probe) -> str:
-    return _location(probe).rpartition("/")[2]
+def _sizes(probe: Probe) -> set[str]:
+    """Return the VM sizes of the region; none if they cannot be listed."""
+    try:
+        return {(one.optional_text("name") or "").lower() for one in probe.rest().vm_sizes()}
+    except ServiceError:
+        return set()
