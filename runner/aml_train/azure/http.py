@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -27,7 +25,6 @@ from aml_train.core.answers import (
 )
 from aml_train.core.errors import ServiceError
 from aml_train.core.http_client import Session, TooLargeError, answer_of, exchange, host_of
-from aml_train.core.threads import in_background
 
 _API: Final = "2024-10-01-preview"
 JOBS_API: Final = "2024-01-01-preview"
@@ -134,21 +131,6 @@ def read_answer(response: requests.Response, what: str) -> Answer:
     return answer_of(response, fail, wrong_answer(response, what, transient=True))
 
 
-def _check_whole(response: requests.Response, what: str) -> None:
-    """Raise a transient ServiceError for JSON that was cut off.
-
-    urllib3 checks a body of known length; this is for one that ends with its connection, and for a proxy's own page.
-    """
-    length_told = "Content-Length" in response.headers or "Transfer-Encoding" in response.headers
-    if length_told or not response.ok or "json" not in response.headers.get("Content-Type", ""):
-        return
-    try:
-        decode(response.content)
-    except UndecodableError as error:
-        host = host_of(response.url)
-        raise ServiceError(f"{what}: the answer of {host} was cut off.", transient=True) from error
-
-
 class AzureHttp:
     """Sends requests to Azure Resource Manager and the services of a region.
 
@@ -174,7 +156,6 @@ class AzureHttp:
         self._resource: Answer | None = None
         self._location = ""
         self._hosts: Mapping[str, object] | None = None
-        self._lock = threading.RLock()
 
     def call(
         self,
@@ -248,7 +229,6 @@ class AzureHttp:
                 response = self._send(method, url, what, params, body, token)
                 if response.status_code in retries.TRANSIENT_STATUS:
                     raise error_for(response, what)
-                _check_whole(response, what)
                 if response.status_code != requests.codes.unauthorized or renewed:
                     return use(response)
         self.credential.forget()
@@ -365,13 +345,9 @@ class AzureHttp:
         Raises:
             ServiceError: there is no such workspace, or the identity may not see it.
         """
-        with self._lock:
-            return self._described(retries.ATTEMPTS)
-
-    def _described(self, attempts: int) -> Answer:
         if self._resource is None:
             what = f"Looking for the workspace {self.workspace.name}"
-            found = self.read(self.arm(""), what, params={"api-version": _API}, attempts=attempts)
+            found = self.read(self.arm(""), what, params={"api-version": _API})
             if found is None:
                 raise ServiceError(
                     f"There is no workspace {self.workspace.name!r} in the resource group"
@@ -390,9 +366,8 @@ class AzureHttp:
 
     def _data_plane(self, service: Service) -> str:
         """Return the address of a service of the workspace's region."""
-        with self._lock:
-            properties, hosts = self.describe(), self._services(retries.ATTEMPTS)
-        address = address_of(service, hosts, properties.at("mlFlowTrackingUri").value)
+        properties = self.describe()
+        address = address_of(service, self._services(), properties.at("mlFlowTrackingUri").value)
         if address is None:
             raise ServiceError(
                 f"The workspace {self.workspace.name} names no host for {service}.",
@@ -400,25 +375,13 @@ class AzureHttp:
             )
         return address
 
-    def _services(self, attempts: int) -> Mapping[str, object]:
+    def _services(self) -> Mapping[str, object]:
         """Return the hosts of the region's services; asked once."""
         if self._hosts is None:
-            url = self._described(attempts).optional_text("discoveryUrl")
-            found = self.read(url, "Asking for the region's services", attempts=attempts) if url else None
+            url = self.describe().optional_text("discoveryUrl")
+            found = self.read(url, "Asking for the region's services") if url else None
             self._hosts = {} if found is None else {key: found.at(key).value for key in KEYS}
         return self._hosts
-
-    def look_ahead(self) -> None:
-        """Sign in, and look up the workspace and its region's services, in the background.
-
-        Requests that need them wait for it. If it fails, they ask again, and report what is wrong.
-        """
-
-        def look() -> None:
-            with self._lock, contextlib.suppress(ServiceError):
-                self._services(1)
-
-        in_background(look, "look-ahead")
 
     def history(self, path: str) -> str:
         """Return the address of *path* below the workspace in run history."""

@@ -5,14 +5,18 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
+from aml_train.azure.http import HINTS
 from aml_train.core import retry as retries
 from aml_train.core.errors import AmlTrainError, CancelledError, InvalidError, RefusedError, ServiceError
 
 ATTEMPTS: Final = 3
+_INPUT: Final = re.compile(r"The input '([^']+)'")
+"""How the local AzureML begins a refusal of a job's input."""
 _LOG = logging.getLogger(__name__)
 _Thing = TypeVar("_Thing")
 
@@ -23,6 +27,42 @@ def ml_sdk() -> Any:
     import azure.ai.ml.exceptions
 
     return azure.ai.ml
+
+
+def refusal(
+    what: str,
+    status: int | None,
+    said: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    trace: str = "",
+    lost: bool = False,
+) -> ServiceError | InvalidError:
+    """Return our error for a refusal by AzureML that an SDK reports.
+
+    Args:
+        what: for messages.
+        status: of the answer.
+        said: the service's explanation.
+        headers: of the answer.
+        trace: the ids of the request.
+        lost: the answer could not be read, so that another one may come.
+    """
+    asked = retries.retry_after(headers or {})
+    wait = "" if asked is None else f"; it asks to wait {asked:.0f} seconds"
+    message = f"{what}: AzureML answered {status}: {said}{wait}{f' ({trace})' if trace else ''}"
+    if status == 400:
+        match = _INPUT.search(said)
+        hint = f"Name other data: --set job.inputs.{match[1]}.path=ADDRESS_OR_FOLDER." if match else None
+        return RefusedError(message, hint=hint)
+    transient = lost or status is None or status in retries.TRANSIENT_STATUS
+    return ServiceError(message, hint=HINTS.get(status or 0), transient=transient, retry_after=asked)
+
+
+def unexpected(what: str, sdk: str, error: Exception, said: str) -> ServiceError:
+    """Return our error for whatever else an SDK raised: it decodes answers with few checks."""
+    why = f"{what}: {sdk} failed with {type(error).__name__}: {said}"
+    return ServiceError(why, hint="An answer of AzureML may not be as it expects; a proxy's page is none.")
 
 
 def made(

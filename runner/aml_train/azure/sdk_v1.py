@@ -17,9 +17,8 @@ import requests
 import yaml
 
 from aml_train.azure.http import HINTS
-from aml_train.azure.sdk import made
+from aml_train.azure.sdk import made, refusal, unexpected
 from aml_train.azure.workspace import AzureRest
-from aml_train.core import retry as retries
 from aml_train.core.answers import REACH, UndecodableError, clean, decode, traced
 from aml_train.core.errors import AmlTrainError, InvalidError, RefusedError, ServiceError
 from aml_train.core.tags import TAG_FINGERPRINT
@@ -168,29 +167,19 @@ def translate(error: Exception, what: str) -> AmlTrainError:
     if isinstance(error, AuthenticationException):
         return ServiceError(f"{what}: sign-in failed: {message}", hint="Check the credential.")
     if isinstance(error, HttpOperationError):
-        code = getattr(error.response, "status_code", None)
-        transient = code is None or code in (408, 429) or code >= 500
-        said = f"{what}: AzureML answered {code}: {message} ({traced(error)})"
-        if code == 400:
-            return RefusedError(said)
-        return ServiceError(said, hint=HINTS.get(code or 0), transient=transient)
+        return refusal(what, getattr(error.response, "status_code", None), message, trace=traced(error))
     if isinstance(error, ClientException):
         return ServiceError(f"{what}: AzureML could not be reached: {message}", transient=True)
     if isinstance(error, AzureMLException):
         if (answer := _answer(text)) is not None:
             status, said = answer
-            said = f"{what}: AzureML answered {status}: {said[:1500]}"
-            if status == 400:
-                return RefusedError(said)
-            transient = status in retries.TRANSIENT_STATUS
-            return ServiceError(said, hint=HINTS.get(status), transient=transient)
+            return refusal(what, status, said[:1500])
         if message == _NO_WORKSPACE:
             return ServiceError(f"{what}: {message}", hint=HINTS[404])
         if _TRANSIENT.search(message):
             return ServiceError(f"{what}: {message}", transient=True)
         return InvalidError(f"{what}: azureml-core refuses the run: {message}")
-    why = f"{what}: azureml-core failed with {type(error).__name__}: {message}"
-    return ServiceError(why, hint="An answer of AzureML may not be as it expects; a proxy's page is none.")
+    return unexpected(what, "azureml-core", error, message)
 
 
 def _answer(text: str) -> tuple[int, str] | None:

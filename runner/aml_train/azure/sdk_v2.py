@@ -24,16 +24,16 @@ from aml_train.azure.blob.datastores import DataWorkspace
 from aml_train.azure.clouds import AZURE_PUBLIC, Cloud
 from aml_train.azure.code import ensure_code
 from aml_train.azure.data_identity import identify_data
-from aml_train.azure.http import HINTS, WorkspaceId
+from aml_train.azure.http import WorkspaceId
 from aml_train.azure.identity import read_identity, read_run_identity
-from aml_train.azure.sdk import made, ml_sdk, quiet
+from aml_train.azure.sdk import made, ml_sdk, quiet, refusal, unexpected
 from aml_train.azure.sign_in import SignIn
 from aml_train.azure.workspace import AzureRest
 from aml_train.config.job.model import mapping_at
 from aml_train.config.job.paths import change_paths
 from aml_train.core import retry as retries
 from aml_train.core.answers import REACH, Answer, clean, traced
-from aml_train.core.errors import AmlTrainError, InvalidError, RefusedError, ServiceError
+from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
 from aml_train.core.tags import TAG_FINGERPRINT, TAG_GROUP, TAG_RESUBMITTED, TAG_SEQUENCE
 from aml_train.core.temporary import temporary_folder
 from aml_train.core.text import yaml_text
@@ -94,9 +94,6 @@ _SERVICES_OWN: Final = re.compile(
 _LEAVING: Final[ContextVar[CancelToken | None]] = ContextVar("leaving", default=None)
 #: Seconds; azure-core's own are 300 each, so that one request that hangs would hold up a run for twenty minutes.
 _CONNECT_TIMEOUT, _ANSWER_TIMEOUT = 10.0, 120.0
-_INPUT: Final = re.compile(r"The input '([^']+)'")
-"""How the local AzureML begins a refusal of a job's input."""
-
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 #: What azure-core reads a wait from (``azure/core/pipeline/policies/_utils.py``, 1.41); only the first is a standard's.
 _WAITS: Final = ("Retry-After", "retry-after-ms", "x-ms-retry-after-ms")
@@ -389,14 +386,9 @@ def translate(error: Exception, what: str) -> AmlTrainError:
     if isinstance(error, ClientAuthenticationError):
         return ServiceError(f"{what}: sign-in failed: {brief(error.message)}", hint="Check the credential.")
     if isinstance(error, HttpResponseError):
-        code = error.status_code
-        transient = code is None or code in retries.TRANSIENT_STATUS or isinstance(error, DecodeError)
-        asked = retries.retry_after(getattr(error.response, "headers", None) or {})
-        wait = "" if asked is None else f"; it asks to wait {asked:.0f} seconds"
-        said = f"{what}: AzureML answered {code}: {brief(error.message)}{wait} ({traced(error)})"
-        if code == 400:
-            return RefusedError(said, hint=_remedy(str(error.message)))
-        return ServiceError(said, hint=HINTS.get(code or 0), transient=transient, retry_after=asked)
+        headers, said = getattr(error.response, "headers", None), brief(error.message)
+        lost = isinstance(error, DecodeError)
+        return refusal(what, error.status_code, said, headers=headers, trace=traced(error), lost=lost)
     if isinstance(error, exceptions.MlException):  # which is an AzureError as well
         if error.error_category == exceptions.ErrorCategory.SYSTEM_ERROR:
             return ServiceError(f"{what}: {brief(error.message)}")
@@ -406,15 +398,7 @@ def translate(error: Exception, what: str) -> AmlTrainError:
     if isinstance(error, AzureError):
         why = f"{what}: AzureML could not be reached: {brief(error.message)}"
         return ServiceError(why, hint=REACH, transient=True)
-    why = f"{what}: azure-ai-ml failed with {type(error).__name__}: {brief(str(error))}"
-    return ServiceError(why, hint="An answer of AzureML may not be as it expects; a proxy's page is none.")
-
-
-def _remedy(message: str) -> str | None:
-    """Return the hint for a refused job, None if the message suffices."""
-    if match := _INPUT.search(message):
-        return f"Name other data: --set job.inputs.{match[1]}.path=ADDRESS_OR_FOLDER."
-    return None
+    return unexpected(what, "azure-ai-ml", error, brief(str(error)))
 
 
 def brief(text: object, limit: int = 1500) -> str:

@@ -143,7 +143,6 @@ def open_target(host: Host, config: Config, plan: Plan, emit: Listener) -> Targe
     info = start_emulator(settings, emit, engine=host.engine())
     register_environments(info, config.target.environments)
     opened = _connect_local(host, config.target, info, emit, place)
-    opened.service.look_ahead()
     return replace(opened, job_engine=host.engine())
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -80,25 +79,6 @@ def rest(*answers: tuple[int, Mapping[str, str], bytes] | Exception) -> tuple[Az
 def test_whatever_was_no_answer_is_asked_again(fault: tuple[int, Mapping[str, str], bytes] | Exception) -> None:
     asked, adapter = rest(fault, fault, fault, fault, (200, JSON, b'{"a": 1}'))
     assert asked.need("GET", "https://x.invalid/y", "Asking").value == {"a": 1}
-    assert not adapter.answers
-
-
-def test_what_was_looked_up_ahead_is_asked_once() -> None:
-    workspace = b'{"properties": {"discoveryUrl": "https://x.invalid/discovery", "mlFlowTrackingUri": ""}}'
-    asked, adapter = rest(
-        (200, JSON, workspace), (200, JSON, b'{"history": "https://h.invalid", "api": "https://a.invalid"}')
-    )
-    asked.look_ahead()
-    assert asked.history("").startswith("https://h.invalid/history")
-    assert not adapter.answers
-
-
-def test_what_could_not_be_looked_up_ahead_is_asked_again() -> None:
-    asked, adapter = rest((500, {}, b"{}"), (200, JSON, b'{"properties": {}}'))
-    asked.look_ahead()
-    while len(adapter.answers) == 2:
-        time.sleep(0)
-    assert asked.describe().value == {}
     assert not adapter.answers
 
 
