@@ -154,7 +154,7 @@ class Reproducer:
         try:
             view = live.send(lambda _submission: service.copy_job(job, name, compute=compute))
             emit(JobSubmitted(job=name, attached=False, studio_url=view.studio_url))
-            logs = JobLogs(service, name, emit, now=clock.now)
+            logs = JobLogs(service, name, emit)
             watch = Watch(
                 service, name, clock=clock, pace=self.connection.pace, limits=Limits(), listener=emit, logs=logs
             )

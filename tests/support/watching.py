@@ -24,5 +24,5 @@ def watch(
     masker: Masker | None = None,
 ) -> tuple[JobView, AmlTrainError | None]:
     """Follow the job until it has ended; *every_log* reads AzureML's own logs as well."""
-    logs = JobLogs(service, name, listener, every=every_log, masker=masker, now=clock.now)
+    logs = JobLogs(service, name, listener, every=every_log, masker=masker)
     return Watch(service, name, clock=clock, pace=pace, limits=limits, listener=listener, logs=logs).run()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from aml_train.image.registry.client import Registry, RegistryLocation
 
 #: Azure limits how often a principal may ask: https://learn.microsoft.com/azure/azure-resource-manager/management/request-limits-and-throttling
-AZURE_PACE: Final = Pace(shortest=1.0, longest=60.0, share=0.05, calls=1000)
+AZURE_PACE: Final = Pace(shortest=1.0, longest=60.0, share=0.05)
 _WORKSPACES_API: Final = "2024-10-01-preview"
 _REGISTRY_API: Final = "2023-07-01"
 

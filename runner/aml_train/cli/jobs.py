@@ -34,7 +34,7 @@ from aml_train.core.events import Notice
 from aml_train.core.tables import masked
 from aml_train.core.text import duration, printable, printable_lines
 from aml_train.jobs.live import await_end, request_cancel
-from aml_train.jobs.logs.follow import LogFollower, LogReader, log_addresses, pages_of
+from aml_train.jobs.logs.follow import LogFollower, LogReader, log_addresses
 from aml_train.jobs.logs.names import log_name
 from aml_train.jobs.metrics import tables_of_job
 from aml_train.jobs.states import JobStatus, failure_of
@@ -248,7 +248,7 @@ def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> No
     Raises:
         AmlTrainError: what a followed job ended with.
     """
-    pages = pages_of(view_job(service, job))
+    view_job(service, job)  # also has the secrets among its variables masked
     shown: list[str] = []
 
     def say(text: LogText) -> None:
@@ -258,8 +258,8 @@ def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> No
             shown[:] = [text.name.path]
         click.echo(printable_lines(text.text), nl=not text.more)
 
-    reader = LogReader(service, job, _remark, SYSTEM_CLOCK.now)
-    follower = LogFollower(reader, say, masker=masker(), pages=pages)
+    reader = LogReader(service, job, _remark)
+    follower = LogFollower(reader, say, masker=masker())
     while True:
         view = service.details(job)
         names = sorted(
@@ -269,7 +269,7 @@ def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> No
         several = len(names) > 1
         ended = view.status.terminal
         found = tuple(log_addresses(names, view.log_files))
-        reader.know(found, final=ended or not follow)
+        reader.know(found)
         follower.follow(found, final=ended or not follow)
         if ended or not follow:
             break

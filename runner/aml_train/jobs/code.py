@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable
 from typing import Final
 
 from aml_train.config.sections.code import CodeConfig
@@ -16,26 +16,6 @@ from aml_train.core.text import size
 _MOST_NAMED: Final = 5
 _OFFENCE: Final = 0.05
 """The part of the whole that something must have to be worth naming."""
-_MOSTLY: Final = 0.8
-"""A folder is named by the one below it that has this part of it."""
-
-
-@dataclass(kw_only=True)
-class _Item:
-    """A file or a folder, with all that is below it."""
-
-    path: str
-    size: int = 0
-    files: int = 0
-    below: dict[str, _Item] = field(default_factory=dict)
-
-    @property
-    def pattern(self) -> str:
-        """The line of an ignore file that leaves it out, and nothing else."""
-        escaped = "".join(f"\\{char}" if char in "\\*?[" else char for char in self.path)
-        if escaped.endswith(" "):
-            escaped = escaped[:-1] + "\\ "
-        return f"/{escaped}/" if self.below else f"/{escaped}"
 
 
 def check_code(files: FileSet, limits: CodeConfig, ignore_file: str | None) -> None:
@@ -50,23 +30,23 @@ def check_code(files: FileSet, limits: CodeConfig, ignore_file: str | None) -> N
         InvalidError: it is more; the largest offenders are named, with the lines that leave them out.
     """
     count, whole = len(files.entries), files.size
-    exceeded = []
+    sizes, counts = _weights(files.entries)
+    exceeded, named = [], dict[str, None]()
     if whole > limits.max_size:
         exceeded.append(f"{size(whole)}, more than {size(limits.max_size)} (code.max-size)")
+        named |= dict.fromkeys(_offenders(sizes, whole))
     if count > limits.max_files:
         exceeded.append(f"{count:,} files, more than {limits.max_files:,} (code.max-files)")
+        named |= dict.fromkeys(_offenders(counts, count))
     if not exceeded:
         return
-    tree = _tree(files.entries)
-    named: dict[str, _Item] = {}
-    if whole > limits.max_size:
-        named |= {item.path: item for item in _offenders(tree, lambda item: item.size)}
-    if count > limits.max_files:
-        named |= {item.path: item for item in _offenders(tree, lambda item: item.files)}
-    offenders = _outermost(named)
-    lines = [f"  {_label(item)}" for item in offenders]
+    lines = [
+        f"  {path}  {size(sizes[path])}"
+        + (f" in {counts[path]:,} {'file' if counts[path] == 1 else 'files'}" if path.endswith("/") else "")
+        for path in named
+    ]
     message = "\n".join([f"The code in {files.root} has {' and '.join(exceeded)}. The most is in:", *lines])
-    patterns = "\n".join(f"  {item.pattern}" for item in offenders)
+    patterns = "\n".join(f"  {_pattern(path)}" for path in named)
     raise InvalidError(
         message, hint=f"{_where(ignore_file)}\n{patterns}\nOr raise the limit in aml-train.yml, under `code`."
     )
@@ -81,47 +61,32 @@ def _where(ignore_file: str | None) -> str:
     return "Leave out what the job does not need: write into .amlignore such lines as:"
 
 
-def _label(item: _Item) -> str:
-    if not item.below:
-        return f"{item.path}  {size(item.size)}"
-    return f"{item.path}/  {size(item.size)} in {item.files:,} {'file' if item.files == 1 else 'files'}"
+def _pattern(path: str) -> str:
+    """Return the line of an ignore file that leaves out *path*, and nothing else."""
+    escaped = "".join(f"\\{char}" if char in "\\*?[" else char for char in path)
+    return f"/{escaped[:-1]}\\ " if escaped.endswith(" ") else f"/{escaped}"
 
 
-def _tree(entries: Iterable[FileEntry]) -> _Item:
-    root = _Item(path="")
+def _weights(entries: Iterable[FileEntry]) -> tuple[Counter[str], Counter[str]]:
+    """Return the bytes and the number of files of each file and each folder, whose path ends with a slash."""
+    sizes, counts = Counter[str](), Counter[str]()
     for entry in entries:
-        here = root
-        here.size, here.files = here.size + entry.size, here.files + 1
         parts = entry.path.split("/")
-        for number, part in enumerate(parts):
-            here = here.below.setdefault(part, _Item(path="/".join(parts[: number + 1])))
-            here.size, here.files = here.size + entry.size, here.files + 1
-    return root
+        for path in (entry.path, *("/".join(parts[:number]) + "/" for number in range(1, len(parts)))):
+            sizes[path] += entry.size
+            counts[path] += 1
+    return sizes, counts
 
 
-def _offenders(root: _Item, weight: Callable[[_Item], int]) -> list[_Item]:
-    """Return the heaviest items; an item that is most of its folder stands for it."""
-    found: list[_Item] = []
-    for item in root.below.values():
-        narrow = item
-        while narrow.below:
-            heaviest = max(narrow.below.values(), key=weight)
-            if weight(heaviest) < _MOSTLY * weight(narrow) or weight(heaviest) <= 1:
-                break
-            narrow = heaviest
-        if weight(narrow) >= _OFFENCE * weight(root):
-            found.append(narrow)
-    found = found or [max(root.below.values(), key=weight)]
-    return sorted(found, key=lambda item: (-weight(item), item.path))[:_MOST_NAMED]
-
-
-def _outermost(named: dict[str, _Item]) -> list[_Item]:
-    """Leave out items in a folder that is named, too."""
-    return [
-        item
-        for path, item in named.items()
-        if not any(path != other and path.startswith(f"{other}/") for other in named)
-    ]
+def _offenders(weights: Counter[str], whole: int) -> list[str]:
+    """Return the heaviest paths, none within another; of folders with the same content the innermost."""
+    found: list[str] = []
+    for path, weight in sorted(weights.items(), key=lambda one: (-one[1], -len(one[0]), one[0])):
+        if len(found) == _MOST_NAMED or (found and weight < _OFFENCE * whole):
+            break
+        if not any(path.startswith(one) or one.startswith(path) for one in found):
+            found.append(path)
+    return found
 
 
 #: azureml-core sends metrics once in a while from a daemon thread and has no exit hook: docs/sdk-v1.md.

@@ -1,6 +1,6 @@
 """Polling of a job, its times and its time limits. Pure.
 
-The status is polled often if the job may be about to end, seldom otherwise, and never more often than the budget allows."""
+The status is polled often if the job may be about to end, seldom otherwise."""
 
 from __future__ import annotations
 
@@ -12,10 +12,6 @@ from aml_train.core.errors import AmlTrainError, CancelledError, TimedOutError
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
 
-_WINDOW: Final = 12 * 3600.0
-#: Of the budget, what may be spent at once, and what of that is kept for the end.
-_BURST: Final = 150
-_RESERVE: Final = 60
 #: A job that is about to end is polled this often, in seconds, for so long.
 _NEAR: Final = 1.0
 _NEAR_SECONDS: Final = 60.0
@@ -35,14 +31,12 @@ class Pace:
         shortest, longest: bounds of the pause.
         share: of the time in the state.
         log: how often a log is read between two polls: it is in Blob storage, and costs no call for the status.
-        calls: how many questions twelve hours may cost at most; None for no bound.
     """
 
     shortest: float = 0.25
     longest: float = 60.0
     share: float = 0.05
     log: float = 0.5
-    calls: int | None = None
 
     def pause(self, elapsed: float) -> float:
         """Return the seconds to wait for a job that is in its state for *elapsed* seconds."""
@@ -58,8 +52,6 @@ class Cadence:
 
     def __init__(self, pace: Pace, now: float) -> None:
         self._pace = pace
-        self._began = now
-        self._calls = 0
         self._status: JobStatus | None = None
         self._since = now
         self._gaps: deque[float] = deque(maxlen=_GAPS)
@@ -68,7 +60,6 @@ class Cadence:
 
     def scanned(self, now: float, status: JobStatus | None) -> None:
         """Take note of an answer (*status*), or of none (None)."""
-        self._calls += 1
         if status is not None and status is not self._status:
             self._status, self._since = status, now
 
@@ -89,7 +80,7 @@ class Cadence:
             return False
         if self._asks_at is None:
             self._asks_at = self._grew + _UNUSUAL * max(self._gaps, default=self._pace.log)
-        if now < self._asks_at or self._room(now) < 1:
+        if now < self._asks_at:
             return False
         self._asks_at = self._grew + 2 * (now - self._grew)
         return True
@@ -99,20 +90,7 @@ class Cadence:
         inside = now - self._since
         near = self._status is not None and (self._status.ending or self._status is JobStatus.NOT_RESPONDING)
         soon = min(_NEAR, self._pace.longest)
-        wanted = soon if near and inside < _NEAR_SECONDS else self._pace.pause(inside)
-        missing = 1 - self._room(now, near=near)
-        return max(wanted, missing / self._rate()) if missing > 0 else wanted
-
-    def _rate(self) -> float:
-        """Return how many calls a second the budget gives in addition to the burst."""
-        return ((self._pace.calls or 0) - _BURST) / _WINDOW
-
-    def _room(self, now: float, *, near: bool = False) -> float:
-        """Return how many calls the budget has room for."""
-        if self._pace.calls is None:
-            return 1.0
-        burst = _BURST if near else _BURST - _RESERVE
-        return burst + self._rate() * (now - self._began) - self._calls
+        return soon if near and inside < _NEAR_SECONDS else self._pace.pause(inside)
 
 
 @dataclass(frozen=True, kw_only=True)

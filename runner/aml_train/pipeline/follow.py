@@ -10,7 +10,6 @@ from aml_train.core.events import AttemptEnded, Event, JobStatusChanged, LogsEnd
 from aml_train.jobs.attempts import Comparison, attempt_of, may_follow, next_name, number_of, resubmit, retries_of
 from aml_train.jobs.composed import COMPOSED
 from aml_train.jobs.cost import Spending
-from aml_train.jobs.logs.follow import pages_of
 from aml_train.jobs.logs.report import JobLogs
 from aml_train.jobs.pace import Limits
 from aml_train.jobs.states import JobStatus
@@ -128,7 +127,7 @@ def _watch(
         ctx.emit(event)
 
     every, service = bounds.logs == "all", target.service
-    logs = JobLogs(service, view.name, emit, every=every, masker=ctx.secrets, pages=pages_of(view), now=clock.now)
+    logs = JobLogs(service, view.name, emit, every=every, masker=ctx.secrets)
     return Watch(
         service,
         view.name,

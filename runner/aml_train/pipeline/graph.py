@@ -14,7 +14,6 @@ from aml_train.core.tags import TAG_DIGEST, TAG_IMAGES
 from aml_train.image.spec import Tested
 from aml_train.jobs.composed import ChildView, unfinished
 from aml_train.jobs.cost import Spending
-from aml_train.jobs.logs.follow import pages_of
 from aml_train.jobs.logs.report import JobLogs, quote_logs
 from aml_train.jobs.pace import Exceeded
 from aml_train.jobs.states import JobStatus, failure_of
@@ -169,15 +168,7 @@ def _with_logs(ctx: RunContext, service: Workspace, view: JobView, node: ChildVi
     codes: tuple[str, ...] = ()
     try:
         found = service.details(node.source)
-        logs = JobLogs(
-            service,
-            node.source,
-            ctx.emit,
-            every=False,
-            masker=ctx.secrets,
-            pages=pages_of(found),
-            now=ctx.clock.now,
-        )
+        logs = JobLogs(service, node.source, ctx.emit, masker=ctx.secrets)
         logs.read(found, final=True)
         ended = logs.end(found.error)
         ctx.progress.add(logs=ended)

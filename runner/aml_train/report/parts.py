@@ -103,8 +103,8 @@ def read_logs(
         names = sorted(map(log_name, view.log_files), key=lambda name: name.order)
         names = [name for name in names if not name.system] or names
         addresses = tuple(log_addresses(names[: _MOST_LOGS - len(found)], view.log_files))
-        reader = LogReader(service, view.name, listener, clock.now)
-        reader.know(addresses, final=True)
+        reader = LogReader(service, view.name, listener)
+        reader.know(addresses)
         for name, url in addresses:
             try:
                 size, lines = _tail(reader.read_log(url, 0), mask)

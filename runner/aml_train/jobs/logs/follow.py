@@ -6,102 +6,48 @@ depend on this module."""
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
-from urllib.parse import quote
+from typing import Final
 
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import Listener, LogTail, Notice
 from aml_train.core.masking import Masker, Scrubber, without_tokens
 from aml_train.core.text import LineBlocks, Piece
 from aml_train.jobs.logs.names import LogName
-from aml_train.jobs.workspace import JobView, LogBeganAnewError, StorageUnreachableError, Workspace
+from aml_train.jobs.workspace import LogBeganAnewError, StorageUnreachableError, Workspace
 
-#: A part of all these addresses, and of hardly any other text.
-_MARK: Final = "/#/experiments/"
-#: The tracking URI of a workspace: other servers of MLflow, as users may have, do show pages at theirs.
-_ADDRESS: Final = re.compile(
-    r"https://[^\s/]{1,255}/mlflow/v[\w.]{1,20}/subscriptions/[^\s#]{1,1000}/#/experiments/"
-    r"(?P<experiment>[^\s/?#]{1,255})(?:/runs/(?P<run>[^\s/?#]{1,255}))?(?=[\s?]|\Z)",
-    re.IGNORECASE,
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class JobPages:
-    """The pages that show a job, its child runs and its experiment.
-
-    Attributes:
-        job: the job's name.
-        url: its page.
-        experiment_url: the page of its experiment; None if it is at the id of the experiment, as in the studio.
-    """
-
-    job: str
-    url: str
-    experiment_url: str | None = None
-
-    def link(self, text: str) -> str:
-        """Return *text* with the addresses that MLflow makes replaced by those of pages."""
-        return _ADDRESS.sub(self._page, text) if _MARK in text else text
-
-    def _page(self, found: re.Match[str]) -> str:
-        before, sign, after = self.url.partition(f"/runs/{quote(self.job, safe='')}")
-        if found["run"]:
-            # A script may end other runs than its job's, such as child runs.
-            return f"{before}{sign and '/runs/' + found['run']}{after}"
-        if self.experiment_url is not None:
-            return self.experiment_url
-        # The address of an experiment in the studio is that of azureml-core 1.61 (``core/_portal.py``).
-        return f"{before}/experiments/id/{found['experiment']}{after}" if sign else found[0]
-
-
-def pages_of(view: JobView) -> JobPages | None:
-    """Return the pages of a job; None if the service names none."""
-    if view.studio_url is None:
-        return None
-    return JobPages(job=view.name, url=view.studio_url, experiment_url=view.experiment_url)
-
-
-#: Seconds after which a source is tried again that could not be reached: a try may take a time-out.
-_AGAIN: Final = 300.0
 DEPENDS: Final = "The job's status, gate and model do not depend on its logs."
 
 
 class LogReader:
-    """Reads the logs of one job.
+    """Reads the logs of one job, in Blob storage or else by AzureML's artifact service.
 
     Args:
         service: both sources.
         job: the job's name.
         listener: receives one notice when a source cannot be reached.
-        now: seconds of a clock that only grows.
     """
 
-    def __init__(self, service: Workspace, job: str, listener: Listener, now: Callable[[], float]) -> None:
+    def __init__(self, service: Workspace, job: str, listener: Listener) -> None:
         self._service = service
         self._job = job
         self._listener = listener
-        self._now = now
         self._paths: dict[str, str] = {}
         self._problem: StorageUnreachableError | None = None
-        self._storage_again = self._service_again = float("-inf")
         self._warned: set[str] = set()
-        self._final = False
+        self._refused = False
 
     @property
     def reads_storage(self) -> bool:
         """Whether Blob storage is read: only there is it cheap to ask often."""
         return self._problem is None
 
-    def know(self, logs: Iterable[LogAddress], *, final: bool) -> None:
-        """Take the addresses of logs; from a *final* reading on, no source is retried."""
+    def know(self, logs: Iterable[LogAddress]) -> None:
+        """Take the addresses of logs."""
         # Each look has new signatures: those of the one before are not kept.
         self._paths = {url: name.path for name, url in logs}
-        self._final = final
 
     def read_log(self, url: str, offset: int) -> Iterator[bytes]:
         """Yield the bytes of the log at *url* from *offset* on.
@@ -109,50 +55,36 @@ class LogReader:
         See :meth:`aml_train.jobs.workspace.Workspace.read_log`.
 
         Raises:
-            StorageUnreachableError: neither source can be reached; that was reported.
+            StorageUnreachableError: neither source can be read; that was reported.
             ServiceError: the reading failed otherwise, and may be repeated.
             LogBeganAnewError: see there.
         """
-        problem = self._problem
-        if problem is None or self._may_try(self._storage_again):
+        if self._problem is None:
             try:
                 for data in self._service.read_log(url, offset):
                     offset += len(data)
                     yield data
             except StorageUnreachableError as error:
-                problem = error
+                self._problem = error
             else:
-                self._problem = None
                 return
-            self._problem, self._storage_again = problem, self._now() + _AGAIN
-        yield from self._by_service(url, offset, problem)
-
-    def _may_try(self, again: float) -> bool:
-        return not self._final and self._now() >= again
-
-    def _by_service(self, url: str, offset: int, problem: StorageUnreachableError) -> Iterator[bytes]:
-        refused = self._service_again != float("-inf")
-        if refused and not self._may_try(self._service_again):
-            raise problem
+        if self._refused:
+            raise self._problem
         try:
             yield from self._service.read_log_by_service(self._job, self._paths[url], offset)
         except ServiceError as error:
-            self._service_again = self._now() + _AGAIN
-            self._warn(
-                "none", f"{problem.message}, and AzureML does not pass them on: {error.message} {DEPENDS}", problem
-            )
-            raise problem from error
-        self._service_again = float("-inf")
-        self._warn("service", f"{problem.message}; AzureML's artifact service passes them on instead.", problem)
+            self._refused = not error.transient
+            self._warn("none", f", and AzureML does not pass them on: {error.message} {DEPENDS}", self._problem)
+            raise self._problem from error
+        self._warn("service", "; AzureML's artifact service passes them on instead.", self._problem)
 
     def _warn(self, kind: str, text: str, problem: StorageUnreachableError) -> None:
         if kind in self._warned:
             return
         self._warned.add(kind)
         hint = f" {problem.hint}" if problem.hint else ""
-        self._listener(
-            Notice(text=f"The logs of the job {self._job} cannot be read from storage: {text}{hint}", level="warning")
-        )
+        text = f"The logs of the job {self._job} cannot be read from storage: {problem.message}{text}{hint}"
+        self._listener(Notice(text=text, level="warning"))
 
 
 #: How many last lines of each log are kept for the report, and how many characters of them.
@@ -184,13 +116,6 @@ class LogText:
 #: A log, and the address that it can be read at by ranges.
 LogAddress = tuple[LogName, str]
 LogSink = Callable[[LogText], None]
-
-
-class ReadsLogs(Protocol):
-    """Reads a log by ranges; see :meth:`aml_train.jobs.workspace.Workspace.read_log`."""
-
-    def read_log(self, url: str, offset: int) -> Iterator[bytes]:
-        """Yield the bytes of a log from *offset* on, as far as they are written."""
 
 
 class Tail:
@@ -247,14 +172,10 @@ class LogFollower:
         service: reads the logs by ranges.
         sink: takes the lines.
         masker: knows the secrets; they are replaced before anything else sees the text, wherever the bytes are cut.
-        pages: the job's, which replace the addresses that MLflow makes; None leaves these as they are.
     """
 
-    def __init__(
-        self, service: ReadsLogs, sink: LogSink, *, masker: Masker | None = None, pages: JobPages | None = None
-    ) -> None:
+    def __init__(self, service: LogReader, sink: LogSink, *, masker: Masker | None = None) -> None:
         self._service = service
-        self._pages = pages
         self._sink = sink
         self._masker = masker or Masker()
         self._logs: dict[str, _Log] = {}
@@ -336,8 +257,6 @@ class LogFollower:
         several = self._several
         for piece in log.blocks.feed(log.scrubber.feed(data, final=final), final=final):
             text = without_tokens(piece.text)
-            if self._pages is not None:
-                text = self._pages.link(text)
             log.tail.add(Piece(text, piece.more))
             self._sink(LogText(name=log.name, text=text, more=piece.more, several=several))
 

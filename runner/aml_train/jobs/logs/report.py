@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from aml_train.core.errors import ServiceError
@@ -13,7 +12,6 @@ from aml_train.core.masking import Masker
 from aml_train.jobs.logs.follow import (
     DEPENDS,
     TAIL_LINES,
-    JobPages,
     LogAddress,
     LogFollower,
     LogReader,
@@ -27,19 +25,8 @@ from aml_train.jobs.workspace import JobView, NodeKind, Placement, StorageUnreac
 
 #: The RDMA-capable sizes carry an ``r`` behind their number of vCPUs: https://learn.microsoft.com/azure/virtual-machines/sizes-hpc and
 #: https://learn.microsoft.com/azure/virtual-machines/setup-infiniband; sizes by series at https://learn.microsoft.com/azure/virtual-machines/sizes.
-#: Series and what their sizes look like behind ``Standard_``, today and retired:
-_SERIES: Final = (
-    ("H", r"H\d+m?r(_Promo)?"),  # H16r, H16mr
-    ("HB", r"HB\d+(-\d+)?rs(_v\d)?"),  # HB60rs, HB120rs_v2, HB120-96rs_v3, HB176rs_v4, HB368rs_v5
-    ("HC", r"HC\d+(-\d+)?rs"),  # HC44rs, HC44-16rs
-    ("HX", r"HX\d+(-\d+)?rs"),  # HX176rs, HX176-24rs
-    ("NC", r"NC24rs?(_v[23])?(_Promo)?"),  # NC24r, NC24rs_v2, NC24rs_v3; later NC series have none
-    (
-        "ND",
-        r"ND\d+[a-z]*r[a-z]*(_NDR)?(_[A-Z0-9]+)?(_v\d)?",
-    ),  # ND24rs, ND40rs_v2, ND96asr_v4, ND96amsr_A100_v4, ND96isr_H100_v5
-)
-_SIZE: Final = re.compile("Standard_(?:" + "|".join(pattern for _, pattern in _SERIES) + ")", re.I)
+#: Series H, HB, HC, HX, NC and ND, today and retired: HB120-96rs_v3, NC24rs_v3, ND96isr_H100_v5.
+_SIZE: Final = re.compile(r"Standard_(?:H[BCX]?|N[CD])\d[\d-]*[a-z]*r[a-z]*(?:_\w+)?", re.IGNORECASE)
 
 # "host:38:38 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.4<0>", "… NET/IB : No device found.", "… Using network Socket" with
 # NCCL_DEBUG=INFO; with InfiniBand "… NET/IB : Using [0]mlx5_ib0:1/IB …", "… Using network IB" or "IBext" (NVIDIA/nccl, src/transport/net_*.cc).
@@ -120,8 +107,6 @@ class JobLogs:
     Args:
         listener: receives the lines, and at the end the last lines and tracebacks.
         every: report AzureML's own logs as well.
-        pages: the job's, which replace the addresses that MLflow makes.
-        now: seconds of a clock that only grows.
     """
 
     def __init__(
@@ -132,16 +117,14 @@ class JobLogs:
         *,
         every: bool = False,
         masker: Masker | None = None,
-        pages: JobPages | None = None,
-        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._service = service
         self._job = job
         self._listener = listener
         self._every = every
         self._masker = masker
-        self._reader = LogReader(service, job, listener, now)
-        self._follower = LogFollower(self._reader, self._take, masker=masker, pages=pages)
+        self._reader = LogReader(service, job, listener)
+        self._follower = LogFollower(self._reader, self._take, masker=masker)
         self._tracebacks = TracebackFinder()
         self._nccl = NcclWatch()
         self._warned = False
@@ -162,7 +145,7 @@ class JobLogs:
         self._view = view
         names = chosen(view.log_files, every=self._every)
         self._known = tuple(log_addresses(names, view.log_files))
-        self._reader.know(self._known, final=final)
+        self._reader.know(self._known)
         problem = self._read(self._known, final=final)
         if problem is not None and not self._reported:
             self._reported = True
@@ -227,7 +210,7 @@ class JobLogs:
             return ()
         quiet = LogFollower(self._reader, lambda _text: None, masker=self._masker)
         every = tuple(log_addresses(chosen(view.log_files, every=True), view.log_files))
-        self._reader.know(every, final=True)
+        self._reader.know(every)
         try:
             quiet.follow(every, final=True)
         except StorageUnreachableError:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Iterator
+from typing import Any, cast
 
 import pytest
 
@@ -21,7 +22,7 @@ class Following:
     def __init__(self, *secrets: str, **logs: bytes) -> None:
         self.service = FakeService(logs={f"user_logs/std_log{name}.txt": data for name, data in logs.items()})
         self.seen: list[LogText] = []
-        self.follower = LogFollower(self.service, self.seen.append, masker=Masker(secrets))
+        self.follower = LogFollower(cast("Any", self.service), self.seen.append, masker=Masker(secrets))
 
     def look(self, *, final: bool = False) -> str:
         """Look at the logs once; return all the text so far."""
@@ -118,7 +119,7 @@ def test_memory_is_bounded_whatever_the_lines_are(width: int, monkeypatch: pytes
         passed += len(text.text) + (not text.more)
 
     monkeypatch.setattr(one.service, "read_log", lambda _url, offset: iter(() if offset else (chunk,) * 64))
-    follower = LogFollower(one.service, count, masker=Masker(["a-secret"]))
+    follower = LogFollower(cast("Any", one.service), count, masker=Masker(["a-secret"]))
     tracemalloc.start()
     try:
         follower.follow([(log_name(STD), "u")], final=True)

@@ -88,23 +88,6 @@ def test_a_job_whose_storage_cannot_be_reached_is_gated_and_registered() -> None
     )
 
 
-def test_storage_is_tried_again_after_minutes_and_goes_on_where_the_service_stopped() -> None:
-    service = FakeService(script=[S.RUNNING], log=b"one\n", unreachable=True)
-    clock = FakeClock()
-
-    def later(now: float) -> None:
-        service.log = LOG if now > 100 else service.log
-        service.unreachable = now < 200
-        service.script = [S.RUNNING] if now < 450 else [S.COMPLETED]
-
-    clock.on_sleep = later
-    _, _, events = followed(service, clock)
-    assert clock.time > 400
-    assert lines(events) == "one\ntwo\nlast"
-    assert len(warnings(events)) == 1
-    assert service.storage_reads > 2
-
-
 @pytest.mark.parametrize("on_cancel", ["cancel", "detach"])
 def test_an_interruption_after_the_end_cancels_nothing(on_cancel: Any) -> None:
     service = good_service(log=LOG, script=[S.RUNNING, S.COMPLETED])
