@@ -147,7 +147,6 @@ def _azure(config: Config | None, target: TargetConfig, directory: Path, host: H
             size=resources.get("instance_type"),
             nodes=nodes if isinstance(nodes, int) else 1,
             repository=repository,
-            tasks=image is not None and image.builder.kind == "acr",
             needs_compute=config is not None and (config.sdk == "v1" or config.job.runconfig is not None),
         )
         return azure_checks(wanted, environ=host.environ, assertion=host.assertion, fetched=host.on_token)

@@ -1,4 +1,4 @@
-"""Azure Container Registry: credentials, and the compute's right to pull.
+"""Azure Container Registry: its credentials.
 
 Source: https://github.com/Azure/acr/blob/main/docs/AAD-OAuth.md. Credentials stay in memory: they are neither written to Docker's
 configuration nor passed on a command line."""
@@ -9,14 +9,13 @@ import functools
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import requests
 
-from aml_train.azure.roles import Permission, allows, assignment, permission_of
 from aml_train.azure.sign_in import Fetched, SignIn
 from aml_train.azure.workspace import AzureRest
+from aml_train.core import retry as retries
 from aml_train.core.answers import Answer
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.events import Listener, Notice
@@ -24,7 +23,6 @@ from aml_train.core.http_client import Session, answer_of, exchange
 from aml_train.image.base import docker_login, registry_route
 from aml_train.image.registry.auth import RegistryAuth, is_acr
 from aml_train.image.registry.client import RegistryLocation
-from aml_train.jobs.spec import SERVERLESS
 
 if TYPE_CHECKING:
     import requests
@@ -49,7 +47,7 @@ class AcrLogin:
         host: the login server, such as ``myregistry.azurecr.io``.
         token: gives a token of Entra ID for registries.
         session: makes the requests.
-        now, sleep: time in seconds; passed in so that tests need not wait.
+        now: time in seconds.
         fetched: receives each token that the registry gives, also those that are fetched with these credentials.
     """
 
@@ -60,14 +58,12 @@ class AcrLogin:
         *,
         session: requests.Session,
         now: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
         fetched: Callable[[str], object] = lambda _token: None,
     ) -> None:
         self._host = host
         self._token = token
         self._session = session
         self._now = now
-        self._sleep = sleep
         self._fetched = fetched
         self._lock = threading.Lock()
         self._kept: tuple[float, RegistryAuth] | None = None
@@ -97,26 +93,27 @@ class AcrLogin:
 
     def _exchange(self, token: str) -> str:
         form = {"grant_type": "access_token", "service": self._host, "access_token": token}
-        for attempt in range(_ATTEMPTS):
-            if attempt:
-                self._sleep(2.0**attempt)
-            try:
-                # A redirection would take the token elsewhere.
-                address = f"https://{self._host}/oauth2/exchange"
-                response = exchange(
-                    self._session, "POST", address, data=form, timeout=_TIMEOUT, allow_redirects=False
-                )
-            except requests.RequestException as error:
-                problem = f"does not answer: {type(error).__name__}"
-                continue
-            if response.status_code != 429 and response.status_code < 500:
+        hint = "Check the registry's name, the network, and HTTPS_PROXY and NO_PROXY."
+        for attempt in retries.repeated(_ATTEMPTS):
+            with attempt:
+                try:
+                    # A redirection would take the token elsewhere.
+                    response = exchange(
+                        self._session,
+                        "POST",
+                        f"https://{self._host}/oauth2/exchange",
+                        data=form,
+                        timeout=_TIMEOUT,
+                        allow_redirects=False,
+                    )
+                except requests.RequestException as error:
+                    why = f"The registry {self._host} does not answer: {type(error).__name__}."
+                    raise ServiceError(why, hint=hint, transient=True) from error
+                if response.status_code == 429 or response.status_code >= 500:
+                    why = f"The registry {self._host} answered {response.status_code} to the sign-in."
+                    raise ServiceError(why, hint=hint, transient=True)
                 return self._refresh_token(response)
-            problem = f"answered {response.status_code} to the sign-in"
-        raise ServiceError(
-            f"The registry {self._host} {problem}.",
-            hint="Check the registry's name, the network, and HTTPS_PROXY and NO_PROXY.",
-            transient=True,
-        )
+        raise AssertionError("the last attempt returns or raises")
 
     def _refresh_token(self, response: requests.Response) -> str:
         if response.status_code != requests.codes.ok:
@@ -133,15 +130,7 @@ class AcrLogin:
         return answer_of(response, fail, fail).text("refresh_token")
 
 
-_WORKSPACES_API: Final = "2024-10-01-preview"
 _REGISTRY_API: Final = "2023-07-01"
-_ROLES_API: Final = "2022-04-01"
-#: What pulling takes (https://learn.microsoft.com/azure/container-registry/container-registry-roles): a control-plane action, and in
-#: registries with permissions by repository a data action.
-_PULL: Final = (
-    "Microsoft.ContainerRegistry/registries/pull/read",
-    "Microsoft.ContainerRegistry/registries/repositories/content/read",
-)
 
 
 def password_of(settings: TargetConfig, environment: Mapping[str, str]) -> str | None:
@@ -272,53 +261,6 @@ def _with_identity(
     return login
 
 
-@dataclass(frozen=True, kw_only=True)
-class PullDoubt:
-    """A doubt whether the compute may pull.
-
-    *command* assigns the missing role; it is empty if nothing is known to be missing.
-    """
-
-    reason: str
-    command: str = ""
-
-
-def pull_doubt(rest: AzureRest, host: str, compute: str | None) -> PullDoubt | None:
-    """Return a doubt about the compute's right to pull from *host*, or None.
-
-    With a command if no role gives it; without where it cannot be known, for few identities may read role assignments.
-    AzureML pulls with the identity of the compute, else with that of the workspace, or with the admin user of the workspace's own
-    registry (https://learn.microsoft.com/azure/machine-learning/how-to-identity-based-service-authentication).
-
-    Args:
-        rest: the workspace.
-        host: the registry, one of Azure's.
-        compute: the compute's name; None for a serverless job, which runs as the user or the workspace.
-    """
-    try:
-        registry = find_registry(rest, host)
-        if registry is None:
-            return PullDoubt(
-                reason=f"Whether {compute or 'the job'} may pull from {host} is not known: no such registry is to be seen."
-            )
-        who, principals = _principals(rest, compute)
-        own = (rest.describe().optional_text("containerRegistry") or "").lower() == registry.text("id").lower()
-        if own and who == "workspace" and registry.flag("properties.adminUserEnabled"):
-            return None
-        if any(_may_pull(rest, registry.text("id"), principal) for principal in principals):
-            return None
-    except ServiceError as error:
-        return PullDoubt(reason=f"Whether {compute or 'the job'} may pull from {host} is not known: {error.message}")
-    if not principals:
-        return PullDoubt(
-            reason=f"Whether {compute or 'the job'} may pull from {host} is not known: the {who} has no identity."
-        )
-    return PullDoubt(
-        reason=f"The {who}'s identity has no role that lets it pull from {host}: the job would fail before it starts.",
-        command=assignment("AcrPull", registry.text("id"), principals[0]),
-    )
-
-
 def find_registry(rest: AzureRest, host: str) -> Answer | None:
     """Return the registry's resource: the workspace's, or the subscription's."""
     what = f"Looking for the registry {host}"
@@ -331,43 +273,3 @@ def find_registry(rest: AzureRest, host: str) -> Answer | None:
     return next(
         (one for one in listed if (one.optional_text("properties.loginServer") or "").lower() == host.lower()), None
     )
-
-
-def _principals(rest: AzureRest, compute: str | None) -> tuple[str, list[str]]:
-    """Return the puller, ``compute NAME`` or ``workspace``, and its object ids."""
-    name = (compute or "").removeprefix("azureml:")
-    if name and "/" not in name and name != SERVERLESS:
-        found = rest.find_compute(name)
-        if found is not None and (ids := _identities(found)):
-            return f"compute {name}", ids
-    what = f"Looking for the workspace {rest.workspace.name}"
-    workspace = rest.read(rest.arm(""), what, params={"api-version": _WORKSPACES_API})
-    return "workspace", [] if workspace is None else _identities(workspace)
-
-
-def _identities(resource: Answer) -> list[str]:
-    identity = resource.at("identity")
-    assigned = [one for _, one in identity.members("userAssignedIdentities")]
-    return [found for one in (identity, *assigned) if (found := one.optional_text("principalId"))]
-
-
-def _may_pull(rest: AzureRest, registry: str, principal: str) -> bool:
-    """Return whether a role at the registry, or above it, lets *principal* pull."""
-    what = f"Reading the roles of {principal}"
-    address = f"{rest.cloud.arm}{registry}/providers/Microsoft.Authorization/roleAssignments"
-    params = {"api-version": _ROLES_API, "$filter": f"assignedTo('{principal}')"}
-    for assigned in rest.items(address, what, params=params):
-        scope = assigned.text("properties.scope")
-        if not f"{registry}/".lower().startswith(scope.rstrip("/").lower() + "/"):
-            continue  # of something below the registry
-        address = f"{rest.cloud.arm}{assigned.text('properties.roleDefinitionId')}"
-        role = rest.read(address, what, params={"api-version": _ROLES_API})
-        permissions = role.each("properties.permissions") if role is not None else ()
-        if any(grants_pull(permission_of(permission)) for permission in permissions):
-            return True
-    return False
-
-
-def grants_pull(permission: Permission) -> bool:
-    """Return whether one of a role's permissions lets it pull. Pure."""
-    return allows(permission, _PULL[0]) or allows(permission, _PULL[1], data=True)

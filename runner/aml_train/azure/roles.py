@@ -12,23 +12,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from aml_train.core.answers import Answer
 
 Permission = Mapping[str, Sequence[str]]
-"""Patterns under ``actions``, ``notActions``, ``dataActions`` and ``notDataActions``."""
+"""Patterns under ``actions`` and ``notActions``."""
 
 
 def permission_of(answer: Answer) -> Permission:
     """Return one of the permissions of a role, or of a caller."""
-    return {key: answer.list_of_texts(key) for key in ("actions", "notActions", "dataActions", "notDataActions")}
+    return {key: answer.list_of_texts(key) for key in ("actions", "notActions")}
 
 
-def allows(permission: Permission, action: str, *, data: bool = False) -> bool:
-    """Return whether a permission includes *action*; *data* for an action on data."""
-    given, taken = ("dataActions", "notDataActions") if data else ("actions", "notActions")
-    if not any(_matches(action, one) for one in permission.get(given) or ()):
+def allows(permission: Permission, action: str) -> bool:
+    """Return whether a permission includes *action*."""
+    if not any(_matches(action, one) for one in permission.get("actions") or ()):
         return False
     # AzureML Data Scientist excludes computes/*/write, and so the creation of computes, which is computes/write:
     # https://learn.microsoft.com/azure/machine-learning/how-to-assign-roles#default-roles.
     return not any(
-        _matches(action, one) or _matches(action, one.replace("/*/", "/")) for one in permission.get(taken) or ()
+        _matches(action, one) or _matches(action, one.replace("/*/", "/"))
+        for one in permission.get("notActions") or ()
     )
 
 

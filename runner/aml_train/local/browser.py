@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import requests
 
 from aml_train.core.errors import InvalidError, ServiceError
-from aml_train.local.environment import client_environment, write_ca
+from aml_train.local.environment import client_environment
 from aml_train.local.settings import EmulatorInfo
 
 LOGIN_HOSTS: Final = frozenset({"login.microsoftonline.com", "login.windows.net", "login.microsoft.com"})
@@ -71,10 +71,14 @@ def sign_in_page(info: EmulatorInfo, address: str) -> tuple[str, dict[str, str]]
         InvalidError: the page refuses, or would send a code to another machine.
         ServiceError: the local AzureML does not answer.
     """
-    proxy = client_environment(info, os.environ)["HTTPS_PROXY"]
+    variables = client_environment(info, os.environ)
     try:
         answer = requests.get(
-            address, proxies={"https": proxy}, verify=str(write_ca(info)), timeout=_SECONDS, allow_redirects=False
+            address,
+            proxies={"https": variables["HTTPS_PROXY"]},
+            verify=variables["REQUESTS_CA_BUNDLE"],
+            timeout=_SECONDS,
+            allow_redirects=False,
         )
     except requests.RequestException as error:
         raise ServiceError(

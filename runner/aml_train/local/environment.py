@@ -96,21 +96,6 @@ def write_ca_bundle(info: EmulatorInfo, base_environment: Mapping[str, str], fol
     return _write_public(folder / "ca-bundle.pem", content)
 
 
-def write_ca(info: EmulatorInfo, *, cache: Path | None = None) -> Path:
-    """Write the local AzureML's CA alone; return its path.
-
-    Loading a bundle of all CAs takes 25 ms for each host.
-
-    Args:
-        info: a running local AzureML.
-        cache: the folder for the file; the user's cache by default.
-
-    Raises:
-        InvalidError: the file cannot be written.
-    """
-    return _write_public((cache or _cache_folder(info.name)) / "ca.pem", f"{info.ca_pem.strip()}\n")
-
-
 def _write_public(path: Path, content: str) -> Path:
     """Replace a file atomically, readable by all users; leave an equal one."""
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
@@ -69,29 +70,16 @@ def start_emulator(
 
 
 def version_difference(emulator: str, own: str = __version__) -> str | None:
-    """Return a warning if the local AzureML has another version; None if not.
+    """Return a warning if the local AzureML is of another release; None if not.
 
-    Its container is made of the image of aml-train's version, unless AML_TRAIN_EMULATOR_IMAGE names another one. A version that
-    is no release's, as in a checkout, says nothing.
+    A version that is no release's, as in a checkout, says nothing.
     """
-    theirs, ours = _numbers(emulator), _numbers(own)
-    if theirs is None or ours is None or theirs == ours:
+    if emulator == own or not all(re.fullmatch(r"[\d.]+", one) for one in (emulator, own)):
         return None
-    older = theirs < ours
-    remedy = (
-        "unset AML_TRAIN_EMULATOR_IMAGE or name a newer image, then: aml-train emulator start"
-        if older
-        else f"install aml-train {emulator}"
-    )
     return (
-        f"The local AzureML has version {emulator}, {'older' if older else 'newer'} than aml-train {own}: it may answer"
-        f" otherwise than expected. Use the same version of both: {remedy} (docs/support.md)."
+        f"The local AzureML has version {emulator}, and aml-train {own}: it may answer otherwise than expected. Use the same version of"
+        " both: unset AML_TRAIN_EMULATOR_IMAGE, then: aml-train emulator start (docs/support.md)."
     )
-
-
-def _numbers(version: str) -> tuple[int, ...] | None:
-    parts = version.split(".")
-    return tuple(map(int, parts)) if parts and all(part.isascii() and part.isdecimal() for part in parts) else None
 
 
 def _make_room(
@@ -134,14 +122,11 @@ def _await_ready(container: Container, settings: EmulatorSettings) -> EmulatorIn
 
 def find_emulator(settings: EmulatorSettings) -> EmulatorInfo | None:
     """Return the description of a running local AzureML, also from a container."""
-    client = containers.connect()
-    try:
+    with contextlib.closing(containers.connect()) as client:
         container = containers.find(client, settings)
         if container is None or container.status != "running":
             return None
         return emulator_info(reached(client, container, settings))
-    finally:
-        client.close()
 
 
 def emulator_status(settings: EmulatorSettings) -> dict[str, Any]:
@@ -150,11 +135,8 @@ def emulator_status(settings: EmulatorSettings) -> dict[str, Any]:
     ``state`` is ``absent``, ``running``, ``unhealthy`` (it runs, and ``problems`` says what is wrong) or the engine's word for a
     container that does not run.
     """
-    client = containers.connect()
-    try:
+    with contextlib.closing(containers.connect()) as client:
         container = containers.find(client, settings)
-    finally:
-        client.close()
     if container is None:
         return {"name": settings.name, "state": "absent"}
     if container.status != "running":
@@ -171,22 +153,18 @@ def emulator_status(settings: EmulatorSettings) -> dict[str, Any]:
 
 def stop_emulator(settings: EmulatorSettings) -> bool:
     """Stop the local AzureML; return whether it ran. Its state and jobs are kept."""
-    client = containers.connect()
-    try:
+    with contextlib.closing(containers.connect()) as client:
         container = containers.find(client, settings)
         if container is None or container.status != "running":
             return False
         container.stop(timeout=containers.STOP_SECONDS)
-    finally:
-        client.close()
     return True
 
 
 def reset_emulator(settings: EmulatorSettings) -> None:
     """Remove the local AzureML with its state and jobs, if they exist."""
 
-    client = containers.connect()
-    try:
+    with contextlib.closing(containers.connect()) as client:
         container = containers.find(client, settings)
         if container is not None:
             said = request_admin(settings, "workspaces") if container.status == "running" else None
@@ -196,12 +174,8 @@ def reset_emulator(settings: EmulatorSettings) -> None:
             for workspace in said[1].get("workspaces", ()) if said is not None else ():
                 containers.sweep_images(client, str(workspace["instance"]))
         containers.remove_network(client, settings)
-        try:
+        with contextlib.suppress(NotFound):
             client.volumes.get(settings.volume).remove()
-        except NotFound:
-            return
-    finally:
-        client.close()
 
 
 def emulator_logs(settings: EmulatorSettings, *, follow: bool = False) -> Iterator[str]:
@@ -210,11 +184,8 @@ def emulator_logs(settings: EmulatorSettings, *, follow: bool = False) -> Iterat
     Raises:
         ServiceError: there is no such container.
     """
-    client = containers.connect()
-    try:
+    with contextlib.closing(containers.connect()) as client:
         container = containers.find(client, settings)
         if container is None:
             raise ServiceError(f"There is no container {settings.name}.", hint="Start it: aml-train emulator start")
         yield from containers.log_lines(container, follow=follow)
-    finally:
-        client.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import os
@@ -23,7 +24,7 @@ from aml_train.image.registry.client import RegistryLocation
 from aml_train.jobs.pace import Pace
 from aml_train.jobs.spec import TargetNames
 from aml_train.local import container as containers
-from aml_train.local.environment import client_environment, write_ca
+from aml_train.local.environment import client_environment
 from aml_train.local.settings import EmulatorInfo, EmulatorSettings
 
 if TYPE_CHECKING:
@@ -88,11 +89,8 @@ def how_stopped(settings: EmulatorSettings) -> str | None:
     """Return a sentence on how the container has ended; None if it runs."""
 
     try:
-        client = containers.connect()
-        try:
+        with contextlib.closing(containers.connect()) as client:
             container = containers.find(client, settings)
-        finally:
-            client.close()
     except AmlTrainError:
         return None
     if container is None:
@@ -144,7 +142,7 @@ def local_service(
     """
     place = WorkspaceId(subscription_id=info.subscription_id, resource_group=info.resource_group, name=info.workspace)
     stopped = functools.partial(how_stopped, EmulatorSettings(name=info.name))
-    session = EmulatorSession(stopped, ca=write_ca(info), proxy=variables["HTTPS_PROXY"])
+    session = EmulatorSession(stopped, ca=Path(variables["REQUESTS_CA_BUNDLE"]), proxy=variables["HTTPS_PROXY"])
     identity = sign_in_to_azure(variables, named="secret", session=session, fetched=fetched)
     return AzureV2(place, identity, session=session, page=settings.page_origin)
 

@@ -193,19 +193,9 @@ PLANTED: Mapping[str, tuple[Plant, str, str, int, str]] = {
     "wrong workspace": (target(workspace="locla"), "workspace", "failed", 2, "az ml workspace list|targets.azure.workspace"),
     "wrong resource group": (target(resource_group="elsewhere"), "workspace", "failed", 2, "targets.azure.resource-group"),
     "wrong compute": (target(compute="local-clutser"), "compute", "failed", 2, "az ml compute create --name local-clutser"),
-    "wrong size": (
-        target(compute={"name": "gpus", "size": "Standard_NC7s_v3"}), "compute", "failed", 2, "az ml compute list-sizes"
-    ),
     "too few nodes": (
         lambda machine: setattr(machine, "job", "resources: {instance_count: 5}\n"), "compute", "failed", 8,
         "az ml compute update --name local-cluster --max-instances 5",
-    ),
-    "may not create the cluster": (
-        lambda machine: (
-            machine.target.update(compute={"name": "cpus", "size": "Standard_DS3_v2"}),
-            machine.roles("workspace", "AzureML Data Scientist", "Reader"),  # type: ignore[func-returns-value]
-        ),
-        "compute", "failed", 8, "--role 'AzureML Compute Operator'",
     ),
     "no role for the storage": (
         faulty("status", status="403", host=BLOBS, code="AuthorizationPermissionMismatch"), "storage", "failed", 8,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,10 +9,9 @@ import azure.identity  # noqa: F401 - its import looks for processes, which a te
 import pytest
 
 from aml_train.azure.clouds import AZURE_PUBLIC
-from aml_train.azure.doctor import registry
 from aml_train.azure.doctor.checks import forms
 from aml_train.azure.doctor.probe import Probe, Wanted
-from aml_train.azure.doctor.registry import actions_in, check_registry_role
+from aml_train.azure.doctor.registry import actions_in
 from aml_train.azure.http import WorkspaceId
 from aml_train.azure.roles import Permission, allows
 from aml_train.config.sections.targets import TargetConfig
@@ -53,31 +51,26 @@ SCIENTIST: Permission = {
         "Microsoft.MachineLearningServices/workspaces/delete",
         "Microsoft.MachineLearningServices/workspaces/computes/*/write",
     ],
-    "dataActions": [],
-    "notDataActions": [],
 }
 ML = "Microsoft.MachineLearningServices/workspaces"
 
 
 @pytest.mark.parametrize(
-    ("permission", "action", "data", "expected"),
+    ("permission", "action", "expected"),
     [
-        (SCIENTIST, f"{ML}/jobs/write", False, True),
-        (SCIENTIST, f"{ML.upper()}/jobs/WRITE", False, True),
-        (SCIENTIST, f"{ML}/computes/read", False, True),
-        (SCIENTIST, f"{ML}/computes/write", False, False),
-        (SCIENTIST, f"{ML}/computes/start/write", False, False),
-        (SCIENTIST, f"{ML}/delete", False, False),
-        (SCIENTIST, f"{ML}/jobs/write", True, False),
-        ({"actions": ["*/read"]}, f"{ML}/jobs/write", False, False),
-        ({"actions": ["*"]}, f"{ML}/computes/write", False, True),
-        ({"dataActions": ["a/*"], "notDataActions": ["a/b"]}, "a/b", True, False),
-        ({"dataActions": ["a/*"]}, "a/b", True, True),
-        ({}, f"{ML}/jobs/write", False, False),
+        (SCIENTIST, f"{ML}/jobs/write", True),
+        (SCIENTIST, f"{ML.upper()}/jobs/WRITE", True),
+        (SCIENTIST, f"{ML}/computes/read", True),
+        (SCIENTIST, f"{ML}/computes/write", False),
+        (SCIENTIST, f"{ML}/computes/start/write", False),
+        (SCIENTIST, f"{ML}/delete", False),
+        ({"actions": ["*/read"]}, f"{ML}/jobs/write", False),
+        ({"actions": ["*"]}, f"{ML}/computes/write", True),
+        ({}, f"{ML}/jobs/write", False),
     ],
 )
-def test_what_a_permission_allows(permission: Permission, action: str, data: bool, expected: bool) -> None:
-    assert allows(permission, action, data=data) is expected
+def test_what_a_permission_allows(permission: Permission, action: str, expected: bool) -> None:
+    assert allows(permission, action) is expected
 
 
 @pytest.mark.parametrize(
@@ -106,33 +99,6 @@ def probe(compute: str | None = "c", size: str | None = None, repository: str | 
         repository=repository,
     )
     return Probe(wanted, AZURE_PUBLIC, environ={}, assertion=None, fetched=lambda _token: None)
-
-
-@pytest.mark.parametrize(
-    ("actions", "status", "words"),
-    [
-        (["*"], "ok", "pull, push and delete in my.azurecr.io/r"),
-        (["Microsoft.ContainerRegistry/registries/*"], "ok", "pull, push and delete"),
-        (["*/read"], "failed", "listBuildSourceUploadUrl/action, scheduleRun/action, runs/listLogSasUrl/action"),
-        (None, "warning", "may not read its permissions in my.azurecr.io"),
-    ],
-)
-def test_a_build_by_acr_tasks_needs_more_than_a_push(
-    actions: list[str] | None, status: str, words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = probe(repository="r")
-    made.wanted = dataclasses.replace(made.wanted, tasks=True)
-    made.registry_host, made.registry_id = "my.azurecr.io", "/subscriptions/s/registries/my"
-    granted = None if actions is None else ({"actions": actions},)
-    monkeypatch.setattr(registry, "_granted", lambda *_args: {"pull", "push", "delete"})
-    monkeypatch.setattr(Probe, "permissions", lambda *_args: granted)
-    outcome = check_registry_role(made)
-    assert outcome.status == status
-    assert words in outcome.found
-    if status != "ok":
-        assert "Container Registry Tasks Contributor" in str(outcome.remedy)
-        made.wanted = dataclasses.replace(made.wanted, tasks=False)
-        assert check_registry_role(made).status == "ok"
 
 
 def test_a_resource_id_that_would_lead_elsewhere_gets_no_token() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from aml_train.core.errors import ServiceError
 from aml_train.local.container import container_environment
-from aml_train.local.environment import client_environment, no_proxy, write_ca
+from aml_train.local.environment import client_environment, no_proxy
 from aml_train.local.settings import IMAGE, EmulatorInfo, EmulatorSettings
 
 ANSWER: dict[str, Any] = {
@@ -94,15 +94,6 @@ def test_the_bundle_does_not_grow_when_the_variables_are_taken_over_again(user_b
     text = (cache / "ca-bundle.pem").read_text()
     assert "OUR CA" not in text
     assert text.count("USER CA") == text.count("NEW CA") == 1
-
-
-def test_the_ca_alone_is_a_file_of_its_own(tmp_path: Path) -> None:
-    path = write_ca(INFO, cache=tmp_path / "cache")
-    assert path == tmp_path / "cache/ca.pem"
-    assert path.read_text() == "OUR CA\n"
-    before = written(path)
-    assert write_ca(INFO, cache=tmp_path / "cache") == path
-    assert written(path) == before
 
 
 @pytest.mark.parametrize(

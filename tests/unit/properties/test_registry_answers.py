@@ -126,7 +126,7 @@ def used(manifest: Manifest | None) -> object:
 
 def login() -> object:
     slept: list[float] = []
-    return AcrLogin("acr.azurecr.io", lambda: "t", session=SESSION, sleep=slept.append)()
+    return AcrLogin("acr.azurecr.io", lambda: "t", session=SESSION)()
 
 
 def index() -> object:

@@ -13,7 +13,6 @@ import azure.identity  # noqa: F401 - its import looks for processes, which a te
 import pytest
 import requests
 
-from aml_train.azure.acr import pull_doubt
 from aml_train.azure.blob.address import Asset, JobOutput
 from aml_train.azure.blob.datastores import DataWorkspace
 from aml_train.azure.browse import JobFilter, describe_job, list_jobs
@@ -256,7 +255,6 @@ OPERATIONS: Mapping[str, Callable[[], object]] = {
     "login_server": lambda: login_server(rest()),
     "check_workspace": lambda: _check_workspace(rest()),
     "check_compute": lambda: _check_compute(rest(), "gpu"),
-    "pull_doubt": lambda: pull_doubt(rest(), "acr.azurecr.io", "c"),
     "settled cluster": lambda: settled(),
     "check_size": lambda: _check_size(rest(), CLUSTER),  # type: ignore[arg-type]
 }

@@ -14,7 +14,7 @@ import requests
 from aml_train.azure.clouds import cloud_named
 from aml_train.azure.credentials import Assertion, claims_of
 from aml_train.azure.doctor.probe import Probe, Wanted
-from aml_train.azure.doctor.registry import check_pull, check_registry, check_registry_role, check_storage
+from aml_train.azure.doctor.registry import check_registry, check_registry_role, check_storage
 from aml_train.azure.doctor.workspace import check_compute, check_workspace, check_workspace_role
 from aml_train.azure.sign_in import Fetched, credential_command, is_untrusted
 from aml_train.core.diagnosis import Check, Outcome, failed, misconfigured, ok, skipped, warning
@@ -220,6 +220,5 @@ def azure_checks(
         Check(name="compute", run=partial(check_compute, probe), needs=("workspace",)),
         Check(name="registry", run=partial(check_registry, probe), needs=("workspace",)),
         Check(name="registry-role", run=partial(check_registry_role, probe), needs=("registry",)),
-        Check(name="registry-pull", run=partial(check_pull, probe), needs=("registry",)),
         Check(name="storage", run=partial(check_storage, probe), needs=("workspace",)),
     )

@@ -35,7 +35,6 @@ class Wanted:
         size: the VM size of a serverless job.
         nodes: how many nodes the job needs.
         repository: the image's repository in the registry; None if no image is built.
-        tasks: whether ACR Tasks of that registry build it.
         needs_compute: whether the job cannot be serverless, as runs of the SDK v1.
     """
 
@@ -45,7 +44,6 @@ class Wanted:
     size: str | None = None
     nodes: int = 1
     repository: str | None = None
-    tasks: bool = False
     needs_compute: bool = False
 
     @property

@@ -1,4 +1,4 @@
-"""Checks of the registry, the identity's and the compute's roles, and the storage."""
+"""Checks of the registry, the identity's role, and the storage."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import requests
 
-from aml_train.azure.acr import AcrLogin, find_registry, http_session, location_of, password_of, pull_doubt
+from aml_train.azure.acr import AcrLogin, find_registry, http_session, location_of, password_of
 from aml_train.azure.blob.datastores import DataWorkspace
 from aml_train.azure.blob.storage import AzureBlobs
 from aml_train.azure.credentials import claims_of
 from aml_train.azure.doctor.probe import Probe
-from aml_train.azure.roles import assignment, missing
+from aml_train.azure.roles import assignment
 from aml_train.core.answers import REACH
 from aml_train.core.diagnosis import Outcome, failed, ok, skipped, warning
 from aml_train.core.errors import ServiceError
@@ -22,19 +22,6 @@ from aml_train.image.registry.auth import is_acr
 
 _REGISTRIES: Final = "2023-07-01"
 _TIMEOUT: Final = (10.0, 20.0)
-#: What a build by ACR Tasks does, by the registry's operations
-#: (https://learn.microsoft.com/azure/role-based-access-control/permissions/containers).
-TASK_ACTIONS: Final = tuple(
-    f"Microsoft.ContainerRegistry/registries/{one}"
-    for one in (
-        "read",
-        "listBuildSourceUploadUrl/action",
-        "scheduleRun/action",
-        "runs/read",
-        "runs/listLogSasUrl/action",
-        "runs/cancel/action",
-    )
-)
 
 
 def check_registry(probe: Probe) -> Outcome:
@@ -98,30 +85,10 @@ def check_registry_role(probe: Probe) -> Outcome:
     if not {"pull", "push"} <= granted:
         allowed = f"it may {', '.join(sorted(granted))}" if granted else "it may nothing there"
         return failed(f"the identity may not push to {host}/{repository}: {allowed}", push)
-    if (doubt := _tasks_doubt(probe)) is not None:
-        return doubt
     if "delete" not in granted:
         command = assignment("AcrDelete", scope, probe.principal, user=probe.is_user)
         return warning(f"push to {host}/{repository}, not delete: candidates of builds stay there", command)
     return ok(f"pull, push and delete in {host}/{repository}")
-
-
-def _tasks_doubt(probe: Probe) -> Outcome | None:
-    """Return what keeps ACR Tasks from building, or None if nothing does."""
-    if not probe.wanted.tasks:
-        return None
-    scope = probe.registry_id or "REGISTRY_ID"
-    command = assignment("Container Registry Tasks Contributor", scope, probe.principal, user=probe.is_user)
-    what = "Reading the permissions in the registry"
-    known = probe.permissions(probe.registry_id, what) if probe.registry_id else None
-    if known is None:
-        text = f"the identity may not read its permissions in {probe.registry_host}, where ACR Tasks are to build"
-        return warning(text, f"If a build is refused: {command}")
-    lacking = missing(known, TASK_ACTIONS)
-    if not lacking:
-        return None
-    named = ", ".join(action.rpartition("registries/")[2] for action in lacking)
-    return failed(f"the identity may not build by ACR Tasks of {probe.registry_host}: {named}", command)
 
 
 def _granted(probe: Probe, host: str, repository: str) -> set[str]:
@@ -180,23 +147,6 @@ def _other_registry(probe: Probe, host: str, repository: str) -> Outcome:
     with location.client() as registry:
         registry.head_manifest(repository, "latest")
     return ok(f"{host} lets {repository} be read; whether it may be pushed to shows at the first push")
-
-
-def check_pull(probe: Probe) -> Outcome:
-    """Check whether the compute may pull from the registry."""
-
-    if not probe.registry_host:
-        return skipped("there is no registry")
-    if not is_acr(probe.registry_host):
-        return skipped(f"{probe.registry_host} is none of Azure's registries")
-    doubt = pull_doubt(probe.rest(), probe.registry_host, probe.wanted.compute)
-    if doubt is None:
-        return ok(f"{probe.wanted.compute_name or 'the job'} may pull from {probe.registry_host}")
-    if doubt.command:
-        return failed(doubt.reason, doubt.command)
-    return warning(
-        doubt.reason, "az role assignment list --scope REGISTRY_ID, with an identity that may read role assignments"
-    )
 
 
 def check_storage(probe: Probe) -> Outcome:

@@ -7,12 +7,10 @@ from typing import Final
 from urllib.parse import quote
 
 from aml_train.azure.doctor.probe import ML, Probe, Reply
-from aml_train.azure.names import nearest_of
 from aml_train.azure.roles import assignment, missing
 from aml_train.azure.target import known_names
 from aml_train.core.answers import Answer
 from aml_train.core.diagnosis import Outcome, failed, misconfigured, ok, skipped, warning
-from aml_train.core.errors import ServiceError
 
 _PREFIX: Final = "Microsoft.MachineLearningServices/workspaces"
 #: What a run does, by AzureML's operations
@@ -31,7 +29,6 @@ ACTIONS: Final = tuple(
         "computes/read",
     )
 )
-_MAKE_COMPUTE: Final = (f"{_PREFIX}/computes/write",)
 
 
 def check_workspace(probe: Probe) -> Outcome:
@@ -97,7 +94,7 @@ def check_compute(probe: Probe) -> Outcome:
     if reply.answer is not None:
         return _found_compute(probe, name, reply.answer)
     if cluster is not None:
-        return _new_cluster(probe, name, cluster.size)
+        return ok(f"{name} ({cluster.size}) is created by the first run")
     known = known_names(probe.rest(), probe.workspace_path("/computes"), "computes", name)
     return misconfigured(
         f"there is no compute {name}. {known}",
@@ -127,27 +124,3 @@ def _found_compute(probe: Probe, name: str, found: Answer) -> Outcome:
     parts = [part for part in (kind, size, f"up to {most} nodes" if most is not None else None) if part]
     text = f"{name}: {', '.join(parts)}"
     return ok(text) if state == "Succeeded" else warning(f"{text}; it is {state}", show)
-
-
-def _new_cluster(probe: Probe, name: str, size: str) -> Outcome:
-    place = probe.wanted.workspace
-    sizes = _sizes(probe)
-    if sizes and size.lower() not in sizes:
-        near = nearest_of(size.lower(), sizes)
-        command = f"az ml compute list-sizes --type AmlCompute {probe.at_workspace()}"
-        return misconfigured(
-            f"there is no VM size {size}. {near}", f"{command}; correct {probe.key('compute.size')}."
-        )
-    known = probe.permissions(place.path, "Reading the permissions in the workspace")
-    if known is not None and missing(known, _MAKE_COMPUTE):
-        command = assignment("AzureML Compute Operator", place.path, probe.principal, user=probe.is_user)
-        return failed(f"{name} does not exist, and the identity may not create it", command)
-    return ok(f"{name} ({size}) is created by the first run")
-
-
-def _sizes(probe: Probe) -> set[str]:
-    """Return the VM sizes of the region; none if they cannot be listed."""
-    try:
-        return {(one.optional_text("name") or "").lower() for one in probe.rest().vm_sizes()}
-    except ServiceError:
-        return set()

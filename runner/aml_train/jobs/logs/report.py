@@ -90,7 +90,7 @@ class NcclWatch:
 _LINES_OF_SEVERAL: Final = 60
 _FEWEST_LINES: Final = 5
 _MOST_RANKS: Final = 16
-#: How many logs that grow are read between two looks at the job, half a second apart.
+#: How many logs are read between two looks at the job, half a second apart.
 _MOST_AT_ONCE: Final = 8
 _MOST_TRACEBACKS: Final = 8
 _RANK: Final = re.compile(r"\brank[ =:#]{0,2}(\d{1,9})\b", re.I)
@@ -130,7 +130,6 @@ class JobLogs:
         self._warned = False
         self._known: tuple[LogAddress, ...] = ()
         self._grew = False
-        self._busy: set[str] = set()
         self._turns = 0
         self._view: JobView | None = None
         self._reported = False
@@ -154,19 +153,12 @@ class JobLogs:
         return problem is None
 
     def turn(self) -> tuple[LogAddress, ...]:
-        """Return the logs to read next: those that grew, and one other in turn.
-
-        So the end of the logs is noticed at once, however many ranks there are, and none waits for long. A reading costs two requests.
-        """
-        if not self._reader.reads_storage:
+        """Return the logs to read next, so that all have their turn. A reading costs a request."""
+        if not self._reader.reads_storage or not self._known:
             return ()
+        first = self._turns * _MOST_AT_ONCE % len(self._known)
         self._turns += 1
-        busy = [log for log in self._known if log[0].path in self._busy] or list(self._known[:1])
-        if len(busy) > _MOST_AT_ONCE:
-            first = self._turns * _MOST_AT_ONCE % len(busy)
-            busy = (busy[first:] + busy[:first])[:_MOST_AT_ONCE]
-        others = [log for log in self._known if log not in busy]
-        return (*busy, others[self._turns % len(others)]) if others else tuple(busy)
+        return (self._known[first:] + self._known[:first])[:_MOST_AT_ONCE]
 
     def read_some(self, logs: Sequence[LogAddress]) -> bool:
         """Read new lines between two polls; return whether that succeeded, unreported."""
@@ -174,15 +166,12 @@ class JobLogs:
 
     def _read(self, logs: Sequence[LogAddress], *, final: bool) -> ServiceError | None:
         """Read what is new in *logs*; return a failure that may pass when it is retried."""
-        before = self._busy
-        self._busy = before - {name.path for name, _ in logs}
         problem: ServiceError | None = None
         try:
             self._follower.follow(logs, final=final)
         except StorageUnreachableError:
-            self._busy |= before
+            pass  # reported by the reader
         except ServiceError as error:
-            self._busy |= before
             problem = error
         if self._nccl.on_sockets and not self._warned:
             self._warn()
@@ -223,7 +212,6 @@ class JobLogs:
     def _take(self, text: LogText) -> None:
         name = text.name
         self._grew = True
-        self._busy.add(name.path)
         if not name.system:
             self._tracebacks.feed(name.path, text.text, rank=name.rank)
             self._nccl.feed(text.text)
