@@ -125,7 +125,6 @@ def used(manifest: Manifest | None) -> object:
 
 
 def login() -> object:
-    slept: list[float] = []
     return AcrLogin("acr.azurecr.io", lambda: "t", session=SESSION)()
 
 
