@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, cast
 
 from aml_train.azure.composed import ComposedJobs, Parts
 from aml_train.core.threads import CancelToken
@@ -43,7 +42,7 @@ class GraphService(FakeService):
     @cached_property
     def composed(self) -> ComposedJobs:
         """What is known of pipelines and sweeps."""
-        return ComposedJobs(cast("Any", self))
+        return ComposedJobs(self)
 
     def _shown(self, view: JobView) -> JobView:
         composed = view.name not in self.history_of

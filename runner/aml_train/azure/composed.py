@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from aml_train.azure.http import AzureHttp
 from aml_train.config.job.model import MOST_NESTED
@@ -21,9 +21,6 @@ from aml_train.gate.history import MetricPoint
 from aml_train.jobs.composed import ChildView, JobKind, Objective, best_trial, counted, disagreement, of_nodes, owners
 from aml_train.jobs.states import JobStatus, parse_status
 from aml_train.jobs.workspace import JobView
-
-if TYPE_CHECKING:
-    from aml_train.azure.workspace import AzureRest
 
 _API: Final = {"api-version": "2022-10-01"}
 
@@ -125,6 +122,38 @@ def _hyperparameters(text: str | None) -> dict[str, str]:
     return {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else {}
 
 
+class Runs(Protocol):
+    """The parts of a workspace that pipelines and sweeps are read with."""
+
+    @property
+    def composed(self) -> ComposedJobs:
+        """Facts about pipelines and sweeps."""
+
+    def find(self, name: str) -> JobView | None:
+        """See :meth:`Workspace.find`; it calls :meth:`ComposedJobs.seen`."""
+
+    def children(self, name: str) -> Sequence[ChildView]:
+        """See :meth:`Workspace.children`."""
+
+    def own_metrics(self, name: str) -> Mapping[str, float]:
+        """Return the last values of what was logged to one run."""
+
+    def own_history(self, name: str, metric: str) -> Sequence[MetricPoint]:
+        """Return every value of a metric of one run."""
+
+    def own_parameters(self, name: str) -> Mapping[str, str]:
+        """Return the parameters that were logged to one run."""
+
+    def last_metrics(self, name: str) -> Mapping[str, float]:
+        """See :meth:`Workspace.last_metrics`."""
+
+    def metric_history(self, name: str, metric: str) -> Sequence[MetricPoint]:
+        """See :meth:`Workspace.metric_history`."""
+
+    def logged_parameters(self, name: str) -> Mapping[str, str]:
+        """See :meth:`Workspace.logged_parameters`."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Known:
     """Facts about a job or run that may have parts."""
@@ -166,7 +195,7 @@ class ComposedJobs:
         rest: the workspace.
     """
 
-    def __init__(self, rest: AzureRest) -> None:
+    def __init__(self, rest: Runs) -> None:
         self._rest = rest
         self._known: dict[str, _Known] = {}
         self._parts: dict[str, Parts] = {}
@@ -234,7 +263,7 @@ class ComposedJobs:
 class _Pipeline:
     """The results of a pipeline's nodes: of those that completed."""
 
-    def __init__(self, rest: AzureRest, name: str) -> None:
+    def __init__(self, rest: Runs, name: str) -> None:
         self.run = name
         self._rest = rest
         completed = (child for child in rest.children(name) if child.status is JobStatus.COMPLETED)
@@ -275,7 +304,7 @@ class _Pipeline:
 class _Sweep:
     """The results of a sweep's best trial, and the numbers of its trials."""
 
-    def __init__(self, rest: AzureRest, name: str, objective: Objective | None, reported: str | None) -> None:
+    def __init__(self, rest: Runs, name: str, objective: Objective | None, reported: str | None) -> None:
         if objective is None:
             raise ServiceError(f"AzureML does not say what the sweep {name} is about: it shows no primary metric.")
         self._rest = rest
