@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import Local
-from tests.e2e.released import git, make_repository
+from tests.e2e.test_release_whole import git, make_repository
 
 pytestmark = pytest.mark.full
 

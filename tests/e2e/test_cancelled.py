@@ -1,7 +1,7 @@
 """A workflow that is cancelled, at any moment: the job is told within seconds, and nothing stays behind.
 
 The runner's own contract is reproduced by the harness: SIGINT, SIGTERM after 7.5 s, the end after 10 s. These are real seconds,
-so that nothing else runs beside what is cancelled here.
+so that nothing else runs beside a cancel at any moment.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ from tests.e2e.conftest import EMULATOR, Local
 from tests.e2e.hosted_runner import HostedRunner, Step
 
 CANCELS = 4
-#: The one of them that belongs to the core: about when the job is submitted.
-CORE = 2
 #: Seconds, from the signal to the request that arrives at the local AzureML.
 TOLD_WITHIN = 3.0
 PATIENCE = 600.0
@@ -190,10 +188,9 @@ def usual_seconds(action_image: str, local: Local, tmp_path_factory: pytest.Temp
     return seconds
 
 
+@pytest.mark.full
 @pytest.mark.alone
-@pytest.mark.parametrize(
-    "number", [pytest.param(number, marks=[pytest.mark.full] * (number != CORE)) for number in range(CANCELS)]
-)
+@pytest.mark.parametrize("number", range(CANCELS))
 def test_a_cancel_at_any_moment(
     number: int, runner: HostedRunner, emulator: Emulator, usual_seconds: float, tmp_path: Path
 ) -> None:
@@ -221,7 +218,6 @@ def test_a_cancel_at_any_moment(
     wait_until(lambda: not left_behind(container, stem), f"a container stays behind; {where}")
 
 
-@pytest.mark.alone
 def test_a_job_that_is_detached_goes_on_and_is_gated_later(
     runner: HostedRunner, emulator: Emulator, tmp_path: Path
 ) -> None:

@@ -12,13 +12,9 @@ from tests.e2e.conftest import ROOT, Local
 PROJECTS = ROOT / "tests/projects"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
-    ("name", "printed"),
-    [
-        ("src_layout", "level 2.0"),
-        pytest.param("flat_script", "3 rows", marks=pytest.mark.full),
-        pytest.param("src_package", None, marks=pytest.mark.full),
-    ],
+    ("name", "printed"), [("src_layout", "level 2.0"), ("flat_script", "3 rows"), ("src_package", None)]
 )
 def test_a_project_runs_as_init_writes_it(local: Local, tmp_path: Path, name: str, printed: str | None) -> None:
     project = Path(shutil.copytree(PROJECTS / name, tmp_path / name))

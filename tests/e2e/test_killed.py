@@ -275,6 +275,7 @@ def test_while_the_image_is_pushed(make: Callable[..., Case]) -> None:
     case.run_again(killed)
 
 
+@pytest.mark.full
 def test_while_the_submission_is_in_flight(make: Callable[..., Case]) -> None:
     """The service has the job, and the run does not know it yet."""
     case = make(job=2)

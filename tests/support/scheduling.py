@@ -23,13 +23,18 @@ APART: Final = frozenset(
 #: take a minute, and no test could start meanwhile.
 ALONE: Final = (
     "tests/e2e/test_cancelled.py::test_a_cancel_at_any_moment",
-    "tests/e2e/test_cancelled.py::test_a_job_that_is_detached_goes_on_and_is_gated_later",
     "tests/integration/image/test_leases.py",
 )
 #: Tests that one worker runs one after the other, by the name of the group. Those of ``example`` run examples/digits: the first builds
 #: its image, which every worker has to build for itself; those of ``emulator`` and ``instant`` share one local AzureML. Those marked ``kills`` would wait for each other.
 GROUPS: Final[Mapping[str, Sequence[str]]] = {
-    "example": (*ALONE, "tests/e2e/test_action.py", "tests/e2e/test_endings.py", "tests/e2e/test_init.py"),
+    "example": (
+        *ALONE,
+        "tests/e2e/test_action.py",
+        "tests/e2e/test_endings.py",
+        "tests/e2e/test_cancelled.py::test_a_job_that_is_detached_goes_on_and_is_gated_later",
+        "tests/e2e/test_init.py",
+    ),
     **{
         name: tuple(f"tests/integration/emulator/test_{module}.py" for module in modules)
         for name, modules in (("emulator", ("faults", "tunnels")), ("instant", ("graphs", "page", "people")))

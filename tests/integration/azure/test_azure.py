@@ -176,6 +176,7 @@ def test_a_base_in_a_registry_of_azure_is_looked_at_by_the_identity(
     assert "is neither in the engine nor in the registry amllocal.azurecr.io" in ended.output
 
 
+@pytest.mark.full
 def test_a_plan_signs_in_nowhere(workflow: Workflow, project: Path, emulator: Emulator) -> None:
     extra = f"image: {{base: '{BASE}', azureml-mlflow: false}}\n"
     configure(project, emulator, extra)

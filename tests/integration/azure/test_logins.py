@@ -113,6 +113,7 @@ def test_the_login_of_az_is_used_on_a_laptop_and_not_in_ci(emulator: Emulator, p
     assert named.returncode == 0, named.stderr
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("said", "expected"),
     [

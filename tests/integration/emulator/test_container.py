@@ -255,6 +255,7 @@ def test_a_job_goes_with_a_reset(settings: EmulatorSettings, engine: docker.Dock
     assert engine.networks.list(filters=dict(own)) == []
 
 
+@pytest.mark.full
 def test_the_journal_takes_effect_in_the_images_azurite(engine: docker.DockerClient, image: str) -> None:
     """Its modules are bundled into one file, which loads none of them by name."""
     printed = engine.containers.run(image, ["-c", AZURITE], entrypoint="python", network_mode="none", remove=True)

@@ -110,6 +110,7 @@ def test_a_forged_verdict_is_no_baseline(project: Project) -> None:
     assert f"(that of the job {first['job']} (branch main), 0.9)" in worse["message"]
 
 
+@pytest.mark.full
 def test_metrics_that_were_edited_after_the_verdict_fail_the_rule(project: Project) -> None:
     project.commit(0.9)
     first = project.run()
@@ -121,6 +122,7 @@ def test_metrics_that_were_edited_after_the_verdict_fail_the_rule(project: Proje
     assert f"the verdict of the job {first['job']} on the branch main does not count" in refused["message"]
 
 
+@pytest.mark.full
 def test_a_shallow_history_proves_nothing_and_says_what_to_do(project: Project, tmp_path: Path) -> None:
     project.commit(0.9)
     project.run()

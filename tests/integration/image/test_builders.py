@@ -129,6 +129,7 @@ def test_a_found_image_without_a_record_is_tested_where_it_is_built(emulator: Em
     assert len(runs(emulator)) == count + 1
 
 
+@pytest.mark.full
 def test_tests_that_fail_there_release_nothing(emulator: Emulator, project: Path) -> None:
     (project / "tests" / "check.py").write_text(
         "import pathlib\n"

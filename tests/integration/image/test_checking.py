@@ -88,6 +88,7 @@ def test_an_unchanged_image_is_not_looked_into_again(
     assert len(looks) == 1
 
 
+@pytest.mark.full
 def test_a_weakened_test_never_inherits_a_record(
     spec: ImageSpec, tests: MakeTests, ensure: Ensure, project: Path, recorder: Recorder, looks: list[str]
 ) -> None:

@@ -77,6 +77,7 @@ def test_only_what_the_engine_lacks_counts(
     assert [event.text.endswith("it will be tight.") for event in recorder.of(Notice)] == [True]
 
 
+@pytest.mark.full
 def test_the_stage_ends_before_anything_is_pulled(
     remote: BaseImage,
     spec: ImageSpec,

@@ -170,6 +170,7 @@ def test_a_right_that_is_lost_in_mid_push(
     assert registry.tags(small.repository) == []
 
 
+@pytest.mark.full
 def test_a_release_that_breaks_off_is_not_taken_for_one(
     small: ImageSpec, ensure: Ensure, registry: Registry, faulty: FaultyRegistry, recorder: Recorder
 ) -> None:

@@ -196,6 +196,7 @@ def test_killed_and_two_at_once(emulator: Emulator, registry: Registry, project:
     assert _digests(emulator) == stay
 
 
+@pytest.mark.full
 def test_what_cannot_be_read_stops_it(emulator: Emulator, registry: Registry, project: Path) -> None:
     digest = _release(registry, "1")
     _age(emulator, 100)

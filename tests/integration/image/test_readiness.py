@@ -223,6 +223,7 @@ def test_the_command(make_image: MakeImage) -> None:
     assert unknown.exception.message == "the engine does not have no-such-image:x"
 
 
+@pytest.mark.full
 def test_the_configurations_image_is_built_and_checked(
     tmp_path: Path, engine: DockerClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

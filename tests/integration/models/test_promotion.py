@@ -159,6 +159,7 @@ def kinds(step: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield from kinds(part)
 
 
+@pytest.mark.full
 def test_the_storage_refuses_whoever_has_lost_the_lock(place: Workspace) -> None:
     told = place.step("holding")
     assert told["content"] == "x"

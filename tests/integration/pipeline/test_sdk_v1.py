@@ -257,6 +257,7 @@ def test_sdk_v2_submits_the_command_job_that_does_the_same(project: Project) -> 
     assert "['--accuracy', '0.9'] a run" in line
 
 
+@pytest.mark.full
 def test_without_azureml_core(project: Project) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "aml_train", "run", "--target", "azure"],
