@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from aml_train.api.backend import Backend
+from aml_train.azure.blob.globs import has_wildcards, select
 from aml_train.azure.browse import JobFilter, JobRow
 from aml_train.config.sections.targets import ClusterConfig
 from aml_train.core.clock import Clock
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import Listener
-from aml_train.core.globs import has_wildcards, select
 from aml_train.core.references import ImageRef
 from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.spec import ImageSpec, Tested, TestSpec

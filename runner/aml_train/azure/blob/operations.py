@@ -11,10 +11,10 @@ from typing import TypeVar
 
 from aml_train.azure.blob.address import JobOutput, LocalPath, parse_address
 from aml_train.azure.blob.datastores import DataWorkspace
+from aml_train.azure.blob.globs import Selection, blob_name, has_wildcards, safe_relative, select
 from aml_train.azure.blob.storage import AzureBlobs, Entry
 from aml_train.azure.blob.transfer import LocalFile, Tally, Transfer, for_each, local_file, walk
 from aml_train.core.errors import InvalidError, ServiceError
-from aml_train.core.globs import Selection, blob_name, has_wildcards, safe_relative, select
 
 _Thing = TypeVar("_Thing", LocalFile, Entry)
 _Goal = TypeVar("_Goal")
@@ -71,9 +71,7 @@ class Place:
     def _matching(self, selection: Selection, *, direct: bool) -> Iterator[tuple[str, Entry]]:
         for entry in self.storage.walk(selection.prefix):
             relative = selection.relative(entry.name)
-            if relative is not None and not (
-                direct and selection.direct and not selection.direct.fullmatch(relative)
-            ):
+            if relative is not None and (not direct or selection.names(relative)):
                 yield relative, entry
 
     def listing(self, *, recursive: bool) -> Iterator[tuple[str, Entry | None]]:
@@ -82,7 +80,7 @@ class Place:
         An empty container has none, and is no error.
         """
         selection = select(self.path, literal=self.literal)
-        if selection.pattern is None and not recursive:
+        if not selection.parts and not recursive:
             found = False
             if selection.name is not None and (entry := self.storage.find(selection.name)) is not None:
                 yield selection.name.rpartition("/")[2], entry
@@ -95,7 +93,7 @@ class Place:
                     yield item.name[len(selection.folder) :], item
             if found or not selection.folder:
                 return
-        if not selection.prefix and selection.pattern is None:
+        if not selection.prefix and not selection.parts:
             yield from self._matching(selection, direct=False)
             return
         yield from self.find(direct=not recursive).items
@@ -192,7 +190,7 @@ class Place:
                 f"{self.address} means everything in the container {self.storage.place}.",
                 hint="Give a path; or --recursive, if that is what you want.",
             )
-        if selection.pattern is None and not self.find().single:
+        if not selection.parts and not self.find().single:
             raise InvalidError(
                 f"{self.address} is a folder: nothing was removed.", hint="Give --recursive to remove all of it."
             )

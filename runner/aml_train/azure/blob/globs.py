@@ -6,7 +6,9 @@ characters. A wildcard that is meant as a character is written in brackets: ``[*
 
 from __future__ import annotations
 
+import fnmatch
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,31 +26,37 @@ class Selection:
         folder: the folder that results are relative to, with a slash at its end; empty for the whole container.
         prefix: what every name that is meant begins with; it goes into the request.
         name: the one blob that may be meant instead of a folder; None where only a folder or a pattern is.
-        pattern: matches names relative to *folder*, also of blobs in folders that it names; None for all of them.
-        direct: matches only what the pattern itself names.
+        parts: the pattern of names relative to *folder*, by folders; none for all of them.
+        inside: the pattern names folders, of which only the contents are meant.
     """
 
     folder: str
     prefix: str
     name: str | None = None
-    pattern: re.Pattern[str] | None = None
-    direct: re.Pattern[str] | None = None
+    parts: tuple[str, ...] = ()
+    inside: bool = False
 
     def relative(self, name: str) -> str | None:
-        """Return *name* relative to the folder where it is meant, else None."""
+        """Return *name* relative to the folder where it is meant, else None.
+
+        Blobs in folders that the pattern names are meant, too.
+        """
         if not name.startswith(self.prefix):
             return None
         inner = name[len(self.folder) :]
-        return inner if inner and (self.pattern is None or self.pattern.fullmatch(inner)) else None
+        ends = range(1, inner.count("/") + 2 - self.inside)
+        names = inner.split("/")
+        return inner if inner and (not self.parts or any(_matches(self.parts, names[:end]) for end in ends)) else None
+
+    def names(self, relative: str) -> bool:
+        """Return whether the pattern itself names *relative*, and not a folder around it."""
+        return not self.parts or _matches(self.parts, relative.split("/"))
 
 
 def select(path: str, *, literal: bool = False) -> Selection:
     """Return what *path* in a datastore means: a blob, a folder, or a pattern.
 
     A folder has a slash at its end. With *literal*, nothing is a pattern.
-
-    Raises:
-        InvalidError: the brackets of the pattern do not make one.
     """
     if literal or not _WILD.search(path):
         folder = path.strip("/")
@@ -61,74 +69,21 @@ def select(path: str, *, literal: bool = False) -> Selection:
     folder = "".join(f"{part}/" for part in fixed)
     first = _WILD.search(wild[0])
     prefix = folder + (wild[0][: first.start()] if first else "")
-    pattern = _expression("/".join(wild))
-    tail = "/.*" if path.endswith("/") else "(?:/.*)?"
-    return Selection(folder=folder, prefix=prefix, pattern=_compile(pattern + tail), direct=_compile(pattern))
+    parts = tuple("/".join(wild).rstrip("/").split("/"))
+    return Selection(folder=folder, prefix=prefix, parts=parts, inside=path.endswith("/"))
+
+
+def _matches(parts: Sequence[str], names: Sequence[str]) -> bool:
+    if not parts:
+        return not names
+    if parts[0] == "**":
+        return len(parts) == 1 or any(_matches(parts[1:], names[start:]) for start in range(len(names) + 1))
+    return bool(names) and fnmatch.fnmatchcase(names[0], parts[0]) and _matches(parts[1:], names[1:])
 
 
 def has_wildcards(path: str) -> bool:
     """Return whether *path* holds wildcards."""
     return bool(_WILD.search(path))
-
-
-def _compile(expression: str) -> re.Pattern[str]:
-    return re.compile(expression, re.DOTALL)
-
-
-def _expression(pattern: str) -> str:
-    parts = pattern.rstrip("/").split("/")
-    text = ""
-    for index, part in enumerate(parts):
-        last = index == len(parts) - 1
-        if part == "**":
-            text += ".*" if last else "(?:[^/]+/)*"
-        else:
-            text += _segment(part, pattern) + ("" if last else "/")
-    return text
-
-
-def _segment(part: str, pattern: str) -> str:
-    text, at = "", 0
-    while at < len(part):
-        character = part[at]
-        if character == "*":
-            text += "[^/]*"
-        elif character == "?":
-            text += "[^/]"
-        elif character == "[":
-            end = part.find("]", at + 2)
-            if end < 0:
-                raise InvalidError(
-                    f"{pattern!r} is not a pattern: a bracket is not closed.", hint="Write [[] for a bracket itself."
-                )
-            inner = part[at + 1 : end]
-            negated = inner[0] in "!^" and len(inner) > 1
-            body = _characters(inner[1:] if negated else inner, pattern)
-            text += f"(?!/)[{'^' if negated else ''}{body}]"
-            at = end
-        else:
-            text += re.escape(character)
-        at += 1
-    return text
-
-
-def _characters(inner: str, pattern: str) -> str:
-    """Return the characters in the brackets of *pattern*, for an expression."""
-    text, at = "", 0
-    while at < len(inner):
-        low, high = inner[at], inner[at + 2 : at + 3]
-        if inner[at + 1 : at + 2] != "-" or not high:
-            text += re.escape(low)
-            at += 1
-            continue
-        if low > high:
-            raise InvalidError(
-                f"{pattern!r} is not a pattern: no character is in the range {low}-{high}.",
-                hint="Write the lower end first, or a hyphen itself as the last character: [ab-].",
-            )
-        text += f"{re.escape(low)}-{re.escape(high)}"
-        at += 3
-    return text
 
 
 def blob_name(folder: str, relative: str) -> str:
