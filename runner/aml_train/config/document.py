@@ -71,7 +71,7 @@ DOCUMENT: Final = Record(
         ),
         "sdk": Key(
             Choice(words=("v1", "v2")),
-            "SDK that submits the job: `v1` (azureml-core), the default for a run configuration, or `v2` (azure-ai-ml), for all else.",
+            "SDK that submits a run configuration: `v1` (azureml-core), the default, or `v2` (azure-ai-ml), which submits all jobs.",
         ),
         "unchecked": Key(
             Flag(),

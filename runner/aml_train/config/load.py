@@ -14,7 +14,6 @@ from aml_train.config.job.model import Job
 from aml_train.config.job.source import JobSource
 from aml_train.config.model import Config
 from aml_train.config.overrides import Overrides, apply, parse_overrides
-from aml_train.config.runconfig.from_job import runconfig_of
 from aml_train.config.runconfig.load import RunConfigSource, check_runconfig
 from aml_train.config.section import CheckedTree, make
 from aml_train.config.sections.code import CodeConfig, data_config, data_links, setup_commands
@@ -353,22 +352,13 @@ class _Loader(Reader):
         changes, faults, has_image = self.overrides.job, self.faults, checked.has("image")
         if isinstance(source, RunConfigSource):
             return check_runconfig(source, changes, has_image=has_image, project=self.base, faults=faults)
-        job = check_job(
-            source,
-            changes,
-            has_image=has_image,
-            project=self.base,
-            faults=faults,
-            unchecked=checked.values.get("unchecked") is True,
-        )
-        # Only a whole job can be translated: a value that no YAML can hold has a fault, and is not in the document.
-        if checked.values.get("sdk") != "v1" or job is None or job.kind != "command" or faults:
-            return job
-
-        tree = apply(source.tree, changes, faults)
-        return replace(
-            job, runconfig=runconfig_of(tree, job.document, source.prefix, has_image=has_image, faults=faults)
-        )
+        if checked.values.get("sdk") == "v1":
+            remedy = "delete the key, or name a run configuration with `runconfig` instead of the job"
+            checked.fault(
+                "the SDK v1 submits run configurations, and this is a job of the CLI v2", "sdk", remedy=remedy
+            )
+        unchecked = checked.values.get("unchecked") is True
+        return check_job(source, changes, has_image=has_image, project=self.base, faults=faults, unchecked=unchecked)
 
     def assemble(self, checked: CheckedTree, file: Path | None, job: Job | None, target: str | None) -> Config | None:
         """Make the sections; None after a fault."""

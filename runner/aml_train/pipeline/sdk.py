@@ -35,7 +35,7 @@ def with_sdk(config: Config) -> Config:
 
     A choice that the configuration does not make is explained by a notice.
 
-    azureml-core is looked for only if it matters: never for a command job without ``sdk: v1``.
+    azureml-core is looked for only if it matters: for a run configuration without ``sdk: v2``.
 
     Raises:
         InvalidError: ``sdk: v1`` is configured, and azureml-core is not installed.

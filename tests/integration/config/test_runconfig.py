@@ -8,11 +8,9 @@ import subprocess
 from typing import Any
 
 import pytest
-import yaml
 
 from aml_emulator.domain.jobs import from_runconfig as runconfig
 from tests.support.emulator_process import python_of_v1
-from tests.unit.config.test_command_runconfig import CASES as OF_JOBS
 from tests.unit.config.test_runconfig import CASES, write
 
 pytestmark = pytest.mark.full
@@ -39,14 +37,6 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         write(folder, files)
         (found,) = (path for path in files if path.endswith((".runconfig", "conf/run.yml")))
         paths[name] = str(folder / found)
-    for name, (_, values) in OF_JOBS.items():
-        # As it is handed over (``jobs/azure_v1.py``): with a target and an environment.
-        file = tmp_path_factory.mktemp(f"job-{name}") / "run.yml"
-        values = {**values, "target": "cluster", "environment": {"name": "x", **values["environment"]}}
-        write(
-            file.parent, {file.name: yaml.safe_dump(values, sort_keys=False), "conda.yml": "dependencies: [python]\n"}
-        )
-        paths[f"job-{name}"] = str(file)
     given = {name: path for name, path in paths.items() if name not in NOT_READ}
     done = subprocess.run(
         [python_of_v1(), "-c", READ], input=json.dumps(given), capture_output=True, text=True, check=True, timeout=900
@@ -74,30 +64,3 @@ def test_azureml_core_reads_the_same(name: str, read: dict[str, Any]) -> None:
         kind, *values = distribution.values()
         assert [DISTRIBUTIONS[kind], *values] == list(job["distribution"].values())
     assert job.get("compute", "azureml:local") == f"azureml:{config['target']}"
-
-
-@pytest.mark.parametrize("name", OF_JOBS)
-def test_azureml_core_reads_what_is_made_of_command_jobs(name: str, read: dict[str, Any]) -> None:
-    values, config = OF_JOBS[name][1], read[f"job-{name}"]
-    assert runconfig.command_of_runconfig(config) == values["command"]
-    assert runconfig.variables(config) == values.get("environmentVariables", {})
-    docker = values.get("docker", {})
-    assert runconfig.resources(config) == {
-        "instanceCount": values.get("nodeCount", 1),
-        "shmSize": docker.get("shmSize", "2g"),
-        **({"dockerArgsList": docker["arguments"]} if "arguments" in docker else {}),
-    }
-    seconds = values.get("maxRunDurationSeconds")
-    assert runconfig.limits(config).get("timeout") == (seconds and f"PT{seconds}S")
-    assert config["credentialPassthrough"] == values.get("credentialPassthrough", False)
-    references = config["dataReferences"]
-    assert {name: given["pathOnDataStore"] for name, given in references.items()} == {
-        name: given["pathOnDataStore"] for name, given in values.get("dataReferences", {}).items()
-    }
-    given = yaml.safe_load(OF_JOBS[name][0]).get("distribution")
-    distribution = runconfig.distribution(config)
-    assert (distribution is None) == (given is None)
-    if distribution is not None:
-        kind, *counts = distribution.values()
-        assert kind.lower() == given["type"].lower()
-        assert counts in ([given.get("process_count_per_instance")], [2, given.get("parameter_server_count", 0)])

@@ -205,43 +205,6 @@ def test_models_of_azureml_core_have_stages(project: Project) -> None:
     assert "no job made it: neither its tags nor AzureML name one" in said
 
 
-COMMAND_JOB = f"""\
-display_name: A command job
-experiment_name: exp-command
-command: |
-  test "$(cat "${{{{inputs.raw}}}}/hello.txt")" = hello && test "$EXTRA" = 1 && df -m /dev/shm | grep -w 256
-  python3 train.py --accuracy ${{{{inputs.accuracy}}}} $[[--exit ${{{{inputs.exit}}}}]]
-code: .
-environment: {{image: "{BASE}"}}
-environment_variables: {{GREETING: a command}}
-inputs:
-  accuracy: 0.75
-  raw: {{type: uri_folder, path: azureml://datastores/workspaceblobstore/paths/raw-v1}}
-compute: azureml:local-cluster
-resources: {{shm_size: 256m, docker_args: --env EXTRA=1}}
-limits: {{timeout: 3000}}
-tags: {{kind: command}}
-"""
-
-
-@pytest.mark.full
-def test_a_command_job_is_submitted_by_the_sdk_v1(project: Project) -> None:
-    folder = project.folder / "project"
-    (folder / "command.yml").write_text(COMMAND_JOB)
-    (project.folder / "raw").mkdir()
-    (project.folder / "raw/hello.txt").write_text("hello\n")
-    project.command("data", "upload", "../raw", "azureml://datastores/workspaceblobstore/paths/raw-v1")
-    code, events, said = project.run("run", "--job", "command.yml")
-    assert code == 0, said
-    lines = [one["text"] for one in of(events, "log-line") if one["source"] == "job"]
-    assert any("['--accuracy', '0.75'] a command" in line for line in lines), lines
-    (ended,) = of(events, "run-finished")
-    assert (ended["facts"]["gate"], ended["facts"]["model"]) == ("passed", "v1-model")
-    assert ended["facts"]["job"].startswith("exp-command-")
-    shown = json.loads(project.command("jobs", "show", ended["facts"]["job"], "--json"))
-    assert shown["tags"]["kind"] == "command"
-
-
 @pytest.mark.full
 def test_sdk_v2_submits_the_command_job_that_does_the_same(project: Project) -> None:
     """And nothing of azureml-core is loaded, though it is installed."""

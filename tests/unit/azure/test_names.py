@@ -63,10 +63,6 @@ def names(folder: Path, target: str, job: str = "{command: x, environment: 'azur
 @pytest.mark.parametrize(
     ("job", "message"),
     [
-        (
-            "{command: x, environment: 'azureml:e:1'}\nsdk: v1",
-            "Neither the target 'azure' nor the job says on which compute",
-        ),
         ("run.runconfig", "Neither the target 'azure' nor the job says on which compute"),
         ("{command: x, environment: 'azureml:e:1', compute: local}", "The job's compute is 'local'"),
         ("{command: x, environment: 'azureml:e:1', compute: 'azureml:local'}", "The job's compute is 'local'"),

@@ -68,7 +68,7 @@ class JobNode:
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfiguration:
-    """A run configuration of the SDK v1: read and checked, or made of a command job.
+    """A run configuration of the SDK v1, read and checked.
 
     Attributes:
         values: its keys of today, in camelCase.
@@ -92,7 +92,7 @@ class Job:
         file: the job's YAML file; the aml-train.yml of an inline job.
         code: the folder of a command job's code snapshot, or its only file, absolute; None if there is none or it
             is remote (``azureml:…``, ``git+…``, ``https://…``).
-        runconfig: the run configuration that the job was made of, or that the SDK v1 submits for it.
+        runconfig: the run configuration that the job was made of.
         nodes: the nodes of a pipeline, or the trial of a sweep; none of a command job.
     """
 

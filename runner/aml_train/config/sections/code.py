@@ -142,10 +142,7 @@ def data_links(checked: CheckedTree) -> tuple[DataLink, ...]:
     """Make ``data``; no path may be inside another."""
     given_links = {name: value for name, value in checked.section("data").items() if name not in keys_of(DataConfig)}
     if checked.values.get("sdk") == "v1" and given_links:
-        source, name = (
-            ("the run configuration", "dataReferences") if checked.has("runconfig") else ("the job", "inputs")
-        )
-        why, remedy = f"the SDK v1 takes data from {source}", f"write `{name}` there, or `sdk: v2`"
+        why, remedy = "the SDK v1 takes data from the run configuration", "write `dataReferences` there, or `sdk: v2`"
         what = "paths in `data` and `sdk: v1` exclude each other"
         checked.fault(what, "data", next(iter(given_links)), why=why, remedy=remedy)
     links: dict[str, DataLink] = {}

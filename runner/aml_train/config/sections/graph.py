@@ -25,8 +25,6 @@ def check_graph(checked: CheckedTree, job: Job) -> None:
     for key, remedy in _OF_COMMANDS.items():
         if checked.has(key):
             checked.fault(f"`{key}` belongs to command jobs, and this is a {job.kind} job", key, remedy=remedy)
-    if checked.values.get("sdk") == "v1":
-        checked.fault(f"the SDK v1 submits no {job.kind} jobs of YAML", "sdk", remedy="delete the key")
     names = [node.name for node in job.nodes]
     if checked.has("images"):
         _check_images(checked, job)
