@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.cli.jsonc import parse_jsonc
 from tests.e2e.conftest import ROOT, TIMEOUT, Local, edit
 from tests.e2e.test_tutorial import Reader, install
 
@@ -59,7 +58,7 @@ def test_the_tested_image_comes_up_in_a_development_container(reader: Reader) ->
     assert "is not in" in reader.type("aml-train image devcontainer --check", code=3)
     reader.type(commands("Build the image, and write the file"))
     text = (reader.folder / FILE).read_text()
-    image = parse_jsonc(text)["image"]
+    image = named_image(text)
     assert "/digits-proposals@sha256:" in image  # outside a git repository
     assert "unchanged" in reader.type("aml-train image devcontainer --check")
 
@@ -85,9 +84,13 @@ def test_the_tested_image_comes_up_in_a_development_container(reader: Reader) ->
     reader.type("aml-train image devcontainer")
     updated = (reader.folder / FILE).read_text()
     assert '"features": {}, // none' in updated
-    assert parse_jsonc(updated)["image"] != image
+    assert named_image(updated) != image
     reader.type("aml-train image devcontainer --check")
     assert reader.type("aml-train image shell -- printenv AT_THE_DESK </dev/null").splitlines()[-1] == "yes"
+
+
+def named_image(text: str) -> str:
+    return text.partition('"image": "')[2].partition('"')[0]
 
 
 def test_the_image_of_an_environment_in_a_development_container(reader: Reader) -> None:
@@ -102,8 +105,6 @@ def test_the_image_of_an_environment_in_a_development_container(reader: Reader) 
     found = json.loads(reader.type("aml-train image devcontainer --environment theirs --json 2>/dev/null"))
     assert (found["status"], found["image"]) == ("updated", built["image"])
     assert found["environment"] == "theirs:1"
-    text = (reader.folder / FILE).read_text()
-    assert parse_jsonc(text)["customizations"]["aml-train"] == {"environment": "theirs:1"}
     reader.type("aml-train image shell --environment theirs:1 -- python -c 'import sklearn' </dev/null")
 
 

@@ -1,23 +1,22 @@
 """The commands ``aml-train image devcontainer`` and ``shell``: the tested image in editors and terminals.
 
-Two values of devcontainer.json are ours: ``image``, and ``customizations.aml-train``, which says what the image was found by. All else
-belongs to the user, as do comments and order.
+Of devcontainer.json only ``image`` is ours. All else belongs to the user, as do comments and order.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from aml_train.cli.console import ConsoleListener
-from aml_train.cli.jsonc import JsoncError, change_jsonc, parse_jsonc
 from aml_train.cli.options import this_host
 from aml_train.cli.output import json_option, print_result
 from aml_train.cli.project import ProjectOptions, project_options
@@ -38,14 +37,10 @@ DEVCONTAINER: Final = Path(".devcontainer/devcontainer.json")
 EXTENSIONS: Final = ("ms-python.python", "ms-toolsai.vscode-ai")
 """Python, and Azure Machine Learning."""
 
-_OURS: Final = "aml-train"
 _INTRODUCTION: Final = """\
 // The image in which the tests of this repository passed, by its digest.
-// `aml-train image devcontainer` keeps `image` and `customizations.aml-train` up to date; everything else is yours.
+// `aml-train image devcontainer` keeps `image` up to date; everything else is yours.
 """
-_OTHER_WAYS: Final = ("build", "dockerFile", "dockerComposeFile")
-"""Members by which a devcontainer.json names something else than an image (https://containers.dev/implementors/json_reference)."""
-
 
 #: The option that `devcontainer` and `shell` have.
 environment_option: Final = click.option(
@@ -78,8 +73,8 @@ def devcontainer(
 ) -> None:
     """Write or update .devcontainer/devcontainer.json with the tested image.
 
-    The image is the one that `aml-train image build` or `aml-train run` has built and tested, by its digest. An existing file keeps its
-    other values, its comments and its order: only `image` and `customizations.aml-train` change.
+    The image is the one that `aml-train image build` or `aml-train run` has built and tested, by its digest. Of an existing file only
+    `image` changes.
 
     \b
     aml-train image devcontainer                        write the file, or update the digest
@@ -97,7 +92,7 @@ def devcontainer(
     if before is None:
         after = first_devcontainer(config, image)
     else:
-        after = updated_devcontainer(before, image.reference, image.origin(), str(DEVCONTAINER))
+        after = updated_devcontainer(before, image.reference, str(DEVCONTAINER))
     status = "unchanged" if before == after else "created" if before is None else "updated"
     if only_check and status != "unchanged":
         raise OutdatedError(
@@ -123,56 +118,27 @@ def first_devcontainer(config: Config, image: DevImage) -> str:
         "remoteUser": image.settings.user,
         **({"runArgs": [f"--shm-size={shm_size}"]} if shm_size else {}),
         **({"hostRequirements": {"gpu": "optional"}} if "CUDA_VERSION" in image.settings.variables else {}),
-        "customizations": {"vscode": {"extensions": list(EXTENSIONS)}, _OURS: dict(image.origin())},
+        "customizations": {"vscode": {"extensions": list(EXTENSIONS)}},
     }
     return f"{_INTRODUCTION}{json.dumps(document, indent=2, ensure_ascii=False)}\n"
 
 
-def _check(text: str, where: str) -> None:
-    """Check that a devcontainer.json names its container's image, if anything.
+#: The member `image`, outside of comments of a line.
+_IMAGE: Final = re.compile(r'^(?![ \t]*//)(.*?"image"[ \t]*:[ \t]*)"[^"\n]*"', re.MULTILINE)
+
+
+def updated_devcontainer(text: str, image: str, where: str) -> str:
+    """Return a devcontainer.json with another image; everything else stays as it is.
 
     Raises:
-        InvalidError: it is no JSON with comments, or names something else than an image.
+        InvalidError: it names no image, or several.
     """
-    document = _parsed(text, where)
-    for other in _OTHER_WAYS:
-        if other in document:
-            what = f"`{other}` builds the container"
-            remedy = f"replace `{other}` by `image`, and run aml-train image devcontainer again"
-            raise InvalidError(
-                [Fault(where=where, what=what, why="the tested image is used as it is", remedy=remedy)]
-            )
-    image = document.get("image")
-    if image is not None and not isinstance(image, str):
-        raise InvalidError([Fault(where=where, what="`image` is no text", remedy="delete it")])
-
-
-def updated_devcontainer(text: str, image: str, origin: Mapping[str, str], where: str) -> str:
-    """Return a devcontainer.json with our two values as they are now.
-
-    Raises:
-        InvalidError: it is no JSON with comments, or names something else than an image.
-    """
-    _check(text, where)
-    try:
-        return change_jsonc(text, {("image",): image, ("customizations", _OURS): dict(origin)})
-    except JsoncError as error:
-        raise _no_json(error, where) from error
-
-
-def _parsed(text: str, where: str) -> dict[str, Any]:
-    try:
-        document = parse_jsonc(text)
-    except JsoncError as error:
-        raise _no_json(error, where) from error
-    if not isinstance(document, dict):
-        raise InvalidError([Fault(where=where, what="it is no object", remedy="delete the file, or write one")])
-    return document
-
-
-def _no_json(error: JsoncError, where: str) -> InvalidError:
-    what = f"it cannot be changed: {error}"
-    return InvalidError([Fault(where=where, what=what, remedy="correct it, or delete the file for a new one")])
+    count = len(_IMAGE.findall(text))
+    if count != 1:
+        what = f"{count} lines name an `image`" if count else "no line names the `image`"
+        remedy = f'write `"image": "{image}"` in place of what builds the container'
+        raise InvalidError([Fault(where=where, what=what, why="the tested image is used as it is", remedy=remedy)])
+    return _IMAGE.sub(lambda match: match[1] + json.dumps(image), text)
 
 
 def _tests(image: DevImage) -> str:

@@ -11,10 +11,9 @@ from click.testing import CliRunner, Result
 
 import aml_train.cli.devcontainer
 from aml_train.cli.devcontainer import run_arguments
-from aml_train.cli.jsonc import parse_jsonc
 from aml_train.cli.main import cli
 from aml_train.config.load import load_config
-from aml_train.core.errors import ImageError, OutdatedError
+from aml_train.core.errors import ImageError, InvalidError, OutdatedError
 from aml_train.dev_image import DevImage
 from aml_train.image.base_files import ImageSettings
 
@@ -58,14 +57,11 @@ def test_the_file_is_written_kept_and_updated(project: Project) -> None:
     created = project.run()
     assert project.text.startswith("// The image in which the tests of this repository passed, by its digest.\n")
     assert created.stdout == f"{FILE}: created, localhost:7381/digits@{FIRST}\n"
-    document = parse_jsonc(project.text)
+    document = json.loads(project.text.partition("yours.\n")[2])
     assert document["remoteUser"] == "azureml"
     assert document["runArgs"] == ["--shm-size=4g"]
     assert document["hostRequirements"] == {"gpu": "optional"}
-    assert document["customizations"] == {
-        "vscode": {"extensions": ["ms-python.python", "ms-toolsai.vscode-ai"]},
-        "aml-train": {"address": "addr-1"},
-    }
+    assert document["customizations"] == {"vscode": {"extensions": ["ms-python.python", "ms-toolsai.vscode-ai"]}}
 
     assert "unchanged" in project.run().stdout
     assert "unchanged" in project.run("--check").stdout
@@ -87,6 +83,22 @@ def test_the_file_is_written_kept_and_updated(project: Project) -> None:
         "address": "addr-1",
     }
     assert project.text == before.replace(FIRST, SECOND)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"build": {"dockerfile": "Dockerfile"}}', "no line names the `image`: the tested image is used as it is"),
+        ('{\n  // "image": "x"\n}', "no line names the `image`"),
+        ('{\n  "image": "x",\n  "features": {"image": "y"}\n}', "2 lines name an `image`"),
+    ],
+)
+def test_a_file_that_is_not_changed(project: Project, text: str, message: str) -> None:
+    (project.folder / FILE).parent.mkdir()
+    (project.folder / FILE).write_text(text)
+    with pytest.raises(InvalidError, match=f"{FILE}: {message}"):
+        project.run()
+    assert project.text == text
 
 
 def test_a_missing_file_is_outdated(project: Project) -> None:

@@ -11,7 +11,6 @@ from aml_train.azure.blob.address import Asset, DatastorePath, JobOutput, LocalP
 from aml_train.azure.blob.globs import blob_name, safe_relative, select
 from aml_train.azure.credentials import claims_of
 from aml_train.azure.sign_in import reason
-from aml_train.cli.jsonc import JsoncError, change_jsonc, parse_jsonc
 from aml_train.config.job.command_line import quoted
 from aml_train.core.answers import clean, is_within, split
 from aml_train.core.errors import AmlTrainError, InvalidError
@@ -234,21 +233,6 @@ def test_requirements(text: str) -> None:
     pins = large_pins([as_bytes(text)])
     assert pins is None or large_pins([pins]) is not None
     list(logical_lines(text))
-
-
-@foreign(
-    [
-        '// ours\n{\n  /* the image */ "image": "old", // keep\n  "features": {"a": {"b": [1, 2,],},},\n}\n',
-        '{"build": {"dockerfile": "Dockerfile"}, "n": -1.5e3, "t": true, "z": null, "u": "\\u00e4\\ud83d\\ude00"}',
-        '\ufeff{"a": "// no comment /* */"}',
-    ],
-    '// /* */ "image" ,} ,] \\u \\ud800 1e5 -0 true',
-)
-def test_devcontainers(text: str) -> None:
-    """A changed value changes nothing else of a devcontainer.json."""
-    before = refused(lambda: parse_jsonc(text), JsoncError)
-    if isinstance(before, dict):
-        assert parse_jsonc(change_jsonc(text, {("image",): "new"})) == {**before, "image": "new"}
 
 
 @foreign(
