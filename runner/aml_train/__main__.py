@@ -53,9 +53,9 @@ def run_command_line() -> int:
     masker = Masker(known_secrets(os.environ, identifiers=False))
     code: object = 0
     try:
-        # A shell may have SIGINT ignored for what it starts in the background.
+        # A shell may have SIGINT ignored for what it starts in the background. CI services send SIGTERM to cancel a workflow.
         sigint = [signal.SIGINT] * callable(signal.getsignal(signal.SIGINT))
-        with masked_output(masker.mask), interrupt_on(*sigint):
+        with masked_output(masker.mask), interrupt_on(*sigint, signal.SIGTERM):
             _main(masker)
     except SystemExit as ended:
         code = ended.code

@@ -21,7 +21,7 @@ from aml_train.azure.blob.operations import Place
 from aml_train.azure.blob.transfer import Tally
 from aml_train.cli.console import ConsoleListener
 from aml_train.cli.live import LiveStages
-from aml_train.cli.options import sigterm_as_interrupt, this_host
+from aml_train.cli.options import this_host
 from aml_train.cli.output import json_option, print_result_line
 from aml_train.cli.project import ProjectOptions, gather, target_options
 from aml_train.core.errors import CancelledError, InvalidError
@@ -304,7 +304,7 @@ def moved(verb: str, work: Callable[[Any], _Result], *, quiet: bool = False) -> 
     tally = Tally()
     began = time.monotonic()
     try:
-        with sigterm_as_interrupt(), _shown(verb, tally, sys.stderr):
+        with _shown(verb, tally, sys.stderr):
             result = work(tally)
     except KeyboardInterrupt:
         raise CancelledError(

@@ -20,7 +20,6 @@ from aml_train.cli.options import (
     OutputOptions,
     output_options,
     secret_path,
-    sigterm_as_interrupt,
     this_host,
     with_secret_paths,
 )
@@ -37,9 +36,8 @@ from aml_train.image.make import build_and_probe
 from aml_train.image.readiness.check import judge_facts, probe_image, readiness_error
 from aml_train.image.spec import CheckPolicy
 from aml_train.pipeline.plan import for_job
-from aml_train.pipeline.prepare import plan_image_only, prepare_run
+from aml_train.pipeline.prepare import plan_image_only
 from aml_train.pipeline.result import RunOptions
-from aml_train.pipeline.run_files import own_output
 from aml_train.prune import PruneOptions, prepare_prune, prune_facts
 
 if TYPE_CHECKING:
@@ -94,13 +92,12 @@ def prune(
     config, targets = project.load(), project.targets()
     named = [targets.named(name) for name in targets.names("targets")]
     options = PruneOptions(older_than=older_than, keep_tags=keep_tags)
-    with sigterm_as_interrupt():
-        prepared = prepare_prune(config, named, this_host(), options, ConsoleListener(sys.stderr))
-        with prepared.registry:
-            _show(_planned(prepared.plan), err=as_json)
-            if not prepared.plan.inventory.untagged_listed:
-                click.echo(f"note: {_UNLISTED}", err=True)
-            result = None if dry_run else prepared.execute(_report)
+    prepared = prepare_prune(config, named, this_host(), options, ConsoleListener(sys.stderr))
+    with prepared.registry:
+        _show(_planned(prepared.plan), err=as_json)
+        if not prepared.plan.inventory.untagged_listed:
+            click.echo(f"note: {_UNLISTED}", err=True)
+        result = None if dry_run else prepared.execute(_report)
     _show(_summary(prepared.plan, result), err=as_json)
     if as_json:
         print_result(prune_facts(prepared.plan, result))
@@ -195,12 +192,8 @@ def build(
             "The configuration has no `image:`: the job's own environment is used as it is.",
             hint="Write `image:` with a `base:`, or `aml-train init` for an example.",
         )
-    with sigterm_as_interrupt():
-        host = this_host(with_secret_paths(os.environ, secret_paths))
-        prepared = prepare_run(loaded, host, own=own_output(output.events))
-        options = RunOptions(submit=False, force_build=force_build, keep_tests=keep_tests)
-        code = output.execute(prepared, options)
-    sys.exit(code)
+    options = RunOptions(submit=False, force_build=force_build, keep_tests=keep_tests)
+    output.execute(loaded, lambda _prepared: options, secret_paths=secret_paths)
 
 
 @image.command("check")

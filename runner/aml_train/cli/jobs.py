@@ -23,7 +23,7 @@ from aml_train.azure.browse import (
     view_job,
 )
 from aml_train.cli.data import moved, open_targets
-from aml_train.cli.options import open_workspace, sigterm_as_interrupt, tag_filter
+from aml_train.cli.options import open_workspace, tag_filter
 from aml_train.cli.output import json_option, masker, print_facts, print_result_line, terminal_width
 from aml_train.cli.project import ProjectOptions, target_options
 from aml_train.cli.tables import Column, fitted_table, logged_tables
@@ -90,9 +90,6 @@ def jobs() -> None:
 @click.option(
     "--metric", "metrics", multiple=True, metavar="NAME", help="Show this metric; may be repeated.  [default: all]"
 )
-@click.option(
-    "--no-metrics", is_flag=True, help="Read neither metrics nor durations: two requests less for each job."
-)
 @json_option(lines=True)
 def list_(
     project: ProjectOptions,
@@ -134,15 +131,12 @@ def _rows(
     *,
     key: str,
     reverse: bool,
-    no_metrics: bool,
     metrics: Sequence[str] = (),
 ) -> list[JobRow]:
     """Return at most so many of the wanted jobs, in order, with their results."""
     if not key and len(metrics) != 1:
         raise click.UsageError("--sort without a key needs one --metric, which it sorts by.")
-    order = JobOrder(key=key or metrics[0], reverse=reverse, most=most, results=not no_metrics)
-    if order.by_results and no_metrics:
-        raise click.UsageError(f"--sort {order.key} and --no-metrics exclude each other.")
+    order = JobOrder(key=key or metrics[0], reverse=reverse, most=most)
     read = functools.partial(read_results, service, now=datetime.datetime.now(datetime.UTC))
     rows, notes = select_rows(list_jobs(service, wanted), order, read)
     for note in notes:
@@ -326,8 +320,7 @@ def resubmit(
     """
     service = open_workspace(project)
     new = name or f"{job[:200]}-{secrets.token_hex(3)}"
-    with sigterm_as_interrupt():
-        view = service.copy_job(job, new, compute=compute)
+    view = service.copy_job(job, new, compute=compute)
     click.echo(view.name)
     if follow:
         _print_logs(service, view.name, "user_logs/*", follow=True)

@@ -21,7 +21,6 @@ from aml_train.cli.options import (
     OutputOptions,
     open_workspace,
     output_options,
-    sigterm_as_interrupt,
     tag_filter,
     this_host,
 )
@@ -430,7 +429,7 @@ def _carry_out(
     policy: PolicyConfig | None = None,
 ) -> NoReturn:
     """Change the stage, show it, and end with its exit code."""
-    with sigterm_as_interrupt(), output.listener() as shown:
+    with output.listener() as shown:
         listener = Broadcast(shown)
 
         def work() -> Promotion:

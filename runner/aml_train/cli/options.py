@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -15,24 +14,28 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from aml_train.cli.console import ConsoleListener
-from aml_train.cli.output import json_option, masker, result_text
+from aml_train.cli.output import json_option, masker, print_result, result_text
 from aml_train.cli.project import Command, ProjectOptions, gather
 from aml_train.core.events import RunFinished, to_json
 from aml_train.core.http_client import logged_requests
-from aml_train.core.machine import interrupt_on
 from aml_train.core.masked_events import masked_listener
 from aml_train.core.masking import MASK, without_tokens
 from aml_train.core.streams import lasting_output, unmasked
 from aml_train.image.build_secrets import SECRET_PATH_VARIABLE
+from aml_train.pipeline.data import with_data
 from aml_train.pipeline.execute import json_listener, run_prepared
+from aml_train.pipeline.plan import render_plan
+from aml_train.pipeline.plan_values import plan_facts
+from aml_train.pipeline.prepare import PreparedRun, prepare_run
+from aml_train.pipeline.run_files import own_output
 from aml_train.pipeline.target import Host
 from aml_train.pipeline.target import open_workspace as target_workspace
 from aml_train.report.gate_junit import gate_junit_listener
 
 if TYPE_CHECKING:
     from aml_train.azure.sdk_v2 import AzureV2
+    from aml_train.config.model import Config
     from aml_train.core.events import Event, Listener
-    from aml_train.pipeline.prepare import PreparedRun
     from aml_train.pipeline.result import RunOptions
 
 
@@ -93,17 +96,43 @@ class OutputOptions:
 
     def execute(
         self,
-        prepared: PreparedRun,
-        options: RunOptions,
+        config: Config,
+        options: Callable[[PreparedRun], RunOptions],
         *,
+        secret_paths: Sequence[Path] = (),
         gate_junit: Path | None = None,
-    ) -> int:
-        """Execute the plan and show it; return the exit code.
+        dry_run: bool = False,
+        image: bool = True,
+        proposed: bool = False,
+    ) -> None:
+        """Plan a run, and execute and show it; the process ends with its exit code. A dry run prints the plan.
 
-        *gate_junit* is the file that gets a JUnit report of the gate.
+        Args:
+            config: what to run.
+            options: returns how, of the plan.
+            secret_paths: what `image.secrets` may read outside the workspace.
+            gate_junit: the file that gets a JUnit report of the gate.
+            dry_run: change nothing.
+            image: whether the image matters; it does not to attach to a job by its name.
+            proposed: the commit is only proposed, whatever its branch.
         """
+        host = this_host(with_secret_paths(os.environ, secret_paths))
+        prepared = prepare_run(config, host, own=own_output(self.events, gate_junit), image=image, proposed=proposed)
+        if dry_run:
+            print_plan(prepared, as_json=self.as_json)
+            return
         with self.listener(gate_junit) as listener:
-            return run_prepared(prepared, options, listeners=(listener,), masker=masker()).exit_code
+            ended = run_prepared(prepared, options(prepared), listeners=(listener,), masker=masker())
+        sys.exit(ended.exit_code)
+
+
+def print_plan(prepared: PreparedRun, *, as_json: bool) -> None:
+    """Print what a run would do, as text or as JSON."""
+    plan = with_data(prepared).plan
+    if as_json:
+        print_result(plan_facts(plan))
+    else:
+        click.echo(render_plan(plan))
 
 
 def result_listener(output: TextIO) -> Listener:
@@ -192,8 +221,3 @@ def tag_filter(texts: Sequence[str]) -> dict[str, str | None]:
     """Return the tags of a repeated option ``KEY[=VALUE]``; None for any value."""
     pairs = (text.partition("=") for text in texts)
     return {key: value if sign else None for key, sign, value in pairs}
-
-
-def sigterm_as_interrupt() -> contextlib.AbstractContextManager[object]:
-    """Handle SIGTERM like Ctrl-C: CI services send it to cancel a workflow."""
-    return interrupt_on(signal.SIGTERM)

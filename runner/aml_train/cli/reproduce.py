@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from aml_train.cli.console import ConsoleListener
-from aml_train.cli.options import sigterm_as_interrupt, this_host
+from aml_train.cli.options import this_host
 from aml_train.cli.output import json_option, print_result
 from aml_train.cli.project import ProjectOptions, target_options
 from aml_train.core.errors import GateFailedError
@@ -56,14 +56,13 @@ def reproduce(
     """
     targets = project.targets()
     target, host = targets.named(project.target), this_host()
-    with sigterm_as_interrupt():
-        reproducer = open_reproducer(host, target, targets.directory, ConsoleListener(sys.stderr))
-        plan = reproducer.plan(address)
-        _show_lineage(plan, err=as_json or not plan_only)
-        if plan_only:
-            _show_gone(plan, as_json=as_json)
-        else:
-            _show(plan.name, reproducer.repeat(plan, tolerance=tolerance, compute=compute), as_json=as_json)
+    reproducer = open_reproducer(host, target, targets.directory, ConsoleListener(sys.stderr))
+    plan = reproducer.plan(address)
+    _show_lineage(plan, err=as_json or not plan_only)
+    if plan_only:
+        _show_gone(plan, as_json=as_json)
+    else:
+        _show(plan.name, reproducer.repeat(plan, tolerance=tolerance, compute=compute), as_json=as_json)
 
 
 def _show_lineage(plan: ReproductionPlan, *, err: bool) -> None:

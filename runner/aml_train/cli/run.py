@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from aml_train.cli.options import (
-    OutputOptions,
-    gate_junit,
-    output_options,
-    secret_path,
-    sigterm_as_interrupt,
-    this_host,
-    with_secret_paths,
-)
-from aml_train.cli.output import json_option, print_result
+from aml_train.cli.options import OutputOptions, gate_junit, output_options, print_plan, secret_path, this_host
+from aml_train.cli.output import json_option
 from aml_train.cli.project import ProjectOptions, project_options
-from aml_train.pipeline.data import with_data
-from aml_train.pipeline.plan import render_plan
-from aml_train.pipeline.plan_values import plan_facts
 from aml_train.pipeline.prepare import prepare_run
 from aml_train.pipeline.result import Group, RunOptions
 from aml_train.pipeline.run_files import own_output
 
 if TYPE_CHECKING:
-    from aml_train.pipeline.prepare import PreparedRun
+    pass
 
 
 @click.command()
@@ -40,18 +27,7 @@ def plan(project: ProjectOptions, *, as_json: bool) -> None:
 
     Prints the target, the Dockerfile as it will be built, the job as it will be submitted, the gate and the model.
     """
-    loaded = project.load()
-    prepared = prepare_run(loaded, this_host(), own=own_output())
-    print_plan(prepared, as_json=as_json)
-
-
-def print_plan(prepared: PreparedRun, *, as_json: bool) -> None:
-    """Print what a run would do, as text or as JSON."""
-    plan = with_data(prepared).plan
-    if as_json:
-        print_result(plan_facts(plan))
-    else:
-        click.echo(render_plan(plan))
+    print_plan(prepare_run(project.load(), this_host(), own=own_output()), as_json=as_json)
 
 
 @click.command()
@@ -101,28 +77,23 @@ def run(
     """
     if supersede and group is None:
         raise click.UsageError("--supersede needs --group, which names the older runs.")
-    with sigterm_as_interrupt():
-        loaded = project.load(*([f"watch.on-cancel={on_cancel}"] if on_cancel else []))
-        prepared = prepare_run(
-            loaded,
-            this_host(with_secret_paths(os.environ, secret_paths)),
-            own=own_output(output.events, gate_junit),
-            proposed=no_register,
-        )
-        if dry_run:
-            print_plan(prepared, as_json=output.as_json)
-            return
-        options = RunOptions(
-            fresh=fresh,
-            force_build=force_build,
-            keep_tests=keep_tests,
-            wait=not no_wait,
-            group=Group(name=group, sequence=int(time.time())) if group else None,
-            supersede=supersede,
-            register=not no_register,
-        )
-        code = output.execute(prepared, options, gate_junit=gate_junit)
-    sys.exit(code)
+    options = RunOptions(
+        fresh=fresh,
+        force_build=force_build,
+        keep_tests=keep_tests,
+        wait=not no_wait,
+        group=Group(name=group, sequence=int(time.time())) if group else None,
+        supersede=supersede,
+        register=not no_register,
+    )
+    output.execute(
+        project.load(*([f"watch.on-cancel={on_cancel}"] if on_cancel else [])),
+        lambda _prepared: options,
+        secret_paths=secret_paths,
+        gate_junit=gate_junit,
+        dry_run=dry_run,
+        proposed=no_register,
+    )
 
 
 @click.command()
@@ -149,15 +120,7 @@ def attach(
     aml-train run --no-wait            in one workflow
     aml-train attach                   in another one, later
     """
-    with sigterm_as_interrupt():
-        loaded = project.load()
-        prepared = prepare_run(
-            loaded,
-            this_host(),
-            image=job_name is None,
-            own=own_output(output.events, gate_junit),
-            proposed=no_register,
-        )
-        options = RunOptions(attach=True, job=job_name, register=not no_register)
-        code = output.execute(prepared, options, gate_junit=gate_junit)
-    sys.exit(code)
+    options = RunOptions(attach=True, job=job_name, register=not no_register)
+    output.execute(
+        project.load(), lambda _prepared: options, gate_junit=gate_junit, image=job_name is None, proposed=no_register
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,17 +15,12 @@ from aml_train.cli.options import (
     key_values,
     output_options,
     secret_path,
-    sigterm_as_interrupt,
-    this_host,
-    with_secret_paths,
 )
 from aml_train.cli.project import ProjectOptions, project_options_without_job
-from aml_train.cli.run import print_plan
 from aml_train.config.job.command_line import CommandLine
 from aml_train.config.load import load_command
-from aml_train.pipeline.prepare import prepare_run
+from aml_train.pipeline.prepare import PreparedRun
 from aml_train.pipeline.result import RunOptions
-from aml_train.pipeline.run_files import own_output
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -93,27 +87,14 @@ def submit(
         target=project.target,
         sets=project.sets,
     )
-    with sigterm_as_interrupt():
-        prepared = prepare_run(
-            loaded, this_host(with_secret_paths(os.environ, secret_paths)), own=own_output(output.events)
-        )
-        if len(arguments) == 1 and len(arguments[0].split()) > 1:
-            click.echo("note: a single argument is the name of a program; for a shell write: -- sh -c '…'", err=True)
-        if dry_run:
-            print_plan(prepared, as_json=output.as_json)
-            return
-        options = RunOptions(
-            fresh=True,
-            name=command.name or _random_name(prepared.plan.job.stem),
-            decide=command.gate,
-            wait=not no_wait,
-        )
-        code = output.execute(prepared, options)
-    sys.exit(code)
+    if len(arguments) == 1 and len(arguments[0].split()) > 1:
+        click.echo("note: a single argument is the name of a program; for a shell write: -- sh -c '…'", err=True)
 
+    def options(prepared: PreparedRun) -> RunOptions:
+        name = command.name or f"{prepared.plan.job.stem}-{secrets.token_hex(5)}"
+        return RunOptions(fresh=True, name=name, decide=command.gate, wait=not no_wait)
 
-def _random_name(stem: str) -> str:
-    return f"{stem}-{secrets.token_hex(5)}"
+    output.execute(loaded, options, secret_paths=secret_paths, dry_run=dry_run)
 
 
 def _variables(given: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
