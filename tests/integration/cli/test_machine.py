@@ -38,14 +38,14 @@ def project(tmp_path: Path) -> Path:
 
 
 def test_standard_output_on_a_full_disk(project: Path) -> None:
-    ended = _run("$AML schema > /dev/full", project)
+    ended = _run("$AML validate --schema > /dev/full", project)
     assert ended.returncode == 1
     assert ended.stderr == "aml-train: the output cannot be written: No space left on device\n"
     assert _run("$AML validate > /dev/full 2>&1", project).returncode == 1
 
 
 def test_a_reader_that_is_gone(project: Path) -> None:
-    ended = _run("$AML schema | true; exit ${PIPESTATUS[0]}", project)
+    ended = _run("$AML validate --schema | true; exit ${PIPESTATUS[0]}", project)
     assert (ended.returncode, ended.stderr) == (1, "")
 
 
@@ -63,7 +63,7 @@ def test_an_encoding_without_our_signs(project: Path, environment: dict[str, str
     assert ended.returncode == 2
     assert "it is `gr\\u00f6\\u00dfe - \\u65e5\\u672c`" in ended.stderr
     assert _run("$AML --help", project, **environment).returncode == 0
-    assert _run("$AML schema", project, **environment).returncode == 0
+    assert _run("$AML validate --schema", project, **environment).returncode == 0
 
 
 def test_a_working_directory_that_is_gone(project: Path) -> None:
