@@ -255,7 +255,7 @@ def check_build_client(environ: Mapping[str, str]) -> Outcome:
 def check_disk_space(host: Host) -> Outcome:
     """Look at the free space in the engine's folder, without a container."""
     room = room_here(host.engine(), host.environ)
-    if room is None or room.free is None:
+    if room is None:
         return warning("the engine's free space is not known from here", "docker system df")
     text = f"{size(room.free)} free under {room.path}"
     if room.free < _FULL:

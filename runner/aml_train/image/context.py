@@ -34,7 +34,6 @@ class ImageContext:
         cli: finds the command to build with.
         release_tags: every tag that the released image gets in addition to those of its address and its digest.
         job_engine: the engine that jobs run on, if it is another one than *engine*.
-        damaged: digest of the image at this address of which the registry has lost a part; None for no such image.
     """
 
     spec: ImageSpec
@@ -47,7 +46,6 @@ class ImageContext:
     commit: str | None = None
     release_tags: tuple[str, ...] = ()
     job_engine: DockerClient | None = None
-    damaged: str | None = None
 
     @property
     def repository(self) -> str:

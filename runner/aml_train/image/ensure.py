@@ -5,12 +5,9 @@ The code of a build is in :mod:`aml_train.image.make`, which is imported for a b
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import requests
@@ -20,14 +17,13 @@ from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError
 from aml_train.core.events import Event, ImageChecked, ImageReady, Listener, StageStarted, TestsFinished
 from aml_train.core.references import ImageRef
-from aml_train.core.threads import drain, in_background
 from aml_train.image.attestations import check_found
 from aml_train.image.builders.engine import EngineBuilder
 from aml_train.image.context import ImageContext
 from aml_train.image.make import address_of, digest_tag, lock, make_image, put_release_tags
 from aml_train.image.push import release
 from aml_train.image.records import known_record
-from aml_train.image.registry.client import CONNECTIONS, Registry, RegistryLocation
+from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.registry.manifest import Manifest
 from aml_train.image.spec import ImageSpec, Tested, TestRecord, TestSpec
 from aml_train.image.verify import read_record, verify_found
@@ -57,7 +53,7 @@ def ensure_image(
     A proposal uses the image that the protected branch has released, if there is one; the protected branch uses its own alone.
 
     If the registry has the image and its record, nothing is built, pulled or run. If it lacks the record, the tests run. If it
-    lacks the image or a part of it, the image is built, pushed as a candidate while it is verified, and released.
+    lacks the image, it is built, pushed as a candidate while it is verified, and released.
 
     Args:
         tests: the tests, or None if none are configured.
@@ -75,7 +71,7 @@ def ensure_image(
         TimedOutError: if the build takes too long.
     """
 
-    with location.client() as registry, drain():
+    with location.client() as registry:
         ctx = ImageContext(
             spec=spec,
             tests=tests,
@@ -89,7 +85,7 @@ def ensure_image(
             job_engine=job_engine,
         )
         try:
-            return _find_or_build(ctx, builder or _engine_builder, force=force)
+            return _find_or_build(ctx, builder or EngineBuilder, force=force)
         except (DockerException, requests.RequestException) as error:
             # Of the engine: the registry's client reports its own. Failures that are expected are caught where they occur.
             raise ImageError(
@@ -182,18 +178,10 @@ def _find_or_build(ctx: ImageContext, builder: Callable[[], Builder], *, force: 
         if found is None:
             continue
         where = replace(ctx, spec=spec)
-        record = in_background(functools.partial(read_record, where, found.digest), "test-record")
-        if _is_complete(where, found):
-            ctx.finish("image", f"found {found.digest[:19]}", started, skipped=True)
-            return _reuse(where, builder, found, record.result())
-        if spec is ctx.spec:
-            ctx = replace(ctx, damaged=found.digest)
+        record = read_record(where, found.digest)
+        ctx.finish("image", f"found {found.digest[:19]}", started, skipped=True)
+        return _reuse(where, builder, found, record)
     return _build(ctx, builder, started, force=force)
-
-
-def _engine_builder() -> Builder:
-
-    return EngineBuilder()
 
 
 def _build(ctx: ImageContext, builder: Callable[[], Builder], started: float, *, force: bool) -> Tested:
@@ -203,19 +191,6 @@ def _build(ctx: ImageContext, builder: Callable[[], Builder], started: float, *,
     if released:
         return _ready(ctx, manifest, "built", record)
     return _reuse(ctx, builder, manifest, read_record(ctx, manifest.digest))
-
-
-def _is_complete(ctx: ImageContext, found: Manifest) -> bool:
-    """Return whether all parts of *found* are in the registry; a lost one is reported."""
-    name = f"{ctx.repository}@{found.digest[:19]}"
-    try:
-        lost = lost_part(ctx.registry, ctx.repository, found)
-    except ImageError as error:
-        ctx.warn(f"Whether all of {name} is there is not known: {error.message}")
-        return True
-    if lost is not None:
-        ctx.warn(f"The registry has lost {lost[:19]}, a part of the released image {name}: the image is built again.")
-    return lost is None
 
 
 def _reuse(ctx: ImageContext, builder: Callable[[], Builder], found: Manifest, record: TestRecord | None) -> Tested:
@@ -268,28 +243,3 @@ def _tested(
         record=record,
         compressed_bytes=manifest.layer_bytes,
     )
-
-
-def lost_part(registry: Registry, repository: str, manifest: Manifest) -> str | None:
-    """Return the digest of a missing part of *manifest*, or None if it is complete.
-
-    Asked for are the manifests that an index lists, and each image's configuration and layers, by HEAD and in parallel. Layers that
-    are kept elsewhere (``urls``) are not the registry's.
-
-    Raises:
-        ImageError: if the registry refuses or does not answer.
-    """
-    has_blob = partial(registry.has_blob, repository)
-    with ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="completeness") as pool:
-        images = [manifest]
-        if manifest.is_index:
-            images = []
-            read = pool.map(partial(registry.get_manifest, repository), manifest.children)
-            for digest, child in zip(manifest.children, read, strict=True):
-                if child is None:
-                    return digest
-                images.append(child)
-        blobs = list(dict.fromkeys(blob for image in images for blob in image.blobs))
-        answers = zip(blobs, pool.map(has_blob, blobs), strict=True)
-        # Asked again, for a blob is away for a moment while another client mounts it: see Registry._put.
-        return next((blob for blob, there in answers if not there and not has_blob(blob)), None)

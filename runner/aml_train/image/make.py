@@ -51,11 +51,7 @@ def put_release_tags(ctx: ImageContext, manifest: Manifest) -> None:
     """Put the tags of ``image.tags``; that of a commit never moves, and another image of it gets one with its digest."""
     for tag in ctx.release_tags:
         head = ctx.registry.head_manifest(ctx.own, tag)
-        if (
-            head is None
-            or head.digest == ctx.damaged
-            or not (tag.startswith("git-") or head.digest == manifest.digest)
-        ):
+        if head is None or not (tag.startswith("git-") or head.digest == manifest.digest):
             ctx.registry.put_tag(ctx.own, tag, manifest)
         elif head.digest != manifest.digest:
             _, other = commit_tags(tag.removeprefix("git-"), manifest.digest)
@@ -120,7 +116,7 @@ def make_image(
             other = None if force else _released_meanwhile(ctx, manifest)
         if other is None:
             # The image that was built in the place of another one has its own address.
-            spec = ctx.spec.rebuilt(manifest.digest) if force or ctx.damaged is not None else ctx.spec
+            spec = ctx.spec.rebuilt(manifest.digest) if force else ctx.spec
             _store(ctx, spec, manifest, record, built.facts, attestations)
             _release(ctx, spec, manifest)
     except Exception:
@@ -136,7 +132,7 @@ def make_image(
 def _released_meanwhile(ctx: ImageContext, ours: Manifest) -> Manifest | None:
     """Return the image that another run has released at this address since this one began."""
     found = ctx.registry.get_manifest(ctx.repository, ctx.spec.address_tag)
-    if found is None or found.digest in (ours.digest, ctx.damaged):
+    if found is None or found.digest == ours.digest:
         return None
     ctx.note(f"Another run has released this image meanwhile: {found.digest[:19]} is used.")
     return found

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aml_train.core.docker import BuildCli, buildkit_cli, connect_engine, engine_platform
+from aml_train.core.docker import buildkit_cli, connect_engine, engine_platform
 from aml_train.core.errors import ImageError
 from aml_train.core.events import Event, LogLine
 from aml_train.core.references import ImageRef
@@ -21,7 +21,6 @@ from aml_train.image.base import docker_registries, resolve_base
 from aml_train.image.build.build import build_image
 from aml_train.image.builders import engine as stage
 from aml_train.image.ensure import ensure_image
-from aml_train.image.inputs import BaseImage
 from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.spec import ImageSpec, TestSpec
 from tests.integration.conftest import BASE, Recorder
@@ -39,9 +38,6 @@ pytestmark = [
 MakeTests = Callable[..., TestSpec]
 DISK = 700 << 20
 """Room for the stand-in, and for not much more."""
-
-LARGE = 160_000_000
-"""Bytes of a layer that does not fit that, while it is pulled and unpacked."""
 
 
 @pytest.fixture(autouse=True)
@@ -119,35 +115,6 @@ def test_a_full_disk_is_told_and_leaves_nothing(
         small, cli=buildkit_cli(breakable.environ), engine=breakable.client(), tag="small:1", listener=recorder
     )
     breakable.client().images.remove(image_id, force=True)
-
-
-def test_a_base_that_does_not_fit_is_refused_before_the_pull(
-    mine: ImageSpec,
-    breakable: DisposableEngine,
-    engine: DockerClient,
-    cli: BuildCli,
-    registry_location: RegistryLocation,
-    registry: Registry,
-    recorder: Recorder,
-) -> None:
-    """With the real figures: of a manifest that says how large a layer is, and of the small disk."""
-    name = f"{registry_location.push_name}/{mine.repository}-base"
-    large = replace(mine, dockerfile=f"FROM {BASE}\nRUN head -c {LARGE} /dev/urandom > /large # {name}\n")
-    build_image(large, cli=cli, engine=engine, tag=f"{name}:1", listener=recorder)
-    for message in engine.api.push(name, tag="1", stream=True, decode=True):
-        assert "error" not in message, message
-    engine.images.remove(f"{name}:1")
-    manifest = registry.get_manifest(f"{mine.repository}-base", "1")
-    assert manifest is not None
-    remote = replace(mine, base=BaseImage(reference=ImageRef.parse(f"{name}:1"), digest=manifest.digest))
-    with pytest.raises(ImageError, match="the base does not fit the engine's disk") as caught:
-        _ensure(remote, breakable, registry_location, recorder)
-
-    # It has the layers of the stand-in, under another name: only the large one is missing.
-    assert "has 1 layer of 2 that the engine lacks: 16" in caught.value.message
-    assert f"(a container of {BASE} says)" in caught.value.message
-    assert caught.value.message.endswith("MB too little")
-    _assert_clean(remote, breakable, registry)
 
 
 def test_a_restart_during_the_build_is_told_and_the_next_run_works(

@@ -6,14 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-import requests
 
 from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError, TestsFailedError, TimedOutError
-from aml_train.core.events import ImageReady, LogLine, Notice, Progress, StageFinished, TestsFinished
+from aml_train.core.events import ImageReady, LogLine, Progress, StageFinished, TestsFinished
 from aml_train.core.references import ImageRef
 from aml_train.image.build.build import build_image, verify_base
-from aml_train.image.ensure import lost_part
 from aml_train.image.inputs import BaseImage
 from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.spec import ImageSpec, Tested, TestSpec
@@ -74,39 +72,6 @@ def test_build_push_test_release_then_find(
     assert [(e.passed, e.cached) for e in recorder.of(TestsFinished)] == [(1, True)]
     assert all(e.skipped for e in recorder.of(StageFinished))
     assert [e.how for e in recorder.of(ImageReady)] == ["found"]
-
-
-@pytest.mark.parametrize(
-    "part", [pytest.param(0, marks=pytest.mark.full), 1, pytest.param(-1, marks=pytest.mark.full)]
-)
-def test_an_image_that_has_lost_a_part_is_built_again(
-    part: int,
-    spec: ImageSpec,
-    ensure: Ensure,
-    registry: Registry,
-    engine: DockerClient,
-    registry_location: RegistryLocation,
-    recorder: Recorder,
-) -> None:
-    """Part 0 is the configuration, 1 a layer of the base, -1 the last layer."""
-    first = ensure(spec, None)
-    manifest = registry.get_manifest(spec.repository, first.digest)
-    assert manifest is not None
-    lost = manifest.blobs[part]
-    address = f"{registry_location.url}/v2/{spec.repository}/blobs/{lost}"
-    assert requests.delete(address, timeout=60).status_code == 202
-    assert not registry.has_blob(spec.repository, lost)
-    recorder.events.clear()
-
-    again = ensure(spec, None)
-
-    assert again.how == "built"
-    assert f"The registry has lost {lost[:19]}" in next(e.text for e in recorder.of(Notice) if e.level == "warning")
-    assert lost_part(registry, spec.repository, manifest) is None
-    name = f"{registry_location.push_name}/{spec.repository}"
-    engine.images.remove(f"{name}@{again.digest}", force=True)
-    assert engine.images.pull(name, tag=again.digest).id
-    assert ensure(spec, None, cli=_never).how == "found"
 
 
 def test_changed_tests_run_again_in_the_same_image(

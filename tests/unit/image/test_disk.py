@@ -1,84 +1,87 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from docker.errors import ImageNotFound
 
-from aml_train.core.errors import ImageError
 from aml_train.core.events import Event, Notice
-from aml_train.image.disk import (
-    HEADROOM,
-    Need,
-    Room,
-    judge_room,
-    missing,
-)
-from aml_train.image.registry.manifest import OCI_INDEX, Manifest, sha256_digest
+from aml_train.image import disk
+from aml_train.image.disk import Room, check_pull, room_here
+from aml_train.image.registry.manifest import OCI_INDEX, OCI_MANIFEST, Manifest, sha256_digest
 
-SIZES, LAYERS = (100, 20, 3), ("a", "b", "c")
-NGC = Need(compressed=9_900_000_000, layers=50, of=60)
+DIGEST = "sha256:" + "a" * 64
+LARGE = {"digest": DIGEST, "size": 9_900_000_000}
+
+
+def _manifest(media_type: str, **document: Any) -> Manifest:
+    content = json.dumps(document).encode()
+    return Manifest(digest=sha256_digest(content), media_type=media_type, content=content)
+
+
+IMAGE = _manifest(OCI_MANIFEST, config={"digest": DIGEST, "size": 1}, layers=[LARGE])
+INDEX = _manifest(OCI_INDEX, manifests=[{**LARGE, "size": 1, "platform": {"os": "linux", "architecture": "amd64"}}])
+
+
+def _engine(*, has: bool) -> Any:
+    def get(_name: str) -> None:
+        if not has:
+            raise ImageNotFound("no")
+
+    return SimpleNamespace(
+        images=SimpleNamespace(get=get), api=SimpleNamespace(base_url="http+docker://localhost"), info=dict
+    )
 
 
 @pytest.mark.parametrize(
-    ("chains", "compressed", "layers"),
+    ("manifest", "has", "free", "warned"),
     [
-        ([], 123, 3),
-        ([["a", "b", "c", "d"]], 0, 0),
-        ([["a"], ["a", "b", "x"], []], 3, 1),
-        ([["b", "c"], ["x", "b", "c"]], 123, 3),
+        (IMAGE, False, 14_000_000_000, True),
+        (INDEX, False, 14_000_000_000, True),
+        (IMAGE, True, 14_000_000_000, False),
+        (IMAGE, False, 40_000_000_000, False),
+        (IMAGE, False, None, False),
     ],
-    ids=["nothing there", "all there", "the longest beginning counts", "a layer counts with what is below only"],
+    ids=["too large", "of an index", "it is there", "enough", "unknown"],
 )
-def test_what_is_missing(chains: list[list[str]], compressed: int, layers: int) -> None:
-    assert missing(SIZES, LAYERS, chains) == Need(compressed=compressed, layers=layers, of=3)
+def test_an_image_that_may_not_fit_is_a_warning(
+    monkeypatch: pytest.MonkeyPatch, manifest: Manifest, has: bool, free: int | None, warned: bool
+) -> None:
+    room = None if free is None else Room(path="/var/lib/docker", free=free)
+    monkeypatch.setattr(disk, "room_here", lambda *_args: room)
+    registry = cast("Any", SimpleNamespace(host="r.test", get_manifest=lambda *_args: IMAGE))
+    events: list[Event] = []
+    check_pull(registry, "x", manifest, "linux/amd64", engine=_engine(has=has), listener=events.append)
+    texts = [event.text for event in events if isinstance(event, Notice) and event.level == "warning"]
+    assert bool(texts) == warned
+    if warned:
+        assert (
+            "has 9.90 GB to pull, 31.68 GB while it is unpacked, and 14.00 GB are free under /var/lib/docker"
+            in texts[0]
+        )
 
 
-def _judge(need: Need, free: int | None) -> list[tuple[str, str]]:
-    received: list[Event] = []
-    judge_room(
-        "nvcr.io/nvidia/pytorch:24.10-py3",
-        need,
-        Room(path="/var/lib/docker", free=free, how="it is said"),
-        received.append,
-    )
-    return [(event.level, event.text) for event in received if isinstance(event, Notice)]
+@pytest.mark.parametrize(
+    ("environ", "info"),
+    [
+        ({"DOCKER_HOST": "ssh://a"}, {}),
+        ({}, {"OperatingSystem": "Docker Desktop"}),
+        ({}, {"DockerRootDir": "/nowhere/at/all"}),
+    ],
+)
+def test_the_room_of_an_engine_elsewhere_is_not_known(
+    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], info: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(disk, "in_container", lambda: False)
+    assert room_here(cast("Any", SimpleNamespace(info=lambda: info)), environ) is None
 
 
-def test_too_little_says_by_how_much_and_the_ways_out() -> None:
-    with pytest.raises(
-        ImageError, match=r"24\.10-py3 has 50 layers of 60 that the engine lacks: 9\.90 GB to pull"
-    ) as caught:
-        _judge(NGC, 14_000_000_000)
-    assert (
-        "about 21.78 GB unpacked, 31.68 GB while it is pulled; 14.00 GB are free under /var/lib/docker (it is said), 17.68 GB too little"
-        in str(caught.value)
-    )
-    assert "docker builder prune" in (caught.value.hint or "")
-    assert caught.value.exit_code == 3
-
-
-def test_enough_tight_and_unknown() -> None:
-    assert _judge(NGC, NGC.peak + HEADROOM) == []
-    ((level, text),) = _judge(NGC, NGC.peak)
-    assert (level, text.endswith("31.68 GB are free under /var/lib/docker: it will be tight.")) == ("warning", True)
-    ((level, text),) = _judge(NGC, None)
-    assert (level, text.endswith("Whether that fits under /var/lib/docker cannot be known: it is said.")) == (
-        "info",
-        True,
-    )
-
-
-def _index(*platforms: dict[str, Any]) -> Manifest:
-    entries = [{"digest": f"sha256:{number:064}", "size": 1, "platform": one} for number, one in enumerate(platforms)]
-    content = json.dumps({"manifests": entries}).encode()
-    return Manifest(digest=sha256_digest(content), media_type=OCI_INDEX, content=content)
-
-
-def test_the_manifest_of_a_platform() -> None:
-    index = _index(
-        {"os": "unknown", "architecture": "unknown"}, {"os": "linux", "architecture": "arm64", "variant": "v8"}
-    )
-    assert index.child_for("linux/arm64") == f"sha256:{1:064}"
-    with pytest.raises(ImageError, match="has no image for linux/amd64"):
-        index.child_for("linux/amd64")
+def test_the_room_of_a_local_engine_is_the_file_systems(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = cast("Any", SimpleNamespace(info=lambda: {"DockerRootDir": "/nowhere/at/all"}))
+    monkeypatch.setattr(disk, "in_container", lambda: True)
+    found = room_here(engine, {})
+    assert found is not None
+    assert found.path == "/nowhere/at/all"
+    assert found.free > 0

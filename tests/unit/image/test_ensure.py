@@ -12,7 +12,7 @@ import pytest
 
 from aml_train.core.checks import CHECKS
 from aml_train.core.errors import DamagedError, ImageError
-from aml_train.core.events import Event, ImageChecked, ImageReady, Notice, StageFinished, StageStarted, TestsFinished
+from aml_train.core.events import Event, ImageChecked, ImageReady, StageFinished, StageStarted, TestsFinished
 from aml_train.core.files import FileSet
 from aml_train.image.builder import Builder, Verified
 from aml_train.image.context import ImageContext
@@ -186,20 +186,6 @@ def test_an_image_with_its_record_is_found(world: World) -> None:
     assert world.registry.manifests[repository, "git-1"][0] == world.image.content
 
 
-def test_every_part_is_looked_up(world: World) -> None:
-    world.ensure()
-    repository, log = world.spec.repository, world.registry.log
-    assert {f"HEAD /v2/{repository}/blobs/{sha256_digest(one)}" for one in LAYERS} <= set(log)
-
-
-def test_a_lost_part_is_built_again(world: World) -> None:
-    del world.registry.blobs[world.spec.repository, sha256_digest(b"two")]
-    with pytest.raises(BuildingError):
-        world.ensure(never)
-    assert [event.level for event in world.of(Notice)] == ["warning"]
-    assert not world.of(ImageReady)
-
-
 def test_an_image_without_a_record_is_tested(world: World) -> None:
     tag = record_tag(world.image.digest, world.tests.key(world.image.digest))
     del world.registry.manifests[world.spec.repository, tag]
@@ -288,14 +274,11 @@ def tag_of(world: World, tag: str) -> str:
     return sha256_digest(world.registry.manifests[world.spec.repository, tag][0])
 
 
-@pytest.mark.parametrize("why", ["forced", "damaged"])
-def test_an_image_in_the_place_of_another_one_has_a_new_address(world: World, why: str) -> None:
+def test_an_image_in_the_place_of_another_one_has_a_new_address(world: World) -> None:
     theirs = another(world)
     repository = world.spec.repository
     world.location.client().put_tag(repository, world.spec.address_tag, theirs)
-    if why == "damaged":
-        del world.registry.blobs[repository, sha256_digest(LAYERS[1])]
-    built = world.ensure(lambda: cast("Builder", Builds(world)), force=why == "forced")
+    built = world.ensure(lambda: cast("Builder", Builds(world)), force=True)
     assert (built.how, built.digest) == ("built", world.image.digest)
     assert built.address == world.spec.rebuilt(built.digest).address != world.spec.address
     assert tag_of(world, world.spec.address_tag) == built.digest

@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 from docker.errors import ImageNotFound
 
-from aml_train.core.errors import ImageError
 from aml_train.core.events import Event, Progress
-from aml_train.image.ensure import lost_part
 from aml_train.image.push import pull_image
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.manifest import OCI_INDEX, OCI_MANIFEST, Manifest, sha256_digest
@@ -45,41 +43,6 @@ def stored(*blobs: bytes, manifests: Sequence[Manifest] = ()) -> FakeRegistry:
     registry.blobs.update({(REPOSITORY, sha256_digest(one)): one for one in blobs})
     registry.manifests.update({(REPOSITORY, one.digest): (one.content, one.media_type) for one in manifests})
     return registry
-
-
-def test_all_of_an_image_is_there() -> None:
-    registry = stored(b"{}", b"a", b"b")
-    assert lost_part(client(registry), REPOSITORY, image(b"a", b"b", b"a")) is None
-    assert sorted(registry.log) == sorted(
-        f"HEAD /v2/{REPOSITORY}/blobs/{sha256_digest(one)}" for one in (b"{}", b"a", b"b")
-    )
-
-
-def test_a_blob_that_is_away_for_a_moment_is_not_lost() -> None:
-    registry = stored(b"{}", b"a")
-    registry.fail_first = [404]
-    assert lost_part(client(registry), REPOSITORY, image(b"a")) is None
-
-
-@pytest.mark.parametrize("lost", [b"{}", b"a", b"b"])
-def test_a_lost_configuration_or_layer_is_named(lost: bytes) -> None:
-    registry = stored(*({b"{}", b"a", b"b"} - {lost}))
-    assert lost_part(client(registry), REPOSITORY, image(b"a", b"b")) == sha256_digest(lost)
-
-
-def test_all_images_of_an_index_must_be_there() -> None:
-    one, two = image(b"a", config=b"1"), image(b"b", config=b"2")
-    whole = stored(b"1", b"2", b"a", b"b", manifests=[one, two])
-    assert lost_part(client(whole), REPOSITORY, index(one, two)) is None
-    assert lost_part(client(stored(b"1", b"a", manifests=[one])), REPOSITORY, index(one, two)) == two.digest
-    layer = stored(b"1", b"2", b"a", manifests=[one, two])
-    assert lost_part(client(layer), REPOSITORY, index(one, two)) == sha256_digest(b"b")
-
-
-def test_a_registry_that_refuses_is_an_error() -> None:
-    registry = FakeRegistry(fail_first=[403])
-    with pytest.raises(ImageError, match=r"refused to look up team/digits@sha256:"):
-        lost_part(client(registry), REPOSITORY, image(config=b"{}"))
 
 
 class _Engine:

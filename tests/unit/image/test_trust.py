@@ -106,18 +106,6 @@ def test_a_record_of_a_proposal_counts_for_its_group_alone(world: World) -> None
             world.ensure(never)
 
 
-def test_a_released_image_that_is_damaged_is_built_by_a_proposal_for_itself(world: World) -> None:
-    name = world.spec.repository
-    world.registry.blobs.clear()
-    as_run(world, PULL)
-    built = world.ensure(lambda: cast("Builder", Builds(world)))
-    assert (built.how, built.reference.repository) == ("built", f"{name}-proposals")
-    assert {line.partition("/manifests/")[0] for line in places_written(world)} == {
-        f"{name}-proposals",
-        f"{name}-proposals-candidate",
-    }
-
-
 def test_the_tag_of_a_commit_does_not_move(world: World) -> None:
     other = another(world)
     client, name = world.location.client(), world.spec.repository
