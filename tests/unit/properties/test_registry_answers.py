@@ -11,14 +11,7 @@ import pytest
 import requests
 
 from aml_train.azure.acr import AcrLogin
-from aml_train.image.prune.registry import (
-    Locks,
-    delete_manifest,
-    describe_repository,
-    list_manifests,
-    list_tags,
-    read_entries,
-)
+from aml_train.image.prune.registry import delete_manifest, read_entries
 from aml_train.image.readiness.check import FACTS_TYPE, load_facts
 from aml_train.image.records import RECORD_TYPE, load_record, record_tag
 from aml_train.image.registry.auth import RegistryAuth
@@ -136,11 +129,6 @@ def acr() -> Registry:
     return registry("acr.azurecr.io")
 
 
-def repository_locks() -> object:
-    found = describe_repository(acr(), "r")
-    return found and Locks.of(found)
-
-
 IMAGE = Manifest(digest=LISTED, media_type=OCI_MANIFEST, content=PLAIN)
 WITH_CONFIG = Manifest(digest=DIGEST, media_type=OCI_MANIFEST, content=manifest_of(FACTS_TYPE, FACTS_BLOB))
 OPERATIONS: Mapping[str, Callable[[], object]] = {
@@ -154,9 +142,6 @@ OPERATIONS: Mapping[str, Callable[[], object]] = {
     "untag": lambda: acr().untag("r", "t"),
     "lock_tag": lambda: acr().lock_tag("r", "t"),
     "unlock_tag": lambda: acr().unlock_tag("r", "t"),
-    "describe_repository": repository_locks,
-    "list_manifests": lambda: [one.text("digest") for one in list_manifests(acr(), "r")],
-    "list_tags": lambda: [one.text("name") for one in list_tags(acr(), "r")],
     "delete_manifest": lambda: delete_manifest(acr(), "r", LISTED),
     "inventory of Azure's registry": lambda: [one.tags for one in read_entries(acr(), "r")],
     "inventory of another registry": lambda: read_entries(registry(), "r"),

@@ -164,13 +164,11 @@ class Deletion:
     Attributes:
         reason: why nothing needs it.
         after: digests of the manifests that must have gone before: those that list it, and the one that it is about.
-        depth: its place in the order; those of one depth are independent of each other.
     """
 
     entry: Entry
     reason: str
     after: tuple[str, ...] = ()
-    depth: int = 0
 
     def facts(self) -> dict[str, Any]:
         """Return it as plain values, for JSON."""
@@ -193,7 +191,7 @@ class PrunePlan:
     """The work of a clean-up.
 
     Attributes:
-        delete: in an order in which no manifest goes before those that list it.
+        delete: what goes.
         keep: all other manifests.
     """
 
@@ -288,47 +286,37 @@ def _own_reason(entry: Entry, reader: TagReader, policy: PrunePolicy, now: float
 
 
 def _deletions(graph: Graph, kept: Mapping[Key, str], reader: TagReader, now: float) -> Iterator[Deletion]:
-    """Yield what goes, parents before their children and images before what is attached to them."""
+    """Yield what goes, with what has to go before: parents before their children, images before what is attached to them."""
     goes = sorted(key for key in graph.entries if key not in kept)
-    before: dict[Key, list[Key]] = {key: [] for key in goes}
+    before: dict[Key, dict[str, None]] = {key: {} for key in goes}
     for key in goes:
         for below in graph.below(key):
-            if below in before and key not in before[below]:
-                before[below].append(key)
-    depths = _depths(graph, goes, before)
-    for key in sorted(goes, key=lambda one: (depths[one], one)):
-        entry = graph.entries[key]
-        after = [parent for parent in before[key] if depths[parent] < depths[key]]
-        yield Deletion(
-            entry=entry,
-            reason=_why(entry, after, reader, now),
-            after=tuple(digest for _, digest in after),
-            depth=depths[key],
-        )
+            if below in before:
+                before[below][key[1]] = None
+    for key in goes:
+        after, entry = tuple(before[key]), graph.entries[key]
+        yield Deletion(entry=entry, reason=_why(entry, after, reader, now), after=after)
 
 
-def _depths(graph: Graph, goes: list[Key], before: Mapping[Key, list[Key]]) -> dict[Key, int]:
-    """Return the distances from the tops; circles of tags have the greatest."""
-    depths = dict.fromkeys(goes, 0)
-    waiting = {key: len(before[key]) for key in goes}
-    queue = deque(key for key in goes if not waiting[key])
-    while queue:
-        key = queue.popleft()
-        for below in dict.fromkeys(one for one in graph.below(key) if one in waiting):
-            depths[below] = max(depths[below], depths[key] + 1)
-            waiting[below] -= 1
-            if waiting[below] == 0:
-                queue.append(below)
-    circles = [key for key in goes if waiting[key] > 0]
-    return depths | dict.fromkeys(circles, 1 + max(depths.values(), default=0))
+def in_order(deletions: Iterable[Deletion]) -> Iterator[list[Deletion]]:
+    """Yield deletions that are independent of each other, those that others wait for first."""
+    waiting = {(one.entry.repository, one.entry.digest): one for one in deletions}
+    while waiting:
+        free = [
+            one for one in waiting.values() if not any((one.entry.repository, name) in waiting for name in one.after)
+        ]
+        ready = free or list(waiting.values())  # else these are tags that name each other
+        yield ready
+        for one in ready:
+            del waiting[one.entry.repository, one.entry.digest]
 
 
-def _why(entry: Entry, after: list[Key], reader: TagReader, now: float) -> str:
+def _why(entry: Entry, after: Sequence[str], reader: TagReader, now: float) -> str:
     """Return why nothing needs an entry."""
     age = "" if entry.updated is None else f", pushed or tagged {_ago(now - entry.updated)}"
     roles = {reader.role(entry.repository, tag) for tag in entry.tags}
     if after:
-        return f"part of or attached to {after[0][1][:19]}, which goes"
+        return f"part of or attached to {after[0][:19]}, which goes"
     if entry.repository.endswith(CANDIDATE_SUFFIX):
         return f"a candidate of a run that has ended{age}"
     if "release" in roles:

@@ -12,13 +12,11 @@ specification 1.1 has the deletion of a manifest by its digest.
 from __future__ import annotations
 
 import datetime
-import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby
 from typing import Any, Final, Literal, TypeVar
 
 import requests
@@ -27,7 +25,7 @@ from aml_train.core.answers import Answer, UndecodableError, decode
 from aml_train.core.errors import ImageError
 from aml_train.core.http_client import answer_of
 from aml_train.core.references import is_digest
-from aml_train.image.prune.plan import Deletion, Entry, PrunePlan
+from aml_train.image.prune.plan import Deletion, Entry, PrunePlan, in_order
 from aml_train.image.registry.auth import BusyError
 from aml_train.image.registry.client import CONNECTIONS, Registry
 from aml_train.image.registry.manifest import DOCKER_MANIFEST, Manifest
@@ -35,50 +33,6 @@ from aml_train.image.registry.manifest import DOCKER_MANIFEST, Manifest
 _PAGE: Final = "1000"
 _MOST_PAGES: Final = 100_000
 _DELETE_TIMEOUT: Final = (5.0, 20.0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Locks:
-    """The locks of a thing in an Azure Container Registry.
-
-    Attributes:
-        write: it cannot be changed (``writeEnabled: false``).
-        delete: it cannot be deleted (``deleteEnabled: false``).
-    """
-
-    write: bool
-    delete: bool
-
-    @classmethod
-    def of(cls, item: Answer) -> Locks:
-        """Read the attributes of a repository, tag or manifest."""
-        attributes = item.mapping("changeableAttributes")
-        return cls(
-            write=attributes.get("writeEnabled") is False,
-            delete=attributes.get("deleteEnabled") is False,
-        )
-
-    def __bool__(self) -> bool:
-        return self.write or self.delete
-
-
-def describe_repository(registry: Registry, repository: str) -> Answer | None:
-    """Return what Azure's registry says of a repository, or None if there is none.
-
-    Raises:
-        ImageError: the registry refuses or does not answer.
-    """
-    return _read(registry, repository, "", f"describe the repository {repository}")
-
-
-def list_manifests(registry: Registry, repository: str) -> Iterator[Answer]:
-    """Yield all manifests of a repository that Azure's registry lists."""
-    return _items(registry, repository, "manifests")
-
-
-def list_tags(registry: Registry, repository: str) -> Iterator[Answer]:
-    """Yield all tags of a repository that Azure's registry lists."""
-    return _items(registry, repository, "tags")
 
 
 def delete_manifest(registry: Registry, repository: str, digest: str) -> int:
@@ -99,14 +53,22 @@ def delete_manifest(registry: Registry, repository: str, digest: str) -> int:
     return answer.status_code
 
 
+def _locks(item: Answer) -> tuple[bool, bool]:
+    """Return whether a repository, tag or manifest cannot be changed, and whether it cannot be deleted."""
+    attributes = item.mapping("changeableAttributes")
+    return attributes.get("writeEnabled") is False, attributes.get("deleteEnabled") is False
+
+
 def _items(registry: Registry, repository: str, kind: str) -> Iterator[Answer]:
     url, what = f"{registry.url}/acr/v1/{repository}/_{kind}?n={_PAGE}", f"list the {kind} of {repository}"
     for page in registry.pages(url, what, scopes=_scopes(repository, "metadata_read"), most=_MOST_PAGES):
         yield from page.each(kind)
 
 
-def _read(registry: Registry, repository: str, path: str, what: str) -> Answer | None:
-    url, scopes = f"{registry.url}/acr/v1/{repository}{path}", _scopes(repository, "metadata_read")
+def _describe(registry: Registry, repository: str) -> Answer | None:
+    """Return what Azure's registry says of a repository, or None if there is none."""
+    url, scopes = f"{registry.url}/acr/v1/{repository}", _scopes(repository, "metadata_read")
+    what = f"describe the repository {repository}"
     response = registry.repeated(lambda: registry.once("GET", url, scopes=scopes))
     if response.status_code == 404:
         return None
@@ -123,7 +85,6 @@ _HIDDEN: Final = (
     "Have everything listed again (az acr manifest update-metadata … --list-enabled true), or run the clean-up when no one "
     "deletes from the repository."
 )
-_BATCH: Final = 256
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
@@ -143,23 +104,23 @@ def read_entries(registry: Registry, repository: str) -> tuple[Entry, ...]:
 class _Tag:
     name: str
     written: float | None
-    locks: Locks
+    locks: tuple[bool, bool]
 
 
 def _read_acr(registry: Registry, repository: str) -> tuple[Entry, ...]:
-    before = describe_repository(registry, repository)
+    before = _describe(registry, repository)
     if before is None:
         return ()
     # Manifests first: a manifest that is pushed now has no entry, and a tag that is written now has one.
-    listed = [_acr_entry(repository, item) for item in list_manifests(registry, repository)]
+    listed = [_acr_entry(repository, item) for item in _items(registry, repository, "manifests")]
     tags: dict[str, list[_Tag]] = {}
-    for item in list_tags(registry, repository):
+    for item in _items(registry, repository, "tags"):
         written = _seconds(item.time("lastUpdateTime"))
-        tag = _Tag(name=item.text("name"), written=written, locks=Locks.of(item))
+        tag = _Tag(name=item.text("name"), written=written, locks=_locks(item))
         tags.setdefault(item.text("digest"), []).append(tag)
-    after = describe_repository(registry, repository)
+    after = _describe(registry, repository)
     _check_complete(registry, repository, before, after, manifests=len(listed), tags=sum(map(len, tags.values())))
-    repository_lock = "the repository" if Locks.of(before) else ""
+    repository_lock = "the repository" if any(_locks(before)) else ""
     entries = [_with_tags(entry, tags.get(entry.digest, ()), repository_lock) for entry, _ in listed]
     # Docker's own type has no subject and lists nothing.
     unread = [index for index, (_, kind) in enumerate(listed) if kind != DOCKER_MANIFEST]
@@ -203,15 +164,15 @@ def _acr_entry(repository: str, item: Answer) -> tuple[Entry, str]:
         digest=digest,
         size=item.whole("imageSize"),
         updated=_seconds(item.time("createdTime") or item.time("lastUpdateTime")),
-        other_lock="its manifest" if Locks.of(item) else "",
+        other_lock="its manifest" if any(_locks(item)) else "",
     )
     return entry, item.optional_text("mediaType") or ""
 
 
 def _with_tags(entry: Entry, tags: Sequence[_Tag], repository_lock: str) -> Entry:
     written = [tag.written for tag in tags if tag.written is not None]
-    locked = {tag.name: tag.locks for tag in tags if tag.locks}
-    own = tuple(name for name, locks in locked.items() if name.startswith("dig-") and not locks.delete)
+    locked = {tag.name: tag.locks for tag in tags if any(tag.locks)}
+    own = tuple(name for name, (_, delete) in locked.items() if name.startswith("dig-") and not delete)
     others = [f"the tag {name}" for name in locked if name not in own]
     return replace(
         entry,
@@ -287,16 +248,8 @@ def _seconds(moment: datetime.datetime | None) -> float | None:
 
 def _parallel(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
     """Yield the results of *work* in the order of *items*, up to the first failure."""
-    with ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="inventory") as pool:
-        for batch in _batches(items):
-            yield from pool.map(work, batch)
-
-
-def _batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:
-    """Yield *items* in lists: a pool keeps a whole list's tasks and results in memory."""
-    rest = iter(items)
-    while batch := list(itertools.islice(rest, _BATCH)):
-        yield batch
+    with ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="prune") as pool:
+        yield from pool.map(work, items)
 
 
 State = Literal["deleted", "gone", "left"]
@@ -354,14 +307,12 @@ def execute_prune(
     """
     outcomes: list[PruneOutcome] = []
     stays: set[tuple[str, str]] = set()
-    with ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="prune") as pool:
-        for batch in _independent(plan.delete):
-            for outcome in pool.map(partial(_outcome, registry, stays), batch):
-                if outcome.state == "left":
-                    entry = outcome.deletion.entry
-                    stays.add((entry.repository, entry.digest))
-                outcomes.append(outcome)
-                report(outcome)
+    for batch in in_order(plan.delete):
+        for outcome in _parallel(partial(_outcome, registry, stays), batch):
+            if outcome.state == "left":
+                stays.add((outcome.deletion.entry.repository, outcome.deletion.entry.digest))
+            outcomes.append(outcome)
+            report(outcome)
     return PruneResult(outcomes=tuple(outcomes))
 
 
@@ -384,11 +335,3 @@ def _outcome(registry: Registry, stays: set[tuple[str, str]], deletion: Deletion
     for tag in entry.own_locks:
         registry.lock_tag(entry.repository, tag)
     return PruneOutcome(deletion=deletion, state="left", why=why)
-
-
-def _independent(deletions: tuple[Deletion, ...], most: int = 4 * CONNECTIONS) -> Iterator[list[Deletion]]:
-    """Yield deletions that are independent of each other, some at a time."""
-    for _, group in groupby(deletions, key=lambda one: one.depth):
-        same = list(group)
-        for start in range(0, len(same), most):
-            yield same[start : start + most]
