@@ -21,8 +21,8 @@ from aml_train.core.version import __version__
 from aml_train.image.context import ImageContext
 from aml_train.image.push import pull_image
 from aml_train.image.registry.manifest import Manifest
-from aml_train.image.registry.referrers import attach_document, list_referrers, read_referrer
-from aml_train.image.sbom import SBOM_TYPES, make_sbom, scan_sbom
+from aml_train.image.registry.referrers import attach_document, list_referrers
+from aml_train.image.sbom import SBOM_TYPES, make_sbom
 from aml_train.image.spec import FORMAT, ImageSpec
 
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
@@ -91,7 +91,7 @@ class Attestations:
 
 
 def make_attestations(ctx: ImageContext, image: Manifest, started: float, *, builder: str) -> Attestations:
-    """Make the attestations of an image that this run built, and scan it.
+    """Make the attestations of an image that this run built.
 
     Args:
         ctx: the run.
@@ -100,7 +100,7 @@ def make_attestations(ctx: ImageContext, image: Manifest, started: float, *, bui
         builder: what executed it, as in :func:`provenance`.
 
     Raises:
-        ImageError: the list cannot be made, or the scan fails.
+        ImageError: the list cannot be made.
     """
     statement = None
     if ctx.spec.provenance:
@@ -140,30 +140,24 @@ def keep_attestations(ctx: ImageContext, image: Manifest, attestations: Attestat
 
 
 def check_found(ctx: ImageContext, image: Manifest) -> None:
-    """Have the list of packages of an image that the registry has, and scan it again.
+    """Have the list of packages of an image that the registry has.
 
     A provenance is written by a build: an image that was found has the one that its build wrote, or none.
 
     Raises:
-        ImageError: the list cannot be made, or the scan fails.
+        ImageError: the list cannot be made.
     """
     sbom = ctx.spec.sbom
     if sbom is None:
         return
     kind = SBOM_TYPES[sbom.format]
-    found = [
-        (place, one)
-        for place in ctx.places
-        for one in list_referrers(ctx.registry, place, image.digest, artifact_type=kind)
-    ]
+    found = any(list_referrers(ctx.registry, place, image.digest, artifact_type=kind) for place in ctx.places)
     if not found and ctx.engine is None:
         ctx.note(
             "The image has no list of packages: it was released without one, and this builder has no engine that makes it."
         )
     elif not found:
         keep_attestations(ctx, image, Attestations(sbom=_make_sbom(ctx, image, ctx.pull(image))))
-    elif ctx.spec.scan is not None:
-        _scan(ctx, read_referrer(ctx.registry, *found[0]))
 
 
 def _make_sbom(ctx: ImageContext, image: Manifest, image_id: str) -> bytes:
@@ -179,7 +173,6 @@ def _make_sbom(ctx: ImageContext, image: Manifest, image_id: str) -> bytes:
             version=image.digest,
         )
         summary.append(f"{max(len(content) >> 10, 1)} KiB of {ctx.spec.sbom.format}")
-    _scan(ctx, content)
     return content
 
 
@@ -193,13 +186,6 @@ def _candidate_id(ctx: ImageContext, image: Manifest) -> str:
             continue
     name = f"{ctx.location.push_name}/{ctx.candidates}"
     return pull_image(ctx.docker, name, image.digest, auth=ctx.location.credentials(), listener=ctx.listener)
-
-
-def _scan(ctx: ImageContext, sbom: bytes) -> None:
-    if ctx.spec.scan is None:
-        return
-    with ctx.stage("check", "look for known vulnerabilities") as summary:
-        summary.append(scan_sbom(sbom, ctx.spec.scan, environ=ctx.cli().environ))
 
 
 def _base(spec: ImageSpec) -> list[dict[str, Any]]:

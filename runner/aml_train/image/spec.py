@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from aml_train.config.sections.image import ImageConfig, SbomConfig, ScanConfig, SecretConfig
+from aml_train.config.sections.image import ImageConfig, SbomConfig, SecretConfig
 from aml_train.config.sections.image_packages import ProtectConfig
 from aml_train.config.sections.tests import ContainerLimits
 from aml_train.core.errors import InvalidError
@@ -99,7 +99,6 @@ class ImageSpec:
             rendered text sees to it.
         provenance: whether a build states what went into it; not covered by the address.
         sbom: what lists the packages; None for no list; not covered by the address.
-        scan: which known vulnerabilities fail the image; not covered by the address.
         trust: of the run, which decides what it writes and reads; not covered by the address.
     """
 
@@ -121,7 +120,6 @@ class ImageSpec:
     protect: ProtectConfig | None = None
     provenance: bool = True
     sbom: SbomConfig | None = None
-    scan: ScanConfig | None = None
     trust: Trust = PROTECTED
 
     @property
@@ -246,7 +244,6 @@ def plan_image(config: ImageConfig, base: BaseImage, inputs: ImageInputs | None,
         checks=_check_policy(config, installs_ofed=ofed is not None),
         provenance=config.provenance,
         sbom=config.sbom,
-        scan=config.scan,
     )
 
 

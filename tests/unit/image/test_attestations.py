@@ -1,4 +1,4 @@
-"""The attestations of an image: its provenance, the command that lists its packages, and the gate of vulnerabilities."""
+"""The attestations of an image: its provenance, and the command that lists its packages."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from aml_train.config.sections.image import ScanConfig
 from aml_train.core.errors import ImageError
 from aml_train.image.attestations import SLSA_PROVENANCE, provenance
-from aml_train.image.sbom import find_syft, judge_matches, read_matches, scan_sbom
+from aml_train.image.sbom import find_syft
 from tests.support.image_configs import DIGEST, FULL, plan
 
 TIMES = {"started": "2026-11-21T10:00:00+00:00", "finished": "2026-11-21T10:01:00+00:00"}
@@ -47,51 +46,3 @@ def test_without_syft_the_command_that_installs_it_is_named(tmp_path: Path, monk
     with pytest.raises(ImageError, match="needs the program syft") as error:
         find_syft({"PATH": str(tmp_path)})
     assert "pip install 'aml-train[sbom]'" in (error.value.hint or "")
-
-
-def _grype(*found: tuple[str, str | None]) -> bytes:
-    matches = [
-        {"vulnerability": {"id": name, "severity": severity}, "artifact": {"name": "libx", "version": "1"}}
-        for name, severity in found
-    ]
-    return json.dumps({"matches": matches}).encode()
-
-
-@pytest.mark.parametrize(
-    ("severities", "fail_on", "bad"),
-    [
-        (["Critical", "Low"], "critical", ["CVE-0"]),
-        (["High", "Critical"], "high", ["CVE-1", "CVE-0"]),
-        (["High", "Negligible", None], "critical", []),
-        (["Medium"], "low", ["CVE-0"]),
-        ([], "low", []),
-    ],
-)
-def test_the_gate_of_vulnerabilities(severities: list[str | None], fail_on: Any, bad: list[str]) -> None:
-    matches = read_matches(_grype(*((f"CVE-{n}", one) for n, one in enumerate(severities))), "grype")
-    scan = ScanConfig(fail_on=fail_on)
-    if not bad:
-        assert f"none of severity {fail_on} or above" in judge_matches(matches, scan)
-        return
-    with pytest.raises(ImageError) as error:
-        judge_matches(matches, scan)
-    named = [word for word in error.value.message.replace(";", " ").split() if word.startswith("CVE-")]
-    assert named == bad
-
-
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (b"{}", "has no `matches`"),
-        (b"text", "is not JSON"),
-        (b'{"matches": [{}]}', "where a text was expected"),
-    ],
-)
-def test_a_scanner_that_writes_something_else(content: bytes, reason: str) -> None:
-    with pytest.raises(ImageError, match=reason):
-        read_matches(content, "grype")
-
-
-def test_a_scanner_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ImageError, match="needs the program grype"):
-        scan_sbom(b"{}", ScanConfig(fail_on="high"), environ={"PATH": str(tmp_path)})

@@ -66,27 +66,11 @@ class SbomConfig:
     )
 
 
-@section
-class ScanConfig:
-    """``image.scan``: the gate of known vulnerabilities."""
-
-    fail_on: Severity = key(
-        Choice(words=("low", "medium", "high", "critical")),
-        "Severity from which a known vulnerability fails the image: `low`, `medium`, `high` or `critical`.",
-    )
-    command: str = key(
-        Text(noun="a program"),
-        "Scanner that reads the list of packages and writes grype's JSON; `grype` by default.",
-        default="grype",
-    )
-
-
 SBOM: Final = Either(
     noun="`spdx`, `cyclonedx`, or a mapping",
     scalar=_FORMAT,
     keys=record(SbomConfig, noun="a mapping with `format` or `image`"),
 )
-SCAN: Final = record(ScanConfig, noun="a mapping with `fail-on`")
 
 
 def sbom_config(given: Any) -> SbomConfig | None:
@@ -94,11 +78,6 @@ def sbom_config(given: Any) -> SbomConfig | None:
     if given is None:
         return None
     return make(SbomConfig, given) if isinstance(given, dict) else SbomConfig(format=given)
-
-
-def scan_config(given: Any) -> ScanConfig | None:
-    """Make ``image.scan``; None without it, or after a fault in it."""
-    return make(ScanConfig, given) if isinstance(given, dict) and "fail-on" in given else None
 
 
 PullPolicy = Literal["check", "always", "missing"]
@@ -324,11 +303,6 @@ class ImageConfig:
     sbom: SbomConfig | None = key(
         SBOM, "List of the packages of the image, made by syft; none by default.", default=None
     )
-    scan: ScanConfig | None = key(
-        SCAN,
-        "Known vulnerabilities that fail the image, by a scanner that reads `sbom`; none by default.",
-        default=None,
-    )
     builder: BuilderConfig = key(
         BUILDER,
         "Builder of the image, which also runs its tests: `local` by default, `acr`, or a mapping.",
@@ -400,17 +374,12 @@ def image_config(checked: CheckedTree) -> ImageConfig | None:
         secrets=_secrets(image, found.get("secrets", {})),
         protect=make(ProtectConfig, found.get("protect", {})),
         sbom=sbom_config(found.get("sbom")),
-        scan=scan_config(found.get("scan")),
         dockerfile=_dockerfile(image, found.get("dockerfile")),
         builder=builder_config(image, found.get("builder")),
         ignored_checks=tuple(found.get("checks", {}).get("ignore", ())),
         where=image.mark("base" if "base" in found else "dockerfile").where,
     )
     _check_secrets(image, config)
-    if config.scan is not None and config.sbom is None:
-        image.fault(
-            "`image.scan` needs `image.sbom`", "scan", why="it reads the list of packages", remedy="add `sbom: spdx`"
-        )
     if config.dockerfile is not None:
         why, remedy = "nothing is added to the image of a Dockerfile", "write it into the Dockerfile"
         for name in sorted(found.keys() & rendered_keys(ImageConfig)):

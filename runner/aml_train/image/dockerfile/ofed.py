@@ -17,7 +17,6 @@ from aml_train.core.errors import Fault, InvalidError
 from aml_train.image.dockerfile import ofed_releases
 
 MLNX_OFED_SERVER: Final = "https://content.mellanox.com/ofed"
-DOCA_SERVER: Final = "https://linux.mellanox.com/public/repo/doca"
 DOCA_DOWNLOADS: Final = "https://www.mellanox.com/downloads/DOCA"
 
 DISTRO_PACKAGES: Final = ("ibverbs-providers", "infiniband-diags", "libibverbs1", "librdmacm1", "rdma-core")
@@ -25,10 +24,6 @@ DISTRO_PACKAGES: Final = ("ibverbs-providers", "infiniband-diags", "libibverbs1"
 
 DOCA_PACKAGE: Final = "doca-ofed-userspace"
 DOCA_HOST: Final = "doca-host"
-
-DOCA_KEY: Final = "70454E6BF5D9C2D3B78709E8DC726C5E41B9CC50"
-"""Fingerprint of the key in ``doca_keyring.gpg`` of DOCA's repositories since January 2026. Read in the public documentation of a
-cluster that checks it too; its last 16 digits are in several others. Not taken from NVIDIA itself, and a wrong one only refuses."""
 
 _LAST_MLNX_OFED: Final = (24, 10)
 """The last separate series: NVIDIA, "MLNX_OFED: transition to DOCA-OFED", October 2024."""
@@ -42,7 +37,6 @@ MLNX_OFED_FIRST: Final = {"ubuntu18.04": (4, 4), "ubuntu20.04": (4, 9), "ubuntu2
 DOCA_DISTRIBUTIONS: Final = ("ubuntu22.04", "ubuntu24.04")
 
 _MACHINES: Final = {"linux/amd64": "x86_64", "linux/arm64": "aarch64"}
-_DOCA_MACHINES: Final = {"x86_64": "x86_64", "aarch64": "arm64-sbsa"}
 _DEBIAN_MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -63,21 +57,13 @@ class RepositoryPackage:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AptRepository:
-    """DOCA's repository for a distribution: URL with a last ``/``, key's fingerprint."""
-
-    url: str
-    fingerprint: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class DistroPackages:
     """The distribution's own packages."""
 
     packages: tuple[str, ...] = DISTRO_PACKAGES
 
 
-OfedPlan = Tarball | RepositoryPackage | AptRepository | DistroPackages
+OfedPlan = Tarball | RepositoryPackage | DistroPackages
 
 
 def needs_os(config: OfedConfig | None) -> bool:
@@ -116,7 +102,7 @@ def plan_ofed(config: OfedConfig, os: str | None, platform: str, brings: str | N
         return _plan_mlnx_ofed(config, os, machine)
     if config.url is None:
         _check_doca(config, os, _series(config.version or ""))
-    return _plan_doca_package(config, os, machine) or _plan_doca_repository(config, os, machine)
+    return _plan_doca(config, os, machine)
 
 
 def _plan_mlnx_ofed(config: OfedConfig, os: str, machine: str) -> Tarball:
@@ -132,40 +118,27 @@ def _plan_mlnx_ofed(config: OfedConfig, os: str, machine: str) -> Tarball:
     return Tarball(url=url, sha256=sha256)
 
 
-def _plan_doca_package(config: OfedConfig, os: str, machine: str) -> RepositoryPackage | None:
-    """Return the ``doca-host`` package; None for a repository.
-
-    A build, such as ``3.2.1-044000-25.10``, names a package. A release, such as ``3.2.1``, is a package if its digest is known.
-    """
-    version = config.version or ""
-    if config.key_fingerprint is not None or (config.url is not None and not config.url.endswith(".deb")):
-        return None
-    architecture = _DEBIAN_MACHINES[machine]
+def _plan_doca(config: OfedConfig, os: str, machine: str) -> RepositoryPackage:
+    """Return the ``doca-host`` package of a build, such as ``3.2.1-044000-25.10``, or of a release whose build is known."""
+    version, architecture = config.version or "", _DEBIAN_MACHINES[machine]
     build = next(
         (one for one, *base in ofed_releases.DOCA if base == [os, architecture] and _names(version, one)), version
     )
     known = ofed_releases.DOCA.get((build, os, architecture))
     sha256 = config.sha256 or (known.sha256 if known is not None else None)
+    if "-" not in build and config.url is None:
+        what = f"`{version}` is no release of {DOCA_HOST} whose packages are known for {os}"
+        raise _refusal(config, what, "give the whole build, such as 3.2.1-044000-25.10, or the package's `url`")
     name = f"doca-host_{build}-{os.replace('.', '')}_{architecture}.deb"
     url = config.url or f"{DOCA_DOWNLOADS}/DOCA_v{build.partition('-')[0]}/host/{name}"
-    if sha256 is not None and ("-" in build or config.url is not None):
-        return RepositoryPackage(url=url, sha256=sha256)
-    if sha256 is not None:
-        what = f"`{version}` does not name a package of {DOCA_HOST}, which the `sha256` is of"
-        raise _refusal(config, what, "give the whole build, such as 3.2.1-044000-25.10, or the package's `url`")
-    if "-" in build or config.url is not None:
+    if sha256 is None:
         raise _unknown_digest(config, url.rpartition("/")[2], url)
-    return None
+    return RepositoryPackage(url=url, sha256=sha256)
 
 
 def _names(version: str, build: str) -> bool:
     """Return whether *version* is a build, or the release that it is of."""
     return version in (build, build.partition("-")[0])
-
-
-def _plan_doca_repository(config: OfedConfig, os: str, machine: str) -> AptRepository:
-    url = config.url or f"{DOCA_SERVER}/{config.version}/{os}/{_DOCA_MACHINES[machine]}"
-    return AptRepository(url=url.rstrip("/") + "/", fingerprint=config.key_fingerprint or DOCA_KEY)
 
 
 def _check_mlnx_ofed(config: OfedConfig, os: str, series: tuple[int, int]) -> None:

@@ -15,7 +15,7 @@ from typing import Final
 
 from aml_train.config.sections.image import CopyConfig, ImageConfig, RunStep
 from aml_train.config.sections.image_packages import SECRET_IN_URL, PipConfig, ProtectConfig
-from aml_train.image.dockerfile.ofed import DOCA_PACKAGE, AptRepository, OfedPlan, RepositoryPackage, Tarball
+from aml_train.image.dockerfile.ofed import DOCA_PACKAGE, OfedPlan, RepositoryPackage, Tarball
 from aml_train.image.inputs import CONSTRAINTS, ENVIRONMENT, LARGE_PINS, PROTECT, ImageInputs
 
 _WORK: Final = "/tmp/aml-train"  # noqa: S108 - a path in the image, where the build mounts what must not stay
@@ -183,8 +183,6 @@ def _ofed(plan: OfedPlan, refreshed: str | None) -> str:
         return _tarball(plan)
     if isinstance(plan, RepositoryPackage):
         return _package(plan)
-    if isinstance(plan, AptRepository):
-        return _repository(plan, refreshed)
     return _apt_run(tuple(sorted(plan.packages)), refreshed)
 
 
@@ -203,7 +201,8 @@ def _package(plan: RepositoryPackage) -> str:
     """Unpack a package that holds a repository, install from it, and remove it.
 
     The package is not installed: its scripts would leave a source, a key and some hundred megabytes in the image. Its digest was
-    checked, so its repository needs no key.
+    checked, so its repository needs no key. CUDA's repository has another release of the package mft than the one that DOCA's
+    packages depend on, so DOCA's is preferred, as in NVIDIA's installation guide.
     """
     return f"""{_apt_run(("ca-certificates", "curl"))} \\
     && mkdir -p {_WORK}/doca \\
@@ -216,22 +215,11 @@ def _package(plan: RepositoryPackage) -> str:
         echo "aml-train: remedy: Give the address of a doca-host package for the base's distribution: image.ofed.url." >&2; \\
         exit 1; \\
     fi \\
-{_install_doca("deb [trusted=yes] file:${list%/*} ./")}"""
-
-
-def _install_doca(source: str, keyring: str = "") -> str:
-    """Return commands that install from DOCA's repository and remove its traces.
-
-    CUDA's repository has another release of the package mft than the one that DOCA's packages depend on, so DOCA's is
-    preferred, as in NVIDIA's installation guide.
-    """
-    traces = " ".join(part for part in (_DOCA_SOURCE, _DOCA_PREFERENCES, keyring, _WORK) if part)
-    return f"""\
-    && echo "{source}" > {_DOCA_SOURCE} \\
+    && echo "deb [trusted=yes] file:${{list%/*}} ./" > {_DOCA_SOURCE} \\
     && printf 'Package: *\\nPin: release l=DOCA-HOST*\\nPin-Priority: 600\\n' > {_DOCA_PREFERENCES} \\
     && apt-get update \\
     && {_APT_INSTALL}        {DOCA_PACKAGE} \\
-    && rm -rf {traces}"""
+    && rm -rf {_DOCA_SOURCE} {_DOCA_PREFERENCES} {_WORK}"""
 
 
 def _download(url: str, sha256: str, name: str, what: str) -> str:
@@ -249,24 +237,6 @@ def _download(url: str, sha256: str, name: str, what: str) -> str:
         echo "aml-train: remedy: Check image.ofed.url and image.ofed.sha256; a mirror or proxy may serve something else." >&2; \\
         exit 1; \\
     fi"""
-
-
-def _repository(plan: AptRepository, refreshed: str | None) -> str:
-    """Install from NVIDIA's repository; the keyring holds only the pinned key."""
-    key, keyring = f"{_WORK}/doca.key", "/usr/share/keyrings/aml-train-doca.gpg"
-    return f"""{_apt_run(("ca-certificates", "curl", "gnupg"), refreshed)} \\
-    && install -d -m 700 {_WORK} {_WORK}/gnupg \\
-    && {{ curl --fail --location --proto '=https' --retry 5 --silent --output {key} {quote(plan.url + "doca_keyring.gpg")} \\
-        || curl --fail --location --proto '=https' --retry 5 --show-error --silent --output {key} \\
-            {quote(plan.url + "GPG-KEY-Mellanox.pub")}; }} \\
-    && gpg --homedir {_WORK}/gnupg --batch --quiet --import {key} \\
-    && gpg --homedir {_WORK}/gnupg --batch --quiet --export --output {keyring} {plan.fingerprint} \\
-    && if [ ! -s {keyring} ]; then \\
-        echo "aml-train: error: the key of the DOCA repository has not the fingerprint {plan.fingerprint}" >&2; \\
-        echo "aml-train: remedy: Compare it with NVIDIA's own, and give the right one: image.ofed.key-fingerprint." >&2; \\
-        exit 1; \\
-    fi \\
-{_install_doca(f"deb [signed-by={keyring}] {plan.url} ./", keyring)}"""
 
 
 def _conda(inputs: ImageInputs) -> str:
