@@ -23,7 +23,7 @@ _SERVICES = str(Path(__file__).parent / ".aml-train/bin")
 _SDK_ANSWERS = "tests/integration/azure/test_sdk_answers.py"
 _WITH_CONTAINERS = ("tests/integration", "tests/e2e")
 #: As in the Makefile, for every test that there is.
-_ALL_ANSWERS = {"AML_TRAIN_ANSWERS": "20000"}
+_ALL_ANSWERS = {"AML_TRAIN_ANSWERS": "10000"}
 _WORKERS = ("-n", os.environ.get("TEST_WORKERS", "3"), "--max-worker-restart=1")
 
 

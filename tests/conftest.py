@@ -24,7 +24,7 @@ pytest.register_assert_rewrite("tests.contracts.job_service")
 
 # How long an example takes says something of the machine, not of the code; and which are tried must not be a matter of luck.
 _UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("same", _UNTIMED, derandomize=True, database=None)
+settings.register_profile("same", _UNTIMED, derandomize=True, database=None, max_examples=30)
 # To look for what no example has shown yet: pytest tests/unit --hypothesis-profile=search
 settings.register_profile("search", _UNTIMED, derandomize=False, max_examples=500, print_blob=True)
 settings.load_profile("same")

@@ -23,8 +23,8 @@ from urllib3 import HTTPResponse
 
 from aml_train.core.errors import AmlTrainError
 
-#: How many cases all modules together try. `make test-all` tries 20,000, and the nightly session a million.
-CASES: Final = int(os.environ.get("AML_TRAIN_ANSWERS", "2000"))
+#: How many cases all modules together try. `make test-all` tries 10,000, and the nightly session a million.
+CASES: Final = int(os.environ.get("AML_TRAIN_ANSWERS", "600"))
 #: Decisions for one case, and requests that one case may send: more means that it does not end.
 DECISIONS: Final = 96
 MOST_REQUESTS: Final = 400

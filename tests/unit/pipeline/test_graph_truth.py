@@ -30,7 +30,7 @@ from tests.support.memory_graphs import GraphService
 from tests.unit.pipeline.test_run import DIGEST, SPEC, image_named, make_plan, run
 
 S = JobStatus
-CASES: Final = int(os.environ.get("AML_TRAIN_GRAPHS", "600"))
+CASES: Final = int(os.environ.get("AML_TRAIN_GRAPHS", "300"))
 OTHER: Final = f"sha256:{'e' * 64}"
 SIDE: Final = image_named("side").digest
 #: Which digest `image` and the image `side` had in an earlier pipeline, and in which of them the node ran there.
