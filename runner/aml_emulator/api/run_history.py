@@ -3,31 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from aml_emulator.api.routing import Answers, Call, Route
 from aml_emulator.api.run_shapes import (
-    compute_view,
-    duration,
     experiment_view,
-    family_view,
-    run_error,
     run_of,
     run_routes,
-    run_status,
     run_view,
-    user_view,
 )
-from aml_emulator.api.shapes import continued, iso
+from aml_emulator.api.shapes import continued
 from aml_emulator.context import Context
-from aml_emulator.domain.datasets import datasets_read_by
-from aml_emulator.domain.jobs.compute import compute_name
 from aml_emulator.domain.runs import RUN_SHAPE, known_experiment, known_run, put_run
 from aml_emulator.schema import WORD, Fields
 from aml_emulator.store.runs import Run
 
 LOG_HOURS = 1
 """The lifetime of a log's address; clients that follow it request the details again."""
+
+#: What a run's details have in common with the run.
+_DETAILS: Final = [
+    "runId",
+    "runUuid",
+    "parentRunId",
+    "parentRunUuid",
+    "rootRunId",
+    "rootRunUuid",
+    "target",
+    "status",
+    "runNumber",
+    "dataContainerId",
+    "userId",
+    "statusRevision",
+    "effectiveStartTimeUtc",
+    "lastStartTimeUtc",
+    "currentComputeTime",
+    "currentAttemptId",
+    "lastModifiedBy",
+    "lastModifiedUtc",
+    "duration",
+    "startTimeUtc",
+    "endTimeUtc",
+    "error",
+    "tags",
+    "properties",
+    "services",
+    "inputDatasets",
+    "outputDatasets",
+    "revision",
+    "settings",
+    "compute",
+    "createdBy",
+    "computeDuration",
+]
 
 
 def routes(context: Context) -> Sequence[Route]:
@@ -84,50 +112,20 @@ class History(Answers):
         run = run_of(self._context, call)
         folder = self._context.files_of(run)
         logs = self._context.store.runs.artifacts(run.id, logs=True)
-        definition = self._context.store.v1.definition(run.id)
+        view = run_view(self._context, run)
         return {
-            "runId": run.id,
-            "runUuid": run.uuid,
-            **family_view(self._context, run),
-            "target": compute_name(run),
-            "status": run_status(self._context, run),
-            "runNumber": run.number,
-            "dataContainerId": f"dcid.{run.id}",
-            "userId": self._context.identity.object_id,
-            "statusRevision": 1,
-            "effectiveStartTimeUtc": None,
-            "lastStartTimeUtc": None,
-            "currentComputeTime": None,
-            "currentAttemptId": 1,
-            "lastModifiedBy": user_view(self._context),
-            "lastModifiedUtc": iso(run.modified),
-            "duration": duration(run),
+            **{name: view[name] for name in _DETAILS},
             "inputs": {},
             "outputs": {},
-            "createdTimeUtc": iso(run.created),
-            "startTimeUtc": iso(run.started),
-            "endTimeUtc": iso(run.ended),
-            "error": run_error(run),
+            "createdTimeUtc": view["createdUtc"],
             "warnings": [],
-            "tags": dict(run.tags),
-            "properties": dict(run.properties),
             "parameters": {},
-            "services": {},
-            "inputDatasets": datasets_read_by(self._context, definition),
-            "outputDatasets": [],
-            "runDefinition": definition,
+            "runDefinition": self._context.store.v1.definition(run.id),
             "logFiles": {
                 log.path: self._context.blobs.sas_url(folder.container, folder.name_of(log.path), hours=LOG_HOURS)
                 for log in logs
             },
-            "jobCost": None,
-            "revision": int(run.modified * 1000),
-            "runTypeV2": None,
-            "settings": {},
-            "computeRequest": None,
-            "compute": compute_view(run),
-            "createdBy": user_view(self._context),
-            "computeDuration": duration(run),
+            **dict.fromkeys(("jobCost", "runTypeV2", "computeRequest")),
         }
 
     def data(self, call: Call) -> dict[str, Any]:

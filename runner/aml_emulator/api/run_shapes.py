@@ -29,6 +29,28 @@ OUTPUT_TYPES = {
     "triton_model": "TritonModel",
 }
 
+#: Members of a run that have no value here.
+_UNUSED: Final = dict.fromkeys(
+    [
+        "token",
+        "tokenExpiryTimeUtc",
+        "warnings",
+        "lastStartTimeUtc",
+        "currentComputeTime",
+        "effectiveStartTimeUtc",
+        "scheduleId",
+        "cancelationReason",
+        "scriptName",
+        "runDefinition",
+        "jobSpecification",
+        "primaryMetricName",
+        "createdFrom",
+        "completeUri",
+        "diagnosticsUri",
+        "queueingInfo",
+    ]
+)
+
 OWNERS = ("", "/experiments/{experiment}", "/experimentids/{experiment_id}")
 """The possible prefixes of ``/runs/{run}`` in a path."""
 
@@ -61,29 +83,22 @@ def run_view(context: Context, run: Run) -> dict[str, Any]:
     lasted = duration(run)
     asset = f"azureml://locations/{identity.location}/workspaces/{identity.workspace_id}/data"
     return {
+        **_UNUSED,
         "runNumber": run.number,
         **family_view(context, run),
         "createdUtc": iso(run.created),
         "createdBy": user,
         "userId": identity.object_id,
-        "token": None,
-        "tokenExpiryTimeUtc": None,
         "error": run_error(run),
-        "warnings": None,
         "revision": int(run.modified * 1000),
         "statusRevision": 1,
         "runUuid": run.uuid,
         "hasVirtualParent": False,
-        "lastStartTimeUtc": None,
-        "currentComputeTime": None,
         "computeDuration": lasted,
-        "effectiveStartTimeUtc": None,
         "duration": lasted,
         "currentAttemptId": 1,
-        "scheduleId": None,
         "lastModifiedBy": user,
         "lastModifiedUtc": iso(run.modified),
-        "cancelationReason": None,
         "runId": run.id,
         "experimentId": run.experiment_id,
         "status": run_status(context, run),
@@ -99,7 +114,6 @@ def run_view(context: Context, run: Run) -> dict[str, Any]:
         "properties": dict(run.properties),
         "parameters": dict(logged_by(context, run).params),
         "actionUris": {} if cancel is None else {"Cancel": cancel},
-        "scriptName": None,
         "target": compute_name(run),
         "uniqueChildRunComputeTargets": [],
         "tags": dict(run.tags),
@@ -117,17 +131,10 @@ def run_view(context: Context, run: Run) -> dict[str, Any]:
             for name, place in run.outputs.items()
             if place["stored"]
         },
-        "runDefinition": None,
-        "jobSpecification": None,
-        "primaryMetricName": None,
-        "createdFrom": None,
         "cancelUri": cancel,
-        "completeUri": None,
-        "diagnosticsUri": None,
         "computeRequest": None if run.job is None else {"nodeCount": instance_count(run.job), "gpuCount": 0},
         "compute": compute_view(run),
         "retainForLifetimeOfWorkspace": False,
-        "queueingInfo": None,
     }
 
 
