@@ -111,23 +111,6 @@ def contexts(given: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def begin_build(given: dict[str, str]) -> dict[str, Any]:
-    """Submit a job whose image is built until the build is let through, and return once it builds."""
-    from azure.ai.ml.entities import BuildContext, Environment
-
-    ml = client(given)
-    path = _context(given, "long", f"FROM {BASE}\nRUN echo {given['mark']} && {given['held']}\n")
-    name = _submit(ml, Environment(build=BuildContext(path=path)), "echo built")
-    wait(ml, name, until=("Preparing",))
-    return {"name": name}
-
-
-def end_build(given: dict[str, str]) -> dict[str, Any]:
-    """Wait for that job, and return how it ended and what it wrote."""
-    ml = client(given)
-    return {"seen": wait(ml, given["job"]), "logs": _downloaded(given, ml, given["job"])}
-
-
 def conda(given: dict[str, str]) -> dict[str, Any]:
     """Environments of a conda file over an image that has a tool, and over one that has none."""
     from azure.ai.ml.entities import Environment
@@ -151,8 +134,6 @@ def conda(given: dict[str, str]) -> dict[str, Any]:
 STEPS: dict[str, Callable[[dict[str, str]], dict[str, Any]]] = {
     "contexts": contexts,
     "conda": conda,
-    "begin_build": begin_build,
-    "end_build": end_build,
 }
 
 if __name__ == "__main__":

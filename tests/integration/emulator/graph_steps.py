@@ -10,29 +10,6 @@ from typing import Any
 from tests.integration.emulator.client_steps import client, wait
 
 IMAGE = "python:3.11-slim-bookworm"
-TUNED = """
-$schema: https://azuremlschemas.azureedge.net/latest/pipelineJob.schema.json
-type: pipeline
-experiment_name: tuned
-settings: {{default_compute: azureml:{compute}}}
-outputs: {{best: {{type: uri_folder}}}}
-jobs:
-  tune:
-    type: sweep
-    trial: ./trial.yml
-    inputs: {{factor: 2}}
-    outputs: {{model: "${{{{parent.outputs.best}}}}"}}
-    sampling_algorithm: grid
-    search_space:
-      rate: {{type: choice, values: [1, 5, 3]}}
-    objective: {{goal: maximize, primary_metric: score}}
-    limits: {{max_total_trials: 3, max_concurrent_trials: 2, timeout: 3600, trial_timeout: 600}}
-  use:
-    type: command
-    command: mkdir -p outputs && cat ${{{{inputs.model}}}}/weights | tee outputs/weights
-    environment: {{image: {image}}}
-    inputs: {{model: "${{{{parent.jobs.tune.outputs.model}}}}"}}
-"""
 PLAYED = """
 $schema: https://azuremlschemas.azureedge.net/latest/pipelineJob.schema.json
 type: pipeline
@@ -83,41 +60,14 @@ inputs:
   factor: {{type: integer, default: 1}}
 outputs: {{model: {{type: uri_folder}}}}
 """
-TRIAL_COMPONENT = """
-$schema: https://azuremlschemas.azureedge.net/latest/commandComponent.schema.json
-type: command
-name: trial
-version: "1"
-code: src
-command: python trial.py ${{{{inputs.rate}}}} ${{{{outputs.model}}}} ${{{{inputs.factor}}}} $[[${{{{inputs.more}}}}]]
-environment: {{image: {image}}}
-inputs:
-  rate: {{type: number}}
-  factor: {{type: integer, default: 1}}
-  more: {{type: string, optional: true}}
-outputs: {{model: {{type: uri_folder}}}}
-"""
-TRIAL = """
-import json, os, pathlib, sys, urllib.request
-rate, model, *factor = sys.argv[1:]
-pathlib.Path(model, "weights").write_text(" ".join([rate, *factor]))
-base = os.environ["MLFLOW_TRACKING_URI"].replace("azureml://", "https://")
-body = {"run_id": os.environ["MLFLOW_RUN_ID"], "key": "score", "value": float(rate), "timestamp": 1}
-head = {"Authorization": "Bearer " + os.environ["MLFLOW_TRACKING_TOKEN"], "Content-Type": "application/json"}
-address = f"{base}/api/2.0/mlflow/runs/log-metric"
-urllib.request.urlopen(urllib.request.Request(address, json.dumps(body).encode(), head)).read()
-"""
 
 
 def written(given: dict[str, str]) -> Path:
     """Write the jobs and their code; return the folder."""
     folder = Path(given["folder"], "graphs")
-    (folder / "src").mkdir(parents=True, exist_ok=True)
-    (folder / "src" / "trial.py").write_text(TRIAL)
-    (folder / "trial.yml").write_text(TRIAL_COMPONENT.format(image=IMAGE))
+    folder.mkdir(exist_ok=True)
     (folder / "played_trial.yml").write_text(PLAYED_TRIAL.format(image=IMAGE))
     (folder / "played.yml").write_text(PLAYED.format(compute=given["compute"], image=IMAGE))
-    (folder / "tuned.yml").write_text(TUNED.format(compute=given["compute"], image=IMAGE))
     return folder
 
 
@@ -146,34 +96,25 @@ def seen_of(ml: Any, job: Any, folder: Path) -> dict[str, Any]:
     }
 
 
-def tuned(given: dict[str, str]) -> dict[str, Any]:
-    """Run a pipeline with a sweep node: of YAML, and of `component.sweep()`."""
-    from azure.ai.ml import load_job
-
-    ml, folder = client(given), written(given)
-    seen = seen_of(ml, ml.jobs.create_or_update(load_job(folder / "tuned.yml")), folder)
-    by_hand = made_by_hand(given, folder / "trial.yml")
-    return {"yaml": seen, "python": seen_of(ml, ml.jobs.create_or_update(by_hand), folder)}
-
-
-def made_by_hand(given: dict[str, str], trial: Path) -> Any:
-    """Return a pipeline whose sweep node is a component's ``sweep()``, before a node that uses it."""
+def by_hand(given: dict[str, str]) -> dict[str, Any]:
+    """Run a pipeline whose sweep node is a component's ``sweep()``, before a node that uses it."""
     from azure.ai.ml import Input, command, dsl, load_component
     from azure.ai.ml.entities import Environment
     from azure.ai.ml.sweep import BanditPolicy, Choice
 
-    component = load_component(trial)
+    ml, folder = client(given), written(given)
+    component = load_component(folder / "played_trial.yml")
     using = command(
         name="use",
         display_name="use",
-        command="cat ${{inputs.model}}/weights",
+        command="say used",
         environment=Environment(image=IMAGE),
         inputs={"model": Input(type="uri_folder")},
         compute=given["compute"],
     )
 
     @dsl.pipeline(default_compute=given["compute"], experiment_name="tuned")  # type: ignore[untyped-decorator]
-    def by_hand() -> dict[str, Any]:
+    def graph() -> dict[str, Any]:
         tune = component(rate=Choice([2, 4]), factor=3).sweep(
             primary_metric="score", goal="maximize", sampling_algorithm="random", compute=given["compute"]
         )
@@ -183,7 +124,7 @@ def made_by_hand(given: dict[str, str], trial: Path) -> Any:
         after.name = "use"
         return {"best": tune.outputs.model}
 
-    return by_hand()
+    return seen_of(ml, ml.jobs.create_or_update(graph()), folder)
 
 
 def played(given: dict[str, str]) -> dict[str, Any]:
@@ -216,7 +157,7 @@ def played(given: dict[str, str]) -> dict[str, Any]:
     return seen
 
 
-STEPS = {"tuned": tuned, "played": played}
+STEPS = {"by_hand": by_hand, "played": played}
 
 if __name__ == "__main__":
     print(json.dumps(STEPS[sys.argv[1]](json.loads(sys.argv[2]))))

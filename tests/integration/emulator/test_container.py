@@ -243,19 +243,6 @@ def test_its_life_and_a_users_script(settings: EmulatorSettings, engine: docker.
 
 
 @pytest.mark.full
-def test_a_job_goes_with_a_reset(settings: EmulatorSettings, engine: docker.DockerClient, tmp_path: Path) -> None:
-    info = emulator.start_emulator(settings, ignore)
-    user = User(info, tmp_path)
-    name = user.submit("sleep 36000")
-    assert user("wait", name, "Running") == "Running"
-    own = {"label": f"org.aml-train.emulator.instance={info.instance}"}
-    assert len(engine.containers.list(filters=dict(own), sparse=True)) == 1
-    emulator.reset_emulator(settings)
-    assert engine.containers.list(all=True, filters=dict(own), sparse=True) == []
-    assert engine.networks.list(filters=dict(own)) == []
-
-
-@pytest.mark.full
 def test_the_journal_takes_effect_in_the_images_azurite(engine: docker.DockerClient, image: str) -> None:
     """Its modules are bundled into one file, which loads none of them by name."""
     printed = engine.containers.run(image, ["-c", AZURITE], entrypoint="python", network_mode="none", remove=True)

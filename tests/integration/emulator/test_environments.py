@@ -186,20 +186,3 @@ def test_a_conda_file_over_an_image_with_a_tool_and_one_without(
         assert f"taking tool=1.0 from {channel}" in logs[BUILD_LOG_PATH]
     assert f"made by /opt/conda/bin/micromamba of {tag}" in seen["own"][2][BUILD_LOG_PATH]
     assert f"{BASE} has no conda: the environment is made by micromamba" in seen["fetched"][2][BUILD_LOG_PATH]
-
-
-@pytest.mark.full
-def test_a_build_goes_on_after_a_restart(emulator: Emulator, gate: Gate) -> None:
-    mark = f"mark-{secrets.token_hex(4)}"
-    name = emulator.client("begin_build", script=SCRIPT, mark=mark, held=gate.wait_at("long"))["name"]
-    assert gate.event("at /long").wait(300)
-    assert emulator.admin("GET", "status").json()["jobs"]["Preparing"] == 1
-    emulator.stop()
-    emulator.start()
-    gate.event("/long").set()
-    seen = emulator.client("end_build", script=SCRIPT, job=name)
-    assert seen["seen"][-1] == "Completed"
-    assert seen["logs"]["user_logs/std_log.txt"].strip() == "built"
-    log = seen["logs"][BUILD_LOG_PATH]
-    assert log.count("Building the image of") == 1
-    assert f"echo {mark}" in log

@@ -289,28 +289,6 @@ def lost_at(bench: Bench, run_id: str) -> Callable[[str], Any]:
 
 
 @pytest.mark.full
-def test_a_log_that_does_not_fit_is_written_anew(
-    make_bench: Callable[..., Bench], engine: docker.DockerClient
-) -> None:
-    before = make_bench()
-    before.runner.start()
-    spec, sink = before.submit("echo a; until [ -e /tmp/end ]; do sleep 0.1; done; printf b; exit 5")
-    sink.wait_status("Running")
-    before.runner.close()
-    before.blobs.put(spec.artifacts.container, spec.artifacts.name_of(LOG_PATH), b"something else")
-    put_on_each_node(engine, spec, "end")
-    (container,) = nodes(engine, spec)
-    container.wait(timeout=HANGING_SECONDS)
-    after = make_bench(of=before)
-    taken = after.sink_for(spec.run_id)
-    after.runner.adopt((spec,))
-    assert taken.wait() == "Failed"
-    assert taken.error is not None
-    assert taken.error.exit_code == 5
-    assert after.log(spec) == b"a\nb"
-
-
-@pytest.mark.full
 def test_what_a_job_changes_in_a_mount_for_writing_is_carried_over(bench: Bench) -> None:
     for name in ("kept.txt", "changed.txt", "deleted.txt", "sub/kept.txt"):
         bench.blobs.put(STORE, f"shared/{name}", b"old")

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import requests
-from azure.core.exceptions import AzureError, HttpResponseError
 from azure.core.pipeline.transport import RequestsTransport
 from azure.storage.blob import BlobServiceClient
 
@@ -60,27 +59,6 @@ def test_an_answer_is_lost_before_or_after_it_took_effect(
     with pytest.raises(requests.exceptions.ConnectionError):
         session.put(url, json={"properties": {"image": "python:3.11"}}, timeout=SECONDS)
     assert session.get(url, timeout=SECONDS).status_code == (200 if made else 404)
-
-
-@pytest.mark.full
-def test_blob_storage_fails_in_its_own_words(emulator: Emulator, session: requests.Session) -> None:
-    host = "host=amllocalstore.blob.core.windows.net"
-    with _blobs(emulator, session) as client:
-        container = client.get_container_client("faulty")
-        container.create_container()
-        container.upload_blob("kept", b"k" * 100_000)
-        emulator.admin("POST", f"faults?kind=status&{host}&method=PUT&count=1")
-        with pytest.raises(HttpResponseError, match="ServerBusy") as busy:
-            container.upload_blob("lost", b"x" * 300_000)
-        assert (busy.value.status_code, busy.value.error_code) == (503, "ServerBusy")
-        emulator.admin("POST", f"faults?kind=truncate&{host}&method=GET&count=1")
-        # The client notices, and asks again by itself.
-        assert container.download_blob("kept").readall() == b"k" * 100_000
-        assert emulator.admin("GET", "faults").json()["faults"][-1]["injected"] == 1
-        emulator.admin("POST", f"faults?kind=reset&after=1&{host}&path=*/faulty/made&count=1")
-        with pytest.raises(AzureError):
-            container.upload_blob("made", b"m" * 100_000)
-        assert sorted(container.list_blob_names()) == ["kept", "made"]
 
 
 def test_long_answers_arrive_whole_while_there_are_rules(emulator: Emulator, session: requests.Session) -> None:

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import docker
 import pytest
 
-from aml_emulator.executor import start
-from aml_emulator.executor.execution import LeftBehindError
 from aml_emulator.executor.ranks import MPI_LOG_PATH, log_paths
 from aml_emulator.executor.spec import Folder, OutputSpec, RunSpec
 from aml_train.config.sections.code import SetupCommand
 from aml_train.jobs.setup import script
 from tests.integration.emulator.executor_bench import STORE, Bench, assert_clean, put_on_each_node, until
-from tests.support.fake_executor import HANGING_SECONDS
 
 MEETING = Path(__file__).with_name("meeting.py")
 RANKS = (0, 1, 2, 3)
@@ -212,34 +208,6 @@ def test_a_job_on_several_nodes_is_taken_up_after_a_restart(
     put_on_each_node(engine, spec, "end")
     assert taken.wait() == "Completed", (taken.error, told(after, spec))
     assert [after.rank_log(spec, rank) for rank in RANKS] == ["one\ntwo"] * 4
-    assert_clean(engine, after)
-
-
-@pytest.mark.full
-def test_nodes_that_had_not_begun_when_the_emulator_ended_begin_after_its_restart(
-    make_bench: Callable[..., Bench], engine: docker.DockerClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reached, over = threading.Event(), threading.Event()
-
-    def hold(*_: object) -> None:
-        reached.set()
-        over.wait(HANGING_SECONDS)
-        raise LeftBehindError
-
-    before = make_bench()
-    with monkeypatch.context() as patch:
-        patch.setattr(start, "go", hold)
-        before.runner.start()
-        spec, _ = before.submit("echo $RANK", launcher="pytorch", nodes=2, processes=2)
-        assert reached.wait(HANGING_SECONDS)
-        before.runner.close()
-    after = make_bench(of=before)
-    taken = after.sink_for(spec.run_id)
-    after.runner.adopt((spec,))
-    after.runner.start()
-    assert taken.wait() == "Completed", (taken.error, told(after, spec))
-    assert [after.rank_log(spec, rank) for rank in RANKS] == [f"{rank}\n" for rank in RANKS]
-    over.set()
     assert_clean(engine, after)
 
 

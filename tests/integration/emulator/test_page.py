@@ -6,7 +6,6 @@ What is seen is kept as pictures where ``AML_TRAIN_PICTURES`` names a folder.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -169,48 +168,6 @@ def test_every_page_is_whole_and_accessible(visit: Visit, filled: dict[str, Any]
         assert found.violations_count == 0, f"{name}: {found.generate_report()}"
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("visit", [{"viewport": {"width": 360, "height": 900}}], indirect=True, ids=["360"])
-def test_the_charts_are_drawn(visit: Visit, filled: dict[str, Any]) -> None:
-    page = visit.open(paths(filled)["run"])
-    charts = page.locator("#metrics svg.chart")
-    assert charts.count() == 7
-    for chart in charts.all():
-        seen = chart.evaluate(
-            """svg => {
-                const inside = box => {
-                    const frame = svg.getBoundingClientRect();
-                    return box.left >= frame.left - 1 && box.right <= frame.right + 1
-                        && box.top >= frame.top - 1 && box.bottom <= frame.bottom + 1;
-                };
-                const boxes = [...svg.querySelectorAll('text.label')].map(label => label.getBoundingClientRect());
-                const overlap = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
-                const curve = svg.querySelector('.curve');
-                return {
-                    title: svg.querySelector('title').textContent,
-                    labels: boxes.length,
-                    small: Math.min(...boxes.map(box => box.height)),
-                    outside: boxes.filter(box => !inside(box)).length,
-                    overlaps: boxes.filter((a, i) => boxes.some((b, j) => i < j && overlap(a, b))).length,
-                    length: curve.getTotalLength(),
-                    curveInside: inside(curve.getBoundingClientRect()),
-                    stroke: getComputedStyle(curve).stroke,
-                };
-            }"""
-        )
-        assert seen["labels"] >= 6, seen
-        assert seen["small"] >= 9, f"the labels are too small to read: {seen}"
-        assert (seen["outside"], seen["overlaps"], seen["curveInside"]) == (0, 0, True), seen
-        assert seen["length"] > 100, seen
-        assert seen["stroke"].startswith("rgb"), seen
-    odd = page.locator("figure", has_text="spiky").first
-    assert "NaN at step 0, ∞ at step 2, -∞ at step 4" in odd.inner_text()
-    long = page.locator("figure", has_text="Thinned")
-    points = long.locator(".curve").get_attribute("d") or ""
-    assert 250 < points.count("L") <= 600
-    visit.picture("charts")
-
-
 def test_hostile_text_stays_text_and_the_gate_is_a_table(visit: Visit, filled: dict[str, Any]) -> None:
     page = visit.open(paths(filled)["run"])
     rows = page.locator("#gate tbody tr").all_inner_texts()
@@ -316,30 +273,3 @@ def test_the_keyboard_leads_past_the_navigation(visit: Visit) -> None:
     page.wait_for_url("**/ui/#content")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.name") == "experiment"
-
-
-@pytest.mark.full
-def test_other_pages_get_nothing(browser: Browser, emulator: Emulator, filled: dict[str, Any]) -> None:
-    context = browser.new_context()
-    page = context.new_page()
-    page.set_default_timeout(SECONDS)
-    address = f"http://127.0.0.1:{emulator.port}/ui/runs/{filled['done']}"
-    # A page of another origin that the test serves itself: `localhost` is not `127.0.0.1`.
-    page.route("http://localhost:1/", lambda route: route.fulfill(body="<h1>foreign</h1>", content_type="text/html"))
-    page.goto("http://localhost:1/")
-    fetched = page.evaluate(
-        "async address => { try { return await (await fetch(address)).text() } catch (error) { return 'refused' } }",
-        address,
-    )
-    assert fetched == "refused"
-    page.evaluate(
-        "address => { const frame = document.createElement('iframe'); frame.src = address; document.body.append(frame) }",
-        address,
-    )
-    (frame,) = page.frames[1:]
-    deadline = time.monotonic() + SECONDS / 1000
-    while frame.url in ("", "about:blank") and time.monotonic() < deadline:
-        page.wait_for_timeout(50)
-    assert frame.url.startswith("chrome-error:"), "a frame of the page in a foreign one"
-    assert "local AzureML" not in frame.content()
-    context.close()

@@ -109,15 +109,6 @@ def test_a_python_without_azureml_core_and_without_a_run_is_left_alone(folder: P
     assert python(folder, "import azureml._run_impl.run_base; print('fine')")[:3] == (0, "fine\n", "")
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks are what is tried")
-def test_a_fork_does_not_send_what_its_parent_holds(folder: Path) -> None:
-    work = "import multiprocessing\ncontext = multiprocessing.get_context('fork')\nprocess = context.Process(target=print)\n"
-    _, _, _, sent = python(folder, BEGIN + work + "process.start()\nprocess.join()\n")
-    assert sent == ["0.99"]
-    _, _, _, sent = python(folder, BEGIN + "import os\nif os.fork(): os.wait()\n")
-    assert sent == ["0.99", "0.99"], "once by each of the two parents"
-
-
 def test_the_users_own_sitecustomize_is_loaded_and_the_path_is_theirs(folder: Path) -> None:
     own = folder / "own"
     own.mkdir()

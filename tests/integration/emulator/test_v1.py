@@ -107,15 +107,6 @@ def test_an_environment_is_built_without_a_job(emulator: Emulator) -> None:
     assert "returned a non-zero code: 3" in seen["why"]
 
 
-def test_the_workspace_is_created_where_it_is_and_found(emulator: Emulator) -> None:
-    seen = step(emulator, "create")
-    assert seen["made"] == ["local", "eastus"]
-    assert seen["found"] == ["local", "aml-local"]
-    assert seen["listed"] == ["local"]
-    assert "local-cluster" in seen["computes"]
-    assert len(seen["details"]) == 36
-
-
 def test_runs_that_end_otherwise(emulator: Emulator) -> None:
     seen = step(emulator, "endings")
     assert seen["failed"] == "Failed"
@@ -125,8 +116,6 @@ def test_runs_that_end_otherwise(emulator: Emulator) -> None:
     assert (seen["cancelled"], seen["short"]) == ("Canceled", "Canceled")
     assert "Unknown compute target 'nowhere'" in seen["refusals"]["compute"]
     assert "processCountPerInstance is a number from 1 to 64, not 1000" in seen["refusals"]["processes"]
-    assert seen["refusals"]["pipeline"].startswith("501 The local AzureML does not support pipelines of the SDK v1")
-    assert seen["refusals"]["sweep"].startswith("501 The local AzureML does not support sweeps of the SDK v1")
 
 
 def test_data_comes_from_a_datastore(emulator: Emulator) -> None:

@@ -245,31 +245,6 @@ def tutorial(given: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def create(given: dict[str, str]) -> dict[str, Any]:
-    """Create the workspace that is there, and find it by its files and by the subscription."""
-    from azureml.core import Workspace
-
-    there = workspace(given)
-    auth = there._auth
-    made = Workspace.create(
-        given["workspace"],
-        auth=auth,
-        subscription_id=given["subscription"],
-        resource_group=given["group"],
-        location="eastus",
-        exist_ok=True,
-    )
-    there.write_config(path=given["folder"], file_name="config.json")
-    found = Workspace.from_config(path=given["folder"], auth=auth)
-    return {
-        "made": [made.name, made.location],
-        "found": [found.name, found.resource_group],
-        "listed": sorted(Workspace.list(given["subscription"], auth=auth)),
-        "computes": sorted(found.compute_targets),
-        "details": found.get_details()["workspaceid"],
-    }
-
-
 def endings(given: dict[str, str]) -> dict[str, Any]:
     """Runs that end otherwise, and what is refused."""
     from azureml.core import Experiment, ScriptRunConfig
@@ -310,22 +285,8 @@ def endings(given: dict[str, str]) -> dict[str, Any]:
         "details": failing.get_details()["error"]["error"]["message"],
         "cancelled": sleeping.get_status(),
         "short": short.get_status(),
-        "refusals": {**refusals, **other_services(ws)},
+        "refusals": refusals,
     }
-
-
-def other_services(ws: Any) -> dict[str, str]:
-    """Send the first requests of azureml-pipeline-core and azureml-train-core, which are not installed."""
-    import requests
-
-    context, head = ws.service_context, ws._auth_object.get_authentication_header()
-    pipelines = f"{context._get_pipelines_url()}/pipelines/v1.0{context._get_workspace_scope()}/DataTypes"
-    sweeps = f"{context._get_hyperdrive_url()}/hyperdrive/v1.0{context._get_experiment_scope('endings')}/runs"
-    answers = {
-        "pipeline": requests.get(pipelines, headers=head, timeout=60),
-        "sweep": requests.post(sweeps, headers=head, files={"config": "{}"}, timeout=60),
-    }
-    return {name: f"{answer.status_code} {answer.json()['error']['message']}" for name, answer in answers.items()}
 
 
 def data(given: dict[str, str]) -> dict[str, Any]:
@@ -402,7 +363,6 @@ STEPS: dict[str, Callable[[dict[str, str]], dict[str, Any]]] = {
     "tutorial": tutorial,
     "build": build,
     "endings": endings,
-    "create": create,
     "data": data,
 }
 

@@ -129,21 +129,8 @@ KNOWN: dict[str, list[Any]] = {
     "experiment_id": ["0"],
     "filter": ["metrics.loss > 0.1", "Status eq 'Running'", "(("],
     "order_by": ["metrics.loss DESC"],
-    "jobType": ["Command"],
-    "command": ["python train.py", "echo ${{inputs.x}}", ["python", "x"]],
-    "environmentId": [f"{WS}/environments/env/versions/1", "azureml:env:1"],
-    "computeId": [f"{WS}/computes/local-cluster"],
-    "codeId": [f"{WS}/codes/code-1/versions/1"],
-    "jobInputType": ["uri_folder", "literal"],
-    "uri": ["azureml://datastores/workspaceblobstore/paths/x", "https://[", "azureml:me:1"],
-    "timeout": ["PT1H", "P99999999999999999999D"],
-    "dockerArgs": ["--cpus 1 --env A=B", "'"],
-    "image": ["python:3.11"],
-    "condaFile": ["dependencies: [python]", "a: [", "? [a]\n: b"],
-    "modelUri": ["azureml:me:1", "runs:/run-1/m"],
-    "vmSize": ["Standard_DS3_v2"],
 }
-"""Sensible values by name, for a path, a query or a body."""
+"""Sensible values by name, for a path or a query."""
 
 QUERIES = (
     *("$skip", "$top", "hash", "version", "listViewType", "continuationToken", "path", "max_results", "page_token"),

@@ -165,10 +165,3 @@ def test_what_is_not_as_declared_is_found(service: Service, change: dict[str, An
     answer["properties"] |= change
     (found,) = deviations(answer, model)
     assert found.endswith(deviation)
-
-
-def test_what_is_required_and_absent_is_found(service: Service) -> None:
-    answer = service.submit("job1").json
-    del answer["properties"]["environmentId"]
-    (found,) = deviations(answer, "JobBase")
-    assert found == ".properties.environmentId: absent, and CommandJob requires it"

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
-import json
 from typing import Any
-from urllib.parse import urlencode
 
 import pytest
 
 from aml_emulator.domain.jobs.service import RunProgress
 from aml_emulator.executor.spec import Folder, RunError
-from aml_emulator.identity.federation import AUDIENCE
 from aml_emulator.identity.tokens import Tokens
 from tests.unit.emulator.memory_service import StoredBlobs
 from tests.unit.emulator.parts import IDENTITY, WS, Service
@@ -21,24 +17,6 @@ API = IDENTITY.api_host
 STORE = "azureml://datastores/workspaceblobstore/paths"
 MLFLOW = f"/mlflow/v2.0{WS}/api/2.0/mlflow"
 HISTORY = f"/history/v1.0{WS}"
-
-
-def _sign_in(service: Service, **form: str) -> Any:
-    fields = {"grant_type": "client_credentials", "client_id": IDENTITY.client_id, "client_secret": "the secret"}
-    content = urlencode({**fields, "scope": "https://management.azure.com/.default", **form}).encode()
-    path = f"/{IDENTITY.tenant_id}/oauth2/v2.0/token"
-    return service.call("POST", path, content=content, host="login.microsoftonline.com", token=None)
-
-
-def test_signing_in_with_an_assertion(service: Service) -> None:
-    claims = (
-        base64.urlsafe_b64encode(json.dumps({"exp": service.clock.now + 99, "aud": AUDIENCE}).encode())
-        .rstrip(b"=")
-        .decode()
-    )
-    kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-    answer = _sign_in(service, client_secret="", client_assertion_type=kind, client_assertion=f"e30.{claims}.c2ln")
-    assert answer.status == 200
 
 
 def test_without_a_token_nothing_is_told(service: Service) -> None:
@@ -263,22 +241,6 @@ def test_properties_can_be_added_and_not_changed(service: Service) -> None:
         service.call("PUT", f"{WS}/codes/one/versions/1", body)
     kept = service.call("GET", f"{WS}/codes/one/versions/1").json["properties"]["properties"]
     assert kept == {"hash_sha256": "h", "h": "x", "other": "x"}
-
-
-def test_artifacts_are_made_known_listed_and_found(service: Service) -> None:
-    service.submit("run1")
-    guid = service.store.runs.require("run1").experiment_id
-    base = f"{HISTORY}/experiments/{guid}/runs/run1/artifacts"
-    made = service.call("POST", f"{base}/batch/metadata", {"paths": [{"path": "a/b.txt"}, {"path": "ab"}]}, host=API)
-    assert "sp=rcw" in made.json["artifactContentInformation"]["a/b.txt"]["contentUri"]
-    assert [item["path"] for item in service.call("GET", base, host=API).json["value"]] == ["a/b.txt", "ab"]
-    assert [item["path"] for item in service.call("GET", f"{base}/path?path=a", host=API).json["value"]] == [
-        "a/b.txt"
-    ]
-    assert service.call("GET", f"{base}/contentinfo?path=a/b.txt", host=API).json["container"] == "dcid.run1"
-    assert service.call("GET", f"{base}/contentinfo?path=none", host=API).status == 404
-    outside = service.call("POST", f"{base}/batch/metadata", {"paths": [{"path": "../x"}]}, host=API)
-    assert outside.status == 400
 
 
 @pytest.mark.parametrize(

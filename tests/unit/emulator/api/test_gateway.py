@@ -118,20 +118,6 @@ def test_a_workspace_is_created_at_once_and_opened_when_it_is_used(world: World)
     assert world.call("GET", OTHER.replace("other", "third")).status == 404
 
 
-def test_every_workspace_has_its_own_state(world: World) -> None:
-    world.ask("POST", "workspaces?name=other")
-    body = {"properties": {"dataUri": "azureml://datastores/workspaceblobstore/paths/d/", "dataType": "uri_folder"}}
-    assert world.call("PUT", f"{OTHER}/data/d/versions/1", body).status == 201
-    assert world.call("GET", f"{OTHER}/data/d/versions/1").status == 200
-    assert world.call("GET", f"{WS}/data/d/versions/1").status == 404
-    assert world.ask("GET", "status?workspace=other")[1]["assets"] == {"data": 1}
-    assert world.ask("GET", "status")[1]["assets"] == {}
-    assert world.ask("GET", "info?workspace=OTHER")[1]["workspace"] == "other"
-    assert world.ask("GET", "info?workspace=third") == (404, {"error": "there is no workspace 'third'"})
-    listed = world.call("GET", f"{IDENTITY.resource_group_id}/providers/Microsoft.MachineLearningServices/workspaces")
-    assert [one["name"] for one in listed.json["value"]] == ["local", "other"]
-
-
 def test_a_job_s_token_is_good_in_its_workspace_alone(world: World) -> None:
     world.ask("POST", "workspaces?name=other")
     other = world.directory.find("other")
@@ -145,17 +131,6 @@ def test_a_job_s_token_is_good_in_its_workspace_alone(world: World) -> None:
     path = "/history/v1.0{}/runs/same"
     assert world.call("GET", path.format(OTHER), host=IDENTITY.api_host, token=token).status == 200
     assert world.call("GET", path.format(WS), host=IDENTITY.api_host, token=token).status == 401
-
-
-def test_an_operation_without_a_workspace_in_its_address_is_found(world: World) -> None:
-    world.ask("POST", "workspaces?name=other")
-    location = world.call("DELETE", f"{OTHER}/computes/local-cluster?underlyingResourceAction=Delete").headers
-    target = location["Azure-AsyncOperation"].partition("management.azure.com")[2]
-    assert "/computeOperationsStatus/" in target
-    assert world.call("GET", target).status in (200, 204)
-    assert world.call("GET", target.replace("?", "0?")).status == 404
-    cancelled = f"{IDENTITY.location_id}/mfeOperationResults/jc:{world.names.all()[1].workspace_id}:x"
-    assert world.call("GET", cancelled).status == 404
 
 
 def test_a_workspace_is_deleted_with_its_jobs(world: World) -> None:

@@ -53,31 +53,6 @@ def test_the_download_uri_has_a_form_that_azureml_mlflow_parses(service: Service
     assert found == {"artifact_uri": address}
 
 
-def test_versions_move_between_stages(service: Service) -> None:
-    register(service, "m", versions=3)
-    for version in ("1", "2"):
-        body = {"name": "m", "version": version, "stage": "Staging"}
-        moved = done(service, "POST", "model-versions/transition-stage", body)["model_version"]
-        assert moved["current_stage"] == "Staging"
-    latest = {"name": "m", "stages": ["Staging"]}
-    path = "registered-models/get-latest-versions"
-    assert [one["version"] for one in done(service, "POST", path, latest)["model_versions"]] == ["2"]
-    archiving = {"name": "m", "version": "3", "stage": "Staging", "archive_existing_versions": True}
-    done(service, "POST", "model-versions/transition-stage", archiving)
-    stages = {
-        one["version"]: one["current_stage"]
-        for one in done(service, "GET", "model-versions/search")["model_versions"]
-    }
-    assert stages == {"1": "Archived", "2": "Archived", "3": "Staging"}
-    model = done(service, "GET", "registered-models/get?name=m")["registered_model"]
-    assert [(one["version"], one["current_stage"]) for one in model["latest_versions"]] == [
-        ("3", "Staging"),
-        ("2", "Archived"),
-    ]
-    # AzureML shows a stage of MLflow's nowhere else.
-    assert service.call("GET", f"{WS}/models/m/versions/3").json["properties"]["stage"] is None
-
-
 def test_a_model_goes_with_its_last_version_and_not_as_a_whole(service: Service) -> None:
     register(service, "m")
     whole = ask(service, "DELETE", "registered-models/delete", {"name": "m"})

@@ -101,34 +101,6 @@ def test_the_page_sends_a_code_to_the_program_at_once(service: Service) -> None:
     assert "https://management.core.windows.net//.default" in tokens["scope"].split()
 
 
-@pytest.mark.parametrize(
-    ("changes", "status", "error", "code"),
-    [
-        ({"code": "x"}, 400, "invalid_grant", 9002313),
-        ({"client_id": "aebc6443-996d-45c2-90f0-388ff96faa56"}, 400, "invalid_grant", 9002313),
-        ({"client_id": "other"}, 400, "unauthorized_client", 700016),
-        ({"client_id": IDENTITY.client_id}, 401, "invalid_client", 7000218),
-        ({"redirect_uri": "http://localhost:8401"}, 400, "invalid_request", 50011),
-        ({"code_verifier": "x"}, 400, "invalid_grant", 501481),
-        ({"code_verifier": ""}, 400, "invalid_grant", 501481),
-    ],
-)
-def test_a_code_that_is_not_redeemed(
-    service: Service, changes: dict[str, Any], status: int, error: str, code: int
-) -> None:
-    answer = redeem(service, **{"code": fields(page(service))["code"], **changes})
-    assert (answer.status, answer.json["error"], code_of(answer.json)) == (status, error, code)
-
-
-def test_a_code_is_redeemed_once_and_in_time(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    code = fields(page(service))["code"]
-    assert redeem(service, code).status == 200
-    assert code_of(redeem(service, code).json) == 54005
-    late = fields(page(service))["code"]
-    monkeypatch.setattr(service.services.grants, "_clock", lambda: float(2**40))
-    assert code_of(redeem(service, late).json) == 70008
-
-
 def test_a_device_code_is_granted_at_once(service: Service) -> None:
     flow = device(service).json
     assert flow["user_code"] in flow["message"]

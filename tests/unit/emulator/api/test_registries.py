@@ -44,30 +44,6 @@ def put(service: Service, kind: str, name: str, version: str = "1", **properties
     return shared(service, "PUT", f"{kind}/{name}/versions/{version}", {"properties": properties})
 
 
-def test_the_content_of_a_version_never_changes(emulator: Service) -> None:
-    assert put(emulator, "components", "c", componentSpec={"command": "x"}).status == 202
-    assert put(emulator, "components", "c", componentSpec={"command": "x"}, tags={"a": "b"}).status == 202
-    assert put(emulator, "components", "c", componentSpec={"command": "y"}).status == 409
-    assert shared(emulator, "GET", "components/c/versions/1").json["properties"]["tags"] == {"a": "b"}
-    assert put(emulator, "components", "d").status == 400
-
-
-def test_files_are_uploaded_and_read_by_signed_addresses(emulator: Service) -> None:
-    asset = {"assetId": "azureml://registries/shared/models/m/versions/1"}
-    upload = shared(emulator, "PUT", "tempdatarefs/m/versions/1", asset).json
-    container = upload["blobReferenceForConsumption"]["blobUri"]
-    assert "sp=rcwl" in upload["blobReferenceForConsumption"]["credential"]["sasUri"]
-    put(emulator, "models", "m", modelUri=f"{container}/m", modelType="custom_model")
-    assert shared(emulator, "PUT", "tempdatarefs/m/versions/1", asset).status == 409
-    read = shared(emulator, "POST", "datarefs/m/versions/1", {**asset, "blobUri": f"{container}/m"}).json
-    credential = read["blobReferenceForConsumption"]["credential"]
-    assert credential["sasUri"].startswith(f"{container}?")
-    assert "sp=rl&" in credential["sasUri"]
-    strange = {"assetId": asset["assetId"], "blobUri": "https://other.blob.core.windows.net/x/y"}
-    assert shared(emulator, "POST", "datarefs/m/versions/1", strange).status == 400
-    assert shared(emulator, "PUT", "tempdatarefs/m/versions/1", {"assetId": "m"}).status == 404
-
-
 def test_a_shared_asset_outlives_the_jobs_and_assets_of_the_workspace(emulator: Service) -> None:
     emulator.submit("job-1")
     emulator.store.runs.finish("job-1", "Completed")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from typing import Any
 
@@ -44,20 +43,6 @@ def submit(service: Service, name: str = "job-1", **more: Any) -> Any:
     body = {"Configuration": config(environment=ENVIRONMENT, **more), "SnapshotId": SNAPSHOT}
     path = f"/execution/v1.0{WS}/experiments/exp/snapshotrun?runId={name}"
     return service.call("POST", path, body, host=API)
-
-
-def test_a_run_of_v1_is_a_job_of_v2(service: Service) -> None:
-    assert submit(service).json == {"runId": "job-1"}
-    assert submit(service).json == {"runId": "job-1"}
-    assert [spec.run_id for spec in service.runner.submitted] == ["job-1"]
-    spec = service.runner.submitted[0]
-    assert (spec.command, spec.image, spec.shm_bytes) == ("python train.py", "python:3.11", 2 * 1024**3)
-    job = service.call("GET", f"{WS}/jobs/job-1").json["properties"]
-    assert job["experimentName"] == "exp"
-    assert job["properties"]["ContentSnapshotId"] == SNAPSHOT
-    details = ask(service, "GET", f"{HISTORY}/experiments/exp/runs/job-1/details")
-    assert details["runDefinition"]["script"] == "train.py"
-    assert "hidden" not in json.dumps(details)
 
 
 def test_a_run_is_stored_with_its_definition_or_not_at_all(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,45 +140,3 @@ def test_a_list_stays_a_list_and_rows_are_in_the_order_of_their_times(service: S
         log(service, value("rows", {"n": second}, kind="azureml.v1.table", createdUtc=f"2026-11-21T10:00:0{second}Z"))
     full = ask(service, "POST", f"{METRICS}/full", {"metricName": "rows"})
     assert [one["data"]["n"] for one in full["value"]] == [1, 2]
-
-
-def test_a_job_is_cancelled_by_an_event_and_by_the_execution_service(service: Service) -> None:
-    for name in ("job-1", "job-2"):
-        submit(service, name)
-    event = {"name": "Microsoft.MachineLearning.Run.Canceled", "data": {"RunId": "job-1"}}
-    ask(service, "POST", f"{HISTORY}/experiments/exp/runs/job-1/events", event)
-    answer = service.call("POST", f"/execution/v1.0{WS}/experiments/exp/runId/job-2/cancel", host=API)
-    assert answer.status == 202
-    assert [service.store.runs.require(name).status for name in ("job-1", "job-2")] == ["CancelRequested"] * 2
-    # A client cannot say that a job has completed: only the service does.
-    event = {"name": "Microsoft.MachineLearning.Run.Completed", "data": {"RunId": "job-1"}}
-    ask(service, "POST", f"{HISTORY}/experiments/exp/runs/job-1/events", event)
-    assert service.store.runs.require("job-1").status == "CancelRequested"
-
-
-def test_an_environment_of_v2_is_read_by_v1(service: Service) -> None:
-    service.environment("plain")
-    service.environment("conda", condaFile="name: x\ndependencies: [pip]\n")
-    service.environment("context", image=None, build={"contextUri": "https://a/c/", "dockerfilePath": "Dockerfile"})
-    listed = ask(service, "GET", f"/environment/v1.0{WS}/environments/")["value"]
-    managed = {one["name"]: one["python"]["userManagedDependencies"] for one in listed}
-    assert managed == {"conda": False, "context": True, "plain": True}
-    contexts = [one["docker"]["buildContext"] for one in listed if one["docker"]["baseImage"] is None]
-    assert contexts == [
-        {"locationType": "storageAccount", "location": "https://a/c/", "dockerfilePath": "Dockerfile"}
-    ]
-
-
-def test_a_run_of_an_environment_that_was_not_registered_keeps_it(service: Service) -> None:
-    submit(service)
-    first = service.store.runs.require("job-1").job
-    submit(service, "job-2")
-    second = service.store.runs.require("job-2").job
-    assert first is not None
-    assert second is not None
-    assert first["environmentId"] == second["environmentId"]
-    assert "/environments/env/versions/Autosave_" in first["environmentId"]
-    # No name leads to it.
-    assert ask(service, "GET", f"/environment/v1.0{WS}/environments/")["value"] == []
-    given = {key.capitalize(): item for key, item in ENVIRONMENT.items()}
-    assert ask(service, "PUT", f"/environment/v1.0{WS}/environments/env", given)["version"] == "1"

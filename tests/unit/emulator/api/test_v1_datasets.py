@@ -47,14 +47,6 @@ def test_files_and_folders_are_datasets(service: Service) -> None:
     }
 
 
-def test_a_dataset_that_is_only_used_is_kept_and_not_listed(service: Service) -> None:
-    body = {"datasetType": "file", "dataflowJson": flow({"folder": PLACE})}
-    saved = ask(service, "POST", f"{BASE}/saveddatasets", body)
-    assert ask(service, "POST", f"{BASE}/saveddatasets", body) == saved
-    assert ask(service, "GET", f"{BASE}/saveddatasets/{saved['id']}") == saved
-    assert ask(service, "GET", f"{BASE}/datasets")["value"] == []
-
-
 def test_a_run_tells_which_datasets_it_read(service: Service) -> None:
     assert service.submit("job-1").status == 201
     asset(service, "digits")

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from aml_emulator.domain.curated_images import CuratedImages
-from aml_emulator.executor import build
 from aml_emulator.executor.spec import BuildSpec, Folder, spec_from_json, spec_to_json
 from tests.unit.emulator.memory_service import StoredBlobs
 from tests.unit.emulator.parts import IDENTITY, WS, Answer, Service
@@ -127,19 +126,3 @@ def test_images_that_are_named_later_count_first_and_are_kept(tmp_path: Path) ->
     assert CuratedImages({"A-*": "given:1"}, file).listed() == {"A-*": "given:1"}
     with pytest.raises(ValueError, match="a pattern and an image are needed"):
         again.name("A-*", " ")
-
-
-def test_a_conda_file_becomes_a_dockerfile_of_the_images_own_tool() -> None:
-    files = build.build_files("base:1", CONDA, tool="/opt/miniconda/bin/conda")
-    assert files[build.DEPENDENCIES] == CONDA.encode()
-    text = files["Dockerfile"].decode()
-    prefix = build.prefix_of(CONDA)
-    assert text.startswith("FROM base:1 AS conda\n")
-    assert f"/opt/miniconda/bin/conda env create --prefix {prefix} --file" in text
-    assert f'ENV PATH="{prefix}/bin:$PATH"' in text
-    assert build.MICROMAMBA not in files
-    fetched = build.build_files("base:1", CONDA, tool=None, micromamba=b"program")
-    assert fetched[build.MICROMAMBA] == b"program"
-    assert "/azureml-environment-setup/micromamba create --yes --prefix" in fetched["Dockerfile"].decode()
-    with pytest.raises(ValueError, match="by the image's tool or by micromamba"):
-        build.build_files("base:1", CONDA, tool=None)

@@ -44,37 +44,6 @@ def captured(
     return blobs, files, list(notes)
 
 
-def test_blobs_become_an_archive() -> None:
-    blobs = MemoryBlobs()
-    big = bytes(range(256)) * 8192
-    for name, data in {
-        "code/a.py": b"a",
-        "code/sub/ü.py": b"",
-        "code/" + "n" * 150: b"long",
-        "code/big": big,
-    }.items():
-        blobs.put("c", name, data)
-    entries = (
-        archive.folder_entry("/wd/outputs"),
-        archive.file_entry("/ca.pem", b"pem"),
-        *archive.blob_entries(blobs, Folder(container="c", prefix="code/"), "/wd"),
-    )
-    content = io.BytesIO(b"".join(archive.tar_stream(entries)))
-    with tarfile.open(fileobj=content) as made:
-        found = {item.name: item for item in made}
-        assert found["wd/outputs"].isdir()
-        assert (found["ca.pem"].mode, found["wd/a.py"].mode) == (0o644, 0o755)
-        read = {name: made.extractfile(item) for name, item in found.items() if item.isreg()}
-        contents = {name: file.read() for name, file in read.items() if file}
-    assert contents == {
-        "ca.pem": b"pem",
-        "wd/a.py": b"a",
-        "wd/sub/ü.py": b"",
-        "wd/" + "n" * 150: b"long",
-        "wd/big": big,
-    }
-
-
 def test_content_that_is_not_there_or_not_as_announced_is_told() -> None:
     blobs = MemoryBlobs()
     with pytest.raises(archive.ContentError, match="nothing stored at c/none"):

@@ -17,32 +17,8 @@ def log(service: Service, run: str, **metrics: float) -> None:
     )
 
 
-def headings(html: str) -> list[str]:
-    return re.findall(r'<th scope="col"[^>]*>(?:<a href="[^"]*">)?([^<]*)<', html)
-
-
 def rows(html: str) -> list[str]:
     return re.findall(r'<tr data-key="([^"]*)">', html)
-
-
-def test_a_run_is_listed_with_its_branch_gate_model_and_metrics(service: Service) -> None:
-    service.submit("plain")
-    service.submit("ours", tags={"aml-train.branch": "main", "aml-train.gate": "passed"})
-    for version, tag in (("3", {}), ("4", {"aml-train.job": "ours"})):
-        held = {"jobName": "ours" if not tag else "ours-node", "tags": {"aml-train.stage": "production", **tag}}
-        service.store.assets.put("models", "digits", version, held)
-    log(service, "ours", loss=0.5)
-    log(service, "ours", loss=0.123456789, other=1.0)
-    browser = Browser(service)
-    shown = browser.text("/ui/?metric=loss")
-    assert headings(shown) == [
-        "Run", "Status", "Experiment", "Branch", "Gate", "Created", "Duration", "Model", "loss",
-    ]  # fmt: skip
-    assert '<a href="/ui/models/digits/4">digits:4</a> (production), <a href="/ui/models/digits/3">' in shown
-    assert '<span class="gate gate-passed">passed</span>' in shown
-    assert '<td class="number">0.123457</td>' in shown
-    assert rows(browser.text("/ui/?branch=main")) == ["ours"]
-    assert rows(browser.text("/ui/?branch=none")) == []
 
 
 def test_a_heading_sorts_and_keeps_the_rest_of_the_address(service: Service) -> None:

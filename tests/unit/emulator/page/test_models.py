@@ -8,10 +8,7 @@ import pytest
 
 from aml_emulator.page.gate import gate_of_run
 from aml_train.core import tags as names
-from aml_train.models.promotion.change import tags_of
-from aml_train.models.promotion.record import Change
 from aml_train.pipeline.branch_verdicts import verdict_tag
-from tests.unit.emulator.page.test_composed import rows
 from tests.unit.emulator.page.test_page import Browser, log_values
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
@@ -72,44 +69,6 @@ def trained(service: Service) -> Service:
 
 
 # Stages
-
-
-def test_promotions_and_metrics_are_shown(trained: Service) -> None:
-    change = Change(
-        id="x1",
-        action="promote",
-        stage="production",
-        version="2",
-        previous=("1",),
-        came_from="candidate",
-        path="p",
-        digest=None,
-        actor="ada",
-        reason="better at night",
-        at="2026-11-20T10:00:00Z",
-        run_url=None,
-        gate="passed",
-    )
-    for version, tags in tags_of(change).items():
-        register(trained, version, **{tag: value for tag, value in tags.items() if value is not None})
-    register(trained, "3", **{names.TAG_GATE: "failed"})
-    browser = Browser(trained)
-    overview = [row for row in rows(browser.text("/ui/models")) if row[0] == "digits"]
-    assert overview[0][2] == "candidate: 3, production: 2"
-    assert [row[2:5] for row in rows(browser.text("/ui/models/digits"))] == [
-        ["Stage", "Gate", "Job"],
-        ["candidate", "failed", "j"],
-        ["production", "passed", "j"],
-        ["archived", "passed", "j"],
-    ]
-    shown = browser.text("/ui/models/digits/2")
-    assert "<dt>Stage</dt><dd>production</dd>" in shown
-    assert '<dt>Job</dt><dd><a href="/ui/runs/j">j</a></dd>' in shown
-    table = {row[0]: row[1] for row in rows(shown) if len(row) == 2}
-    assert table["val/accuracy"] == "0.98"
-    assert (table["aml-train.promoted-by"], table["aml-train.promotion-reason"]) == ("ada", "better at night")
-    register(trained, "9", job="gone")
-    assert "none that is known here" in browser.text("/ui/models/digits/9")
 
 
 # Gates

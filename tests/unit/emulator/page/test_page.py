@@ -312,20 +312,6 @@ def test_a_run_shows_all_there_is_to_it(service: Service) -> None:
     assert "<dt>Duration</dt>" in ended
 
 
-def test_a_log_is_followed_in_whole_lines(service: Service) -> None:
-    service.submit("j")
-    service.store.runs.add_artifact("j", "log.txt", log=True)
-    stored = b"one\ntwo\r\nthr"
-    browser = Browser(service, **{"log.txt": stored})
-    answer = browser.ask("/ui/runs/j/log.txt?path=log.txt&from=4")
-    assert answer.content.body == b"two\n"
-    assert dict(answer.content.headers) == {"X-Next": "9", "X-Status": "Starting"}
-    service.store.runs.finish("j", "Completed")
-    assert browser.ask("/ui/runs/j/log.txt?path=log.txt&from=9").content.body == b"thr"
-    assert browser.ask("/ui/runs/j/log.txt?path=log.txt&from=12").content.body == b""
-    assert browser.text("/ui/runs/j/log.txt?path=other", status=404)
-
-
 @pytest.mark.parametrize("path", ["outputs/none", "../earlier/secret.txt", ""])
 def test_no_path_leads_out_of_the_run(service: Service, path: str) -> None:
     service.submit("earlier")

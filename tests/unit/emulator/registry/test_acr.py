@@ -95,47 +95,6 @@ def test_what_is_locked_is_not_deleted(acr: AcrInterface, files: Files, attribut
     assert _ask(acr, "DELETE", "a")[0] == 202
 
 
-def test_what_is_locked_is_not_written_or_read(acr: AcrInterface, files: Files) -> None:
-    digest = files.image("a", "one", "x")
-
-    def forbidden(method: str, target: str) -> int:
-        answer = acr.forbidden(read_request(method, target))
-        return 0 if answer is None else answer[0]
-
-    assert forbidden("PUT", "/v2/a/manifests/x") == 0
-    _ask(acr, "PATCH", "a/_tags/x", {"writeEnabled": False})
-    assert forbidden("PUT", "/v2/a/manifests/x") == 405
-    assert forbidden("PUT", "/v2/a/manifests/y") == 0
-    assert forbidden("GET", "/v2/a/manifests/x") == 0
-    _ask(acr, "PATCH", f"a/_manifests/{quote(digest)}", {"readEnabled": False})
-    assert forbidden("GET", "/v2/a/manifests/x") == 405
-    assert forbidden("HEAD", f"/v2/a/manifests/{digest}") == 405
-    _ask(acr, "PATCH", "a", {"writeEnabled": False})
-    assert forbidden("POST", "/v2/a/blobs/uploads/") == 405
-    assert forbidden("GET", f"/v2/a/blobs/{digest}") == 0
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "body", "status", "code"),
-    [
-        ("GET", "nothing", None, 404, "NAME_UNKNOWN"),
-        ("GET", "nothing/_tags", None, 404, "NAME_UNKNOWN"),
-        ("GET", "nothing/_tags/x", None, 404, "NAME_UNKNOWN"),
-        ("GET", "a/_tags/nothing", None, 404, "TAG_UNKNOWN"),
-        ("PATCH", "a/_tags/nothing", {}, 404, "TAG_UNKNOWN"),
-        ("GET", f"a/_manifests/sha256:{'0' * 64}", None, 404, "MANIFEST_UNKNOWN"),
-        ("PATCH", "a", [], 400, "UNSUPPORTED"),
-        ("PATCH", "a", {"writeEnabled": "no"}, 400, "UNSUPPORTED"),
-        ("POST", "a", None, 405, "UNSUPPORTED"),
-        ("DELETE", "_catalog", None, 405, "UNSUPPORTED"),
-    ],
-)
-def test_refusals(acr: AcrInterface, files: Files, method: str, path: str, body: Any, status: int, code: str) -> None:
-    files.image("a", "one", "x")
-    answer = _ask(acr, method, path, body)
-    assert (answer[0], answer[1]["errors"][0]["code"]) == (status, code)
-
-
 def test_referrers_of_a_manifest(acr: AcrInterface, files: Files) -> None:
     digest = files.image("a", "one", "x")
     other = files.image("a", "two", "y")

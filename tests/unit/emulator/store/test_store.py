@@ -62,34 +62,6 @@ def test_runs_are_numbered_and_listed_newest_first(store: Store) -> None:
         _run(store, "a")
 
 
-def test_artifacts_become_better_known(store: Store) -> None:
-    _run(store)
-    store.runs.add_artifact("r", "user_logs/std_log.txt", log=True)
-    store.runs.add_artifact("r", "user_logs/std_log.txt", size=5)
-    store.runs.add_artifact("r", "outputs/a", size=1)
-    assert [(item.path, item.size) for item in store.runs.artifacts("r")] == [
-        ("outputs/a", 1),
-        ("user_logs/std_log.txt", 5),
-    ]
-    assert [item.path for item in store.runs.artifacts("r", logs=True)] == ["user_logs/std_log.txt"]
-    assert [item.path for item in store.runs.artifacts("r", prefix="out")] == ["outputs/a"]
-    store.runs.output_stored("r", "model")
-    assert store.runs.require("r").outputs["model"]["stored"] is True
-
-
-def test_assets_have_versions(store: Store) -> None:
-    store.assets.put("models", "m", "2", {"tags": {}})
-    store.assets.put("models", "m", "x", {})
-    store.assets.put("models", "m", "10", {}, hash_="h")
-    assert store.assets.next_version("models", "m") == "11"
-    assert store.assets.next_version("models", "none") == "1"
-    assert [item.version for item in store.assets.versions("models", "m")] == ["10", "x", "2"]
-    assert [item.version for item in store.assets.by_hash("models", "h")] == ["10"]
-    assert store.assets.by_hash("codes", "h") == []
-    assert store.assets.delete_version("models", "m", "x")
-    assert not store.assets.delete_version("models", "m", "x")
-
-
 def test_a_transaction_is_whole_or_nothing(store: Store) -> None:
     class ThoughtBetterError(Exception):
         pass

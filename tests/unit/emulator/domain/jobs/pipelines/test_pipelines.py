@@ -162,29 +162,6 @@ def test_a_cancelled_pipeline_ends_when_its_nodes_have(pipelines: Pipelines) -> 
     assert sorted(pipelines.begun()) == ["alone", "prep"]
 
 
-def test_a_deterministic_node_is_run_once(pipelines: Pipelines) -> None:
-    graph = chain(pipelines)
-    pipelines.put("first", **graph)
-    for node in ("alone", "prep", "train", "look"):
-        pipelines.end("first", node)
-    before = len(pipelines.begun())
-    pipelines.put("again", **graph)
-    assert pipelines.status("again") == "Completed"
-    assert len(pipelines.begun()) == before
-    reused = pipelines.store.runs.require(node_run_id("again", "train"))
-    assert reused.properties["azureml.isreused"] == "true"
-    assert reused.properties["azureml.reusedrunid"] == node_run_id("first", "train")
-    assert reused.outputs == pipelines.store.runs.require(node_run_id("first", "train")).outputs
-
-    graph["inputs"]["speed"]["value"] = "8"
-    pipelines.put("changed", **graph)
-    assert pipelines.statuses("changed") == {"alone": "Completed", "prep": "Starting"}
-
-    graph["settings"]["force_rerun"] = True
-    pipelines.put("forced", **graph)
-    assert pipelines.statuses("forced") == {"alone": "Starting", "prep": "Starting"}
-
-
 def test_a_pipeline_within_another(pipelines: Pipelines) -> None:
     folder = {"type": "uri_folder"}
     step = pipelines.component("step", inputs={"x": folder}, outputs={"y": folder})
@@ -220,33 +197,6 @@ def test_a_pipeline_within_another(pipelines: Pipelines) -> None:
     assert pipelines.begun() == ["one", "after"]
     pipelines.end("p", "after")
     assert pipelines.status("p") == "Completed"
-
-
-def test_what_a_node_captured_is_an_output_and_a_compute_may_be_an_input(pipelines: Pipelines) -> None:
-    folder = {"type": "uri_folder"}
-    first = pipelines.component("first", outputs={"artifacts": folder})
-    second = pipelines.component("second", inputs={"x": folder})
-    jobs = {
-        "one": {**NODE, "componentId": first, "computeId": "${{parent.inputs.place}}"},
-        "two": {
-            **NODE,
-            "componentId": second,
-            "computeId": "local-cluster",
-            "inputs": {"x": literal("${{parent.jobs.one.outputs.artifacts}}")},
-        },
-    }
-    inputs = {"place": {"jobInputType": "literal", "value": "local-cluster"}}
-    answer = pipelines.put("p", jobs=jobs, inputs=inputs)
-    assert answer.status == 201, answer.json
-    one = node_run_id("p", "one")
-    assert (pipelines.store.runs.require(one).job or {})["computeId"] == "local-cluster"
-    pipelines.end("p", "one")
-    assert pipelines.input_of("p", "two", "x")["uri"].endswith(
-        f"/datastores/workspaceartifactstore/paths/ExperimentRun/dcid.{one}/"
-    )
-    inputs["place"]["value"] = "elsewhere"
-    refused = pipelines.put("q", jobs=jobs, inputs=inputs)
-    assert "Unknown compute target 'elsewhere'" in refused.json["error"]["message"]
 
 
 def test_a_restart_begins_no_node_twice(pipelines: Pipelines) -> None:
@@ -335,15 +285,3 @@ def test_named_outputs_of_nodes_and_of_the_pipeline_are_registered(pipelines: Pi
         "clean": ("of-node", "7"),
         "rest": ("rest-of-node", "8"),
     }
-
-
-def test_a_pipeline_that_was_canceled_is_deleted_when_its_nodes_have_ended(pipelines: Pipelines) -> None:
-    pipelines.put("p", **chain(pipelines))
-    alone, prep = (node_run_id("p", name) for name in ("alone", "prep"))
-    pipelines.store.runs.finish(prep, "Failed")
-    pipelines.store.runs.finish("p", "Canceled")
-    refused = pipelines.call("DELETE", f"{WS}/jobs/p")
-    assert (refused.status, f"'{alone}', which belongs to it, is" in refused.json["error"]["message"]) == (409, True)
-    pipelines.store.runs.finish(alone, "Canceled")
-    assert pipelines.call("DELETE", f"{WS}/jobs/p").status == 200
-    assert pipelines.store.runs.get(alone) is None

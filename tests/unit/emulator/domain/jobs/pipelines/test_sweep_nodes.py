@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
 from aml_emulator.domain.jobs.pipelines.runs import node_run_id
-from aml_emulator.executor.expressions import render
 from tests.unit.emulator.parts import WS
 from tests.unit.emulator.played_pipelines import (
     FOLDER,
@@ -61,19 +59,6 @@ def test_the_outputs_of_a_sweep_node_are_those_of_its_best_trial(pipelines: Pipe
     assert pipelines.store.runs.require("p").outputs["best"] == best
 
 
-def test_a_trial_has_the_nodes_inputs_and_its_own_values(pipelines: Pipelines) -> None:
-    space = {"lr": {"type": "choice", "values": [1]}, "depth": {"type": "randint", "upper": 1}}
-    pipelines.put("p", **graph(pipelines, search_space=space))
-    run = pipelines.store.runs.require(f"{node_run_id('p', 'tune')}_0")
-    assert json.loads(run.properties["hyperparameters"]) == {"lr": 1, "depth": 0}
-    assert run.job is not None
-    assert run.job["command"] == "python train.py --lr 1 $[[--depth 0]] --k ${{inputs.k}}"
-    assert run.job["inputs"] == {"k": {"jobInputType": "literal", "value": "b"}}
-    assert run.job["limits"]["timeout"] == "PT60S"
-    assert render(run.job["command"], {"k": "b"}, {}) == "python train.py --lr 1 --depth 0 --k b"
-    assert pipelines.call("GET", f"{WS}/jobs/{run.id}").json["properties"] is None
-
-
 def test_a_sweep_node_without_a_best_trial_has_no_outputs(pipelines: Pipelines) -> None:
     pipelines.put("p", **graph(pipelines))
     tune = node_run_id("p", "tune")
@@ -82,18 +67,6 @@ def test_a_sweep_node_without_a_best_trial_has_no_outputs(pipelines: Pipelines) 
     shown = pipelines.call("GET", f"{WS}/jobs/p").json["properties"]
     assert shown["status"] == "Failed"
     assert "'tune' has no output 'model'" in shown["properties"]["errorMessage"]
-
-
-def test_a_cancelled_pipeline_cancels_the_trials(pipelines: Pipelines) -> None:
-    pipelines.put("p", **graph(pipelines))
-    tune = node_run_id("p", "tune")
-    pipelines.call("POST", f"{WS}/jobs/p/cancel")
-    pipelines.jobs.settle()
-    assert {run.status for run in pipelines.store.runs.children(tune)} == {"CancelRequested"}
-    for number in (0, 1):
-        end_trial(pipelines, tune, number, None, "Canceled")
-    assert pipelines.statuses("p") == {"tune": "Canceled"}
-    assert pipelines.status("p") == "Canceled"
 
 
 @pytest.mark.parametrize(
