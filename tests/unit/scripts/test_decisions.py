@@ -11,7 +11,6 @@ from scripts.bootstrap.decisions import (
     AwaitDaemon,
     BaseImageFacts,
     Blocked,
-    BrowserFacts,
     BuildEmulatorImage,
     CreateVenv,
     EmulatorImageFacts,
@@ -27,7 +26,6 @@ from scripts.bootstrap.decisions import (
     Step,
     VenvFacts,
     decide_base_image,
-    decide_browser,
     decide_emulator_image,
     decide_engine,
     decide_services,
@@ -161,10 +159,6 @@ def test_base_image_steps(facts: BaseImageFacts, expected: Step | None) -> None:
     assert decide_base_image(facts) == expected
 
 
-def test_debootstrap_is_installed_only_for_a_stand_in() -> None:
-    assert "debootstrap" in packages(decide_base_image(UNREACHABLE))
-
-
 @pytest.mark.parametrize(
     ("built_from", "expected"),
     [
@@ -193,15 +187,3 @@ def test_the_emulators_image_is_built_when_its_sources_differ(built_from: str | 
 )
 def test_services_steps(facts: ServiceFacts, expected: Step | None) -> None:
     assert decide_services(facts) == expected
-
-
-def test_the_registry_is_installed_first() -> None:
-    facts = ServiceFacts(host=CONTAINER, registry=False, azurite=False, node=None)
-    assert packages(decide_services(facts)) == ("docker-registry",)
-
-
-def test_a_browser_is_installed_where_debian_packages_one() -> None:
-    assert decide_browser(BrowserFacts(host=FEDORA, browser=True)) is None
-    step = decide_browser(BrowserFacts(host=CONTAINER, browser=False))
-    assert isinstance(step, AptInstall)
-    assert step.optional == ("chromium",), "Ubuntu has no such package, and that is no reason to abort"
