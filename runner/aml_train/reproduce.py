@@ -58,7 +58,7 @@ class ReproductionPlan:
     @property
     def gone(self) -> tuple[str, ...]:
         """The parts that are not there any more, or are something else, and why."""
-        return tuple(f"{step.kind} {step.name}: {step.detail}" for step in self.lineage.broken)
+        return self.lineage.broken
 
     def facts(self) -> dict[str, Any]:
         """Return it as plain values, for JSON."""
@@ -118,7 +118,7 @@ class Reproducer:
         )
         job = evidence.service.find(model.origin) if model.origin else None
         if job is None:
-            why = "; ".join(step.detail for step in lineage.broken) or "no job made it"
+            why = "; ".join(lineage.broken) or "no job made it"
             raise GateFailedError(f"The model {model.name}:{model.version} cannot be trained again: {why}")
         return ReproductionPlan(model=model, job=job, lineage=lineage)
 

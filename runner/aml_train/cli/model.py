@@ -255,8 +255,7 @@ def lineage(address: str, project: ProjectOptions, *, as_json: bool) -> None:
         for line in render_lineage(traced):
             click.echo(printable(line))
     if traced.broken:
-        broken = "; ".join(f"{step.kind} {step.name}: {step.detail}" for step in traced.broken)
-        raise GateFailedError(f"The lineage of {traced.name} is broken: {broken}")
+        raise GateFailedError(f"The lineage of {traced.name} is broken: {'; '.join(traced.broken)}")
 
 
 @dataclass(frozen=True, kw_only=True)

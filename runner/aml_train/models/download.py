@@ -153,10 +153,8 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 def _put(staging: Path, folder: Path) -> None:
     """Rename *staging* to *folder*; what was there is removed after that."""
-    if not folder.exists():
-        staging.rename(folder)
-        return
     old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
-    folder.rename(old)
+    if folder.exists():
+        folder.rename(old)
     staging.rename(folder)
-    shutil.rmtree(old)
+    shutil.rmtree(old, ignore_errors=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from aml_train.core.errors import DamagedError, ImageError, ServiceError
 from aml_train.core.references import ImageRef
@@ -67,9 +67,15 @@ class LineageStep:
             yield from part.walk()
 
     @property
-    def broken(self) -> tuple[LineageStep, ...]:
-        """Every step that is broken."""
-        return tuple(step for step in self.walk() if step.state == "broken")
+    def broken(self) -> tuple[str, ...]:
+        """What is broken, and why."""
+        return tuple(f"{step.kind} {step.name}: {step.detail}" for step in self.walk() if step.state == "broken")
+
+    @property
+    def summary(self) -> str:
+        """How many steps are in which state."""
+        states = [step.state for step in self.walk()]
+        return ", ".join(f"{states.count(state)} {state}" for state in get_args(State) if state in states)
 
     def facts(self) -> dict[str, Any]:
         """Return it as plain values, for JSON."""

@@ -84,8 +84,5 @@ def _differences(left: Mapping[str, Any], right: Mapping[str, Any]) -> Iterator[
 def _close(one: object, other: object, tolerance: float) -> bool:
     if not isinstance(one, int | float) or not isinstance(other, int | float):
         return False
-    if math.isnan(one) or math.isnan(other):
-        return math.isnan(one) and math.isnan(other)
-    if math.isinf(one) or math.isinf(other):
-        return one == other
-    return abs(one - other) <= tolerance * max(1.0, abs(one), abs(other))
+    both_nan = math.isnan(one) and math.isnan(other)
+    return both_nan or math.isclose(one, other, rel_tol=tolerance, abs_tol=tolerance)

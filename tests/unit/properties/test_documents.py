@@ -34,7 +34,7 @@ from aml_train.jobs.states import JobStatus, ending_of, exit_code_of, headline
 from aml_train.models.passport.envelope import BadBundleError, encode_statement, key_bundle, read_bundle
 from aml_train.models.passport.manifest import FileManifest, read_manifest
 from aml_train.models.promotion.record import Change, Record, decode, encode
-from aml_train.models.register import fault_of_layout, fault_of_ml_model
+from aml_train.models.register import fault_of_layout
 from aml_train.report import values as reports
 from aml_train.report.html import render_html
 from aml_train.report.markdown import lines, literal, message, render_markdown
@@ -195,8 +195,6 @@ def test_bundles(text: str) -> None:
             assert manifest.digests
             assert all(len(bytes.fromhex(digest)) == 32 for digest in manifest.digests.values())
             assert not manifest.difference(manifest)
-    fault = fault_of_ml_model(as_bytes(text))
-    assert fault is None or fault.startswith("MLmodel")
     for kind in ("mlflow_model", "triton_model", "custom_model"):
         fault_of_layout(kind, text.split("\n")[:20])
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from aml_train.config.sections.gate import GateRule
 from aml_train.core.answers import MOST_BYTES, json_number
-from aml_train.core.errors import PassportError, ServiceError
+from aml_train.core.errors import PassportError
 from aml_train.core.references import ImageRef
 from aml_train.core.tags import TAG_DIGEST, TAG_IMAGE, TAG_PASSPORT
 from aml_train.core.version import PRODUCT
@@ -155,10 +155,7 @@ def _attach(evidence: Evidence, model: ModelView, job: JobView, bundle: Bundle) 
     if image is None or digest is None:
         return
     reference = ImageRef.parse(image)
-    registry = evidence.registry(reference.registry)
-    if registry is None:
-        raise ServiceError(f"The registry {reference.registry} cannot be reached from here.")
-    with registry:
+    with evidence.open(reference.registry) as registry:
         manifest = registry.get_manifest(reference.repository, digest)
         if manifest is None:
             raise PassportError(f"The image {image} of {_title(model)} is not in its registry any more.")

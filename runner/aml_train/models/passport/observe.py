@@ -71,6 +71,13 @@ class Evidence:
     registry: Callable[[str], Registry | None]
     store: PassportStore
 
+    def open(self, host: str) -> Registry:
+        """Open the registry of *host*. Raises ServiceError if it cannot be reached."""
+        registry = self.registry(host)
+        if registry is None:
+            raise ServiceError(f"the registry {host} cannot be reached from here")
+        return registry
+
 
 @dataclass(frozen=True, kw_only=True)
 class Unknown:
@@ -224,10 +231,7 @@ def _in_registry(
     """
     if not is_digest(digest):
         raise ValueError(f"{digest[:80]!r} is no digest")
-    registry = evidence.registry(reference.registry)
-    if registry is None:
-        raise ServiceError(f"the registry {reference.registry} cannot be reached from here")
-    with registry:
+    with evidence.open(reference.registry) as registry:
         there = registry.head_manifest(reference.repository, digest)
         kept = registry.head_manifest(reference.repository, f"dig-{digest.removeprefix('sha256:')}")
         image: dict[str, Any] = {

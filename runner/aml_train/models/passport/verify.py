@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from aml_train.config.sections.gate import JsonValue
 from aml_train.core.answers import Answer
@@ -87,7 +87,11 @@ class Verifier:
         Args:
             weak: what facts rest on that cannot be compared.
         """
-        yield from _lineage(self.trace(model))
+        lineage = self.trace(model)
+        if lineage.broken:
+            yield _refused("lineage", "; ".join(lineage.broken))
+        else:
+            yield Claim(name="lineage", basis="recomputed", detail=lineage.summary)
         job = self.evidence.service.find(model.origin or "")
         if job is None:
             yield _refused("job", f"the job {model.origin} is not in the workspace any more")
@@ -134,11 +138,7 @@ class Verifier:
             return Claim(name="referrer", basis="stated", detail="the job ran in an image that was given")
         try:
             reference = ImageRef.parse(image)
-            registry = self.evidence.registry(reference.registry)
-            if registry is None:
-                why = f"the registry {reference.registry} cannot be reached from here"
-                return Claim(name="referrer", basis="unknown", detail=why)
-            with registry:
+            with self.evidence.open(reference.registry) as registry:
                 return _find_referrer(registry, reference.repository, digest, bundle)
         except (DamagedError, ValueError) as error:
             return _refused("referrer", str(error))
@@ -178,17 +178,6 @@ def _passport(model: ModelView, bundle: Bundle, statement: Answer) -> Iterator[C
         yield _refused("passport", "its subjects are not the model and the image that it is about")
         return
     yield Claim(name="passport", basis="recomputed", detail=f"sha256 {bundle.digest[:16]}, as the version names it")
-
-
-def _lineage(step: LineageStep) -> Iterator[Claim]:
-    if step.broken:
-        yield _refused("lineage", "; ".join(f"{one.kind} {one.name}: {one.detail}" for one in step.broken))
-        return
-    states = [one.state for one in step.walk()]
-    words: Sequence[Literal["verified", "recorded", "unknown"]] = ("verified", "recorded", "unknown")
-    counts: Mapping[str, Any] = {word: states.count(word) for word in words}
-    detail = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-    yield Claim(name="lineage", basis="recomputed", detail=detail)
 
 
 def _refused(name: str, detail: str) -> Claim:

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final
 
-from aml_train.config.sections.gate import BaselineConfig, GateRule
+from aml_train.config.sections.gate import BaselineConfig
 from aml_train.core.clock import Clock
 from aml_train.core.errors import CancelledError, GateFailedError, InvalidError
 from aml_train.core.events import (
@@ -55,22 +55,10 @@ from aml_train.models.promotion.choose import (
 )
 from aml_train.models.promotion.record import Change, Record, encode
 
+#: Seconds between two readings of metrics.
 _METRIC_PAUSE: Final = 0.05
-
-
-class Evaluate(Protocol):
-    """Evaluates a job against a baseline, with the pipeline's evaluation."""
-
-    def __call__(
-        self,
-        service: Workspace,
-        job: str,
-        rules: Sequence[GateRule],
-        baseline: BaselineConfig | None,
-        *,
-        clock: Clock,
-        pause: Callable[[], float],
-    ) -> GateResult: ...
+Evaluate = Callable[..., GateResult]
+"""The pipeline's evaluation of a job: :func:`aml_train.pipeline.evaluate.evaluate`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +106,7 @@ class Promoter:
         lineage = self._trace(chosen)
         if lineage.broken:
             raise GateFailedError(
-                f"The lineage of {title(chosen)} is broken: {_sentences(lineage)}",
+                f"The lineage of {title(chosen)} is broken: {'; '.join(lineage.broken)}",
                 hint="Nothing was changed. See: aml-train model lineage; train it again, or promote another version.",
             )
         if foreign:
@@ -146,7 +134,7 @@ class Promoter:
         chosen = predecessor(request, state)
         lineage = self._trace(chosen)
         if lineage.broken:
-            text = f"The lineage of {title(chosen)} is broken: {_sentences(lineage)}"
+            text = f"The lineage of {title(chosen)} is broken: {'; '.join(lineage.broken)}"
             self.listener(Notice(text=text, level="warning"))
         change = new_change(request, "rollback", chosen, state.present, lineage, None)
         return self._carry_out(request, change, state, chosen, decision=None, lineage=lineage, confirm=confirm)
@@ -188,9 +176,7 @@ class Promoter:
     def _trace(self, model: ModelView) -> LineageStep:
         with self._stage("lineage", f"Look up the lineage of {title(model)}") as summary:
             lineage = self.tracer.trace(model)
-            states = [step.state for step in lineage.walk()]
-            words = [f"{states.count(state)} {state}" for state in ("verified", "recorded", "unknown", "broken")]
-            summary.append(", ".join(word for word in words if not word.startswith("0 ")))
+            summary.append(lineage.summary)
             for step in lineage.walk():
                 if step.state == "unknown":
                     self.listener(Notice(text=f"{step.kind} {step.name}: {step.detail}", level="warning"))
@@ -321,7 +307,3 @@ def question(change: Change, model: str) -> str:
 def _ask(confirm: Confirm | None, text: str) -> None:
     if confirm is not None and not confirm(text):
         raise CancelledError("Not confirmed: nothing was changed.")
-
-
-def _sentences(lineage: LineageStep) -> str:
-    return "; ".join(f"{step.kind} {step.name}: {step.detail}" for step in lineage.broken)
