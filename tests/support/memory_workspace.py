@@ -26,7 +26,6 @@ def _resource(cluster: ClusterConfig) -> dict[str, Any]:
             "maxNodeCount": cluster.max_nodes,
             "nodeIdleTimeBeforeScaleDown": f"PT{cluster.idle_seconds:g}S",
         },
-        "userAccountCredentials": {"adminUserName": cluster.ssh.user} if cluster.ssh else None,
     }
     if cluster.subnet is not None:
         vnet, _, subnet = cluster.subnet.rpartition("/")

@@ -56,7 +56,6 @@ def differences(cluster: ClusterConfig, found: Answer) -> tuple[Difference, ...]
         ("max-nodes", str(cluster.max_nodes), str(scale.whole("maxNodeCount")), False),
         ("idle", f"{cluster.idle_seconds:g}s", "unknown" if idle is None else f"{idle:g}s", False),
         ("identity", _identities(cluster.identity), _identities(_found_identity(found.at("identity"))), False),
-        ("ssh.user", cluster.ssh.user if cluster.ssh else "none", _user(inner), True),
     )
     differing = [
         Difference(key=key, wanted=wanted, found=there, fixed=fixed)
@@ -114,10 +113,6 @@ def _identities(given: tuple[str, ...]) -> str:
 def _found_identity(identity: Answer) -> tuple[str, ...]:
     users = [name for name, _ in identity.members("userAssignedIdentities")]
     return (*(("system",) if "systemassigned" in (identity.optional_text("type") or "").lower() else ()), *users)
-
-
-def _user(inner: Answer) -> str:
-    return inner.optional_text("userAccountCredentials.adminUserName") or "none"
 
 
 def _same_subnet(wanted: str | None, found: str) -> bool:
@@ -257,7 +252,6 @@ def _refusal(cluster: ClusterConfig, error: Exception, status: object) -> AmlTra
 def _entity(cluster: ClusterConfig) -> AmlCompute:
     from azure.ai.ml.entities import (
         AmlCompute,
-        AmlComputeSshSettings,
         IdentityConfiguration,
         ManagedIdentityConfiguration,
         NetworkSettings,
@@ -270,9 +264,6 @@ def _entity(cluster: ClusterConfig) -> AmlCompute:
     if cluster.subnet is not None:
         vnet, _, subnet = cluster.subnet.partition("/") if not cluster.subnet.startswith("/") else ("", "", "")
         network = NetworkSettings(vnet_name=vnet or None, subnet=subnet or cluster.subnet)
-    ssh = None
-    if cluster.ssh is not None:
-        ssh = AmlComputeSshSettings(admin_username=cluster.ssh.user, ssh_key_value=public_key(cluster))
     return AmlCompute(
         name=cluster.name,
         size=cluster.size,
@@ -282,27 +273,4 @@ def _entity(cluster: ClusterConfig) -> AmlCompute:
         tier="low_priority" if cluster.tier == "spot" else "dedicated",
         identity=identity,
         network_settings=network,
-        ssh_settings=ssh,
-        ssh_public_access_enabled=True if ssh is not None else None,
     )
-
-
-def public_key(cluster: ClusterConfig) -> str | None:
-    """Return the public key for ssh, or None; a private key is never sent.
-
-    Raises:
-        InvalidError: it cannot be read, or is none.
-    """
-    if cluster.ssh is None:
-        return None
-    file = cluster.ssh.public_key_file
-    try:
-        text = file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidError(f"{cluster.where}: the public key {file} cannot be read: {error}") from error
-    if "PRIVATE KEY" in text or not text.startswith(("ssh-", "ecdsa-", "sk-")):
-        raise InvalidError(
-            f"{cluster.where}: {file} does not hold a public key of OpenSSH.",
-            hint="Name the file that ends with .pub.",
-        )
-    return text

@@ -101,12 +101,6 @@ def remedy(
     return _REMEDIES.get(code, general)
 
 
-def is_untrusted(message: str) -> bool:
-    """Return whether Azure refused because no federated credential fits the assertion."""
-    found = _CODE.search(message)
-    return found is not None and found[1] in _UNTRUSTED
-
-
 def trust(claims: Mapping[str, Any], client: str) -> str:
     """Return the trust that Azure needs for an assertion with *claims*."""
     issuer, subject, audience = (_text(claims.get(name)) for name in ("iss", "sub", "aud"))

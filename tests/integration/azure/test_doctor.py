@@ -109,7 +109,7 @@ def test_a_machine_without_a_fault(machine: Machine) -> None:
     code, checks = machine.checks()
     assert (code, {one["status"] for one in checks.values()}) == (0, {"ok", "skipped"})
     assert {name for name, one in checks.items() if one["status"] == "skipped"} == {
-        "engine", "oidc-subject", "registry-role",
+        "engine", "registry-role",
     }  # fmt: skip
     tenant = machine.emulator.info["tenant_id"]
     assert f"tenant {tenant}, with the service principal's secret" in checks["sign-in"]["found"]

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from aml_train.azure import compute as azure_compute
-from aml_train.azure.compute import differences, ensure_cluster, public_key
+from aml_train.azure.compute import differences, ensure_cluster
 from aml_train.azure.http import AzureHttp
-from aml_train.config.sections.targets import ClusterConfig, SshConfig
+from aml_train.config.sections.targets import ClusterConfig
 from aml_train.core.errors import InvalidError
 from aml_train.core.events import Event, Notice
 from tests.support.fake_workspace import FakeClock
@@ -90,23 +89,6 @@ def _without_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(azure_compute, "_entity", lambda cluster: cluster)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("-----BEGIN OPENSSH PRIVATE KEY-----\nb3Blbn\n", "does not hold a public key"),
-        ("b3Blbn", "does not hold a public key"),
-        (None, "cannot be read"),
-    ],
-)
-def test_what_is_no_public_key_is_never_sent(text: str | None, message: str, tmp_path: Path) -> None:
-    if text is not None:
-        (tmp_path / "id").write_text(text)
-    cluster = dataclasses.replace(CLUSTER, ssh=SshConfig(user="me", public_key_file=tmp_path / "id"))
-    with pytest.raises(InvalidError, match=message) as raised:
-        public_key(cluster)
-    assert "b3Blbn" not in str(raised.value)
-
-
 def test_a_cluster_that_differs_is_told_and_used_as_it_is() -> None:
     service = Service([shown(scaleSettings={"maxNodeCount": 2, "nodeIdleTimeBeforeScaleDown": "PT2M"})])
     [told] = ensure(service)
@@ -160,7 +142,6 @@ def test_an_unknown_size_is_told_with_the_nearest() -> None:
         ({}, {"subnet": {"id": SUBNET}}, ["subnet"]),
         ({"identity": ("system", USER.lower())}, {}, ["identity"]),
         ({"idle_seconds": 60.0, "min_nodes": 1}, {}, ["min-nodes", "idle"]),
-        ({}, {"userAccountCredentials": {"adminUserName": "me"}}, ["ssh.user"]),
     ],
 )
 def test_differences(changes: dict[str, Any], found: dict[str, Any], keys: list[str]) -> None:

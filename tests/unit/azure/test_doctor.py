@@ -2,46 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import azure.identity  # noqa: F401 - its import looks for processes, which a test may not
 import pytest
 
 from aml_train.azure.clouds import AZURE_PUBLIC
-from aml_train.azure.doctor.checks import forms
 from aml_train.azure.doctor.probe import Probe, Wanted
 from aml_train.azure.doctor.registry import actions_in
 from aml_train.azure.http import WorkspaceId
 from aml_train.azure.roles import Permission, allows
 from aml_train.config.sections.targets import TargetConfig
 from aml_train.core.errors import ServiceError
-
-CLAIMS = {
-    "iss": "https://token.actions.githubusercontent.com",
-    "aud": "api://AzureADTokenExchange",
-    "repository": "octo-org/digits",
-    "repository_id": "456789",
-    "repository_owner_id": "123456",
-}
-NAMED = "repo:octo-org/digits:ref:refs/heads/main"
-IMMUTABLE = "repo:octo-org@123456/digits@456789:ref:refs/heads/main"
-
-
-@pytest.mark.parametrize(
-    ("claims", "expected"),
-    [
-        ({**CLAIMS, "sub": NAMED}, ("form by name", IMMUTABLE)),
-        ({**CLAIMS, "sub": IMMUTABLE}, ("immutable form", NAMED)),
-        ({**CLAIMS, "sub": "repo:octo-org/digits:pull_request", "repository_id": None}, ("form by name", "")),
-        ({**CLAIMS, "sub": "repo:octo-org@1/digits@2:environment:prod"}, ("immutable form", "repo:octo-org/digits:environment:prod")),
-        ({"sub": "job_workflow_ref:o/r/.github/workflows/a.yml@main"}, ("form of the organization or repository's own", "")),
-        ({}, ("form of the organization or repository's own", "")),
-    ],
-)  # fmt: skip
-def test_both_forms_of_a_subject(claims: Mapping[str, Any], expected: tuple[str, str]) -> None:
-    assert forms(claims) == expected
-
 
 SCIENTIST: Permission = {
     "actions": [

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from aml_train.config.load import load_config
-from aml_train.config.sections.targets import ClusterConfig, SshConfig, TargetConfig
+from aml_train.config.sections.targets import ClusterConfig, TargetConfig
 from aml_train.core.errors import InvalidError
 
 USER = "/subscriptions/s/resourceGroups/g/providers/Microsoft.ManagedIdentity/userAssignedIdentities/trainer"
@@ -33,11 +33,10 @@ def test_a_cluster_has_defaults(name: str, tmp_path: Path) -> None:
 
 
 def test_a_cluster_can_say_everything(tmp_path: Path) -> None:
-    (tmp_path / "id.pub").write_text("ssh-rsa AAAA me\n")
     found = target(
         tmp_path,
         f"{{name: gpu, size: Standard_NC6s_v3, min-nodes: 2, max-nodes: 4, idle: 5m, tier: spot, identity: [system, {USER}],"
-        " subnet: net/sub, ssh: {user: me, public-key-file: id.pub}, update: true}",
+        " subnet: net/sub, update: true}",
     )
     assert found.cluster == ClusterConfig(
         name="gpu",
@@ -48,7 +47,6 @@ def test_a_cluster_can_say_everything(tmp_path: Path) -> None:
         tier="spot",
         identity=("system", USER),
         subnet="net/sub",
-        ssh=SshConfig(user="me", public_key_file=tmp_path / "id.pub"),
         update=True,
         where="aml-train.yml:5",
     )
@@ -63,12 +61,6 @@ def test_a_cluster_can_say_everything(tmp_path: Path) -> None:
         ("{name: gpu, size: S_1, max-nodes: -1}", "`targets.azure.compute.max-nodes` must be at least 0"),
         ("{name: gpu, size: S_1, tier: low-priority}", "must be one of `dedicated`, `spot`"),
         ("{name: gpu, size: S_1, identity: me}", "write `system`, or /subscriptions/"),
-        ("{name: gpu, size: S_1, ssh: {user: me, public-key-file: nowhere.pub}}", "there is no file nowhere.pub"),
-        (
-            "{name: gpu, size: S_1, ssh: {user: me, public-key-file: ~unknown-user/a.pub}}",
-            "there is no file ~unknown-user",
-        ),
-        ("{name: gpu, size: S_1, ssh: {user: me, password: x}}", "a password does not belong in the file"),
         ("{name: gpu, size: S_1, idle-seconds: 5}", "it is called `idle` here"),
         ("{name: gpu, sise: S_1, size: S_1}", "did you mean `size`?"),
         ("[gpu]", "must be a compute's name, or a mapping with `name` and `size`"),

@@ -16,9 +16,8 @@ from aml_train.azure.credentials import Assertion, claims_of
 from aml_train.azure.doctor.probe import Probe, Wanted
 from aml_train.azure.doctor.registry import check_registry, check_registry_role, check_storage
 from aml_train.azure.doctor.workspace import check_compute, check_workspace, check_workspace_role
-from aml_train.azure.sign_in import Fetched, credential_command, is_untrusted
-from aml_train.core.diagnosis import Check, Outcome, failed, misconfigured, ok, skipped, warning
-from aml_train.core.errors import ServiceError
+from aml_train.azure.sign_in import Fetched
+from aml_train.core.diagnosis import Check, Outcome, failed, misconfigured, ok, warning
 from aml_train.core.http_client import Session, exchange
 from aml_train.core.threads import in_background
 
@@ -28,21 +27,12 @@ _AGAIN: Final = (
     "Sign in again (az login, or new credentials of the application), and see that this machine's clock is right."
 )
 _GUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
-#: ``repo:OWNER@ID/REPOSITORY@ID:…`` of repositories made, renamed or transferred since 15 July 2026, and of those that opted in:
-#: https://docs.github.com/actions/reference/security/oidc#immutable-subject-claims.
-_IMMUTABLE: Final = re.compile(r"repo:[^/@:]+@\d+/[^/@:]+@\d+(?P<rest>:.*)?")
-_BY_NAME: Final = re.compile(r"repo:[^/@:]+/[^/@:]+(?P<rest>:.*)?")
 
 
 def check_sign_in(probe: Probe) -> Outcome:
     """Sign in, and show who and in which tenant."""
     identity = probe.sign_in()
-    try:
-        token = identity.token(probe.cloud.scope)
-    except ServiceError as error:
-        if identity.way == "oidc" and is_untrusted(error.message):
-            return failed(error.message, "The check oidc-subject has the command.")
-        raise
+    token = identity.token(probe.cloud.scope)
     probe.claims = claims_of(token)
     return ok(f"{_who(probe.claims)}, tenant {probe.claims.get('tid') or 'unknown'}, with {identity.title}")
 
@@ -52,43 +42,6 @@ def _who(claims: Mapping[str, Any]) -> str:
         if claims.get(name):
             return str(claims[name])
     return f"application {claims.get('appid') or claims.get('azp') or 'unknown'}, object {claims.get('oid') or 'unknown'}"
-
-
-def check_subject(probe: Probe) -> Outcome:
-    """Show the subject of the workflow's token, and whether Azure trusts it."""
-    identity = probe.sign_in()
-    if identity.way != "oidc" or probe.assertion is None:
-        return skipped(f"the sign-in is {identity.title}; only a workflow on GitHub has a subject")
-    claims = claims_of(probe.assertion(probe.cloud.federated_audience))
-    subject = str(claims.get("sub") or "")
-    form, other = forms(claims)
-    try:
-        identity.token(probe.cloud.scope)
-    except ServiceError as error:
-        if not is_untrusted(error.message):
-            return warning(f"{subject} ({form}); whether Azure trusts it is not known", "See the check sign-in.")
-        also = f" A credential with the other form, {other}, does not match it." if other else ""
-        return failed(
-            f"no federated credential fits the token's subject {subject} ({form}).{also}",
-            credential_command(claims, probe.environ.get("AZURE_CLIENT_ID") or "CLIENT_ID"),
-        )
-    return ok(f"{subject} ({form}) is trusted")
-
-
-def forms(claims: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the name of the subject's form, and the subject in the other form.
-
-    The other one is empty if the claims do not say it.
-    """
-    subject = str(claims.get("sub") or "")
-    owner, _, name = str(claims.get("repository") or "").partition("/")
-    if found := _IMMUTABLE.fullmatch(subject):
-        return "immutable form", f"repo:{owner}/{name}{found['rest'] or ''}" if name else ""
-    if found := _BY_NAME.fullmatch(subject):
-        owner_id, repository_id = claims.get("repository_owner_id"), claims.get("repository_id")
-        known = name and owner_id and repository_id
-        return "form by name", f"repo:{owner}@{owner_id}/{name}@{repository_id}{found['rest'] or ''}" if known else ""
-    return "form of the organization or repository's own", ""
 
 
 def check_subscription(probe: Probe) -> Outcome:
@@ -212,7 +165,6 @@ def azure_checks(
     probe = Probe(wanted, cloud, environ=environ, assertion=assertion, fetched=fetched)
     return (
         Check(name="network", run=partial(check_hosts, probe)),
-        Check(name="oidc-subject", run=partial(check_subject, probe), needs=("network",)),
         Check(name="sign-in", run=partial(check_sign_in, probe), needs=("network",), seconds=_SIGN_IN_SECONDS),
         Check(name="subscription", run=partial(check_subscription, probe), needs=("sign-in",)),
         Check(name="workspace", run=partial(check_workspace, probe), needs=("subscription",)),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final, Literal
 
 from aml_train.config.section import VARIABLE_NAME, CheckedTree, key, keys_of, make, record, section
@@ -30,14 +28,6 @@ _IDENTITY: Final = Text(
     remedy="write `system`, or /subscriptions/…/userAssignedIdentities/NAME",
 )
 _COUNT: Final = Number(noun="a number of nodes", minimum=0, maximum=65_000)
-
-
-@section
-class SshConfig:
-    """``ssh:`` of a cluster: who may sign in to its nodes."""
-
-    user: str = key(Text(noun="a user's name", pattern=r"[a-z_][a-z0-9_-]{0,31}"), "User.")
-    public_key_file: Path = key(Text(noun="a path"), "File with the user's public key, relative to this file.")
 
 
 @section
@@ -84,15 +74,6 @@ class ClusterConfig:
             pattern=r"[^/\s]+/[^/\s]+|/subscriptions/[^/\s]+/.+/subnets/[^/\s]+",
         ),
         "Subnet that its nodes are in: `VNET/SUBNET` of the workspace's resource group, or a resource id.",
-        default=None,
-    )
-    ssh: SshConfig | None = key(
-        record(
-            SshConfig,
-            noun="a mapping with `user` and `public-key-file`",
-            hints={"password": "a password does not belong in the file: give `public-key-file`"},
-        ),
-        "User who may sign in to its nodes; none by default.",
         default=None,
     )
     update: bool = key(
@@ -253,17 +234,9 @@ def _cluster(checked: CheckedTree, target: str, found: Mapping[str, Any]) -> Clu
     if low > high:
         what = f"`min-nodes` is {low}, more than `max-nodes`, {high}"
         checked.fault(what, *keys, "min-nodes", remedy=f"give `max-nodes` at least {low}")
-    given, ssh = found.get("ssh", {}), None
-    if given.keys() >= {"user", "public-key-file"}:
-        written = given["public-key-file"]
-        # Path.expanduser() raises for a user whom this machine does not have.
-        ssh = SshConfig(user=given["user"], public_key_file=checked.directory / os.path.expanduser(written))  # noqa: PTH111
-        if not ssh.public_key_file.is_file():
-            what = f"there is no file {shown(written)}"
-            checked.fault(what, *keys, "ssh", why="it is to hold a public key")
     if not found.keys() >= {"name", "size"}:
         return None
-    return make(ClusterConfig, found, max_nodes=high, ssh=ssh, where=checked.place(*keys, "name").where)
+    return make(ClusterConfig, found, max_nodes=high, where=checked.place(*keys, "name").where)
 
 
 def check_nodes(checked: CheckedTree, target: TargetConfig, job: Mapping[str, Any]) -> None:
