@@ -14,7 +14,6 @@ LATE: Final = (
     "aml_train.azure.identity",
     "aml_train.azure.image_uses",
     "aml_train.azure.models",
-    "aml_train.azure.nodes",
     "aml_train.azure.run_metrics",
     "aml_train.azure.sdk_v2",
     "aml_train.azure.target",

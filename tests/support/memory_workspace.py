@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from aml_train.azure.compute import check_changes, differences, left_alone, title
+from aml_train.azure.compute import title, to_be_changed
 from aml_train.config.sections.targets import ClusterConfig
 from aml_train.core.answers import Answer
 from aml_train.core.errors import ServiceError
@@ -54,10 +54,5 @@ class MemoryService(memory.MemoryService):
             listener(Notice(text=f"Making the compute {title(cluster)}."))
             self.computes[cluster.name] = cluster
             listener(Notice(text=f"The compute {cluster.name} is there."))
-        elif changes := differences(cluster, Answer(_resource(found), ServiceError)):
-            if not cluster.update:
-                listener(Notice(text=left_alone(cluster, changes)))
-                return
-            check_changes(cluster, changes)
-            listener(Notice(text=f"Changing the compute {cluster.name}: {'; '.join(map(str, changes))}."))
+        elif to_be_changed(cluster, Answer(_resource(found), ServiceError), listener):
             self.computes[cluster.name] = cluster

@@ -175,7 +175,7 @@ class Workspace:
             experiment: only jobs of this experiment.
             name: only jobs of this name or display name; ``*`` and ``?`` are wildcards.
             tags: only jobs with these tags; None for any value.
-            sort: ``created``, ``duration``, ``name``, ``status``, ``experiment``, ``compute``, or a metric.
+            sort: ``created``, ``duration`` or a metric.
             reverse: sort in the other direction: times and numbers descend by default.
             limit: at most so many; None for all.
             metrics: the metrics that are shown; an empty list reads no results, which takes two requests less for each job.

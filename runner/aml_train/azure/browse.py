@@ -196,14 +196,8 @@ def _value(value: Answer) -> str | None:
 
 #: Jobs whose results are read at the same time, with two requests each.
 _AT_ONCE: Final = 8
-_TEXTS: Final[dict[str, Callable[[JobRow], str]]] = {
-    "name": lambda row: row.name,
-    "status": lambda row: row.status.value,
-    "experiment": lambda row: row.experiment,
-    "compute": lambda row: row.compute,
-}
 #: What lists are sorted by, besides metrics.
-SORT_KEYS: Final = ("created", "duration", *_TEXTS)
+SORT_KEYS: Final = ("created", "duration")
 
 
 def read_results(
@@ -301,7 +295,7 @@ def select_rows(found: Iterator[JobRow], order: JobOrder, read: Results) -> tupl
 def sort_rows(rows: Sequence[JobRow], key: str, *, reverse: bool = False) -> list[JobRow]:
     """Return the jobs in order; those without a value come last.
 
-    Times and numbers are in descending order, texts in ascending order; *reverse* turns both round.
+    Times and numbers are in descending order; *reverse* turns that round.
 
     Args:
         rows: the jobs, the newest first.
@@ -313,9 +307,6 @@ def sort_rows(rows: Sequence[JobRow], key: str, *, reverse: bool = False) -> lis
     """
     if key == "created":
         return list(reversed(rows)) if reverse else list(rows)
-    if key in _TEXTS:
-        text = _TEXTS[key]
-        return sorted(rows, key=lambda row: text(row).lower(), reverse=reverse)
     values = {row.name: row.seconds if key == "duration" else row.metrics.get(key) for row in rows}
     if key != "duration" and rows and not any(value is not None for value in values.values()):
         logged = sorted({name for row in rows for name in row.metrics})

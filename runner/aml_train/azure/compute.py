@@ -70,42 +70,6 @@ def differences(cluster: ClusterConfig, found: Answer) -> tuple[Difference, ...]
     return tuple(differing)
 
 
-def check_kind(cluster: ClusterConfig, found: Answer) -> None:
-    """Look whether the compute that has the cluster's name is one.
-
-    Raises:
-        InvalidError: it is something else.
-    """
-    kind = found.optional_text("properties.computeType")
-    if kind != "AmlCompute":
-        raise InvalidError(
-            f"{cluster.where}: the compute {cluster.name} is there and is a {kind}, not a cluster.",
-            hint="Give the cluster another name, or write the compute's name alone.",
-        )
-
-
-def left_alone(cluster: ClusterConfig, changes: tuple[Difference, ...]) -> str:
-    """Return the notice about a cluster that differs and is used as it is."""
-    text = f"The compute {cluster.name} is not what {cluster.where} says: {'; '.join(map(str, changes))}. It is used as it is."
-    if any(change.fixed for change in changes):
-        return text
-    return f"{text} `update: true` there changes it."
-
-
-def check_changes(cluster: ClusterConfig, changes: tuple[Difference, ...]) -> None:
-    """Look whether AzureML can make these changes.
-
-    Raises:
-        InvalidError: not all of them.
-    """
-    fixed = [change for change in changes if change.fixed]
-    if fixed:
-        raise InvalidError(
-            f"{cluster.where}: the compute {cluster.name} cannot become what is said there: {'; '.join(map(str, fixed))}.",
-            hint="AzureML changes that for no cluster that is there: give the cluster another name, or delete it.",
-        )
-
-
 def _identities(given: tuple[str, ...]) -> str:
     return ", ".join(sorted(one.lower() for one in given)) or "none"
 
@@ -147,15 +111,37 @@ def ensure_cluster(service: AzureV2, cluster: ClusterConfig, *, listener: Listen
         _settled(service, cluster, listener=listener, clock=clock, wanted=True)
         listener(Notice(text=f"The compute {cluster.name} is there."))
         return
-    check_kind(cluster, found)
-    changes = differences(cluster, found)
-    if changes and not cluster.update:
-        listener(Notice(text=left_alone(cluster, changes)))
-    elif changes:
-        check_changes(cluster, changes)
-        listener(Notice(text=f"Changing the compute {cluster.name}: {'; '.join(map(str, changes))}."))
+    if to_be_changed(cluster, found, listener):
         _put(service, cluster)
         _settled(service, cluster, listener=listener, clock=clock, wanted=True)
+
+
+def to_be_changed(cluster: ClusterConfig, found: Answer, listener: Listener) -> bool:
+    """Return whether the compute that has the cluster's name is to be changed; report how it differs.
+
+    Raises:
+        InvalidError: it is no cluster, or one that cannot become what is said.
+    """
+    kind = found.optional_text("properties.computeType")
+    if kind != "AmlCompute":
+        raise InvalidError(
+            f"{cluster.where}: the compute {cluster.name} is there and is a {kind}, not a cluster.",
+            hint="Give the cluster another name, or write the compute's name alone.",
+        )
+    changes = differences(cluster, found)
+    fixed = [change for change in changes if change.fixed]
+    if changes and not cluster.update:
+        text = f"The compute {cluster.name} is not what {cluster.where} says: {'; '.join(map(str, changes))}. It is used as it is."
+        listener(Notice(text=text if fixed else f"{text} `update: true` there changes it."))
+        return False
+    if fixed:
+        raise InvalidError(
+            f"{cluster.where}: the compute {cluster.name} cannot become what is said there: {'; '.join(map(str, fixed))}.",
+            hint="AzureML changes that for no cluster that is there: give the cluster another name, or delete it.",
+        )
+    if changes:
+        listener(Notice(text=f"Changing the compute {cluster.name}: {'; '.join(map(str, changes))}."))
+    return bool(changes)
 
 
 def _settled(

@@ -51,16 +51,12 @@ _REMEDIES: Final[Mapping[str, str]] = {
     "7000222": "The client secret has expired: make a new one (az ad app credential reset). Better, sign in with GitHub's OIDC.",
     "700024": "The assertion has expired, or the clock is wrong. Run again.",
     "700027": "The certificate is not one of the application's: upload it, or give another.",
+    # Entra ID compares to the letter (https://learn.microsoft.com/entra/identity-platform/reference-breaking-changes, August 2024).
+    "7002138": "A federated credential of the application differs from the assertion's subject in upper and lower case alone, which Entra"
+    " ID compares. GitHub sends owner, repository and environment as they are written there.",
     "53003": "A conditional access policy of the tenant forbids this sign-in; ask its administrators.",
 }
-#: The subject differs from a credential's in upper and lower case alone: Entra ID compares both to the letter
-#: (https://learn.microsoft.com/entra/identity-platform/reference-breaking-changes, August 2024).
-_OTHER_CASE: Final = "7002138"
-_CASE: Final = (
-    "A federated credential of the application differs from the assertion's subject in upper and lower case alone, which Entra ID"
-    " compares. GitHub sends owner, repository and environment as they are written there."
-)
-_UNTRUSTED: Final = frozenset({"70021", "700211", "700212", "700213", "700223", _OTHER_CASE})
+_UNTRUSTED: Final = frozenset({"70021", "700211", "700212", "700213", "700223", "7002138"})
 """No federated credential of the application fits the assertion's issuer, audience or subject."""
 
 
@@ -94,9 +90,7 @@ def remedy(
     found = _CODE.search(message)
     code = found[1] if found else ""
     if claims is not None and code in _UNTRUSTED:
-        return f"{_CASE}\n{trust(claims, client)}" if code == _OTHER_CASE else trust(claims, client)
-    if code == _OTHER_CASE:
-        return _CASE
+        return "\n".join(filter(None, (_REMEDIES.get(code), trust(claims, client))))
     general = otherwise or "Check the client id, the tenant id, and that the credential has not expired."
     return _REMEDIES.get(code, general)
 

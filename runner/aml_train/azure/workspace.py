@@ -12,7 +12,6 @@ from urllib3.exceptions import ReadTimeoutError
 
 from aml_train.azure.composed import KINDS, ComposedJobs, child_view, labels_of, needs_of, objective_of
 from aml_train.azure.http import JOBS_API, AzureHttp, error_for
-from aml_train.azure.nodes import node_kind, waiting_reason
 from aml_train.azure.run_metrics import read_logged
 from aml_train.core import retry as retries
 from aml_train.core.answers import Answer, pages_of
@@ -22,6 +21,7 @@ from aml_train.core.secrets import known_secrets
 from aml_train.gate.history import MetricPoint
 from aml_train.gate.logged import LoggedSet
 from aml_train.jobs.composed import ChildView
+from aml_train.jobs.spec import SERVERLESS
 from aml_train.jobs.states import JobStatus, parse_status
 from aml_train.jobs.workspace import (
     JobView,
@@ -97,6 +97,24 @@ def model_view(name: str, item: Answer) -> ModelView:
         properties=properties.texts("properties"),
         job=properties.optional_text("jobName"),
     )
+
+
+def _reason(compute: str, inner: Answer) -> str:
+    errors = [one.at("error") if one.has("error") else one for one in inner.each("errors")]
+    said = " ".join(f"{one.optional_text('code')}: {one.optional_text('message')}" for one in errors)
+    if said:
+        return f"The compute {compute} cannot grow: {said}"
+    most, present = inner.whole("scaleSettings.maxNodeCount"), inner.whole("currentNodeCount")
+    if most is None or present is None:
+        return ""
+    counts = inner.at("nodeStateCounts")
+    busy, starting = counts.whole("runningNodeCount") or 0, counts.whole("preparingNodeCount") or 0
+    return f"The compute {compute} has {present} of at most {most} nodes; {busy} of them run jobs, {starting} are starting."
+
+
+def _name_of(placement: Placement) -> str | None:
+    """Return the name of the compute, None for a serverless job."""
+    return None if placement.compute == SERVERLESS else placement.compute
 
 
 _MODELS_API: Final = "2023-08-01-preview"
@@ -357,12 +375,55 @@ class AzureRest(AzureHttp):
             raise LogBeganAnewError(f"the log was created again at {created}")
 
     def node_kind(self, placement: Placement) -> NodeKind:
+        """Return the kind of nodes of *placement*; None for unknown parts, and why.
 
-        return node_kind(self, placement)
+        The VM size of a cluster is ``properties.properties.vmSize`` of the compute, its tier ``vmPriority``; the GPUs are ``gpus`` in the
+        list of a region's sizes (AzureML REST API, 2024-10-01-preview, ``AmlCompute`` and ``VirtualMachineSizes_List``).
+
+        Raises:
+            ServiceError: the service stays away.
+        """
+        size, spot = placement.size, placement.spot
+        try:
+            if (compute := _name_of(placement)) is not None:
+                inner = self._cluster(compute)
+                if inner is None:
+                    return NodeKind(problem=f"There is no compute {compute}.")
+                size = inner.optional_text("vmSize")
+                spot = (inner.optional_text("vmPriority") or "").lower() == "lowpriority"
+            if not size:
+                return NodeKind(spot=spot, problem="AzureML does not say what VM size the nodes have.")
+            gpus = self._gpus(size)
+        except ServiceError as error:
+            if error.transient:
+                raise
+            return NodeKind(size=size, spot=spot, problem=f"The kind of the nodes is not known: {error.message}")
+        problem = "" if gpus is not None else f"AzureML does not say how many GPUs {size} has."
+        return NodeKind(size=size, spot=spot, gpus=gpus, problem=problem)
 
     def waiting_reason(self, placement: Placement) -> str:
+        """Return why a job waits for nodes: its compute's last errors, else its nodes.
 
-        return waiting_reason(self, placement)
+        Errors are ``properties.properties.errors`` of the compute, nodes ``nodeStateCounts`` and ``scaleSettings`` (AzureML REST API,
+        2024-10-01-preview, ``AmlComputeProperties``). Empty if nothing is known.
+        """
+        compute = _name_of(placement)
+        if compute is None:
+            return ""
+        try:
+            inner = self._cluster(compute)
+            return f"There is no compute {compute} any more." if inner is None else _reason(compute, inner)
+        except ServiceError:
+            return ""
+
+    def _cluster(self, compute: str) -> Answer | None:
+        """Return what AzureML says of a cluster, None where there is none."""
+        found = self.find_compute(compute)
+        return None if found is None else found.at("properties.properties")
+
+    def _gpus(self, size: str) -> int | None:
+        named = (one for one in self.vm_sizes() if (one.optional_text("name") or "").lower() == size.lower())
+        return next((gpus for one in named if (gpus := one.whole("gpus")) is not None), None)
 
     def last_metrics(self, name: str) -> Mapping[str, float]:
         parts = self.composed.parts(name)

@@ -83,8 +83,7 @@ def jobs() -> None:
     is_flag=False,
     flag_value="",
     default="created",
-    help="Sort by created, duration, name, status, experiment, compute, or a metric; times and numbers descend. Without KEY, by the one"
-    " of --metric.  [default: created]",
+    help="Sort by created, duration or a metric, in descending order. Without KEY, by the one of --metric.  [default: created]",
 )
 @click.option("-r", "--reverse", is_flag=True, help="Sort in the other direction.")
 @click.option(

@@ -7,7 +7,6 @@ import pytest
 
 from aml_train.azure.clouds import AZURE_PUBLIC
 from aml_train.azure.http import WorkspaceId
-from aml_train.azure.nodes import node_kind, waiting_reason
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.errors import ServiceError
 from aml_train.jobs.workspace import NodeKind, Placement
@@ -83,7 +82,7 @@ def cluster(**inner: Any) -> dict[str, Any]:
     ],
 )
 def test_the_kind_of_nodes(answers: dict[str, Any], placement: Placement, kind: NodeKind) -> None:
-    assert node_kind(Rest(**answers), placement) == kind
+    assert Rest(**answers).node_kind(placement) == kind
 
 
 @pytest.mark.parametrize(
@@ -110,4 +109,4 @@ def test_the_kind_of_nodes(answers: dict[str, Any], placement: Placement, kind: 
     ],
 )
 def test_why_a_job_waits(inner: dict[str, Any], reason: str) -> None:
-    assert waiting_reason(Rest(gpu=cluster(**inner)), Placement(compute="gpu")) == reason
+    assert Rest(gpu=cluster(**inner)).waiting_reason(Placement(compute="gpu")) == reason

@@ -17,7 +17,7 @@ from aml_train.azure.blob.address import Asset, JobOutput
 from aml_train.azure.blob.datastores import DataWorkspace
 from aml_train.azure.browse import JobFilter, describe_job, list_jobs
 from aml_train.azure.code import _ask, _find
-from aml_train.azure.compute import _check_size, _settled, check_kind, differences
+from aml_train.azure.compute import _check_size, _settled, to_be_changed
 from aml_train.azure.data_identity import identify_data
 from aml_train.azure.http import WorkspaceId
 from aml_train.azure.identity import read_identity, read_run_identity
@@ -269,8 +269,7 @@ def identity() -> object:
 def settled() -> object:
     found = _settled(rest(), CLUSTER, listener=nothing, clock=CLOCK)  # type: ignore[arg-type]
     if found is not None:
-        check_kind(CLUSTER, found)
-        return differences(CLUSTER, found)
+        to_be_changed(CLUSTER, found, nothing)
     return None
 
 

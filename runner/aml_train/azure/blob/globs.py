@@ -15,7 +15,6 @@ from typing import Final
 from aml_train.core.errors import InvalidError
 
 _WILD: Final = re.compile(r"[*?\[]")
-_LONGEST: Final = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,27 +83,6 @@ def _matches(parts: Sequence[str], names: Sequence[str]) -> bool:
 def has_wildcards(path: str) -> bool:
     """Return whether *path* holds wildcards."""
     return bool(_WILD.search(path))
-
-
-def blob_name(folder: str, relative: str) -> str:
-    """Return the name of the blob at *relative* below *folder*.
-
-    *folder* ends with a slash or is empty.
-
-    Raises:
-        InvalidError: Blob Storage has no such name
-            (https://learn.microsoft.com/rest/api/storageservices/naming-and-referencing-containers--blobs--and-metadata).
-    """
-    name = folder + relative
-    try:
-        name.encode("utf-8")
-    except UnicodeEncodeError:
-        raise InvalidError(
-            f"{name!r} cannot be the name of a blob: it is not UTF-8.", hint="Rename the file."
-        ) from None
-    if len(name) > _LONGEST:
-        raise InvalidError(f"{name!r} cannot be the name of a blob: it is longer than {_LONGEST} characters.")
-    return name
 
 
 def safe_relative(relative: str) -> str:

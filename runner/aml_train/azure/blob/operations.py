@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from aml_train.azure.blob.address import JobOutput, LocalPath, parse_address
 from aml_train.azure.blob.datastores import DataWorkspace
-from aml_train.azure.blob.globs import Selection, blob_name, has_wildcards, safe_relative, select
+from aml_train.azure.blob.globs import Selection, has_wildcards, safe_relative, select
 from aml_train.azure.blob.storage import AzureBlobs, Entry
 from aml_train.azure.blob.transfer import LocalFile, Tally, Transfer, for_each, local_file, walk
 from aml_train.core.errors import InvalidError, ServiceError
@@ -110,7 +110,7 @@ class Place:
         path = Path(source)
         if os.path.isfile(path):  # noqa: PTH113 - too long a name is no file
             name = f"{self.folder}{path.name}" if self.path.endswith("/") or not self.path else self.path.strip("/")
-            self._send(iter([(local_file(path, path.name), blob_name("", name))]), tally)
+            self._send(iter([(local_file(path, path.name), name)]), tally)
             return True
         if os.path.isdir(path):  # noqa: PTH112
             files = walk(path)
@@ -118,7 +118,7 @@ class Place:
             files = _local_matches(source)
         else:
             raise InvalidError(f"There is no file or folder {source}.")
-        self._send(((file, blob_name(self.folder, file.relative)) for file in files), tally)
+        self._send(((file, self.folder + file.relative) for file in files), tally)
         if tally.files == 0:
             raise InvalidError(
                 f"There are no files in {source}.",
@@ -164,7 +164,7 @@ class Place:
             into_itself = prefix == own
         else:
             prefix = target.folder
-            pairs = ((entry, blob_name(target.folder, relative)) for relative, entry in found.items)
+            pairs = ((entry, target.folder + relative) for relative, entry in found.items)
             into_itself = prefix.startswith(selection.prefix) or selection.prefix.startswith(prefix)
         if into_itself and self.storage.place == target.storage.place:
             raise InvalidError(
