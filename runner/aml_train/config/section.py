@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast, dataclass_transform
 
 import pathspec
 
-from aml_train.config.yaml.nodes import Faults, MapNode, Mark, find, place, shown
+from aml_train.config.yaml.nodes import Faults, MapNode, Mark, find, place, shown, value_mark
 from aml_train.config.yaml.shapes import Shape, Text, Variable
 from aml_train.config.yaml.source import absolute, kind_of
-from aml_train.config.yaml.structures import Key, Record, Table
+from aml_train.config.yaml.structures import Either, Items, Key, Record, Table
 
 _UNITS: Final = {"": 0, "b": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 SIZE_PATTERN: Final = "[1-9][0-9]{0,11}[kmgtKMGT]?[bB]?"
@@ -120,7 +120,7 @@ def rendered_keys(cls: type) -> frozenset[str]:
 
 def record(cls: type, *, noun: str, one_of: tuple[str, ...] = (), hints: Mapping[str, str] | None = None) -> Record:
     """Return the grammar of a section."""
-    return Record(noun=noun, keys=keys_of(cls), one_of=one_of, hints=hints or {})
+    return Record(noun=noun, keys=keys_of(cls), one_of=one_of, hints=hints or {}, section=cls)
 
 
 def make(cls: type[T], values: Mapping[str, Any], **others: Any) -> T:
@@ -131,14 +131,30 @@ def make(cls: type[T], values: Mapping[str, Any], **others: Any) -> T:
         values: the checked values of its keys; a single value of a field whose default is a tuple becomes a tuple.
         others: fields that are no keys, or whose values need more than the grammar.
     """
-    found = {}
+    found: dict[str, Any] = {}
     for name, one in _keyed(cls).items():
         if name in values and one.name not in others:
-            value = values[name]
+            value = _made(one.metadata["key"].shape, values[name])
             if isinstance(one.default, tuple):
                 value = tuple(value) if isinstance(value, list | tuple) else (value,)
             found[one.name] = value
-    return cls(**found, **others)
+        elif one.metadata["key"].required:
+            found[one.name] = None  # its absence is a fault
+    return cls(**{**found, **others})
+
+
+def _made(shape: Shape, value: Any) -> Any:
+    """Return a checked value with the sections in it as dataclasses."""
+    if isinstance(shape, Either):
+        parts = shape.keys if isinstance(value, dict) else shape.items
+        return value if parts is None else _made(parts, value)
+    if isinstance(shape, Record) and shape.section is not None:
+        return make(shape.section, value)
+    if isinstance(shape, Items):
+        return [_made(shape.item, one) for one in value]
+    if isinstance(shape, Table):
+        return {name: _made(shape.value, one) for name, one in value.items()}
+    return value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,16 +166,22 @@ class CheckedTree:
         values: its checked values; a value with a fault is missing.
         directory: the project folder, absolute.
         faults: takes faults that concern several keys.
+        at: the keys of the part that is read; the keys of all methods start there.
     """
 
     tree: MapNode
     values: Mapping[str, Any]
     directory: Path
     faults: Faults
+    at: tuple[str, ...] = ()
+
+    def within(self, *keys: str) -> CheckedTree:
+        """Return a part of the file."""
+        return replace(self, at=(*self.at, *keys))
 
     def has(self, *keys: str) -> bool:
         """Return whether the file has the key, with or without a fault."""
-        return find(self.tree, *keys) is not None
+        return find(self.tree, *self.at, *keys) is not None
 
     def section(self, name: str) -> Mapping[str, Any]:
         """Return the checked values of a section; empty if it is missing."""
@@ -167,39 +189,15 @@ class CheckedTree:
 
     def place(self, *keys: str) -> Mark:
         """Return the place of the last of *keys* that exists."""
-        return place(self.tree, *keys)
+        return place(self.tree, *self.at, *keys)
 
     def mark(self, *keys: str) -> Mark:
-        """Return the place of a value, or of the last of *keys* that exists."""
-        node = find(self.tree, *keys)
-        return node.mark if node is not None else self.place(*keys)
+        """Return the place of a single value, or of the last of *keys* that exists."""
+        return value_mark(self.tree, *self.at, *keys)
 
     def fault(self, what: str, *keys: str, why: str = "", remedy: str = "") -> None:
-        """Add a fault at the place of the last of *keys* that exists."""
-        self.faults.add(self.place(*keys), what, why=why, remedy=remedy)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ImageTree:
-    """The section ``image`` of a checked file."""
-
-    checked: CheckedTree
-
-    @property
-    def directory(self) -> Path:
-        return self.checked.directory
-
-    def has(self, *keys: str) -> bool:
-        """Return whether the section has the key, with or without a fault."""
-        return self.checked.has("image", *keys)
-
-    def mark(self, *keys: str) -> Mark:
-        """Return the place of a value, or of the last of *keys* that exists."""
-        return self.checked.mark("image", *keys)
-
-    def fault(self, what: str, *keys: str, why: str = "", remedy: str = "") -> None:
-        """Add a fault at the value under *keys*."""
-        self.checked.faults.add(self.mark(*keys), what, why=why, remedy=remedy)
+        """Add a fault at the place of a value, or of the last of *keys* that exists."""
+        self.faults.add(self.mark(*keys), what, why=why, remedy=remedy)
 
     def path(
         self, text: str | None, *keys: str, item: str = "", kinds: tuple[str, ...] = ("file",), remedy: str = ""
@@ -218,7 +216,7 @@ class ImageTree:
         if text is None:
             return None
         path = absolute(self.directory / text)
-        what = f"`{'.'.join(('image', *keys))}{item}` names `{shown(text)}`"
+        what = f"`{'.'.join((*self.at, *keys))}{item}` names `{shown(text)}`"
         found, why = kind_of(path)
         if found not in kinds:
             remedy = remedy or f"name a {' or a '.join(kinds)}"

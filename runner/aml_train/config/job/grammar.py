@@ -99,13 +99,18 @@ _VERSION: Final = Either(
     noun="a version, as text or a whole number",
     scalar=Variable(noun="a version, as text or a whole number", secret=False, fractions=False),
 )
-_ROUTE: Final = Record(
-    noun="a route", keys={"port": Key(_PORT, "Port.", required=True), "path": Key(_PATH, "Path.", required=True)}
-)
 ENVIRONMENT: Final = Record(
     noun="an environment",
     one_of=("image", "build"),
-    ignored=("id", "creation_context", "latest_version", "intellectual_property", "$schema"),
+    ignored=(
+        "id",
+        "creation_context",
+        "latest_version",
+        "intellectual_property",
+        "$schema",
+        "inference_config",
+        "auto_delete_setting",
+    ),
     hints={
         "channels": "a conda file goes into `conda_file`, next to `image`",
         "dependencies": "a conda file goes into `conda_file`, next to `image`",
@@ -133,18 +138,7 @@ ENVIRONMENT: Final = Record(
         "description": Key(Text(), "Free text."),
         "tags": Key(_MAPPING, "Tags."),
         "os_type": Key(_choice("linux", "windows"), "Operating system: `linux` or `windows`."),
-        "inference_config": Key(
-            Record(
-                noun="an inference configuration",
-                keys={
-                    key: Key(_ROUTE, "Route of the inference server.", required=True)
-                    for key in ("liveness_route", "readiness_route", "scoring_route")
-                },
-            ),
-            "Routes of the inference server; not used by a job.",
-        ),
         "datastore": Key(Text(noun="a datastore's name"), "Datastore that a local build context is uploaded to."),
-        "auto_delete_setting": Key(Anything(), "When the service deletes the environment."),
     },
 )
 

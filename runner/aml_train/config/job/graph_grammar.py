@@ -162,22 +162,21 @@ PIPELINE_NODE: Final = Record(
 )
 
 
+_PARAMETERS: Final = {
+    "values": Key(Items(item=Anything(), noun="a list of values", least=1), "Possible values.", required=True),
+    "upper": Key(Number(noun="a whole number", minimum=1), "First value that is too high.", required=True),
+    "min_value": Key(_ANY_NUMBER, "Lowest value.", required=True),
+    "max_value": Key(_ANY_NUMBER, "Highest value.", required=True),
+    "mu": Key(_ANY_NUMBER, "Mean.", required=True),
+    "sigma": Key(_ANY_NUMBER, "Standard deviation.", required=True),
+    "q": Key(_ANY_NUMBER, "Step of the values.", required=True),
+}
+
+
 def _distribution(*names: str) -> Record:
     """Return the record of a distribution with parameters of these names."""
-    kinds = {
-        "min_value": "Lowest value.",
-        "max_value": "Highest value.",
-        "mu": "Mean.",
-        "sigma": "Standard deviation.",
-        "q": "Step of the values.",
-    }
-    return Record(
-        noun="a distribution",
-        keys={
-            "type": Key(_TEXT, "The distribution.", required=True),
-            **{name: Key(_ANY_NUMBER, kinds[name], required=True) for name in names},
-        },
-    )
+    kind = Key(_TEXT, "The distribution.", required=True)
+    return Record(noun="a distribution", keys={"type": kind, **{name: _PARAMETERS[name] for name in names}})
 
 
 SEARCH_SPACE: Final = Table(
@@ -188,24 +187,8 @@ SEARCH_SPACE: Final = Table(
         noun="a mapping with `type`",
         fold=lower,
         records={
-            "choice": Record(
-                noun="a choice",
-                keys={
-                    "type": Key(_TEXT, "`choice`.", required=True),
-                    "values": Key(
-                        Items(item=Anything(), noun="a list of values", least=1), "Possible values.", required=True
-                    ),
-                },
-            ),
-            "randint": Record(
-                noun="a distribution",
-                keys={
-                    "type": Key(_TEXT, "`randint`.", required=True),
-                    "upper": Key(
-                        Number(noun="a whole number", minimum=1), "First value that is too high.", required=True
-                    ),
-                },
-            ),
+            "choice": _distribution("values"),
+            "randint": _distribution("upper"),
             **{name: _distribution("min_value", "max_value") for name in ("uniform", "loguniform")},
             **{name: _distribution("min_value", "max_value", "q") for name in ("quniform", "qloguniform")},
             **{name: _distribution("mu", "sigma") for name in ("normal", "lognormal")},

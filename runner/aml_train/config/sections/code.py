@@ -124,6 +124,7 @@ DATA: Final = Table(
         noun="an address, or a mapping with `path`",
         scalar=_ADDRESS,
         keys=record(DataLink, noun="a mapping with `path`"),
+        short="path",
     ),
     special=keys_of(DataConfig),
 )
@@ -152,9 +153,7 @@ def data_links(checked: CheckedTree) -> tuple[DataLink, ...]:
             if f"{local}/".startswith(f"{other}/") or f"{other}/".startswith(f"{local}/"):
                 what = f"`data` has `{shown(given)}` and `{shown(other)}`"
                 checked.faults.add(mark, what, why="one is inside the other", remedy="keep one of them")
-        settings = {"path": value} if isinstance(value, str) else value
-        if "path" in settings:
-            links[local] = make(DataLink, settings, local=local, where=mark.where)
+        links[local] = make(DataLink, value, local=local, where=mark.where)
     return tuple(links.values())
 
 

@@ -16,7 +16,6 @@ from aml_train.config.section import (
     VARIABLE_NAME,
     VARIABLES,
     CheckedTree,
-    ImageTree,
     key,
     make,
     record,
@@ -70,14 +69,8 @@ SBOM: Final = Either(
     noun="`spdx`, `cyclonedx`, or a mapping",
     scalar=_FORMAT,
     keys=record(SbomConfig, noun="a mapping with `format` or `image`"),
+    short="format",
 )
-
-
-def sbom_config(given: Any) -> SbomConfig | None:
-    """Make ``image.sbom``; None without it."""
-    if given is None:
-        return None
-    return make(SbomConfig, given) if isinstance(given, dict) else SbomConfig(format=given)
 
 
 PullPolicy = Literal["check", "always", "missing"]
@@ -231,6 +224,7 @@ class ImageConfig:
                 noun="a shell command, or a mapping with `command`",
                 scalar=_COMMAND,
                 keys=record(RunStep, noun="a mapping with `command`"),
+                short="command",
             ),
         ),
         "Commands that change the image, after everything else is in it.",
@@ -275,6 +269,7 @@ class ImageConfig:
             noun="the path of a Dockerfile, or a mapping with `file`",
             scalar=PATH,
             keys=record(DockerfileConfig, noun="a mapping with `file`"),
+            short="file",
         ),
         "The project's own Dockerfile instead of `base` and what is installed on it.",
         default=None,
@@ -361,21 +356,18 @@ def image_config(checked: CheckedTree) -> ImageConfig | None:
     found = checked.values.get("image")
     if not isinstance(found, dict):
         return None
-    image = ImageTree(checked=checked)
+    image = checked.within("image")
     config = make(
         ImageConfig,
         found,
-        ofed=ofed_config(image, found.get("ofed")),
-        pip=pip_config(image, found.get("pip")),
-        conda=conda_config(image, found.get("conda")),
+        ofed=ofed_config(image, found.get("ofed", {})),
+        pip=pip_config(image, found.get("pip", {})),
+        conda=conda_config(image, found.get("conda", {})),
         copy=_copies(image, found.get("copy", ())),
-        run=tuple(_run_step(one) for one in found.get("run", ())),
         ca_certificates=_certificates(image, found.get("ca-certificates", ())),
         secrets=_secrets(image, found.get("secrets", {})),
-        protect=make(ProtectConfig, found.get("protect", {})),
-        sbom=sbom_config(found.get("sbom")),
-        dockerfile=_dockerfile(image, found.get("dockerfile")),
-        builder=builder_config(image, found.get("builder")),
+        dockerfile=_dockerfile(image, found.get("dockerfile", {})),
+        builder=builder_config(image, found.get("builder", {})),
         ignored_checks=tuple(found.get("checks", {}).get("ignore", ())),
         where=image.mark("base" if "base" in found else "dockerfile").where,
     )
@@ -387,7 +379,7 @@ def image_config(checked: CheckedTree) -> ImageConfig | None:
     return config if (config.base is None) != (config.dockerfile is None) else None
 
 
-def _copies(image: ImageTree, items: list[dict[str, str]]) -> tuple[CopyConfig, ...]:
+def _copies(image: CheckedTree, items: list[dict[str, str]]) -> tuple[CopyConfig, ...]:
     made = []
     for index, item in enumerate(items):
         path = image.path(item.get("from"), "copy", item=f".{index}.from", kinds=("file", "folder"))
@@ -396,16 +388,12 @@ def _copies(image: ImageTree, items: list[dict[str, str]]) -> tuple[CopyConfig, 
     return tuple(made)
 
 
-def _run_step(value: Any) -> RunStep:
-    return RunStep(command=value) if isinstance(value, str) else make(RunStep, {"command": "", **value})
-
-
-def _certificates(image: ImageTree, items: list[str]) -> tuple[Path, ...]:
+def _certificates(image: CheckedTree, items: list[str]) -> tuple[Path, ...]:
     paths = (image.path(text, "ca-certificates", item=f".{index}") for index, text in enumerate(items))
     return tuple(path for path in paths if path is not None)
 
 
-def _secrets(image: ImageTree, items: Mapping[str, Mapping[str, str]]) -> dict[str, SecretConfig]:
+def _secrets(image: CheckedTree, items: Mapping[str, Mapping[str, str]]) -> dict[str, SecretConfig]:
     made = {}
     for name, given in items.items():
         file = absolute(image.directory / given["file"]) if "file" in given else None
@@ -415,18 +403,15 @@ def _secrets(image: ImageTree, items: Mapping[str, Mapping[str, str]]) -> dict[s
     return made
 
 
-def _dockerfile(image: ImageTree, value: Any) -> DockerfileConfig | None:
-    keys, given = (
-        (("dockerfile",), {"file": value}) if isinstance(value, str) else (("dockerfile", "file"), value or {})
-    )
-    file = image.path(given.get("file"), *keys)
+def _dockerfile(image: CheckedTree, given: Mapping[str, Any]) -> DockerfileConfig | None:
+    file = image.path(given.get("file"), "dockerfile", "file")
     context = image.path(given.get("context"), "dockerfile", "context", kinds=("folder",))
     if file is None:
         return None
     return make(DockerfileConfig, given, file=file, context=context or file.parent)
 
 
-def _check_secrets(image: ImageTree, config: ImageConfig) -> None:
+def _check_secrets(image: CheckedTree, config: ImageConfig) -> None:
     """Check that each secret that is used is declared."""
     used: list[tuple[Mark, str]] = []
     for name, urls in (("index-url", (config.pip.index_url,)), ("extra-index-urls", config.pip.extra_index_urls)):
@@ -438,4 +423,4 @@ def _check_secrets(image: ImageTree, config: ImageConfig) -> None:
         if name not in config.secrets:
             near = nearest(name, tuple(config.secrets))
             remedy = f"did you mean `{near}`?" if near else f"declare it: secrets: {{{shown(name)}: {{env: …}}}}"
-            image.checked.faults.add(mark, f"the secret `{shown(name)}` is not declared", remedy=remedy)
+            image.faults.add(mark, f"the secret `{shown(name)}` is not declared", remedy=remedy)

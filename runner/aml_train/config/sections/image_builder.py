@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from aml_train.config.section import PATH, ImageTree, key, make, record, section
+from aml_train.config.section import PATH, CheckedTree, key, make, record, section
 from aml_train.config.yaml.shapes import Choice, Duration, Text
 from aml_train.config.yaml.source import absolute
 from aml_train.config.yaml.structures import Either
@@ -97,12 +98,12 @@ BUILDER: Final = Either(
     noun="`local` or `acr`, or a mapping with `kind`",
     scalar=_KINDS,
     keys=record(BuilderConfig, noun="a mapping with `kind`"),
+    short="kind",
 )
 
 
-def builder_config(image: ImageTree, value: Any) -> BuilderConfig:
+def builder_config(image: CheckedTree, given: Mapping[str, Any]) -> BuilderConfig:
     """Make ``image.builder`` of its checked value; report keys of another kind."""
-    given: dict[str, Any] = {"kind": value} if isinstance(value, str) else dict(value or {})
     where = image.mark("builder").where if image.has("builder") else "image.builder"
     kind = given.get("kind", "local")
     for name in sorted(given.keys() & _OF.keys()):

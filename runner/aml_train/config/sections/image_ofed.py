@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from collections.abc import Mapping
+from typing import Final, Literal
 
-from aml_train.config.section import ImageTree, key, make, record, section
+from aml_train.config.section import CheckedTree, key, make, record, section
 from aml_train.config.yaml.shapes import Choice, Text
 from aml_train.config.yaml.structures import Either
 
@@ -54,12 +55,12 @@ OFED: Final = Either(
     noun="a mapping with `source`, or `auto`, `distro` or `none` alone",
     scalar=_SOURCES,
     keys=record(OfedConfig, noun="a mapping with `source`"),
+    short="source",
 )
 
 
-def ofed_config(image: ImageTree, value: Any) -> OfedConfig | None:
+def ofed_config(image: CheckedTree, given: Mapping[str, Any]) -> OfedConfig | None:
     """Make ``image.ofed`` of its checked value; None for no drivers."""
-    given = {"source": value} if isinstance(value, str) else value or {}
     source = given.get("source", "none")
     if source == "none":
         return None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from aml_train.config.section import PATH, ImageTree, key, make, record, section
+from aml_train.config.section import PATH, CheckedTree, key, make, record, section
 from aml_train.config.yaml.nodes import Faults, Node, ScalarNode, shown
 from aml_train.config.yaml.shapes import Flag, Text, mismatch, needs_quotes
 from aml_train.config.yaml.structures import Either, Items
@@ -140,37 +141,34 @@ PIP: Final = Either(
     scalar=PATH,
     items=_REQUIREMENTS,
     keys=record(PipConfig, noun="a mapping with such keys as `requirements` and `packages`"),
+    short="requirements",
 )
 CONDA: Final = Either(
     noun="the path of an environment file, or a mapping with `file`",
     scalar=PATH,
     keys=record(CondaConfig, noun="a mapping with `file`"),
+    short="file",
 )
 PROTECT: Final = record(ProtectConfig, noun="a mapping with `packages` and `allow`")
 
 
-def pip_config(image: ImageTree, value: Any) -> PipConfig:
+def pip_config(image: CheckedTree, given: Any) -> PipConfig:
     """Make ``image.pip`` of its checked value."""
-    if isinstance(value, list):
-        return PipConfig(packages=tuple(value))
-    if isinstance(value, str):
-        package = not value.endswith((".txt", ".in")) and "/" not in value
-        remedy = f"for a package write a list: [{shown(value)}]" if package else "name a requirements file"
-        return PipConfig(requirements=image.path(value, "pip", remedy=remedy))
-    given = value or {}
+    if isinstance(given, list):
+        return PipConfig(packages=tuple(given))
     if given.get("require-hashes") and given.get("packages"):
         what = "`image.pip.packages` and `image.pip.require-hashes` exclude each other"
         remedy = "put the packages into the requirements file, with their hashes"
         image.fault(what, "pip", "packages", why="a list has no hashes", remedy=remedy)
-    files = {
-        name: image.path(given.get(name), "pip", name, remedy=f"name a {name} file")
-        for name in ("requirements", "constraints")
-    }
-    return make(PipConfig, given, **files)
+    text = given.get("requirements", ".txt")
+    package = not text.endswith((".txt", ".in")) and "/" not in text
+    remedy = f"for a package write a list: [{shown(text)}]" if package else "name a requirements file"
+    requirements = image.path(given.get("requirements"), "pip", "requirements", remedy=remedy)
+    constraints = image.path(given.get("constraints"), "pip", "constraints", remedy="name a constraints file")
+    return make(PipConfig, given, requirements=requirements, constraints=constraints)
 
 
-def conda_config(image: ImageTree, value: Any) -> CondaConfig | None:
+def conda_config(image: CheckedTree, given: Mapping[str, Any]) -> CondaConfig | None:
     """Make ``image.conda`` of its checked value; None without an environment file."""
-    keys, given = (("conda",), {"file": value}) if isinstance(value, str) else (("conda", "file"), value or {})
-    file = image.path(given.get("file"), *keys, remedy="name an environment file")
+    file = image.path(given.get("file"), "conda", "file", remedy="name an environment file")
     return make(CondaConfig, given, file=file) if file is not None else None

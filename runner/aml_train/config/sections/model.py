@@ -165,9 +165,7 @@ class StagePolicies:
 def model_config(checked: CheckedTree) -> ModelConfig | None:
     """Make ``model``; None if there is none."""
     found = checked.values.get("model")
-    if not isinstance(found, dict) or "name" not in found:
-        return None
-    return make(ModelConfig, found)
+    return make(ModelConfig, found) if isinstance(found, dict) else None
 
 
 def check_output(checked: CheckedTree, job: Job | None) -> None:

@@ -92,6 +92,7 @@ _COMPUTE: Final = Either(
         noun="a mapping with `name` and `size`",
         hints={"idle-seconds": "it is called `idle` here, such as `idle: 2m`"},
     ),
+    short="name",
 )
 
 
@@ -219,9 +220,7 @@ def choose_target(checked: CheckedTree, given: str | None) -> TargetConfig | Non
 
 
 def _target(checked: CheckedTree, name: str, found: Mapping[str, Any]) -> TargetConfig:
-    kind, compute = "local" if name == LOCAL else "azure", found.get("compute")
-    if not isinstance(compute, dict):
-        return make(TargetConfig, found, name=name, kind=kind)
+    kind, compute = "local" if name == LOCAL else "azure", found.get("compute", {})
     cluster = _cluster(checked, name, compute)
     return make(TargetConfig, found, name=name, kind=kind, compute=compute.get("name"), cluster=cluster)
 

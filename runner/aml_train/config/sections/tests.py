@@ -114,7 +114,7 @@ def tests_config(checked: CheckedTree) -> TestsConfig | None:
             remedy="add `image: {base: …}`, or delete `tests`",
         )
     found = checked.values.get("tests")
-    if not isinstance(found, dict) or "command" not in found:
+    if not isinstance(found, dict):
         return None
     tests = make(TestsConfig, found, limits=make(ContainerLimits, found))
     if isinstance(command := find(checked.tree, "tests", "command"), ScalarNode):

@@ -76,7 +76,9 @@ class CostConfig:
         Table(
             noun="a mapping of VM sizes",
             key=Text(
-                noun="a VM size, such as `Standard_NC24ads_A100_v4`", pattern=r"[Ss]tandard_[A-Za-z0-9_-]{1,60}"
+                noun="a VM size, such as `Standard_NC24ads_A100_v4`",
+                pattern=r"[Ss]tandard_[A-Za-z0-9_-]{1,60}",
+                convert=str.lower,
             ),
             value=Either(
                 noun="a price, or a mapping with `dedicated` and `low-priority`",
@@ -86,6 +88,7 @@ class CostConfig:
                     noun="a mapping with `dedicated` and `low-priority`",
                     hints={"spot": "write `low-priority`"},
                 ),
+                short="dedicated",
             ),
         ),
         "Price of a node for an hour, by VM size; a single price is that of dedicated nodes.",
@@ -114,10 +117,5 @@ COST: Final = record(CostConfig, noun="a mapping")
 
 def cost_config(checked: CheckedTree) -> CostConfig:
     """Make ``cost``."""
-    found = checked.section("cost")
-    prices = {
-        size.lower(): make(Price, price) if isinstance(price, dict) else Price(dedicated=float(price))
-        for size, price in found.get("prices", {}).items()
-    }
     where = checked.place("cost").where if checked.has("cost") else CostConfig.where
-    return make(CostConfig, found, prices=prices, where=where)
+    return make(CostConfig, checked.section("cost"), where=where)

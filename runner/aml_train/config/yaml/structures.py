@@ -70,11 +70,11 @@ class Table:
         values: dict[str, Any] = {}
         for key, entry in node.entries.items():
             full = join(name, key)
-            good = key in self.special or self.key.check_text(key, entry.mark, f"the key `{full}`", faults) is not BAD
+            good = key if key in self.special else self.key.check_text(key, entry.mark, f"the key `{full}`", faults)
             shape = self.special[key].shape if key in self.special else self.value
             value = shape.check(_at(entry.node, entry.mark), full, faults)
-            if good and value is not BAD:
-                values[key] = value
+            if good is not BAD and value is not BAD:
+                values[good] = value
         return values
 
     def schema(self) -> dict[str, Any]:
@@ -100,20 +100,20 @@ class Record:
     Attributes:
         keys: the keys in the order of the documentation.
         noun: what it is.
-        later: keys that a later version will know.
         hints: what to say of keys that people look for here.
         ignored: keys that the service writes and azure-ai-ml ignores.
         one_of: exactly one of these keys must be there.
         lenient: azure-ai-ml passes unknown keys on, and so do we, with a remark.
+        section: the dataclass that its values make; see :mod:`aml_train.config.section`.
     """
 
     keys: Mapping[str, Key]
     noun: str
-    later: tuple[str, ...] = ()
     hints: Mapping[str, str] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
     one_of: tuple[str, ...] = ()
     lenient: bool = False
+    section: type | None = None
 
     def check(self, node: Node, name: str, faults: Faults) -> Any:
         if not isinstance(node, MapNode):
@@ -149,9 +149,7 @@ class Record:
         return values
 
     def unknown(self, key: str, full: str, mark: Mark, faults: Faults) -> None:
-        if key in self.later:
-            faults.add(mark, f"`{full}` is not supported yet by this version", remedy="delete the key")
-        elif key in self.hints:
+        if key in self.hints:
             faults.add(mark, f"unknown key `{full}`", remedy=self.hints[key])
         else:
             near = None if faults.full else nearest(key, tuple(self.keys))
@@ -229,13 +227,17 @@ class Variants:
 
 @dataclass(frozen=True, kw_only=True)
 class Either:
-    """Different shapes for a single value, a list, a mapping and an absent value."""
+    """Different shapes for a single value, a list, a mapping and an absent value.
+
+    *short* is the key of the mapping that a single value stands for; the value of both is a mapping then.
+    """
 
     noun: str
     scalar: Shape | None = None
     items: Shape | None = None
     keys: Shape | None = None
     nothing: bool = False
+    short: str = ""
 
     def check(self, node: Node, name: str, faults: Faults) -> Any:
         if isinstance(node, ScalarNode) and node.kind == "null" and self.nothing:
@@ -245,7 +247,8 @@ class Either:
         empty = isinstance(node, ScalarNode) and node.kind == "null" and not node.text
         if shape is None or empty:
             return mismatch(node, name, self.noun, faults)
-        return shape.check(node, name, faults)
+        value = shape.check(node, name, faults)
+        return {self.short: value} if self.short and isinstance(node, ScalarNode) and value is not BAD else value
 
     def schema(self) -> dict[str, Any]:
         schemas = [shape.schema() for shape in (self.scalar, self.items, self.keys) if shape is not None]
