@@ -6,20 +6,12 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
-from aml_train.core.events import (
-    Event,
-    ImageReady,
-    JobNamed,
-    JobSubmitted,
-    Listener,
-    LogLines,
-    ModelPromoted,
-    ModelRegistered,
-)
+from aml_train.core.events import Event, Listener, LogLines
 from aml_train.core.masking import Masker
 
 #: Computed names, and words of this product, in which a short secret may occur by chance.
 _COMPUTED: Final[Mapping[str, frozenset[str]]] = {
+    "JobNamed": frozenset({"job"}),
     "JobSubmitted": frozenset({"job"}),
     "NodeChanged": frozenset({"job", "run", "status"}),
     "ImageReady": frozenset({"reference", "digest"}),
@@ -51,15 +43,9 @@ def masked(value: _Value, mask: Callable[[str], str], mask_name: Callable[[str],
 
 def names_in(event: Event) -> tuple[str, ...]:
     """Return an event's computed names, in which a short secret may occur by chance."""
-    match event:
-        case JobNamed() | JobSubmitted():
-            return (event.job,)
-        case ImageReady():
-            return event.reference, event.digest
-        case ModelRegistered() | ModelPromoted():
-            return event.model, f"{event.model}:{event.version}"
-        case _:
-            return ()
+    computed, found = _COMPUTED.get(type(event).__name__, ()), vars(event)
+    names = [found[name] for name in ("job", "reference", "digest", "model") if name in computed]
+    return (*names, f"{found['model']}:{found['version']}") if "version" in computed else tuple(names)
 
 
 def masked_listener(masker: Masker, *listeners: Listener) -> Listener:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from aml_train.config.section import CheckedTree, key, make, record, section
 from aml_train.config.yaml.shapes import Choice, Text
@@ -29,6 +29,7 @@ class OfedConfig:
         Text(
             noun='a version such as "5.8-2.0.3.0" or "3.2.1"',
             pattern=r"[0-9]+(?:\.[0-9]+)+(?:-[0-9]+(?:\.[0-9]+)*){0,2}",
+            remedy="name the release that it means today: docs/image.md lists those with a known SHA-256",
         ),
         "Release, for `mlnx_ofed` and `doca`; for `doca` also a build such as `3.2.1-044000-25.10`. `latest` and LTS names are refused: they move.",
         default=None,

@@ -18,37 +18,28 @@ from aml_train.config.yaml.nodes import Entry, Faults, MapNode, Mark, find
 from aml_train.config.yaml.shapes import Text
 from aml_train.config.yaml.structures import Items, Key, Record, Table
 
-_REMEDY: Final = "use the builder `local` or `remote`"
-
 
 def check_builder(checked: CheckedTree, image: ImageConfig | None, tests: TestsConfig | None) -> None:
     """Report the keys that the builder of *image* cannot obey."""
     if image is None or not image.builder.is_service:
         return
-    if image.secrets:
-        checked.fault(
-            "`image.secrets` and the builder `acr` exclude each other",
-            "image",
-            "secrets",
-            why="ACR Tasks would take a secret as a part of the request",
-            remedy=f"{_REMEDY}, or build without secrets",
-        )
-    if image.sbom is not None:
-        checked.fault(
-            "`image.sbom` and the builder `acr` exclude each other",
-            "image",
-            "sbom",
-            why="the list is made in an engine, and ACR Tasks keeps no image in one",
-            remedy=_REMEDY,
-        )
-    if tests is not None and tests.limits.gpus == "all":
-        checked.fault(
-            "`tests.gpus: all` and the builder `acr` exclude each other",
-            "tests",
-            "gpus",
-            why="ACR Tasks tests on machines without GPUs",
-            remedy=f"{_REMEDY}, or write `gpus: auto`",
-        )
+    excluded = (
+        (bool(image.secrets), ("image", "secrets"), "ACR Tasks would take a secret as a part of the request"),
+        (
+            image.sbom is not None,
+            ("image", "sbom"),
+            "the list is made in an engine, and ACR Tasks keeps no image in one",
+        ),
+        (
+            tests is not None and tests.limits.gpus == "all",
+            ("tests", "gpus"),
+            "ACR Tasks tests on machines without GPUs",
+        ),
+    )
+    for given, keys, why in excluded:
+        if given:
+            what = f"`{'.'.join(keys)}` and the builder `acr` exclude each other"
+            checked.fault(what, *keys, why=why, remedy="use the builder `local` or `remote`, or delete the key")
 
 
 _MOST: Final = 8
