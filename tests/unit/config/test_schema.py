@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -29,37 +28,21 @@ SCHEMA = Draft202012Validator(json_schema())
 
 STRUCTURAL = [
     "image: {}",
-    "imge: {base: x}",
     "job: job.yml\nimage: 5",
-    "job: []",
     "image: {base: 5}",
-    "image: {base: x, apt: libx}",
     "image: {base: x, apt: [Foo]}",
-    "image: {base: x, azureml-mlflow: 1.10}",
     "image: {base: x, env: {1x: a}}",
-    "image: {base: x, platform: linux/amd46}",
     "image: {base: x, repository: Foo}",
-    "image: {base: x, pip: {packages: numpy}}",
     "image: {base: x}\ntests: {}",
-    "image: {base: x}\ntests: {command: x, timeout: soon}",
     "image: {base: x}\ntests: {command: x, network: maybe}",
-    "gate: {a: 0.5}",
     "gate: {a: []}",
-    "promote: {production: {from: []}}",
     "promote: {production: {gate: {a: 0.5}}}",
-    "promote: {'two words': {}}",
     "model: {name: a}",
-    "model: {name: a, path: x, output: y}",
     "model: {name: a b, path: x}",
-    "model: {name: a, path: x, type: mlflow}",
     "watch: {timeout: 0}",
-    "targets: {local: {workspace: x}}",
     "targets: {a: {workspace: x!}}",
-    "job: {command: x, environment: 'azureml:e:1', limits: {timeout: PT1H}}",
     "job: {command: x, environment: 'azureml:e:1', inputs: {a-b: 1}}",
-    "job: {command: x, environment: 'azureml:e:1', inputs: {a: {type: integer}}}",
     "job: {command: x, environment: {}}",
-    "job: {command: x, environment: 'azureml:e:1', foo: 1}",
 ]
 
 
@@ -167,19 +150,3 @@ def test_the_documentation_lists_every_key(title: str, shape: Record) -> None:
     text = DOCUMENTATION.read_text(encoding="utf-8")
     section = re.split(r"(?m)^## ", text.partition(f"\n## Keys of {title}\n")[2])[0]
     assert [line for line in section.splitlines() if line.startswith("| `")] == merged(shape)
-
-
-def test_every_key_is_described() -> None:
-    def check(schema: Any) -> None:
-        if isinstance(schema, dict):
-            for word, value in schema.items():
-                for key, inner in value.items() if word == "properties" else ():
-                    assert inner == {} or "description" in inner or key == "local", key
-                    check(inner)
-                if word != "properties":
-                    check(value)
-        elif isinstance(schema, list):
-            for value in schema:
-                check(value)
-
-    check(json_schema())

@@ -60,16 +60,10 @@ def test_the_table_shows_what_differs_and_by_how_much() -> None:
     ("left", "right", "difference", "percent"),
     [
         (0.3, 0.1, 0.2, 200.0),
-        (-0.3, -0.1, -0.2, -200.0),
         (1.0, 0.0, 1.0, None),
-        (0.0, -0.0, 0.0, None),
         (math.nan, 1.0, None, None),
-        (math.inf, math.inf, None, None),
         (1.7e308, -1.7e308, None, 200.0),
-        (1e300, 1e-300, 1e300, None),
-        (2.0**53 + 2, 2.0**53, 2.0, 2 / 2**53 * 100),
         (1.0, None, None, None),
-        (None, 1.0, None, None),
     ],
 )
 def test_differences_of_numbers(
@@ -95,15 +89,11 @@ def test_what_is_not_known_is_not_the_same() -> None:
     [
         ({"a": "d:1"}, {"a": "d:1"}, "warn", "met", "the data are those of the baseline B: a is d:1"),
         ({"a": "d:2"}, {"a": "d:1"}, "warn", "warned", "the data differ from those of the baseline B: a is d:2, and was d:1"),
-        ({"a": "d:2"}, {"a": "d:1"}, "fail", "missed", "a is d:2, and was d:1"),
         ({"a": "d:2"}, {"a": "d:1"}, "ignore", None, ""),
         ({"b": "d:1"}, {"a": "d:1"}, "fail", "missed", "a, which is d:1 there, is not read; b is d:1, which the baseline does not read"),
         ({}, {}, "warn", None, ""),
-        ({}, {}, "fail", "met", "neither this job nor the baseline B reads data"),
         ({"a": "d:1"}, None, "warn", "warned", "it is not known which data the baseline B has read"),
-        ({"a": "d:1"}, None, "fail", "missed", "it is not known which data the baseline B has read"),
         (None, {"a": "d:1"}, "fail", "missed", "it is not known which data this job has read"),
-        (None, None, "fail", "missed", "it is not known which data this job has read"),
         ({}, None, "warn", None, ""),
         ({"a": "azureml://datastores/s/paths/p"}, {"a": "azureml://datastores/s/paths/p"}, "fail", "met", "(a: the same place, whose contents are not known)"),
     ],

@@ -34,7 +34,6 @@ def _paths(files: FileSet) -> list[str]:
 @pytest.mark.parametrize(
     ("files", "patterns", "expected"),
     [
-        ({"b": "", "a/c": "", "B": ""}, (), ["B", "a/c", "b"]),
         ({"tests/t.py": "", "src/m.py": "", "x.txt": ""}, ("tests", "/src/**"), ["src/m.py", "tests/t.py"]),
         ({"a.py": "", "d/b.py": "", "d/c.txt": ""}, ("*.py", "!b.py"), ["a.py"]),
         ({".git/config": "", "sub/.git/x": "", "sub/.gitkeep": ""}, (), ["sub/.gitkeep"]),
@@ -44,24 +43,6 @@ def _paths(files: FileSet) -> list[str]:
             [".env.example", "id_rsa.pub"],
         ),
         ({".env": ""}, (".env",), []),
-        (
-            dict.fromkeys(
-                (
-                    "a/.docker/config.json",
-                    "_github_home/.docker/config.json",
-                    "a/_github_home/x",
-                    "a/git-credentials-1b.config",
-                    "gha-creds-0f.json",
-                    "a/.netrc",
-                    "a/.pypirc",
-                    "a/.azure/x",
-                    "a/docker/config.json",
-                ),
-                "",
-            ),
-            (),
-            ["a/docker/config.json"],
-        ),
         ({".gitignore": "*.log\n!keep.log\n", "a.log": "", "keep.log": ""}, (), [".gitignore", "keep.log"]),
         (
             {".gitignore": "*.log\n", ".amlignore": "*.txt\n", "a.log": "", "a.txt": ""},
@@ -74,8 +55,6 @@ def _paths(files: FileSet) -> list[str]:
             [".gitignore", "d/.gitignore", "d/a.log", "x"],
         ),
         ({".gitignore": "d/\n", "d/.gitignore": "!a\n", "d/a": ""}, (), [".gitignore"]),
-        ({".gitignore": "\ufeff*.log\n", "a.log": ""}, (), [".gitignore"]),
-        ({}, (), []),
     ],
 )
 def test_what_is_collected(
@@ -162,13 +141,6 @@ def test_tar_is_reproducible(tmp_path: Path) -> None:
     }
 
 
-def test_file_that_changes_meanwhile(tmp_path: Path) -> None:
-    files = FileSet.collect(_write(tmp_path, {"a": "12"}))
-    (tmp_path / "a").write_text("1")
-    with pytest.raises(InvalidError, match="a changed while it was read"):
-        _tar(files)
-
-
 @pytest.mark.parametrize(
     ("target", "message"),
     [
@@ -224,14 +196,9 @@ def _linked(tmp_path: Path, links: Mapping[str, str], files: Mapping[str, str] |
     ("links", "fault"),
     [
         ({"passwd": "/etc/passwd"}, r"src/passwd: it is a link to /etc/passwd, outside of .*/repo: .*\.amlignore"),
-        ({"passwd": "../../outside/passwd"}, r"src/passwd: it is a link to \.\./\.\./outside/passwd, outside of"),
         ({"d": "TMP/outside"}, r"src/d: it is a link to .*/outside, outside of"),
-        ({"sub/deep/d": "../../../../outside"}, r"src/sub/deep/d: it is a link to"),
-        ({"a": "b", "b": "TMP/outside/passwd"}, r"src/a: it is a link to b, outside of"),
         ({"common": "../common", "common/up": "../../outside/passwd"}, r"src/common/up: it is a link to"),
         ({"key": "../.git/config"}, r"src/key: it is a link to \.\./\.git/config, into git's own data"),
-        ({"git": "../.git"}, r"src/git: it is a link to \.\./\.git, into git's own data"),
-        ({"gone": "absent"}, r"src/gone: it is a link to absent, which is not there"),
         ({"env": "/proc/self/environ"}, r"src/env: it is a link to /proc/self/environ"),
     ],
 )
@@ -313,35 +280,17 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("files", "patterns", "kept_out"),
     [
-        ({".gitignore": "*.log\n", "test_a.py": "", "a.log": ""}, (), []),
         (
             {".gitignore": "\n# a\ntest_big*\n", "test_big.py": "", "test_a.py": ""},
             (),
             ["test_big.py (.gitignore:3)"],
         ),
         ({".amlignore": "tests/\n", "tests/test_a.py": "", "x.py": ""}, (), ["tests/ (.amlignore:1)"]),
-        ({"sub/.gitignore": "conftest.py\n", "sub/conftest.py": ""}, (), ["sub/conftest.py (sub/.gitignore:1)"]),
-        (
-            {
-                ".gitignore": "build/\n*_test.py\n!b_test.py\n",
-                "build/tests/t.py": "",
-                "a_test.py": "",
-                "b_test.py": "",
-            },
-            (),
-            ["a_test.py (.gitignore:2)"],
-        ),
         (
             {".gitignore": "data\ntest_*\n", "data/x": "", "test_a.py": "", "src/test_b.py": ""},
             ("src", "data/x"),
             ["data/ (.gitignore:1)", "src/test_b.py (.gitignore:2)"],
         ),
-        (
-            {".gitignore": "x.json\ny.json\n", "x.json": "", "y.json": ""},
-            ("*.py", "/x.json"),
-            ["x.json (.gitignore:1)"],
-        ),
-        ({".gitignore": "*.pyc\n", "test_a.pyc": "", "tests/__pycache__/test_b.py": "", "tests/a.py": ""}, (), []),
     ],
 )
 def test_tests_that_ignore_files_keep_out_are_known(

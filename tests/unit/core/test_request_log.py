@@ -29,29 +29,6 @@ def test_a_line_has_status_time_and_id_and_no_query() -> None:
     )
 
 
-def test_a_request_without_an_answer_names_the_error() -> None:
-    lines: list[str] = []
-    failure = urllib3.exceptions.ProtocolError("closed")
-    with (
-        mock.patch.object(HTTPConnectionPool, "urlopen", side_effect=failure),
-        logged_requests(lines.append),
-        pytest.raises(urllib3.exceptions.ProtocolError),
-    ):
-        HTTPConnectionPool("a.b").urlopen("PUT", "/x")
-    assert lines[0].startswith("PUT http://a.b/x: ProtocolError after ")
-
-
-def test_requests_to_the_engine_are_left_out() -> None:
-    lines: list[str] = []
-
-    class EnginePool(HTTPConnectionPool):
-        __module__ = "docker.transport.unixconn"
-
-    with mock.patch.object(HTTPConnectionPool, "urlopen"), logged_requests(lines.append):
-        EnginePool("localhost").urlopen("GET", "/_ping")
-    assert lines == []
-
-
 @pytest.mark.parametrize(("flags", "shown"), [(["-v"], False), (["-vv"], True)])
 def test_the_command_line_shows_requests_with_vv(flags: list[str], shown: bool) -> None:
     @click.command()

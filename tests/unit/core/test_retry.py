@@ -77,10 +77,5 @@ def _attempt(error: BaseException) -> int:
     return begun
 
 
-def test_the_first_attempt_counts() -> None:
-    with stamina.set_testing(True, attempts=3):
-        assert _attempt(ServiceError("busy")) == 3
-
-
 def test_an_interruption_is_no_attempt_that_failed() -> None:
     assert _attempt(KeyboardInterrupt()) == 1

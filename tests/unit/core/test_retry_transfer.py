@@ -43,12 +43,6 @@ class Engine:
         )
 
 
-def test_success_asks_nothing_more() -> None:
-    engine = Engine(0)
-    assert engine.run() == "done"
-    assert engine.log == ["work"]
-
-
 def test_what_breaks_off_is_done_again_with_new_credentials() -> None:
     engine = Engine(2)
     assert engine.run() == "done"
@@ -73,18 +67,6 @@ def test_a_refusal_from_here_ends_it() -> None:
     with pytest.raises(ImageError, match=r"refused: HTTP 403\nBefore that, the push .*unauthorized\nGet the role\."):
         engine.run(check=check)
     assert engine.log == ["work", "renew"]
-
-
-def test_other_errors_are_final() -> None:
-    def work() -> str:
-        raise ImageError("no such image")
-
-    engine = Engine(0)
-    with pytest.raises(ImageError, match="no such image"):
-        retry(
-            work, check=engine.note("check"), renew=engine.note("renew"), listener=engine.listen, token=CancelToken()
-        )
-    assert engine.log == []
 
 
 def test_it_can_be_stopped() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import io
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +12,7 @@ import pytest
 
 from aml_train import __main__
 from aml_train.cli.console import ConsoleListener
-from aml_train.core.errors import DiskError
 from aml_train.core.events import LogLines, Notice, RunFinished, StageFinished, StageStarted
-from aml_train.core.machine import expected, machine_errors
 from aml_train.core.streams import lasting_output, prepare_streams
 from aml_train.pipeline.execute import json_listener
 
@@ -50,15 +47,6 @@ def test_every_sign_can_be_printed_in_every_encoding(standard: pytest.MonkeyPatc
         assert "> image    Build - 1..." in text
         assert "+ image    built -> pushed" in text
         assert "\\udcff \\u65e5\\u672c \\ud83d\\ude00" in text
-
-
-def test_json_stays_json(standard: pytest.MonkeyPatch) -> None:
-    stream, held = _as("ascii")
-    standard.setattr(sys, "stdout", stream)
-    prepare_streams()
-    sys.stdout.write(json.dumps({"name": "é 日本 \N{GRINNING FACE}"}, ensure_ascii=False))
-    sys.stdout.flush()
-    assert json.loads(held.getvalue()) == {"name": "é 日本 \N{GRINNING FACE}"}
 
 
 class _Full(io.StringIO):
@@ -103,32 +91,6 @@ def test_a_record_that_cannot_be_written_does_not_end_the_run(
             listeners[0](Notice(text=str(number)))
     said = capsys.readouterr().err
     assert said == f"aml-train: --events {tmp_path / 'record'} cannot be written any more: No space left on device. The run continues.\n"  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("error", "code", "message"),
-    [
-        (
-            OSError(errno.ENOSPC, "No space left on device", "/tmp/x/y"),
-            3,
-            "/tmp/x/y cannot be written: No space left",
-        ),
-        (OSError(errno.EROFS, "Read-only file system"), 3, "cannot be written: Read-only file system"),
-        (
-            FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']"),
-            3,
-            "no room for temporary",
-        ),
-    ],
-)
-def test_the_limits_of_the_machine_are_no_faults_of_ours(error: OSError, code: int, message: str) -> None:
-    found = expected(error)
-    assert found is not None
-    assert found.exit_code == code
-    assert message in found.message
-    assert found.hint
-    with pytest.raises(DiskError), machine_errors():
-        raise error
 
 
 @pytest.mark.parametrize(

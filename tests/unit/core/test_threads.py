@@ -83,24 +83,6 @@ def test_the_first_failure_is_raised_and_tells_of_the_second() -> None:
     assert failed.is_set()
 
 
-def test_an_interruption_ends_the_other() -> None:
-    begun, ended = threading.Event(), threading.Event()
-
-    def tests(_: CancelToken) -> None:
-        begun.wait()
-        raise KeyboardInterrupt
-
-    def push(token: CancelToken) -> None:
-        try:
-            _waiting(token, begun)
-        finally:
-            ended.set()
-
-    with pytest.raises(KeyboardInterrupt):
-        run_parallel(tests, push, name="push", ended="")
-    ended.wait()
-
-
 def test_work_that_cannot_be_ended_keeps_no_process_from_exiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aml_train.core.threads.CLEANUP_SECONDS", 0.01)
     release = threading.Event()
@@ -139,21 +121,6 @@ def test_after_an_interruption_everything_is_waited_for_together() -> None:
     assert done[2] == "last"
 
 
-def test_what_takes_too_long_after_an_interruption_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aml_train.core.threads.CLEANUP_SECONDS", 0.01)
-    release, ended = threading.Event(), threading.Event()
-
-    def slow() -> None:
-        release.wait()
-        ended.set()
-
-    with pytest.raises(KeyboardInterrupt), drain(), cleanup(slow):
-        raise KeyboardInterrupt
-    assert not ended.is_set()
-    release.set()
-    ended.wait()
-
-
 def test_without_an_interruption_the_end_is_waited_for_and_tells_its_errors() -> None:
     done: list[str] = []
     with drain(), cleanup(lambda: done.append("well")):
@@ -179,23 +146,6 @@ def test_a_failure_to_tidy_up_is_logged(caplog: pytest.LogCaptureFixture) -> Non
     assert "busy" in caplog.text
 
 
-def test_a_fault_of_ours_keeps_its_type_and_gets_a_note() -> None:
-    def broken(_: CancelToken) -> None:
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError) as caught:
-        run_parallel(_waiting, broken, name="push", ended="The tests were ended.")
-    assert caught.value.__notes__ == ["The tests were ended."]
-
-
-def test_what_is_stopped_beforehand_is_freed_at_once() -> None:
-    token, freed = CancelToken(), []
-    token.cancel()
-    with pytest.raises(WorkCancelledError), token.on_cancel(lambda: freed.append(1)):
-        raise AssertionError("the block must not run")
-    assert freed == []
-
-
 def test_an_error_after_the_stop_is_its_consequence() -> None:
     token = CancelToken()
 
@@ -205,14 +155,6 @@ def test_an_error_after_the_stop_is_its_consequence() -> None:
 
     with pytest.raises(WorkCancelledError), token.on_cancel(lambda: None):
         lose_connection()
-
-
-def test_a_way_out_is_not_used_after_its_block() -> None:
-    token, freed = CancelToken(), []
-    with token.on_cancel(lambda: freed.append(1)):
-        pass
-    token.cancel()
-    assert freed == []
 
 
 def test_a_stop_from_outside_ends_both() -> None:
@@ -264,17 +206,6 @@ def test_what_is_temporary_ends_with_its_block() -> None:
     with pytest.raises(ImageError, match=r"^broken$"), temporary(lambda: "other", done.append):
         raise ImageError("broken")
     assert done == ["it", "other"]
-
-
-def test_what_cannot_be_made_says_why_and_is_not_ended() -> None:
-    done: list[str] = []
-
-    def make() -> str:
-        raise ImageError("no such image")
-
-    with pytest.raises(ImageError, match=r"^no such image$"), temporary(make, done.append):
-        raise AssertionError("the block begins")
-    assert done == []
 
 
 def test_an_interruption_while_something_is_made_ends_what_comes_of_it() -> None:
