@@ -99,24 +99,7 @@ def lease_of_image(name: str) -> Lease | None:
     return Lease(owner=Owner.parse(match["owner"]), until=int(match["lease"]))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Swept:
-    """The things that a sweep removed: containers by kind, images by name."""
-
-    containers: tuple[str, ...]
-    images: tuple[str, ...]
-
-    def __str__(self) -> str:
-        kinds = ", ".join(sorted(set(self.containers)))
-        parts = []
-        if count := len(self.containers):
-            parts.append(f"{count} {'container' if count == 1 else 'containers'} ({kinds})")
-        if count := len(self.images):
-            parts.append(f"{count} candidate {'image' if count == 1 else 'images'}")
-        return " and ".join(parts)
-
-
-def sweep_leftovers(engine: DockerClient, listener: Listener) -> Swept:
+def sweep_leftovers(engine: DockerClient, listener: Listener) -> None:
     """Remove the containers and candidates of dead owners, and of expired leases.
 
     Things of a living process stay, so that runs on one engine do not hurt each other. A refusal of the engine is reported as a
@@ -125,22 +108,17 @@ def sweep_leftovers(engine: DockerClient, listener: Listener) -> Swept:
     Args:
         engine: the engine.
         listener: receives a notice of the removed things.
-
-    Returns:
-        what was removed.
     """
-
     try:
         swept = _sweep(engine, listener)
     except (DockerException, requests.RequestException) as error:
         listener(Notice(text=f"Leftovers of killed runs on the engine cannot be listed: {error}", level="warning"))
-        return Swept(containers=(), images=())
-    if swept.containers or swept.images:
-        listener(Notice(text=f"Removed what a killed run had left on the engine: {swept}"))
-    return swept
+        return
+    if swept:
+        listener(Notice(text=f"Removed what a killed run had left on the engine: {', '.join(swept)}"))
 
 
-def _sweep(engine: DockerClient, listener: Listener) -> Swept:
+def _sweep(engine: DockerClient, listener: Listener) -> list[str]:
     # Things first, and then running containers: in the other order an owner that starts in between would count as dead.
     containers = [
         (item, lease)
@@ -151,7 +129,7 @@ def _sweep(engine: DockerClient, listener: Listener) -> Swept:
     names = {name for image in listed for name in image.get("RepoTags") or ()}
     images = [(name, lease) for name in sorted(names) if (lease := lease_of_image(name)) is not None]
     if not containers and not images:
-        return Swept(containers=(), images=())
+        return []
     running = [str(item["Id"]) for item in engine.api.containers()]
     now = time.time()
 
@@ -162,23 +140,20 @@ def _sweep(engine: DockerClient, listener: Listener) -> Swept:
         return found == "dead" or (found == "unknown" and lease.until < now)
 
     # Containers first: an image that one of them uses cannot be removed.
-    kinds = [
-        str(item["Labels"].get(LABEL_KIND, "unknown"))
-        for item, lease in containers
-        if removable(lease)
-        and _removed(
+    remove: list[tuple[str, Callable[[], object]]] = [
+        (
             f"the container {item['Id'][:_SHORT]}",
             functools.partial(engine.api.remove_container, item["Id"], force=True, v=True),
-            listener,
         )
+        for item, lease in containers
+        if removable(lease)
     ]
-    untagged = [
-        name
+    remove += [
+        (f"the image {name}", functools.partial(engine.api.remove_image, name, noprune=True))
         for name, lease in images
         if removable(lease)
-        and _removed(f"the image {name}", functools.partial(engine.api.remove_image, name, noprune=True), listener)
     ]
-    return Swept(containers=tuple(kinds), images=tuple(untagged))
+    return [what for what, work in remove if _removed(what, work, listener)]
 
 
 def _removed(what: str, remove: Callable[[], object], listener: Listener) -> bool:

@@ -9,17 +9,27 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
+from types import NoneType
 from typing import Any, Final
 
 from aml_train.core.answers import check_format, clean, decode
 from aml_train.core.errors import DamagedError
 from aml_train.core.trust import PROPOSALS_SUFFIX
-from aml_train.image.readiness.facts import check_facts
+from aml_train.image.readiness.facts import check_facts, check_shape
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.referrers import load_document, store_document
 from aml_train.image.spec import TEST_FORMAT, ImageSpec, TestRecord, TestSpec
 
 RECORD_TYPE: Final = "application/vnd.aml-train.test-record.v1+json"
+_COUNT: Final = (int, NoneType)
+_SHAPE: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(("digest", "key", "command", "at", "probe"), str),
+    **dict.fromkeys(("passed", "failed", "skipped"), _COUNT),
+    "seconds": (int, float),
+    "commit": (str, NoneType),
+    "facts": dict,
+    "format": int,
+}
 _HINT: Final = "Remove that tag from the registry, or change the tests; they will then run again."
 
 
@@ -91,28 +101,13 @@ def parse_record(content: bytes) -> TestRecord:
     if not isinstance(document, dict):
         raise ValueError("it is not a JSON object")  # noqa: TRY004 - foreign input, not a caller's mistake
     check_format(document.get("format"), TEST_FORMAT)
-    fields = {field.name for field in dataclasses.fields(TestRecord)}
-    if missing := sorted(fields - document.keys()):
-        raise ValueError(f"it lacks {', '.join(missing)}")
-    if unknown := sorted(document.keys() - fields):
+    if unknown := sorted(document.keys() - _SHAPE):
         raise ValueError(f"it has the unknown field {', '.join(unknown)}")
-    _check_types(document)
+    check_shape(document, _SHAPE, "it")
+    check_facts(document["facts"])
+    if document["failed"]:
+        raise ValueError(f"it records {document['failed']} failed tests")
     fields_of: dict[str, Any] = {
         key: clean(part) if isinstance(part, str) else part for key, part in document.items()
     }
     return TestRecord(**fields_of)
-
-
-def _check_types(document: Mapping[str, Any]) -> None:
-    """Raise ValueError unless every field has its type, and no test failed."""
-    texts = ("digest", "key", "command", "at", "probe")
-    if wrong := [name for name in texts if not isinstance(document[name], str)]:
-        raise ValueError(f"{', '.join(wrong)} must be text")
-    for name in ("passed", "failed", "skipped"):
-        if document[name] is not None and (not isinstance(document[name], int) or isinstance(document[name], bool)):
-            raise ValueError(f"{name} must be a whole number or null")
-    if not isinstance(document["seconds"], int | float) or isinstance(document["seconds"], bool):
-        raise ValueError("seconds must be a number")  # noqa: TRY004 - foreign input
-    check_facts(document["facts"])
-    if document["failed"]:
-        raise ValueError(f"it records {document['failed']} failed tests")

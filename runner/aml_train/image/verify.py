@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import datetime
-import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from aml_train.core.errors import TestsFailedError
 from aml_train.core.events import StageStarted, TestsFinished
-from aml_train.core.threads import CancelToken, WorkCancelledError, run_parallel
+from aml_train.core.threads import CancelToken
 from aml_train.image.context import ImageContext
-from aml_train.image.readiness.check import check_image, check_known_facts, load_facts, probe_key, store_facts
+from aml_train.image.readiness.check import check_image, judge_known, load_facts, probe_key, store_facts
 from aml_train.image.readiness.facts import Facts
 from aml_train.image.records import known_record, store_record
 from aml_train.image.registry.manifest import Manifest
@@ -26,41 +23,17 @@ if TYPE_CHECKING:
 
 
 def verify_image(
-    ctx: ImageContext, image_id: str, token: CancelToken | None = None
-) -> tuple[TestsFinished | None, Facts]:
-    """Check an image that the engine has and run its tests, in parallel."""
-    token = token or CancelToken()
-    if ctx.tests is None:
-        return None, _check(ctx, image_id, token)
-    checked = threading.Event()
-
-    def check(token: CancelToken) -> Facts:
-        facts = _check(ctx, image_id, token)
-        # A check that fails cancels the tests as soon as its failure is on record: it comes first, whichever is quicker.
-        checked.set()
-        return facts
-
-    def test(token: CancelToken) -> TestsFinished | None:
-        try:
-            return _run_tests(ctx, image_id, token)
-        except TestsFailedError:
-            # An image that is not ready is the likely reason, and the better one to report.
-            with contextlib.suppress(WorkCancelledError), token.on_cancel(checked.set):
-                checked.wait()
-            raise
-
-    return run_parallel(test, check, name="check", ended="The tests were ended.", token=token)
-
-
-def verify_pulled(
     ctx: ImageContext, image_id: str, *, check: bool, test: bool, token: CancelToken | None = None
 ) -> tuple[TestsFinished | None, Facts | None]:
-    """Check an image that the engine has, run its tests, or both."""
-    token = token or CancelToken()
-    if check and test:
-        return verify_image(ctx, image_id, token)
-    facts = _check(ctx, image_id, token) if check else None
-    return _run_tests(ctx, image_id, token) if test else None, facts
+    """Check an image that the engine has, and then run its tests: one that is not ready is the better reason of a failure."""
+    token, facts, results = token or CancelToken(), None, None
+    if check:
+        facts = check_image(ctx.docker, image_id, ctx.spec.checks, listener=ctx.listener, token=token)
+    if test and ctx.tests is not None:
+        with ctx.stage("tests", f"tests in the image: {ctx.tests.command}") as summary:
+            results = run_tests(image_id, ctx.tests, engine=ctx.docker, listener=ctx.listener, token=token)
+            summary.append("passed" if results.passed is None else f"{results.passed} passed")
+    return results, facts
 
 
 def read_record(ctx: ImageContext, digest: str) -> TestRecord | None:
@@ -83,7 +56,7 @@ def verify_found(
     for place in ctx.places if known is None else ():
         known = known or load_facts(ctx.registry, place, digest)
     if known is not None:
-        check_known_facts(known, ctx.spec.checks, listener=ctx.listener)
+        judge_known(known, ctx.spec.checks, listener=ctx.listener)
     if record is not None:
         _report_cached(ctx, record)
     if known is not None and (record is not None or ctx.tests is None):
@@ -122,20 +95,6 @@ def make_record(ctx: ImageContext, digest: str, results: TestsFinished | None, f
         facts=facts,
         probe=probe_key(),
     )
-
-
-def _check(ctx: ImageContext, image_id: str, token: CancelToken) -> Facts:
-    return check_image(ctx.docker, image_id, ctx.spec.checks, listener=ctx.listener, token=token)
-
-
-def _run_tests(ctx: ImageContext, image_id: str, token: CancelToken) -> TestsFinished | None:
-    if ctx.tests is None:
-        return None
-
-    with ctx.stage("tests", f"tests in the image: {ctx.tests.command}") as summary:
-        results = run_tests(image_id, ctx.tests, engine=ctx.docker, listener=ctx.listener, token=token)
-        summary.append("passed" if results.passed is None else f"{results.passed} passed")
-    return results
 
 
 def _report_cached(ctx: ImageContext, record: TestRecord) -> None:

@@ -94,9 +94,7 @@ def test_what_a_killed_process_left_is_swept_and_what_a_living_one_has_is_not(
     while process_start(killed.process.pid) is not None:
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    swept = sweep_leftovers(engine, recorder)
-    assert killed.image in swept.images
-    assert "tests" in swept.containers
+    sweep_leftovers(engine, recorder)
     assert killed.there(engine) == (False, False)
     assert living.there(engine) == (True, True)
     assert any("Removed what a killed run had left" in notice.text for notice in recorder.of(Notice))

@@ -136,13 +136,13 @@ def test_the_dead_and_the_expired_are_swept_and_never_the_living() -> None:
         f"localhost:1/a-candidate:my-candidate-{DEAD}.{FUTURE}.abc",
     ]
     engine, told = Engine(containers, images, RUNNING), list[Event]()
-    swept = sweep_leftovers(engine, told.append)  # type: ignore[arg-type]
+    sweep_leftovers(engine, told.append)  # type: ignore[arg-type]
     assert engine.removed == ["dead", "expired", images[0], images[2]]
-    assert swept.images == (images[0], images[2])
     (notice,) = told
     assert isinstance(notice, Notice)
     assert notice.text == (
-        "Removed what a killed run had left on the engine: 2 containers (tests) and 2 candidate images"
+        "Removed what a killed run had left on the engine: the container dead, the container expired, "
+        f"the image {images[0]}, the image {images[2]}"
     )
 
 
@@ -164,15 +164,14 @@ def test_what_cannot_be_removed_is_told_and_the_rest_is_removed() -> None:
         "going": RefusalError(409, "removal of container going is already in progress"),
         "stuck": RefusalError(500, "device or resource busy"),
     }
-    swept = sweep_leftovers(engine, told.append)  # type: ignore[arg-type]
+    sweep_leftovers(engine, told.append)  # type: ignore[arg-type]
     assert engine.removed == ["last"]
-    assert swept.containers == ("tests",)
     warning, notice = told
     assert isinstance(warning, Notice)
     assert isinstance(notice, Notice)
     assert warning.level == "warning"
     assert warning.text == "A killed run left the container stuck, which cannot be removed: device or resource busy"
-    assert notice.text.endswith("1 container (tests)")
+    assert notice.text.endswith("on the engine: the container last")
 
 
 def test_labels_and_tags_carry_owner_and_lease(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,7 @@
-"""Checks and tests of one image at once, and which of two failures is the reason."""
+"""Checks and tests of one image, and which of two failures is the reason."""
 
 from __future__ import annotations
 
-import contextlib
-import threading
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,7 +9,6 @@ import pytest
 
 from aml_train.core.errors import ImageError, TestsFailedError
 from aml_train.core.files import FileSet
-from aml_train.core.threads import CancelToken, WorkCancelledError
 from aml_train.image import verify
 from aml_train.image.context import ImageContext
 from aml_train.image.readiness.facts import Facts
@@ -40,34 +37,11 @@ def _context(tmp_path: Any) -> ImageContext:
     )
 
 
-def test_an_image_that_is_not_ready_is_the_reason_whichever_thread_is_quicker(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The thread of the checks is held as soon as that of the tests may continue, until this one has failed."""
-    waiting, ended = threading.Event(), threading.Event()
-    held = contextlib.ExitStack()
-
-    class Slow(threading.Event):
-        def set(self) -> None:
-            super().set()
-            ended.wait()
-
-        def wait(self, timeout: float | None = None) -> bool:
-            waiting.set()
-            return super().wait(timeout)
-
-    def check(*_: object, token: CancelToken, **__: object) -> Facts:
-        held.enter_context(token.on_cancel(ended.set))  # it is told to end when the tests have
-        waiting.wait()
-        raise ImageError("the image is not ready")
-
-    monkeypatch.setattr("aml_train.image.verify.threading", SimpleNamespace(Event=Slow))
-    monkeypatch.setattr(verify, "check_image", check)
+def test_an_image_that_is_not_ready_is_not_tested(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verify, "check_image", _fails(ImageError("the image is not ready")))
     monkeypatch.setattr("aml_train.image.verify.run_tests", _fails(TestsFailedError("the tests failed")))
-    with pytest.raises(ImageError, match=r"^the image is not ready\nAlso: the tests failed$"):
-        verify_image(_context(tmp_path), "sha256:0")
-    with contextlib.suppress(WorkCancelledError):
-        held.close()
+    with pytest.raises(ImageError, match=r"^the image is not ready$"):
+        verify_image(_context(tmp_path), "sha256:0", check=True, test=True)
 
 
 def test_tests_that_fail_in_an_image_that_is_ready_are_the_reason(
@@ -76,4 +50,4 @@ def test_tests_that_fail_in_an_image_that_is_ready_are_the_reason(
     monkeypatch.setattr(verify, "check_image", lambda *_, **__: cast("Facts", {}))
     monkeypatch.setattr("aml_train.image.verify.run_tests", _fails(TestsFailedError("the tests failed")))
     with pytest.raises(TestsFailedError, match=r"^the tests failed$"):
-        verify_image(_context(tmp_path), "sha256:0")
+        verify_image(_context(tmp_path), "sha256:0", check=True, test=True)

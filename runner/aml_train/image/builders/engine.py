@@ -32,7 +32,7 @@ from aml_train.image.disk import check_disk
 from aml_train.image.push import push_image, read_back
 from aml_train.image.readiness.facts import Facts
 from aml_train.image.registry.manifest import Manifest
-from aml_train.image.verify import verify_image, verify_pulled
+from aml_train.image.verify import verify_image
 
 
 class EngineBuilder:
@@ -53,19 +53,19 @@ class EngineBuilder:
         )
         ctx.finish("image", f"built {image_id[:19]}", started)
         (results, facts), manifest = run_parallel(
-            lambda token: verify_image(ctx, image_id, token),
+            lambda token: verify_image(ctx, image_id, check=True, test=True, token=token),
             lambda token: _push(ctx, candidate, image_id, token),
             name="push",
             ended="The tests were ended.",
         )
-        return Verified(manifest=manifest, results=results, facts=facts)
+        return Verified(manifest=manifest, results=results, facts=facts or {})
 
     def verify(
         self, ctx: ImageContext, found: Manifest, *, check: bool, test: bool
     ) -> tuple[TestsFinished | None, Facts | None]:
         """See :class:`Builder`."""
         ctx.check_room(found)
-        return verify_pulled(ctx, ctx.pull(found), check=check, test=test)
+        return verify_image(ctx, ctx.pull(found), check=check, test=test)
 
     def identity(self, ctx: ImageContext) -> str:
         """See :class:`Builder`."""
@@ -174,10 +174,8 @@ class BuildxBuilder(EngineBuilder):
             run(check, None)
         ctx.check_room(manifest, ctx.candidates)
         image_id = ctx.pull(manifest, repository=ctx.candidates)
-        results, facts = verify_pulled(ctx, image_id, check=True, test=ctx.tests is not None)
-        if facts is None:
-            raise ValueError("the checks returned no facts")
-        return Verified(manifest=manifest, results=results, facts=facts)
+        results, facts = verify_image(ctx, image_id, check=True, test=True)
+        return Verified(manifest=manifest, results=results, facts=facts or {})
 
     def identity(self, ctx: ImageContext) -> str:
         """See :class:`Builder`."""

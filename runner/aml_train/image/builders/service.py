@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import secrets
 import tarfile
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
 from typing import IO, Any, Final, Protocol
 
 from aml_train.core.errors import Fault, ImageError, InvalidError
-from aml_train.core.events import Event, LogLine, Progress, StageStarted, TestsFinished
+from aml_train.core.events import Event, LogLine, Progress, TestsFinished
 from aml_train.core.references import ImageRef
 from aml_train.core.temporary import temporary_folder
 from aml_train.core.text import Piece
@@ -32,7 +31,7 @@ from aml_train.image.builders.verification import (
     verification_files,
 )
 from aml_train.image.context import ImageContext
-from aml_train.image.readiness.check import judge_probe
+from aml_train.image.readiness.check import judge_probe, start_checks
 from aml_train.image.readiness.facts import Facts
 from aml_train.image.registry.auth import RegistryAuth
 from aml_train.image.registry.manifest import Manifest
@@ -149,9 +148,7 @@ class ServiceBuilder:
             self._run(ctx, _on_service(check, f"protect-{secrets.token_hex(8)}", None, **more))
         ctx.finish("image", f"built and pushed {manifest.digest[:19]}", started)
         results, facts = self._verify(ctx, ctx.candidates, manifest, check=True, test=ctx.tests is not None)
-        if facts is None:
-            raise ValueError("the checks returned no facts")
-        return Verified(manifest=manifest, results=results, facts=facts)
+        return Verified(manifest=manifest, results=results, facts=facts or {})
 
     def verify(
         self, ctx: ImageContext, found: Manifest, *, check: bool, test: bool
@@ -225,9 +222,8 @@ class ServiceBuilder:
         self, ctx: ImageContext, repository: str, manifest: Manifest, *, check: bool, test: bool
     ) -> tuple[TestsFinished | None, Facts | None]:
         """Check and test an image in the service; read the results from the registry."""
-        tests, started = ctx.tests if test else None, time.monotonic()
-        if check:
-            ctx.listener(StageStarted(stage="check", title="checks of the image: AzureML, InfiniBand"))
+        tests = ctx.tests if test else None
+        started = start_checks(ctx.listener) if check else 0.0
         with contextlib.ExitStack() as stack:
             summary: list[str] = []
             if tests is not None:

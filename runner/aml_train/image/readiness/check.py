@@ -107,15 +107,15 @@ def check_image(
         ImageError: if a check fails, or there was no result.
         WorkCancelledError: if *token* was cancelled meanwhile.
     """
-    started = _start(listener)
+    started = start_checks(listener)
     facts = probe_image(engine, image_id, token=token)
     _judge(facts, policy, listener, started, cached=False)
     return facts
 
 
-def check_known_facts(facts: Facts, policy: CheckPolicy, *, listener: Listener) -> None:
+def judge_known(facts: Facts, policy: CheckPolicy, *, listener: Listener) -> None:
     """Judge facts of an earlier run; raise ImageError if a check fails."""
-    _judge(facts, policy, listener, _start(listener), cached=True)
+    _judge(facts, policy, listener, start_checks(listener), cached=True)
 
 
 def judge_probe(
@@ -134,23 +134,26 @@ def judge_probe(
         ImageError: a check fails, or there was no result.
     """
     if content is None:
-        raise ImageError(
-            "the checks of the image came to no result",
-            hint="The lines above say why; a Python that starts in the image is needed, or none at all.",
-        )
-    try:
-        facts = parse_facts(content)
-        facts["image"] = dict(image)
-        check_facts(facts)
-    except ValueError as error:
-        raise ImageError(f"the checks of the image wrote a damaged result: {error}") from error
+        raise ImageError("the checks of the image came to no result", hint=_NO_RESULT)
+    facts = _read(content, image)
     _judge(facts, policy, listener, started, cached=False)
     return facts
 
 
-def _start(listener: Listener) -> float:
+def start_checks(listener: Listener) -> float:
+    """Report that the checks begin; return when that is."""
     listener(StageStarted(stage="check", title="checks of the image: AzureML, InfiniBand"))
     return time.monotonic()
+
+
+def _read(content: bytes, image: Mapping[str, object]) -> Facts:
+    """Return what the probe wrote, with what the engine knows of the image."""
+    try:
+        facts = {**parse_facts(content), "image": dict(image)}
+        check_facts(facts)
+    except ValueError as error:
+        raise ImageError(f"the checks of the image wrote a damaged result: {error}") from error
+    return facts
 
 
 def _judge(facts: Facts, policy: CheckPolicy, listener: Listener, started: float, *, cached: bool) -> None:
@@ -207,6 +210,8 @@ _PLATFORM: Final = (
     "The image is for another platform than the engine's: set image.platform, or use a base for this one."
 )
 
+_NO_RESULT: Final = "The lines above say why; a Python that starts in the image is needed, or none at all."
+
 # The first command that is a Python of 3.6 or newer runs the probe. Without one, a shell reports a few facts.
 CHECKS_SCRIPT: Final = r"""
 cd / || exit 1
@@ -251,20 +256,23 @@ def probe_image(
         try:
             container.start()
         except APIError as error:
-            return _with_image(_not_started(error), attributes)
-        content = _result(container, timeout)
-    try:
-        facts = parse_facts(content)
-    except ValueError as error:
-        raise ImageError(f"the checks of the image wrote a damaged result: {error}") from error
-    return _with_image(facts, attributes)
+            content = _not_started(error)
+        else:
+            content = _result(container, timeout)
+    config = attributes["Config"]
+    image_facts = {
+        "size": attributes["Size"],
+        "entrypoint": list(config.get("Entrypoint") or ()),
+        "user": config.get("User") or "",
+    }
+    return _read(content, image_facts)
 
 
-def _not_started(error: Any) -> dict[str, Any]:
+def _not_started(error: Any) -> bytes:
     """Return the facts of an image without a shell; else raise ImageError."""
     reason = str(error.explanation or error)
     if "/bin/sh" in reason and "no such file" in reason:
-        return {"format": 1, "shell": False, "bash": None, "python": None}
+        return b'{"format": 1, "shell": false, "bash": null, "python": null}'
     raise ImageError(
         f"the image cannot be run: {reason}", hint=_PLATFORM if _FORMAT in reason.lower() else None
     ) from error
@@ -294,20 +302,6 @@ def _result(container: Container, timeout: float) -> bytes:
         shown = "".join(f"\n  {line}" for line in lines)
         raise ImageError(
             f"the checks of the image came to no result (exit code {code}){shown}",
-            hint=_PLATFORM
-            if _FORMAT in shown.lower()
-            else "The lines above say why; a Python that starts in the image is needed, or none at all.",
+            hint=_PLATFORM if _FORMAT in shown.lower() else _NO_RESULT,
         )
     return content
-
-
-def _with_image(facts: dict[str, Any], attributes: dict[str, Any]) -> Facts:
-    """Add the engine's facts of the image, and check the whole."""
-    config = attributes["Config"]
-    facts["image"] = {
-        "size": attributes["Size"],
-        "entrypoint": list(config.get("Entrypoint") or ()),
-        "user": config.get("User") or "",
-    }
-    check_facts(facts)
-    return facts

@@ -60,21 +60,22 @@ def parse_facts(content: bytes) -> dict[str, Any]:
 
 def check_facts(facts: object) -> None:
     """Raise ValueError unless *facts* have the probe's form."""
-    _check(facts, _ALWAYS, "it")
+    check_shape(facts, _ALWAYS, "it")
     if isinstance(facts, dict) and facts["python"] is not None:
-        _check(facts, _WITH_PYTHON, "it")
+        check_shape(facts, _WITH_PYTHON, "it")
 
 
-def _check(value: object, shape: Any, name: str) -> None:
+def check_shape(value: object, shape: Any, name: str) -> None:
+    """Raise ValueError unless *value* has the types of *shape*, a mapping its keys at least."""
     if isinstance(shape, Mapping):
         if not isinstance(value, dict):
             raise ValueError(f"{name} is not a mapping")  # noqa: TRY004 - foreign input, not a caller's mistake
         for key, part in shape.items():
             if key not in value:
                 raise ValueError(f"{name} lacks {key}")
-            _check(value[key], part, key)
-    elif not isinstance(value, shape):
-        raise ValueError(f"{name} is {type(value).__name__}")  # noqa: TRY004 - foreign input
+            check_shape(value[key], part, key)
+    elif not isinstance(value, shape) or (isinstance(value, bool) and shape is not bool):
+        raise ValueError(f"{name} is {type(value).__name__}")
 
 
 def python_version(facts: Facts) -> tuple[int, ...] | None:

@@ -7,7 +7,6 @@ environment is not read.
 from __future__ import annotations
 
 import logging
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -280,11 +279,11 @@ class Registry(RegistryHttp):
         """Store *content*; return its digest. Nothing is sent where it is there already."""
         digest = sha256_digest(content)
         if not self.has_blob(repository, digest):
-            self._upload(repository, digest, lambda: content)
+            self._upload(repository, digest, content)
         return digest
 
     def mount_blob(self, repository: str, digest: str, source: str) -> None:
-        """Make a blob of *source* readable in *repository*: mount it, else copy it."""
+        """Make a blob of *source* readable in *repository*."""
         url = f"{self.url}/v2/{repository}/blobs/uploads/"
         scopes = [*_scopes(repository, "pull", "push"), *_scopes(source, "pull")]
         response = self._request("POST", url, scopes, params={"mount": digest, "from": source})
@@ -293,23 +292,7 @@ class Registry(RegistryHttp):
         self.expect(response, 202, f"mount {source}@{digest} into {repository}")
         if self.has_blob(repository, digest):
             return
-        with tempfile.TemporaryFile() as file:
-
-            def fetch() -> requests.Response:
-                file.seek(0)
-                file.truncate()
-                with self._once("GET", source, digest) as blob:
-                    for chunk in blob.iter_content(_CHUNK) if blob.status_code == 200 else ():
-                        file.write(chunk)
-                    return blob
-
-            self.expect(self.repeated(fetch), 200, f"read {source}@{digest}")
-
-            def rewound() -> Any:
-                file.seek(0)
-                return file
-
-            self._upload(repository, digest, rewound)
+        raise ImageError(f"the registry {self.host} does not mount {source}@{digest} into {repository}")
 
     def tags(self, repository: str) -> list[str]:
         """Return a repository's tags in the registry's order; none if it does not exist."""
@@ -343,11 +326,8 @@ class Registry(RegistryHttp):
         self.expect(start, 202, f"upload to {repository}")
         return start
 
-    def _upload(self, repository: str, digest: str, body: Callable[[], Any]) -> None:
-        """Send a blob in one piece; *body* makes the contents again for each attempt.
-
-        An interrupted upload is begun again: how much of it arrived is unknown.
-        """
+    def _upload(self, repository: str, digest: str, content: bytes) -> None:
+        """Send a blob in one piece. An interrupted upload is begun again: how much of it arrived is unknown."""
 
         def attempt() -> requests.Response:
             start = self._begin_upload(repository)
@@ -356,7 +336,7 @@ class Registry(RegistryHttp):
                 self._location(start, repository),
                 scopes=_scopes(repository, "pull", "push"),
                 params={"digest": digest},
-                data=body(),
+                data=content,
                 headers={"Content-Type": "application/octet-stream"},
             )
 

@@ -121,9 +121,6 @@ class RegistryHttp:
         challenge = response.headers.get("WWW-Authenticate", "")
         if response.status_code == 401 and (fresh := self._authenticator.answer(challenge, scopes, authorization)):
             response.close()
-            data = options.get("data")
-            if data is not None and hasattr(data, "seek"):
-                data.seek(0)
             sent["Authorization"] = fresh
             response = exchange(self._session, method, url, headers=sent, timeout=timeout, **options)
         return _unless_busy(response)
