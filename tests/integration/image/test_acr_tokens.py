@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import requests
 
-from aml_emulator.identity.tokens import REGISTRY_ACCESS_SECONDS, REGISTRY_REFRESH_SECONDS
+from aml_emulator.identity.tokens import REGISTRY_REFRESH_SECONDS
 from aml_train.azure.acr import AcrLogin
 from aml_train.core.docker import BuildCli
 from aml_train.core.events import Notice
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.full
 
 LAYER_BYTES = 8 << 20
-ENGINE_RENEWS_AFTER = 60.0
-"""Seconds for which the engine takes a token for good that does not say how long it is (moby, as the distribution project's client)."""
 
 
 @pytest.fixture(scope="module")
@@ -114,69 +112,3 @@ def test_credentials_that_end_in_mid_push_are_renewed(
     (notice,) = recorder.of(Notice)
     assert "unauthorized" in notice.text or "authentication required" in notice.text or "expiry" in notice.text
     assert sum(what == "POST /oauth2/exchange" for what, _, _ in served.front.log) == 2
-
-
-def test_our_own_requests_survive_the_end_of_tokens(
-    image: ImageSpec,
-    served: Served,
-    session: requests.Session,
-    engine: DockerClient,
-    cli: BuildCli,
-    registry: Registry,
-    recorder: Recorder,
-) -> None:
-    """At each mount and each tag the access token has ended; at some of them the refresh token as well."""
-    jumped: dict[str, float] = {}
-
-    def jump(what: str) -> None:
-        ours = f"/v2/{image.repository}/manifests/" in what and what.startswith("PUT")
-        ours = ours or (what.startswith("POST") and "?mount=" in what)
-        if ours and what not in jumped:
-            jumped[what] = (REGISTRY_ACCESS_SECONDS, REGISTRY_REFRESH_SECONDS)[len(jumped) % 2]
-            served.clock.ahead += jumped[what]
-
-    served.front.before = jump
-    done = ensure(image, served, session, engine, cli, recorder)
-    check(registry, image, done)
-    put = {what.rpartition("/")[2] for what in jumped if what.startswith("PUT")}
-    assert {image.address_tag, f"dig-{done.digest[7:]}", "v1"} <= put
-    assert len(jumped) > 5
-    refused = [what for what, _, status in served.front.log if status == 401 and what in jumped]
-    assert set(refused) == set(jumped)
-    assert not recorder.of(Notice)
-
-
-def test_the_engine_renews_its_token_in_a_long_push(
-    image: ImageSpec,
-    served: Served,
-    session: requests.Session,
-    engine: DockerClient,
-    cli: BuildCli,
-    registry: Registry,
-    recorder: Recorder,
-) -> None:
-    """A layer takes longer than its token lives; the engine finishes it with a new one, and nobody notices."""
-    held: list[str] = []
-
-    def hurry(what: str) -> None:
-        """While the layer is held, its token ends; before and after that no other does, however long things take."""
-        upload = what.partition(" ")[2].partition("?")[0]
-        if what.startswith("PATCH ") and not held:
-            held.append(upload)
-            served.clock.run(REGISTRY_ACCESS_SECONDS / (ENGINE_RENEWS_AFTER + 2))
-        elif what.startswith("PUT ") and upload in held:
-            served.clock.run(1.0)
-
-    served.front.before = hurry
-    served.front.hold = ENGINE_RENEWS_AFTER + 5
-    done = ensure(image, served, session, engine, cli, recorder)
-    check(registry, image, done)
-    assert not recorder.of(Notice)
-    patch = next((what, token) for what, token, _ in served.front.log if what.startswith("PATCH"))
-    upload = patch[0].removeprefix("PATCH ").partition("?")[0]
-    (put,) = [
-        (token, status)
-        for what, token, status in served.front.log
-        if what.startswith(f"PUT {upload}") and status == 0
-    ]
-    assert put[0] != patch[1]

@@ -62,33 +62,6 @@ def test_what_is_not_ready_is_not_released(
 
 
 @pytest.mark.full
-def test_an_unchanged_image_is_not_looked_into_again(
-    spec: ImageSpec,
-    tests: MakeTests,
-    ensure: Ensure,
-    project: Path,
-    registry: Registry,
-    recorder: Recorder,
-    looks: list[str],
-) -> None:
-    first = ensure(spec, tests())
-    assert len(looks) == 1
-    assert first.record is not None
-    assert first.record.packages["pip:pytest"] == "9.0.1"
-
-    # Nothing changed, other tests, no tests: the facts are known each time, and judged by today's policy.
-    ensure(spec, tests(), cli=_never)
-    (project / "tests" / "test_two.py").write_text("def test_two():\n    pass\n")
-    assert ensure(spec, tests(), cli=_never).record != first.record
-    ensure(spec, None, cli=_never)
-    assert [event.cached for event in recorder.of(ImageChecked)] == [False, True, True, True]
-    with pytest.raises(ImageError, match="the image lacks azureml-defaults"):
-        ensure(replace(spec, checks=STRICT), tests(), cli=_never)
-    ensure(replace(spec, checks=replace(STRICT, ignore=("azureml-packages",))), tests(), cli=_never)
-    assert len(looks) == 1
-
-
-@pytest.mark.full
 def test_a_weakened_test_never_inherits_a_record(
     spec: ImageSpec, tests: MakeTests, ensure: Ensure, project: Path, recorder: Recorder, looks: list[str]
 ) -> None:

@@ -15,7 +15,6 @@ import pytest
 from aml_train.core.errors import ImageError
 from aml_train.image.base import docker_login
 from aml_train.image.push import pull_image, push_image
-from aml_train.image.registry.auth import RegistryAuth
 from aml_train.image.registry.client import Registry
 from tests.integration.conftest import BASE, Recorder
 from tests.support.engine_images import forget
@@ -96,12 +95,3 @@ def test_a_helper_that_fails(closed: str, tmp_path: Path, monkeypatch: pytest.Mo
     ) as e:
         docker_login(closed, {"DOCKER_CONFIG": str(tmp_path), "PATH": os.environ["PATH"]})
     assert "the keychain is locked" in str(e.value)
-
-
-@pytest.mark.parametrize("auth", [None, RegistryAuth(username=USER, password="no")])
-def test_a_wrong_password_is_told_at_once(closed: str, auth: RegistryAuth | None) -> None:
-    with (
-        Registry(f"http://{closed}", auth=auth) as registry,
-        pytest.raises(ImageError, match=r"refused to upload to a: HTTP 401 UNAUTHORIZED .*\nSign in \(docker login"),
-    ):
-        registry.check_push("a")

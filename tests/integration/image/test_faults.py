@@ -10,14 +10,14 @@ import pytest
 
 from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError
-from aml_train.core.events import Event, Notice, StageFinished
+from aml_train.core.events import Notice, StageFinished
 from aml_train.image.ensure import ensure_image
 from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.registry.referrers import fallback_tag
 from aml_train.image.spec import ImageSpec, Tested, TestSpec
 from tests.integration.conftest import Recorder
 from tests.integration.image.faulty import Fault, FaultyRegistry, serve
-from tests.support.engine_images import forget, names
+from tests.support.engine_images import forget
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -143,66 +143,9 @@ def test_a_pull_that_breaks_off_is_done_again(
     # An engine may remember the manifest of what it pulled before: then it asks for the blobs alone.
     manifest = registry.get_manifest(small.repository, first.digest)
     assert manifest is not None
-    # All of it was there when the image was found (HEAD of each blob), and is gone when the engine pulls.
+    # It is gone when the engine pulls.
     gone = rf"^(GET|HEAD) .*/manifests/sha256|^GET .*/blobs/({'|'.join(manifest.blobs)})"
     faulty.faults.append(Fault(what=gone, status=404, times=-1))
     engine.images.remove(name, force=True)
     with pytest.raises(ImageError, match=rf"(?s){faulty.name} no longer has .*\nBefore that, the pull of"):
         ensure(small, tests(command="exit 0"))
-
-
-@pytest.mark.full
-def test_a_right_that_is_lost_in_mid_push(
-    small: ImageSpec, ensure: Ensure, registry: Registry, recorder: Recorder, faulty: FaultyRegistry
-) -> None:
-    """The registry is asked from here, and its refusal ends it: no further attempt."""
-
-    def lose() -> None:
-        faulty.faults.append(Fault(what=r"^(POST|PATCH) ", status=403, times=-1))
-
-    faulty.faults.append(Fault(what=PATCH, status=401, act=lose))
-    refusal = (
-        rf"the registry {faulty.name} refused to upload to {small.repository}-candidate: HTTP 403 DENIED a fault"
-    )
-    with pytest.raises(ImageError, match=rf"(?s){refusal}\nBefore that, the push of .* failed"):
-        ensure(small)
-    assert len(recorder.of(Notice)) == 1
-    assert registry.tags(small.repository) == []
-
-
-@pytest.mark.full
-def test_a_release_that_breaks_off_is_not_taken_for_one(
-    small: ImageSpec, ensure: Ensure, registry: Registry, faulty: FaultyRegistry, recorder: Recorder
-) -> None:
-    """The address is the last tag: as long as it is missing the image counts as absent, and the next run makes it whole."""
-    faulty.faults.append(Fault(what=rf"{MANIFEST}{small.address_tag}$", status=403, times=-1))
-    with pytest.raises(ImageError, match=f"refused to write {small.repository}:{small.address_tag}: HTTP 403"):
-        ensure(small, release_tags=["v1"])
-    assert registry.head_manifest(small.repository, small.address_tag) is None
-    faulty.faults.clear()
-    done = ensure(small, release_tags=["v1"])
-    assert done.how == "built"
-    released(registry, small, done, ["v1"])
-
-
-@pytest.mark.full
-def test_the_first_of_two_releases_is_the_one_that_both_use(
-    small: ImageSpec, ensure: Ensure, registry: Registry, engine: DockerClient
-) -> None:
-    """A run that finds, at its end, that another one was quicker takes that one's digest: one commit, one job."""
-    quicker: list[Tested] = []
-    recorder = Recorder()
-
-    def overtaken(event: Event) -> None:
-        recorder(event)
-        if isinstance(event, StageFinished) and event.stage == "image" and not quicker:
-            quicker.append(ensure(small, force=True, listener=Recorder()))
-
-    slower = ensure(small, listener=overtaken)
-    assert slower.digest == quicker[0].digest
-    assert slower.how == "found"
-    assert any("Another run has released this image meanwhile" in notice.text for notice in recorder.of(Notice))
-    address = registry.get_manifest(small.repository, small.address_tag)
-    assert address is not None
-    assert address.digest == slower.digest
-    assert not [name for name in names(engine) if f"{small.repository}-candidate:" in name]

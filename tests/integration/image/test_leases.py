@@ -101,30 +101,6 @@ def test_what_a_killed_process_left_is_swept_and_what_a_living_one_has_is_not(
     assert engine.images.get(BASE).id, "only the candidate's name goes, not the image"
 
 
-def test_a_killed_owner_in_a_container_is_dead_when_that_ends(engine: DockerClient, recorder: Recorder) -> None:
-    owner = engine.containers.run(BASE, ["sleep", "6000"], detach=True)
-    labels = {
-        **container_labels(engine, "tests", 3600),
-        "org.aml-train.owner": f"{'0' * 12}.1.5.{str(owner.id)[:12]}",
-    }
-    owned = engine.containers.create(BASE, ["true"], labels=labels)
-    try:
-        sweep_leftovers(engine, recorder)
-        owned.reload()
-        owner.kill()
-        owner.wait()
-        # The engine's list may be a moment behind.
-        deadline = time.monotonic() + 120
-        while owner.id in {item["Id"] for item in engine.api.containers()}:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        sweep_leftovers(engine, recorder)
-        with pytest.raises(NotFound):
-            owned.reload()
-    finally:
-        owner.remove(force=True)
-
-
 def test_an_owner_of_another_machine_has_its_lease(engine: DockerClient, recorder: Recorder) -> None:
     labels = {**container_labels(engine, "tests", 3600), "org.aml-train.owner": f"{'0' * 12}.17.5.host"}
     leased = engine.containers.create(BASE, ["true"], labels=labels)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -171,41 +170,3 @@ def test_a_whole_clean_up(emulator: Emulator, registry: Registry, project: Path)
 
     code, out, err = _prune(emulator, project)
     assert "0 of 5 manifests deleted" in out
-
-
-@pytest.mark.full
-def test_killed_and_two_at_once(emulator: Emulator, registry: Registry, project: Path) -> None:
-    stay = {_release(registry, "main", "branch-main")}
-    for number in range(60):
-        _release(registry, f"{number}")
-    _age(emulator, 100)
-    for _ in range(3):
-        process = _start(emulator, project)
-        begin = len(_digests(emulator))
-        deadline = time.monotonic() + 300
-        while len(_digests(emulator)) > begin - 6 and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        assert process.returncode == -signal.SIGKILL
-        assert stay <= _digests(emulator)
-    pair = [_start(emulator, project), _start(emulator, project)]
-    for process in pair:
-        _, err = process.communicate(timeout=600)
-        assert process.returncode == 0, err
-    assert _digests(emulator) == stay
-
-
-@pytest.mark.full
-def test_what_cannot_be_read_stops_it(emulator: Emulator, registry: Registry, project: Path) -> None:
-    digest = _release(registry, "1")
-    _age(emulator, 100)
-    for path, code, message in (
-        ("/models", 8, "Who uses the images cannot be read, so no image is deleted"),
-        ("/acr/v1", 3, "Nothing was deleted"),
-    ):
-        assert emulator.admin("POST", f"faults?kind=status&status=403&path=*{path}*&count=20").ok
-        ended, _, err = _prune(emulator, project)
-        assert (ended, message in err) == (code, True), err
-        emulator.admin("DELETE", "faults")
-    assert _digests(emulator) == {digest}

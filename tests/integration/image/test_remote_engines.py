@@ -16,13 +16,11 @@ import pytest
 from tests.integration.image.builder_project import (
     SECONDS,
     Ended,
-    aml_train,
     check_same,
     context_of,
     pushed_base,
     registry_inside,
     run_project,
-    write_project,
 )
 from tests.integration.image.disposable_engine import DisposableEngine, disposable_engine, missing
 from tests.support.emulator_process import Emulator, running
@@ -241,38 +239,9 @@ def test_an_engine_by_tls(emulator: Emulator, base: str, first: Ended, remote: R
     check_same(emulator, ended, first, "elsewhere/tls", "elsewhere/local")
 
 
-def test_an_engine_by_a_context(emulator: Emulator, base: str, first: Ended, remote: Remote, tmp_path: Path) -> None:
-    ended = run(emulator, base, "{kind: remote, context: another}", "elsewhere/context", tmp_path, remote.environ)
-    check_same(emulator, ended, first, "elsewhere/context", "elsewhere/local")
-
-
 def test_an_engine_by_ssh(
     emulator: Emulator, base: str, first: Ended, remote: Remote, ssh: dict[str, str], tmp_path: Path
 ) -> None:
     builder = f"{{kind: remote, engine: 'ssh://root@{remote.engine.address}'}}"
     ended = run(emulator, base, builder, "elsewhere/ssh", tmp_path, ssh)
     check_same(emulator, ended, first, "elsewhere/ssh", "elsewhere/local")
-
-
-def test_a_context_is_no_builder_of_buildx(emulator: Emulator, base: str, remote: Remote, tmp_path: Path) -> None:
-    """``docker buildx ls`` lists contexts, and refuses them as builders."""
-    client = programs(RELEASE, "docker-cli", "docker-buildx")
-    plugins = Path(remote.environ["DOCKER_CONFIG"]) / "cli-plugins"
-    plugins.symlink_to(client / "usr/libexec/docker/cli-plugins")
-    environ = {**remote.environ, "PATH": f"{client}/usr/bin:{os.environ['PATH']}"}
-    builder = "{kind: remote, buildx: another}"
-    write_project(tmp_path / "project", base, emulator, builder, "elsewhere/buildx")
-    ended = aml_train(emulator, tmp_path / "project", "image", "build", environ=environ)
-    assert ended.code == 3, ended.errors
-    assert 'switch to context "another"' in ended.errors
-
-
-def test_a_certificate_of_another_authority_is_refused(
-    emulator: Emulator, base: str, remote: Remote, tmp_path: Path
-) -> None:
-    Authority().write(tmp_path / "wrong")
-    builder = f"{{kind: remote, engine: 'tcp://{remote.engine.address}:2376', tls: {tmp_path / 'wrong'}}}"
-    write_project(tmp_path / "project", base, emulator, builder, "elsewhere/wrong")
-    ended = aml_train(emulator, tmp_path / "project", "image", "build")
-    assert ended.code == 3, ended.errors
-    assert f"aml-train.yml:7: the Docker engine at tcp://{remote.engine.address}:2376 does not answer" in ended.errors

@@ -7,7 +7,6 @@ import contextlib
 import datetime
 import hashlib
 import io
-import json
 import os
 import secrets
 import subprocess
@@ -34,17 +33,15 @@ from aml_train.core.references import ImageRef
 from aml_train.image.base import docker_registries, resolve_base
 from aml_train.image.base_files import BaseFiles
 from aml_train.image.build.build import Cache, build_image
-from aml_train.image.build_secrets import SecretAccess
 from aml_train.image.collect import collect_inputs
 from aml_train.image.inputs import BaseImage
 from aml_train.image.push import push_image
 from aml_train.image.readiness.check import judge_facts, probe_image, readiness_error
-from aml_train.image.registry.client import Registry, RegistryLocation
-from aml_train.image.spec import ImageSpec, TestSpec, plan_image
+from aml_train.image.registry.client import RegistryLocation
+from aml_train.image.spec import ImageSpec, plan_image
 from aml_train.pipeline.prepare import plan_image_only
 from aml_train.pipeline.target import Host
 from tests.integration.conftest import BASE, Recorder
-from tests.integration.image.conftest import Ensure
 from tests.integration.image.debian_packages import deb, repository
 from tests.integration.image.package_index import Index, serve, serve_folder, wheel
 from tests.support.docker_bridge import bridge_address
@@ -272,16 +269,6 @@ def test_drivers_from_docas_package(
 
 
 @pytest.mark.full
-def test_a_doca_package_that_is_another(ubuntu: str, doca: tuple[str, str], make: Make, build: Build) -> None:
-    url, sha256 = doca
-    with pytest.raises(ImageError) as caught:
-        build(make(ubuntu, ofed=OfedConfig(source="doca", version="3.2.1", url=url, sha256="0" * 64)))
-    assert caught.value.message.startswith(
-        f"the doca-host package is not the expected one: its SHA-256 is\n  {sha256}\ninstead of"
-    )
-
-
-@pytest.mark.full
 def test_the_distribution_of_a_base(
     ubuntu: str, engine: DockerClient, registry_location: RegistryLocation, recorder: Recorder
 ) -> None:
@@ -429,54 +416,6 @@ def test_a_token_is_nowhere(
 
 
 @pytest.mark.full
-def test_a_secret_file_reaches_the_step_as_it_was_checked(
-    make: Make, build: Build, engine: DockerClient, tmp_path: Path
-) -> None:
-    (tmp_path / "feed").write_text("line one\nline two\n")
-    step = RunStep(command="cp /run/secrets/feed /copied", secrets=("feed",))
-    spec = make(
-        BASE, run=(step,), env={"TEST": tmp_path.name}, secrets={"feed": SecretConfig(file=tmp_path / "feed")}
-    )
-    image = build(replace(spec, secret_access=SecretAccess(workspace=tmp_path)))
-    assert inside(engine, image, "cat /copied") == "line one\nline two\n"
-
-
-@pytest.mark.full
-def test_a_token_is_in_no_record(
-    ubuntu: str,
-    index: Index,
-    make: Make,
-    ensure: Ensure,
-    registry: Registry,
-    tests: Callable[..., TestSpec],
-    cli: BuildCli,
-    tmp_path: Path,
-) -> None:
-    """What the registry keeps beside the layers, which the test above looks through: configurations, records, facts."""
-    spec = make(ubuntu, **private(index, tmp_path, "our-package"), env={"TEST": tmp_path.name})
-    knowing = replace(cli, environ={**cli.environ, "FEED_TOKEN": TOKEN})
-    done = ensure(
-        spec,
-        tests(command="python -c 'import our_package; print(our_package.__file__)'", evidence="exit-code"),
-        cli=lambda: knowing,
-    )
-    assert done.record is not None
-    read = []
-    waiting = registry.tags(spec.repository)
-    while waiting:
-        manifest = registry.get_manifest(spec.repository, waiting.pop())
-        assert manifest is not None
-        document = json.loads(manifest.content)
-        waiting += manifest.children  # the list of what refers to the image is an index
-        parts = [] if manifest.is_index else [document["config"], *document["layers"]]
-        blobs = [one for one in parts if one["size"] < 1 << 20]
-        read += [manifest.content, *(registry.get_blob(spec.repository, one["digest"]) for one in blobs)]
-    basic = base64.b64encode(f"build:{TOKEN}".encode())
-    assert any(done.record.key.encode() in text for text in read)
-    assert [word for word in (TOKEN.encode(), basic) for text in read if word in text] == []
-
-
-@pytest.mark.full
 def test_an_error_has_no_token(
     ubuntu: str, index: Index, make: Make, build: Build, tmp_path: Path, recorder: Recorder
 ) -> None:
@@ -484,20 +423,6 @@ def test_an_error_has_no_token(
         build(make(ubuntu, **private(index, tmp_path, "no-such-package")))
     assert TOKEN not in str(caught.value)
     assert TOKEN not in "".join(to_json(event) for event in recorder.events)
-
-
-def test_a_secret_that_is_missing_is_named(
-    ubuntu: str, index: Index, make: Make, build: Build, tmp_path: Path
-) -> None:
-    parts = {
-        **private(index, tmp_path, "our-package"),
-        "secrets": {"feed": SecretConfig(env="NOT_SET", where="aml-train.yml:5")},
-    }
-    with pytest.raises(
-        ImageError,
-        match=r"aml-train\.yml:5: the build needs the secret feed, and the environment variable NOT_SET is not set",
-    ):
-        build(make(ubuntu, **parts))
 
 
 @pytest.mark.full

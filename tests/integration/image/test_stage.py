@@ -109,21 +109,6 @@ def test_failing_test_releases_nothing(
     assert [(e.passed, e.failed) for e in recorder.of(TestsFinished)] == [(1, 1)]
 
 
-def test_without_tests_there_is_no_record(spec: ImageSpec, ensure: Ensure) -> None:
-    assert ensure(spec, None).record is None
-    assert ensure(spec, None, cli=_never).how == "found"
-
-
-@pytest.mark.full
-def test_force_builds_anew(spec: ImageSpec, ensure: Ensure) -> None:
-    spec = replace(spec, dockerfile=f"FROM {spec.base.pinned}\nRUN date +%N > /built\n")
-    first = ensure(spec, None)
-    second = ensure(spec, None, force=True)
-
-    assert second.how == "built"
-    assert second.digest != first.digest
-
-
 def test_failing_instruction_is_named_with_its_last_lines(
     spec: ImageSpec, ensure: Ensure, registry: Registry
 ) -> None:

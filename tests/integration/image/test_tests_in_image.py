@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from aml_train.config.sections.tests import ContainerLimits
-from aml_train.core.docker import BuildCli, pack_files
+from aml_train.core.docker import BuildCli
 from aml_train.core.errors import TestsFailedError
-from aml_train.core.events import Event, LogLine, Notice, TestsFinished
+from aml_train.core.events import LogLine, Notice, TestsFinished
 from aml_train.image.build.build import build_image
 from aml_train.image.leftovers import LABEL_OWNER, sweep_leftovers, this_owner
 from aml_train.image.spec import ImageSpec, TestSpec
@@ -50,21 +50,6 @@ def test_files_environment_and_output(
     assert texts == {("stdout", "a=1 $x/workspace"), ("stderr", "wörld"), ("stdout", "last")}
     assert (results.passed, results.failures) == (None, ())
     assert [e.passed for e in recorder.of(TestsFinished)] == [None]
-
-
-@pytest.mark.full
-def test_lines_arrive_while_the_tests_run(engine: DockerClient, tests: MakeTests, recorder: Recorder) -> None:
-    """The tests wait for an answer to their first line: it is received while they run, or never."""
-
-    def listener(event: Event) -> None:
-        recorder(event)
-        if isinstance(event, LogLine) and event.text == "one":
-            (container,) = engine.containers.list(filters={"label": f"{LABEL_OWNER}={this_owner(engine)}"})
-            container.put_archive("/workspace", pack_files({"received": b""}, folder="answer"))
-
-    command = "echo one; until test -e answer/received; do sleep 0.05; done; echo two"
-    run_tests(BASE, tests(command=command, evidence="exit-code"), engine=engine, listener=listener)
-    assert [line.text for line in recorder.of(LogLine)] == ["one", "two"]
 
 
 @pytest.mark.full

@@ -13,10 +13,8 @@ from docker.errors import ImageNotFound
 from aml_train.core.events import Event, Progress
 from aml_train.image.push import pull_image
 from aml_train.image.registry.client import Registry
-from aml_train.image.registry.manifest import OCI_INDEX, OCI_MANIFEST, Manifest, sha256_digest
+from aml_train.image.registry.manifest import OCI_MANIFEST, Manifest, sha256_digest
 from tests.unit.image.registry.fake_registry import FakeRegistry
-
-REPOSITORY = "team/digits"
 
 
 def client(transport: FakeRegistry) -> Registry:
@@ -31,18 +29,6 @@ def image(*layers: bytes, config: bytes = b"{}", foreign: Sequence[bytes] = ()) 
     listed = [*(entry(one) for one in layers), *(entry(one, urls=["https://elsewhere.test/l"]) for one in foreign)]
     content = json.dumps({"config": entry(config), "layers": listed}).encode()
     return Manifest(digest=sha256_digest(content), media_type=OCI_MANIFEST, content=content)
-
-
-def index(*images: Manifest) -> Manifest:
-    content = json.dumps({"manifests": [entry(one.content) for one in images]}).encode()
-    return Manifest(digest=sha256_digest(content), media_type=OCI_INDEX, content=content)
-
-
-def stored(*blobs: bytes, manifests: Sequence[Manifest] = ()) -> FakeRegistry:
-    registry = FakeRegistry()
-    registry.blobs.update({(REPOSITORY, sha256_digest(one)): one for one in blobs})
-    registry.manifests.update({(REPOSITORY, one.digest): (one.content, one.media_type) for one in manifests})
-    return registry
 
 
 class _Engine:

@@ -48,13 +48,6 @@ def test_no_manifest_goes_before_what_lists_it(found: Inventory) -> None:
 
 
 @given(inventories())
-def test_a_second_plan_of_the_rest_deletes_nothing_more(found: Inventory) -> None:
-    first = plan_prune(found, POLICY)
-    rest = inventory(*(one.entry for one in first.keep), uses=found.uses)
-    assert plan_prune(rest, POLICY).delete == ()
-
-
-@given(inventories())
 def test_any_beginning_of_a_plan_can_be_resumed(found: Inventory) -> None:
     plan = plan_prune(found, POLICY)
     for done in range(len(plan.delete) + 1):
