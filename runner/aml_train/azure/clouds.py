@@ -84,7 +84,6 @@ Service = Literal["history", "mlflow"]
 
 #: What is read of the discovery document.
 KEYS: Final = ("api", "history")
-_KEYS: Final[Mapping[Service, tuple[str, ...]]] = {"history": ("history", "api"), "mlflow": ("api", "history")}
 
 
 def address_of(service: Service, discovered: Mapping[str, object], tracking_uri: object) -> str | None:
@@ -94,11 +93,9 @@ def address_of(service: Service, discovered: Mapping[str, object], tracking_uri:
         discovered: the discovery document; empty where there is none.
         tracking_uri: the workspace's ``mlFlowTrackingUri``.
     """
-    named = [_https(discovered.get(key)) for key in _KEYS[service]]
-    tracking = _host(tracking_uri)
-    of_tracking = f"https://{tracking}" if tracking else None
-    choices = [of_tracking, *named] if service == "mlflow" else [*named, of_tracking]
-    return next((choice for choice in choices if choice), None)
+    api, history = (_https(discovered.get(key)) for key in KEYS)
+    tracking = f"https://{host}" if (host := _host(tracking_uri)) else None
+    return (tracking or api or history) if service == "mlflow" else (history or api or tracking)
 
 
 def _https(value: object) -> str | None:

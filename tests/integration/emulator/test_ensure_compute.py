@@ -48,7 +48,6 @@ def aml_train(
         "compute": compute,
     }
     (folder / "job.yml").write_text(JOB)
-    (folder / "id.pub").write_text("ssh-ed25519 AAAA me\n")
     text = f"job: job.yml\ntarget: azure\ntargets: {json.dumps({'azure': target})}\n"
     (folder / "aml-train.yml").write_text(text)
     argv = [sys.executable, "-m", "aml_train", *arguments]
@@ -85,7 +84,6 @@ def test_a_cluster_is_made_used_again_and_changed(emulator: Emulator, tmp_path: 
         "tier": "spot",
         "identity": USER,
         "subnet": "net/sub",
-        "ssh": {"user": "me", "public-key-file": "id.pub"},
     }
     planned = aml_train(emulator, tmp_path, cluster, "plan")
     assert "compute   trainers: Standard_NC6s_v3, 0 to 2 nodes, spot; made where it is missing" in planned.stdout
@@ -99,7 +97,6 @@ def test_a_cluster_is_made_used_again_and_changed(emulator: Emulator, tmp_path: 
     inner = found["properties"]["properties"]
     assert inner["vmPriority"] == "LowPriority"
     assert inner["scaleSettings"] == {"minNodeCount": 0, "maxNodeCount": 2, "nodeIdleTimeBeforeScaleDown": "PT1H"}
-    assert inner["userAccountCredentials"] == {"adminUserName": "me", "adminUserSshPublicKey": "ssh-ed25519 AAAA me"}
     assert inner["subnet"]["id"].endswith("/virtualNetworks/net/subnets/sub")
     assert (found["identity"]["type"], list(found["identity"]["userAssignedIdentities"])) == ("UserAssigned", [USER])
     # The node is free once the job's container is gone, which is after the job's end.

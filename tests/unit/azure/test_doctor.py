@@ -8,8 +8,8 @@ import pytest
 from aml_train.azure.clouds import AZURE_PUBLIC
 from aml_train.azure.doctor.probe import Probe, Wanted
 from aml_train.azure.doctor.registry import actions_in
+from aml_train.azure.doctor.workspace import Permission, allows
 from aml_train.azure.http import WorkspaceId
-from aml_train.azure.roles import Permission, allows
 from aml_train.config.sections.targets import TargetConfig
 from aml_train.core.errors import ServiceError
 

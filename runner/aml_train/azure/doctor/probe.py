@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +11,6 @@ from typing import Any, Final
 from aml_train.azure.clouds import Cloud
 from aml_train.azure.credentials import Assertion
 from aml_train.azure.http import WorkspaceId, read_answer, refusal_of
-from aml_train.azure.roles import Permission, permission_of
 from aml_train.azure.sign_in import Fetched, SignIn, sign_in_to_azure
 from aml_train.azure.workspace import AzureRest
 from aml_train.config.sections.targets import TargetConfig
@@ -20,8 +20,6 @@ from aml_train.jobs.spec import SERVERLESS
 
 ML: Final = "2024-10-01-preview"
 ATTEMPTS: Final = 2
-#: https://learn.microsoft.com/rest/api/authorization/permissions/list-for-resource: the permissions that the caller has.
-_PERMISSIONS: Final = "2022-04-01"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,29 +152,13 @@ class Probe:
         """Return the path of the workspace's resource, or of something below it."""
         return f"{self.wanted.workspace.path}{below}"
 
-    def permissions(self, scope: str, what: str) -> tuple[Permission, ...] | None:
-        """Return the caller's permissions at a resource; None if they may not be read.
-
-        The documented operation takes the permission Microsoft.Authorization/permissions/read, which few roles lack.
-        """
-        address = f"{self.cloud.arm}{scope}/providers/Microsoft.Authorization/permissions"
-        try:
-            listed = self.rest().items(address, what, params={"api-version": _PERMISSIONS}, required=True)
-            return tuple(permission_of(one) for one in listed)
-        except ServiceError as error:
-            if error.transient:
-                raise
-            return None
-
-    @property
-    def principal(self) -> str:
-        """The object id of the identity; empty if the token does not say it."""
-        return str(self.claims.get("oid") or "")
-
-    @property
-    def is_user(self) -> bool:
-        """Whether a person signed in."""
-        return self.claims.get("idtyp") == "user" or bool(self.claims.get("upn") or self.claims.get("unique_name"))
+    def assign(self, role: str, scope: str) -> str:
+        """Return the command that assigns *role* at a resource to the identity."""
+        who = "--assignee CLIENT_ID"
+        if principal := self.claims.get("oid"):
+            person = self.claims.get("idtyp") == "user" or self.claims.get("upn") or self.claims.get("unique_name")
+            who = f"--assignee-object-id {principal} --assignee-principal-type {'User' if person else 'ServicePrincipal'}"
+        return f"az role assignment create {who} --role {shlex.quote(role)} --scope {shlex.quote(scope)}"
 
     def at_group(self) -> str:
         """Return the options of az that name the resource group and the subscription."""

@@ -13,7 +13,6 @@ from aml_train.azure.blob.datastores import DataWorkspace
 from aml_train.azure.blob.storage import AzureBlobs
 from aml_train.azure.credentials import claims_of
 from aml_train.azure.doctor.probe import Probe
-from aml_train.azure.roles import assignment
 from aml_train.core.answers import REACH
 from aml_train.core.diagnosis import Outcome, failed, ok, skipped, warning
 from aml_train.core.errors import ServiceError
@@ -44,7 +43,7 @@ def check_registry(probe: Probe) -> Outcome:
         return failed(found, make) if probe.wanted.repository is not None else skipped(f"{found}; no image is built")
     reply = probe.get(resource, f"Looking for the registry of the workspace {place.name}", _REGISTRIES)
     if reply.status == 403:
-        command = assignment("Reader", resource, probe.principal, user=probe.is_user)
+        command = probe.assign("Reader", resource)
         return failed(f"the identity may not see {resource}", f"{command}; or write {probe.key('registry')}.")
     if reply.answer is None:
         return failed(f"the workspace's registry is not there ({reply.code or reply.status}): {resource}", make)
@@ -75,7 +74,7 @@ def check_registry_role(probe: Probe) -> Outcome:
     if target.registry_user is not None or not is_acr(host):
         return _other_registry(probe, host, repository)
     scope = probe.registry_id or "REGISTRY_ID"
-    push = assignment("AcrPush", scope, probe.principal, user=probe.is_user)
+    push = probe.assign("AcrPush", scope)
     try:
         granted = _granted(probe, host, repository)
     except ServiceError as error:
@@ -86,7 +85,7 @@ def check_registry_role(probe: Probe) -> Outcome:
         allowed = f"it may {', '.join(sorted(granted))}" if granted else "it may nothing there"
         return failed(f"the identity may not push to {host}/{repository}: {allowed}", push)
     if "delete" not in granted:
-        command = assignment("AcrDelete", scope, probe.principal, user=probe.is_user)
+        command = probe.assign("AcrDelete", scope)
         return warning(f"push to {host}/{repository}, not delete: candidates of builds stay there", command)
     return ok(f"pull, push and delete in {host}/{repository}")
 

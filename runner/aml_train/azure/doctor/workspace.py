@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import fnmatch
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from urllib.parse import quote
 
 from aml_train.azure.doctor.probe import ML, Probe, Reply
-from aml_train.azure.roles import assignment, missing
 from aml_train.azure.target import known_names
 from aml_train.core.answers import Answer
 from aml_train.core.diagnosis import Outcome, failed, misconfigured, ok, skipped, warning
+from aml_train.core.errors import ServiceError
 
+#: https://learn.microsoft.com/rest/api/authorization/permissions/list-for-resource: the permissions that the caller has.
+_PERMISSIONS: Final = "2022-04-01"
 _PREFIX: Final = "Microsoft.MachineLearningServices/workspaces"
 #: What a run does, by AzureML's operations
 #: (https://learn.microsoft.com/azure/role-based-access-control/permissions/ai-machine-learning): the job, its code, its environment, its
@@ -38,7 +41,7 @@ def check_workspace(probe: Probe) -> Outcome:
     if reply.status == 403:
         return failed(
             f"the identity may not see the workspace {place.name}: {reply.message}",
-            assignment("AzureML Data Scientist", place.path, probe.principal, user=probe.is_user),
+            probe.assign("AzureML Data Scientist", place.path),
         )
     if reply.answer is None:
         known = known_names(probe.rest(), probe.workspace_path().rpartition("/")[0], "workspaces", place.name)
@@ -60,16 +63,43 @@ def check_workspace(probe: Probe) -> Outcome:
 def check_workspace_role(probe: Probe) -> Outcome:
     """Compare the identity's permissions with what a run does."""
     place = probe.wanted.workspace
-    command = assignment("AzureML Data Scientist", place.path, probe.principal, user=probe.is_user)
-    known = probe.permissions(place.path, "Reading the permissions in the workspace")
-    if known is None:
+    command = probe.assign("AzureML Data Scientist", place.path)
+    try:
+        what = "Reading the permissions in the workspace"
+        address = probe.rest().arm("/providers/Microsoft.Authorization/permissions")
+        listed = probe.rest().items(address, what, params={"api-version": _PERMISSIONS}, required=True)
+        known = [permission_of(one) for one in listed]
+    except ServiceError as error:
+        if error.transient:
+            raise
         return warning(
             f"the identity may not read its permissions in {place.name}", f"If a run is refused: {command}"
         )
-    lacking = missing(known, ACTIONS)
+    lacking = [action for action in ACTIONS if not any(allows(one, action) for one in known)]
     if lacking:
         return failed(f"the identity may not: {_short(lacking)}", command)
     return ok(f"jobs, code, environments and models in {place.name}")
+
+
+Permission = Mapping[str, Sequence[str]]
+"""Patterns under ``actions`` and ``notActions`` (https://learn.microsoft.com/azure/role-based-access-control/role-definitions)."""
+
+
+def permission_of(answer: Answer) -> Permission:
+    """Return one of the permissions of a caller."""
+    return {key: answer.list_of_texts(key) for key in ("actions", "notActions")}
+
+
+def allows(permission: Permission, action: str) -> bool:
+    """Return whether a permission includes *action*."""
+    # AzureML Data Scientist excludes computes/*/write, and so the creation of computes, which is computes/write:
+    # https://learn.microsoft.com/azure/machine-learning/how-to-assign-roles#default-roles.
+    taken = [form for one in permission.get("notActions") or () for form in (one, one.replace("/*/", "/"))]
+    return _matches(action, permission.get("actions") or ()) and not _matches(action, taken)
+
+
+def _matches(action: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatch.fnmatchcase(action.lower(), one.lower()) for one in patterns)
 
 
 def _short(actions: Sequence[str]) -> str:
