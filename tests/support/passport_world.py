@@ -333,7 +333,7 @@ class PassportWorld:
             document={"environment": {"image": self.reference}},
             directory=Path(),
             code=None,
-            image=Given(environment=None),
+            images={"": Given(environment=None)},
             fingerprint="f" * 64,
         )
         self.service.jobs[JOB] = JobView(

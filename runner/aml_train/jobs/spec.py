@@ -136,28 +136,34 @@ class JobTemplate:
         """
         return {**self.local_digests, **{place: one.mark for place, one in self.data.items() if one.mark}}
 
-    def with_images(self, found: Mapping[str, Tested]) -> JobTemplate:
+    def with_images(self, found: Mapping[str, JobImage]) -> JobTemplate:
         """Return the template with its further images, which are all in *found*."""
-        return replace(self, images=tuple(replace(one, image=found[one.name]) for one in self.images))
+        images = ((one, found[one.name]) for one in self.images)
+        return replace(self, images=tuple(replace(one, image=it) for one, it in images if isinstance(it, Tested)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobSpec:
     """A job to submit, by the SDK v1 if it has a *runconfig*, else by the SDK v2.
 
-    The attributes are those of :class:`JobTemplate`, and the computed ones; *images* are those of nodes, by their names.
+    The attributes are those of :class:`JobTemplate`, and the computed ones; *images* are that of the job, under the empty name, and
+    those of nodes by their names.
     """
 
     name: str
     document: Mapping[str, Any]
     directory: Path
     code: FileSet | None
-    image: JobImage
+    images: Mapping[str, JobImage]
     fingerprint: str
     runconfig: Mapping[str, Any] | None = None
     folders: Mapping[Place, FileSet] = field(default_factory=dict)
     data: Mapping[str, DataIdentity] = field(default_factory=dict)
-    images: Mapping[str, Tested] = field(default_factory=dict)
+
+    @property
+    def image(self) -> JobImage:
+        """What the job runs in."""
+        return self.images[""]
 
 
 def stem_of(text: str) -> str:
@@ -243,21 +249,20 @@ def make_job(template: JobTemplate, image: JobImage, attempt: int) -> JobSpec:
         document=document,
         directory=template.directory,
         code=template.code,
-        image=image,
+        images={"": image} | ({one.name: one.known for one in template.images} if isinstance(image, Tested) else {}),
         fingerprint=mark,
         runconfig=template.runconfig,
         folders=template.folders,
         data=template.data,
-        images={one.name: one.known for one in template.images} if isinstance(image, Tested) else {},
     )
 
 
-def in_images(job: JobSpec, template: JobTemplate, image: JobImage, images: Mapping[str, Tested]) -> JobSpec:
+def in_images(job: JobSpec, template: JobTemplate, images: Mapping[str, JobImage]) -> JobSpec:
     """Return *job*, which was made from *template*, in other builds of its images."""
-    made = make_job(template.with_images(images), image, 1)
+    made = make_job(template.with_images(images), images[""], 1)
     tags = {**job.document["tags"], **made.document["tags"]}
     document = {**made.document, "name": job.name, "tags": tags, "properties": job.document["properties"]}
-    return replace(job, document=document, image=image, images=made.images)
+    return replace(job, document=document, images=made.images)
 
 
 def run_configuration(job: JobSpec) -> dict[str, Any]:

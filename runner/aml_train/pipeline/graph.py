@@ -232,13 +232,12 @@ class _Images:
 
 def _images(ctx: RunContext, view: JobView) -> _Images | None:
     """Return the images of this run's job; None if it has none of ours."""
-    result = ctx.progress.result
-    if not isinstance(result.image, Tested):
+    built = {name: one.digest for name, one in ctx.progress.result.images.items() if isinstance(one, Tested)}
+    if "" not in built:
         found = images_of(view.tags)
         planned = ctx.plan.image_of_nodes if ctx.options.job is None else {}
         return None if found is None else replace(found, of_nodes={**found.of_nodes, **planned})
-    others = {name: image.digest for name, image in result.images.items()}
-    return _Images(digests={"": result.image.digest, **others}, of_nodes=ctx.plan.image_of_nodes)
+    return _Images(digests=built, of_nodes=ctx.plan.image_of_nodes)
 
 
 def images_of(tags: Mapping[str, str]) -> _Images | None:

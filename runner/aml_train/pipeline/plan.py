@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,7 +16,6 @@ from aml_train.config.model import Config
 from aml_train.config.sections.code import DataConfig
 from aml_train.config.sections.gate import BaselineConfig, GateRule
 from aml_train.config.sections.image import ImageConfig
-from aml_train.config.sections.images import NodeImage
 from aml_train.config.sections.passport import PassportConfig
 from aml_train.config.sections.targets import ClusterConfig
 from aml_train.config.sections.tests import TestsConfig
@@ -37,7 +36,7 @@ from aml_train.jobs.spec import SERVERLESS, JobTemplate, NodesImage, TargetNames
 from aml_train.models.register import ModelSpec
 from aml_train.pipeline.plan_graph import graph_document, graph_lines
 from aml_train.pipeline.project_name import ProjectName, folder_project
-from aml_train.pipeline.resolve import Commit, Resolved, ResolvedImage
+from aml_train.pipeline.resolve import Commit, Resolved
 from aml_train.pipeline.run_files import secret_files
 
 _DIGEST_LATER = "@sha256:(known when the image is built)"
@@ -47,11 +46,11 @@ _NAMED = 5
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedImage:
-    """A further image of a pipeline, and what is tested in it."""
+    """An image that is built, what is tested in it, and the nodes of a pipeline that run in it."""
 
     spec: ImageSpec
     tests: TestSpec | None
-    nodes: tuple[JobNode, ...]
+    nodes: tuple[JobNode, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +58,7 @@ class Plan:
     """Everything that a run will do, and nothing that it has done.
 
     Attributes:
-        image: what is built; None where the job brings its own environment.
-        tests: what runs inside the image; None where no tests are configured.
+        images: what is built: the job's image, and further ones of a pipeline; none where the job brings its own environment.
         job: the job without its image and attempt.
         gate: the rules, in the order of the file.
         baseline: what those rules compare with that say so.
@@ -72,12 +70,9 @@ class Plan:
         passport: who signs the passport of the model.
         data: what data do that change, or are not identified.
         project: what the project is called, where the configuration names neither image nor job.
-        images: further images of a pipeline.
         trust: whether the commit is the protected branch's; decides tags, caches and which test records count.
     """
 
-    image: ImageSpec | None
-    tests: TestSpec | None
     images: tuple[PlannedImage, ...] = ()
     job: JobTemplate
     gate: tuple[GateRule, ...]
@@ -95,6 +90,16 @@ class Plan:
     passport: PassportConfig = field(default_factory=PassportConfig)
     data: DataConfig = field(default_factory=DataConfig)
     trust: Trust = PROTECTED
+
+    @property
+    def image(self) -> ImageSpec | None:
+        """The job's image; None where the job brings its own environment."""
+        return self.images[0].spec if self.images else None
+
+    @property
+    def tests(self) -> TestSpec | None:
+        """What runs inside the job's image; None where no tests are configured."""
+        return self.images[0].tests if self.images else None
 
     @property
     def environment(self) -> Any:
@@ -124,19 +129,19 @@ class Plan:
 
     @property
     def specs(self) -> tuple[ImageSpec, ...]:
-        """The images that are built: ``image``, and further ones."""
-        return (*((self.image,) if self.image is not None else ()), *(one.spec for one in self.images))
+        """The images that are built."""
+        return tuple(one.spec for one in self.images)
 
     @property
     def image_of_nodes(self) -> dict[str, str]:
         """The name of the image of each node that runs in one; ``image`` has none."""
         found = dict.fromkeys((node.name for node in self.nodes_in_image), "")
-        return found | {node.name: one.spec.name for one in self.images for node in one.nodes}
+        return found | {node.name: one.spec.name for one in self.images[1:] for node in one.nodes}
 
     @property
     def nodes_in_image(self) -> tuple[JobNode, ...]:
         """The nodes of a pipeline, or the trial of a sweep, that run in the image."""
-        places = set(self.job.places) if self.image is not None else set()
+        places = set(self.job.places) if self.images else set()
         return tuple(node for node in self.job.nodes if node.place in places)
 
 
@@ -147,18 +152,12 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url
         run_url: the workflow's run; None outside one.
     """
     project = resolved.project or folder_project(config.directory)
-    image = None
-    if config.image is not None:
-        if resolved.base is None:
-            raise ValueError("an image needs a resolved base")
-        image = plan_image(config.image.named(project.repository), resolved.base, resolved.inputs, resolved.platform)
-        image = replace(for_job(image, config), release=_release(config.image, resolved, image.address))
-        image = image.trusted(resolved.trust)
-    tests = _tests(config.tests, resolved.test_files, resolved.trust)
-    images = tuple(_planned(one, config, resolved, project) for one in config.images)
+    base = resolved.images[""].base if config.image is not None else None
+    images = tuple(_planned(config, resolved, project))
+    image = images[0].spec if images else None
     document, notices = _document(config, names, image)
-    notices += _kept_out(tests) + _secrets(config, resolved)
-    notices += [f"The image {one.spec.name} has no tests." for one in images if one.tests is None]
+    notices += _kept_out(images[0].tests if images else None) + _secrets(config, resolved)
+    notices += [f"The image {one.spec.name} has no tests." for one in images[1:] if one.tests is None]
     notices += _left_out_tags(config, resolved.trust)
     code, code_digest = resolved.code, resolved.code_digest
     if code is not None and not code.entries:
@@ -173,8 +172,6 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url
         trust=resolved.trust,
         passport=config.passport,
         project=project,
-        image=image,
-        tests=tests,
         images=images,
         job=JobTemplate(
             document=document,
@@ -188,7 +185,7 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url
                     nodes=tuple(node.name for node in one.nodes),
                     places=tuple(node.place for node in one.nodes),
                 )
-                for one in images
+                for one in images[1:]
             ),
             code=code,
             code_digest=code_digest,
@@ -200,7 +197,7 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url
                 TAG_VERSION: __version__,
                 **(origin.tags() if origin else {}),
                 **({TAG_RUN_URL: run_url} if run_url else {}),
-                **({TAG_BASE: _base(resolved.base)} if image is not None and resolved.base is not None else {}),
+                **({TAG_BASE: _base(base)} if base is not None else {}),
             },
         ),
         gate=config.gate,
@@ -249,18 +246,19 @@ def _tests(tests: TestsConfig | None, files: FileSet | None, trust: Trust) -> Te
     )
 
 
-def _planned(one: NodeImage, config: Config, resolved: Resolved, project: ProjectName) -> PlannedImage:
-    """Plan one of ``images``; its repository is that of ``image`` with its name."""
-    found, nodes = resolved.images[one.name], config.nodes_in(one)
-    named = one.image.named(f"{(config.image or one.image).named(project.repository).repository}-{one.name}")
-    spec = plan_image(named, found.base, found.inputs, found.platform)
-    spec = replace(
-        spec,
-        name=one.name,
-        checks=_checks(spec, config, nodes),
-        release=_release(one.image, resolved, spec.address),
-    ).trusted(resolved.trust)
-    return PlannedImage(spec=spec, tests=_tests(one.tests, found.test_files, resolved.trust), nodes=nodes)
+def _planned(config: Config, resolved: Resolved, project: ProjectName) -> Iterator[PlannedImage]:
+    """Plan ``image`` and ``images``; the repository of a further one is that of ``image`` with its name."""
+    given = [(one.name, one.image, one.tests, config.nodes_in(one)) for one in config.images]
+    if config.image is not None:
+        given = [("", config.image, config.tests, config.nodes_in_image), *given]
+    for name, image, tests, nodes in given:
+        found = resolved.images[name]
+        repository = (config.image or image).named(project.repository).repository
+        named = image.named(f"{repository}-{name}" if name else project.repository)
+        spec = plan_image(named, found.base, found.inputs, found.platform)
+        checks, release = _checks(spec, config, nodes), _release(image, resolved, spec.address)
+        spec = replace(spec, name=name, checks=checks, release=release).trusted(resolved.trust)
+        yield PlannedImage(spec=spec, tests=_tests(tests, found.test_files, resolved.trust), nodes=nodes)
 
 
 def _base(base: BaseImage) -> str:
@@ -400,9 +398,8 @@ def _secrets(config: Config, resolved: Resolved) -> list[str]:
         if file.is_relative_to(config.directory)
     }
     sent = [resolved.code, *resolved.folders.values()]
-    images: list[Resolved | ResolvedImage] = [resolved, *resolved.images.values()]
-    for one in images:
-        sent += [one.test_files, *(one.inputs.trees.values() if one.inputs is not None else ())]
+    for one in resolved.images.values():
+        sent += [one.test_files, *one.inputs.trees.values()]
     found.update(path for files in sent if files is not None for path in files.secrets)
     return [f"Left out as secrets: {_named(sorted(found))}."] if found else []
 
@@ -423,13 +420,12 @@ def render_plan(plan: Plan) -> str:
     if plan.project is not None:
         parts.append(f"project   {plan.project}  (named after {plan.project.source})")
     document = copy.deepcopy(dict(plan.job.document))
-    if plan.image is not None:
-        parts += _render_image(plan, plan.image, plan.tests, plan.job.places, document)
-    else:
+    if not plan.images:
         parts.append(f"image     given by the job, not tested: {_short(plan.environment)}")
         parts.append("tests     none")
     for one in plan.images:
-        parts += _render_image(plan, one.spec, one.tests, [node.place for node in one.nodes], document)
+        places = [node.place for node in one.nodes] if one.spec.name else plan.job.places
+        parts += _render_image(plan, one, places, document)
     if plan.cluster is not None:
         cluster = plan.cluster
         parts.append(
@@ -460,10 +456,9 @@ def render_plan(plan: Plan) -> str:
     return "\n".join(parts)
 
 
-def _render_image(
-    plan: Plan, spec: ImageSpec, tests: TestSpec | None, places: Iterable[Place], document: dict[str, Any]
-) -> list[str]:
+def _render_image(plan: Plan, image: PlannedImage, places: Iterable[Place], document: dict[str, Any]) -> list[str]:
     """Return the lines of an image and its tests; put it into the job's *document*."""
+    spec, tests = image.spec, image.tests
     repository = f"{plan.names.registry_for_jobs}/{spec.repository}"
     for place in places:
         mapping_at(document, place)["environment"] = {"image": f"{repository}{_DIGEST_LATER}"}

@@ -28,7 +28,7 @@ def plan_facts(plan: Plan) -> dict[str, Any]:
                 "tests": _tests(one.tests),
                 "nodes": [node.name for node in one.nodes],
             }
-            for one in plan.images
+            for one in plan.images[1:]
         },
         "compute": None if plan.cluster is None else asdict(plan.cluster),
         "job": _job(plan),

@@ -106,16 +106,12 @@ def prepare_run(
         resolved, project=read_project(config.directory, environ, checkout=checkout), trust=trust
     )
     plan = make_plan(config, resolved, names, run_url=environ.get(RUN_URL_VARIABLE) or None)
-    if plan.image is not None:
+    if plan.images:
         access = secret_access(environ, config.directory)
-        plan = dataclasses.replace(
-            plan,
-            image=dataclasses.replace(plan.image, secret_access=access),
-            images=tuple(
-                dataclasses.replace(one, spec=dataclasses.replace(one.spec, secret_access=access))
-                for one in plan.images
-            ),
+        images = (
+            dataclasses.replace(one, spec=dataclasses.replace(one.spec, secret_access=access)) for one in plan.images
         )
+        plan = dataclasses.replace(plan, images=tuple(images))
     plan = dataclasses.replace(plan, notices=(*plan.notices, *remarks))
     return PreparedRun(plan=plan, config=config, host=host)
 

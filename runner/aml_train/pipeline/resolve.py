@@ -82,7 +82,7 @@ class ImageLookup(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedImage:
-    """The base, contents, platform and test files of one of ``images``."""
+    """An image's base and contents, its platform, and the files that its tests see."""
 
     base: BaseImage
     inputs: ImageInputs
@@ -96,25 +96,17 @@ class Resolved:
 
     Attributes:
         commit: None outside a git repository.
-        base: the base image, where ``image:`` is configured.
-        inputs: what the image is made of besides its base and its configuration.
-        platform: what to build for.
-        test_files: what the tests see, where ``tests:`` is configured.
         code: the files of the job's code snapshot, where it is a local folder.
         code_digest: digest of the job's code snapshot, where it is local.
         local_digests: other local paths that the job sends: place in the document → digest.
         folders: the code of a pipeline's nodes, or of a sweep's trial: place of the mapping with ``code`` → files.
         unsent: where the code logs by azureml-core's ``Run`` and never sends what is held; None for nowhere.
         project: what the project is called; None leaves it to its folder.
-        images: further images of a pipeline, by their names.
+        images: the images that are built, by their names; that of ``image`` is empty.
         trust: whether the commit is the protected branch's, or proposed.
     """
 
     commit: Commit | None
-    base: BaseImage | None
-    inputs: ImageInputs | None
-    platform: str
-    test_files: FileSet | None
     code: FileSet | None
     code_digest: str | None
     local_digests: Mapping[str, str] = field(default_factory=dict)
@@ -216,13 +208,12 @@ def resolve(config: Config, here: Surroundings) -> Resolved:
         InvalidError: if a local file cannot be read or used, or if the code is more than may be sent.
     """
     own, lookup = here.own, here.lookup
-    image: ResolvedImage | None = None
     images: dict[str, ResolvedImage] = {}
     if config.image is not None or config.images:
         if lookup is None:
             raise ValueError("a configuration with an image needs a lookup of bases")
         if config.image is not None:
-            image = _resolve_image(config.image, None, config.directory, lookup, here)
+            images[""] = _resolve_image(config.image, config.tests, config.directory, lookup, here)
         for one in config.images:
             given = lookup.for_image(one.image)
             images[one.name] = _resolve_image(one.image, one.tests, config.directory, given, here)
@@ -235,10 +226,6 @@ def resolve(config: Config, here: Surroundings) -> Resolved:
     sent = [code, *folders.values()]
     return Resolved(
         commit=here.commit(config.directory),
-        base=None if image is None else image.base,
-        inputs=None if image is None else image.inputs,
-        platform=here.platform if image is None else image.platform,
-        test_files=_test_files(config.directory, config.tests, own) if config.tests else None,
         code=code,
         code_digest=code_digest,
         local_digests=local_digests(config.job, config.directory)

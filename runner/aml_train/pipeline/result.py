@@ -121,8 +121,7 @@ class RunResult:
     Attributes:
         status, exit_code, message, hint: the ending; see the table of endings in docs/architecture.md.
         interrupted: whether Ctrl-C or a :class:`aml_train.CancelToken` ended it.
-        image: what the job runs in.
-        images: further images of a pipeline, by their names.
+        images: what the job runs in, under the empty name, and further images of a pipeline by theirs.
         job: the last attempt.
         attempts: the attempts that have ended, also those that failed.
         logs: what was read of the last attempt's logs.
@@ -137,8 +136,7 @@ class RunResult:
     message: str = ""
     hint: str | None = None
     interrupted: bool = False
-    image: JobImage | None = None
-    images: Mapping[str, Tested] = dataclasses.field(default_factory=dict)
+    images: Mapping[str, JobImage] = dataclasses.field(default_factory=dict)
     job: SubmittedJob | None = None
     attempts: tuple[Attempt, ...] = ()
     logs: LogsEnded | None = None
@@ -146,6 +144,11 @@ class RunResult:
     gate: GateResult | None = None
     model: ModelView | None = None
     data_changed: str = ""
+
+    @property
+    def image(self) -> JobImage | None:
+        """What the job runs in."""
+        return self.images.get("")
 
     @property
     def attached(self) -> bool:
@@ -194,13 +197,14 @@ class RunResult:
             "metrics": dict(gate.metrics) if gate else {},
             "attached": self.attached,
         }
-        if isinstance(self.image, Tested):
-            facts |= {"image": str(self.image.reference), "digest": self.image.digest, "address": self.image.address}
-        if self.images:
-            facts["images"] = {
-                name: {"image": str(one.reference), "digest": one.digest, "address": one.address}
-                for name, one in self.images.items()
-            }
+        images = {
+            name: {"image": str(one.reference), "digest": one.digest, "address": one.address}
+            for name, one in self.images.items()
+            if isinstance(one, Tested)
+        }
+        facts |= images.pop("", {})
+        if images:
+            facts["images"] = images
         if job:
             facts |= {"job": job.name, "experiment": job.view.experiment, "run_url": job.view.studio_url}
         if self.attempts:

@@ -6,6 +6,7 @@ Stages emit events and print nothing.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 from aml_train.core.errors import AmlTrainError
 from aml_train.core.events import RunFinished
@@ -84,10 +85,10 @@ def _run_stages(ctx: RunContext) -> tuple[str, str]:
             inputs = data_to_be(template)
             baseline = check_baseline(service, plan.gate, plan.baseline, prover=ctx.prover(target), data=inputs)
         check_cost(plan, service)
-        image = build_and_test(ctx, target)
-        template = template.with_images(ctx.progress.result.images)
+        images = build_and_test(ctx, target)
+        template = template.with_images(images)
         template = dataclasses.replace(template, data=data() if data is not None else {})
-        job = submit_job(ctx, target, template, image, baseline)
+        job = submit_job(ctx, target, template, images[""], baseline)
     if not (options.wait or job.view.status.terminal):
         later = "attach` follows and gates it" if options.decide else f"jobs logs -f {job.name}` follows it"
         return "submitted", f"The job {job.name} is submitted, and continues by itself. `aml-train {later}."
@@ -110,24 +111,21 @@ def _run_stages(ctx: RunContext) -> tuple[str, str]:
     return "passed", f"The job completed{gate.decision.clause}."
 
 
-def build_and_test(ctx: RunContext, target: Target) -> JobImage:
-    """Build and test the images, or find them in the registry; return that of the job.
+def build_and_test(ctx: RunContext, target: Target) -> Mapping[str, JobImage]:
+    """Build and test the images, or find them in the registry; return them by their names, that of the job first.
 
     A job's own environment is used as it is.
     """
     plan = ctx.plan
-    if plan.image is None:
+    images: dict[str, JobImage] = {}
+    if not plan.images:
         ctx.notice("The job's own environment is used as it is given, not tested.")
-        image: JobImage = Given(environment=plan.environment)
-        ctx.progress.add(image=image)
-        return image
-    image = _ensure(ctx, target, plan.image, plan.tests)
-    ctx.progress.add(image=image)
-    images: dict[str, Tested] = {}
+        images[""] = Given(environment=plan.environment)
     for one in plan.images:
         images[one.spec.name] = _ensure(ctx, target, one.spec, one.tests)
         ctx.progress.add(images=dict(images))
-    return image
+    ctx.progress.add(images=images)
+    return images
 
 
 def _ensure(ctx: RunContext, target: Target, spec: ImageSpec, tests: TestSpec | None) -> Tested:

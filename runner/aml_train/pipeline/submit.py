@@ -67,30 +67,26 @@ def submit_job(
 
 def _comparison(ctx: RunContext, target: Target, template: JobTemplate, image: JobImage) -> Comparison:
     """Return what compares found jobs with this run's: one may run in another tested build of an image's address."""
-    plan = ctx.plan
-    specs = {"": (plan.image, plan.tests), **{one.spec.name: (one.spec, one.tests) for one in plan.images}}
+    planned = {one.spec.name: one for one in ctx.plan.images}
 
-    def build(name: str, known: Tested, digests: frozenset[str]) -> Tested:
-        spec, tests = specs[name]
-        if spec is None or known.digest in digests:
+    def build(name: str, known: JobImage, digests: frozenset[str]) -> JobImage:
+        if not isinstance(known, Tested) or known.digest in digests:
             return known
-        found = (target.find_build(spec, tests, known, digest) for digest in sorted(digests))
+        one = planned[name]
+        found = (target.find_build(one.spec, one.tests, known, digest) for digest in sorted(digests))
         return next(filter(None, found), known)
 
     def in_builds(job: JobSpec, digests: frozenset[str]) -> JobSpec:
-        if not isinstance(job.image, Tested):
-            return job
         images = {name: build(name, known, digests) for name, known in job.images.items()}
-        return in_images(job, template, build("", job.image, digests), images)
+        return in_images(job, template, images)
 
     return Comparison(foreign=ctx.foreign, files=ctx.options.register, in_builds=in_builds)
 
 
 def _use_builds(ctx: RunContext, spec: JobSpec) -> None:
     """Report the images that the job runs in, if they are other builds than those of this run."""
-    result = ctx.progress.result
-    before = {"": result.image, **result.images}
-    for name, image in {"": spec.image, **spec.images}.items():
+    before = ctx.progress.result.images
+    for name, image in spec.images.items():
         if isinstance(image, Tested) and image != before.get(name):
             ctx.notice(f"The job runs in another build of the image, which is used: {image.reference}.")
             ctx.emit(
@@ -103,7 +99,7 @@ def _use_builds(ctx: RunContext, spec: JobSpec) -> None:
                     image_name=name,
                 )
             )
-    ctx.progress.add(image=spec.image, images=dict(spec.images))
+    ctx.progress.add(images=dict(spec.images))
 
 
 def _record_tests(ctx: RunContext, target: Target, spec: JobSpec, view: JobView) -> JobView:
@@ -240,12 +236,11 @@ def _with_tags(job: JobSpec, tags: Mapping[str, str]) -> JobSpec:
 
 
 def _latest(ctx: RunContext, target: Target, template: JobTemplate) -> JobView | None:
-    plan = ctx.plan
-    image = Given(environment=plan.environment) if plan.image is None else target.find_image(plan.image)
-    others = {one.spec.name: target.find_image(one.spec) for one in plan.images}
-    found = {name: other for name, other in others.items() if other is not None}
-    if image is None or len(found) < len(others):
+    images: dict[str, JobImage | None] = {one.spec.name: target.find_image(one.spec) for one in ctx.plan.images}
+    found = {name: image for name, image in images.items() if image is not None}
+    if len(found) < len(images):
         return None
+    image = found.get("", Given(environment=ctx.plan.environment))
     template = template.with_images(found)
     return latest_attempt(template, target.service, image, _comparison(ctx, target, template, image))
 

@@ -130,7 +130,7 @@ def open_target(host: Host, config: Config, plan: Plan, emit: Listener) -> Targe
         return found
     sweep_folders(emit)
     place = host.place(config.builder)
-    engine = place.engine() if plan.image is not None else None
+    engine = place.engine() if plan.images else None
     if engine is not None:
         sweep_leftovers(engine, emit)
     if config.target.kind == "azure":

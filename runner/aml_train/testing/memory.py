@@ -114,7 +114,7 @@ Training = Callable[[MemoryJob], Iterator[None]]
 
 #: Of a job that a test put there itself.
 _UNKNOWN: Final = JobSpec(
-    name="unknown", document={}, directory=Path(), code=None, image=Given(environment=None), fingerprint=""
+    name="unknown", document={}, directory=Path(), code=None, images={"": Given(environment=None)}, fingerprint=""
 )
 
 

@@ -246,7 +246,7 @@ def submitted(service: AzureV2) -> JobView:
         document=JOB_DOCUMENT,
         directory=Path.cwd(),
         code=None,
-        image=Given(environment=None),
+        images={"": Given(environment=None)},
         fingerprint="f",
     )
     found = service.submit(job, CancelToken())

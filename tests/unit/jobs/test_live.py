@@ -25,7 +25,7 @@ JOB = JobSpec(
     document={"command": "true", "tags": {}},
     directory=Path("/p"),
     code=None,
-    image=Given(environment=None),
+    images={"": Given(environment=None)},
     fingerprint="f",
 )
 

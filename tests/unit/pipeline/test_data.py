@@ -162,4 +162,4 @@ def test_data_that_nobody_can_list_may_fail_the_run() -> None:
 def test_the_plan_shows_what_the_data_are() -> None:
     plan = plan_of()
     job = replace(plan.job, local_digests={"inputs.local": "ab" * 32})
-    assert "data      local: on this machine, abababababababab\n" in render_plan(replace(plan, job=job, image=None))
+    assert "data      local: on this machine, abababababababab\n" in render_plan(replace(plan, job=job, images=()))

@@ -27,7 +27,7 @@ from aml_train.jobs.workspace import JobView
 from aml_train.models.register import ModelSpec
 from aml_train.pipeline.plan import PlannedImage
 from tests.support.memory_graphs import GraphService
-from tests.unit.pipeline.test_run import DIGEST, SPEC, image_named, make_plan, run
+from tests.unit.pipeline.test_run import DIGEST, OURS, SPEC, image_named, make_plan, run
 
 S = JobStatus
 CASES: Final = int(os.environ.get("AML_TRAIN_GRAPHS", "300"))
@@ -164,7 +164,7 @@ def plan_of(case: Case):  # type: ignore[no-untyped-def]
         nodes=nodes,
     )
     aside = tuple(node for node, part in zip(nodes, case.parts, strict=True) if part.image == "side")
-    images = (PlannedImage(spec=replace(SPEC, name="side"), tests=None, nodes=aside),) if aside else ()
+    images = (OURS, PlannedImage(spec=replace(SPEC, name="side"), tests=None, nodes=aside)) if aside else (OURS,)
     names, places = tuple(node.name for node in aside), tuple(node.place for node in aside)
     if aside:
         template = replace(template, images=(NodesImage(name="side", nodes=names, places=places),))

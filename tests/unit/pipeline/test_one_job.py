@@ -26,6 +26,7 @@ from aml_train.image.spec import ImageSpec, Tested, TestSpec
 from aml_train.jobs.pace import Pace
 from aml_train.pipeline.branch_verdicts import Recorded
 from aml_train.pipeline.context import RunContext
+from aml_train.pipeline.plan import PlannedImage
 from aml_train.pipeline.result import RunOptions, RunResult
 from aml_train.pipeline.run import run
 from tests.support.fake_workspace import FakeClock, FakeService
@@ -124,11 +125,9 @@ class Shared:
     service: FakeService
 
     def run(self, number: int, **options: Any) -> tuple[RunResult, Sequence[Event]]:
-        plan = replace(
-            make_plan({"acc": [">= 0.95"]}),
-            image=replace(self.world.spec, release=replace(self.world.spec.release, tags=("git-1",))),
-            tests=self.world.tests,
-        )
+        spec = replace(self.world.spec, release=replace(self.world.spec.release, tags=("git-1",)))
+        images = (PlannedImage(spec=spec, tests=self.world.tests),)
+        plan = replace(make_plan({"acc": [">= 0.95"]}), images=images)
         clock, events = FakeClock(), list[Event]()
         emit = Broadcast(events.append)
         target = Target(self.service, self.world.location, emit, Builds(number))

@@ -16,7 +16,7 @@ from aml_train.pipeline.plan import PlannedImage
 from aml_train.pipeline.plan_graph import graph_document
 from aml_train.pipeline.resolve import local_digests
 from tests.support.memory_graphs import GraphService
-from tests.unit.pipeline.test_run import NAMES, SPEC, TESTED, image_named, make_plan, run
+from tests.unit.pipeline.test_run import NAMES, OURS, SPEC, TESTED, image_named, make_plan, run
 
 PIPELINE = """\
 type: pipeline
@@ -226,7 +226,7 @@ def test_each_image_is_built_and_tested_and_the_run_says_so(tmp_path: Path) -> N
     )
     ran = [ChildView(name=f"run-{one.name}", node=one.name, status=JobStatus.COMPLETED) for one in config.job.nodes]
     service = GraphService(parts={"": ran})
-    plan = make_plan(job=template, images=(other,), model=None)
+    plan = make_plan(job=template, images=(OURS, other), model=None)
     outcome, _ = run(plan, service)
     assert outcome.status == "passed", outcome.message
     assert outcome.facts()["image"] == str(TESTED.reference)

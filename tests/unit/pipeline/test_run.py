@@ -38,7 +38,7 @@ from aml_train.jobs.workspace import JobView
 from aml_train.models.register import ModelSpec
 from aml_train.pipeline.branch_verdicts import Recorded
 from aml_train.pipeline.context import RunContext
-from aml_train.pipeline.plan import Plan
+from aml_train.pipeline.plan import Plan, PlannedImage
 from aml_train.pipeline.resolve import Commit
 from aml_train.pipeline.result import Group, RunOptions, RunResult
 from aml_train.pipeline.run import run as run_pipeline
@@ -113,6 +113,9 @@ class FakeTarget:
         raise AssertionError("a run goes through ensure_image")
 
 
+OURS = PlannedImage(spec=SPEC, tests=None)
+
+
 def make_plan(rules: Mapping[str, Sequence[str]] | None = None, **changes: Any) -> Plan:
     gate = tuple(
         GateRule(metric=metric, rule=parse_rule(text), where="aml-train.yml:9")
@@ -128,8 +131,7 @@ def make_plan(rules: Mapping[str, Sequence[str]] | None = None, **changes: Any) 
         tags={"aml-train.commit": "f" * 40},
     )
     plan = Plan(
-        image=SPEC,
-        tests=None,
+        images=(OURS,),
         job=job,
         gate=gate,
         model=ModelSpec(name="digits", artifact="outputs/model", output=None, type="custom_model"),
@@ -443,7 +445,7 @@ def test_an_image_alone_is_tested_and_no_job_is_submitted() -> None:
 def test_without_an_image_the_environment_is_given_and_said_to_be_untested() -> None:
     job = replace(make_plan().job, document={"command": "x", "environment": "azureml:sklearn:1"})
     service = good_service()
-    run(make_plan(image=None, job=job), service)
+    run(make_plan(images=(), job=job), service)
     (submitted,) = service.submitted
     assert submitted.document["environment"] == "azureml:sklearn:1"
     assert submitted.document["tags"]["aml-train.tested"] == "given, not tested"

@@ -112,10 +112,9 @@ def test_the_log_of_the_run_belongs_to_neither_code_nor_tests_nor_image(tmp_path
     own = own_output(project / "run.log", project / "record.json", project / "absent")
     found = _resolved(load_config(None, directory=project), own)
     assert found.code is not None
-    assert found.test_files is not None
-    assert found.inputs is not None
-    context = found.inputs.trees[""]
-    for files in (found.code, found.test_files, context):
+    image = found.images[""]
+    assert image.test_files is not None
+    for files in (found.code, image.test_files, image.inputs.trees[""]):
         paths = [entry.path for entry in files.entries]
         assert "train.py" in paths
         assert not {"run.log", "record.json"} & set(paths)
