@@ -147,7 +147,7 @@ def distributed_torch(session: nox.Session) -> None:
 
 @nox.session
 def azureml_examples(session: nox.Session) -> None:
-    """Run the command jobs of Azure/azureml-examples by aml-train and by azure-ai-ml.
+    """Run the command jobs of Azure/azureml-examples.
 
     Argument: a checkout of it.
     """

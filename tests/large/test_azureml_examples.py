@@ -1,4 +1,4 @@
-"""Command jobs of Azure/azureml-examples, unchanged, by aml-train and by azure-ai-ml. ``nox -s azureml_examples -- FOLDER``.
+"""Command jobs of Azure/azureml-examples, unchanged, by aml-train. ``nox -s azureml_examples -- FOLDER``.
 
 FOLDER is a checkout. Its images are played by one image with the packages of AzureML's curated environments for scikit-learn and LightGBM,
 its public data by generated rows.
@@ -13,7 +13,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -61,34 +61,17 @@ ELSEWHERE: Final = {
     ".*/hello-interactive.yml": "a person who works in VS Code for ten minutes, in an image with TensorFlow for GPUs",
     ".*/hello-iris-literal.yml": "the internet: the script itself reads an address",
 }
-#: Pipelines that cannot run here.
-GRAPHS_ELSEWHERE: Final = {
-    ".*(automl|parallel|spark|sweep|flow_as_component).*": "nodes of other types than command",
-    "cli/(endpoints|foundation-models|responsible-ai|tutorials|schedules|monitoring|assets)/.*": "models, endpoints or registered components of their own",
-    ".*/(cifar-10|image_classification_with_densenet|tensorflow-image-segmentation)/.*": "GPUs and images from the internet",
-    ".*/(nyc_taxi_data_regression|nyc_taxi_data_regression_with_pipeline_component|nyc-taxi"
-    "|pipeline_with_train_eval_pipeline_component)/pipeline.yml": "pandas 1, whose DataFrame.append their scripts call",
-    ".*/6c_r_iris/.*": "an image of another registry, with its language",
-    ".*/5c_env_conda_file/.*": "an image of another registry, and conda's packages",
-    ".*/1b_e2e_registered_components/.*": "components that another script registers before",
-}
 _SCHEMA: Final = "commandJob.schema.json"
-_GRAPH_SCHEMA: Final = "pipelineJob.schema.json"
 
 
-def jobs(schema: str) -> list[str]:
-    """Return the paths of all jobs of the checkout that name a schema."""
+def jobs() -> list[str]:
+    """Return the paths of the checkout's command jobs that can run here."""
     files = (path for pattern in ("*.yml", "*.yaml") for path in EXAMPLES.rglob(pattern))
-    return sorted(str(path.relative_to(EXAMPLES)) for path in files if schema in path.read_text(errors="replace"))
+    found = (str(path.relative_to(EXAMPLES)) for path in files if _SCHEMA in path.read_text(errors="replace"))
+    return sorted(path for path in found if not any(re.fullmatch(pattern, path) for pattern in ELSEWHERE))
 
 
-def here(paths: list[str], elsewhere: Mapping[str, str]) -> list[str]:
-    """Return those of *paths* that can run here."""
-    return [path for path in paths if not any(re.fullmatch(pattern, path) for pattern in elsewhere)]
-
-
-JOBS: Final = here(jobs(_SCHEMA), ELSEWHERE)
-GRAPHS: Final = here(jobs(_GRAPH_SCHEMA), GRAPHS_ELSEWHERE)
+JOBS: Final = jobs()
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +161,6 @@ def run(emulator: Emulator, folder: Path, *arguments: str) -> subprocess.Complet
 
 def test_enough_jobs_count() -> None:
     assert len(JOBS) >= 22, JOBS
-    assert len(GRAPHS) >= 25, GRAPHS
 
 
 @pytest.mark.parametrize("job", JOBS)
@@ -186,12 +168,6 @@ def test_by_aml_train(emulator: Emulator, folder: Path, job: str) -> None:
     path = folder / job
     ended = run(emulator, path.parent, "aml_train", "run", "--config", path.name, "--target", "azure")
     assert ended.returncode == 0, ended.stderr
-
-
-@pytest.mark.parametrize("job", JOBS)
-def test_by_azure_ai_ml(emulator: Emulator, folder: Path, job: str) -> None:
-    seen = emulator.client("run", script="examples_steps.py", folder=str(folder), job=job)
-    assert seen["status"] == "Completed", seen
 
 
 #: Texts of YAML files with nodes that aml-train does not know, and of components.
@@ -213,9 +189,3 @@ def test_every_graph_of_known_nodes_is_valid() -> None:
             wrong.append(f"{path.relative_to(EXAMPLES)}: {error}")
     assert found >= 40
     assert not wrong, "\n".join(wrong)
-
-
-@pytest.mark.parametrize("graph", GRAPHS)
-def test_a_graph_by_azure_ai_ml(emulator: Emulator, folder: Path, graph: str) -> None:
-    seen = emulator.client("run", script="examples_steps.py", folder=str(folder), job=graph)
-    assert seen["status"] == "Completed", seen

@@ -84,7 +84,6 @@ class Emulator:
         command: what Python is told to run.
         environment: variables on top of this process's own.
         record: have every answer written down, for `recorded`.
-        registry_tls: whether its registry has a port with TLS; the first versions had none.
     """
 
     def __init__(
@@ -94,7 +93,6 @@ class Emulator:
         command: Sequence[str] = ("-m", "aml_emulator"),
         environment: Mapping[str, str] | None = None,
         record: bool = False,
-        registry_tls: bool = True,
     ) -> None:
         self.folder = folder
         self.command = command
@@ -104,7 +102,7 @@ class Emulator:
         # None that outgoing connections can have: it is started again on the same ones.
         self.port = free_port()
         self.registry_port = free_port()
-        self.registry_tls_port: int | None = free_port() if registry_tls else None
+        self.registry_tls_port = free_port()
         self.process: subprocess.Popen[str] | None = None
 
     def start(self) -> dict[str, Any]:
@@ -112,7 +110,7 @@ class Emulator:
         argv = [sys.executable, *self.command, "serve", "--data", str(self.folder / "data")]
         argv += ["--port", str(self.port), "--registry-port", str(self.registry_port)]
         argv += ["--record", str(self.record)] if self.record else []
-        argv += ["--registry-tls-port", str(self.registry_tls_port)] if self.registry_tls_port is not None else []
+        argv += ["--registry-tls-port", str(self.registry_tls_port)]
         argv += ["--azurite", azurite()]
         clean = {key: value for key, value in os.environ.items() if not key.startswith("AML_EMULATOR_")}
         with self.log.open("a") as log:
@@ -129,7 +127,7 @@ class Emulator:
             raise RuntimeError(f"the emulator does not start: {self.log.read_text()}")
         ready: dict[str, Any] = json.loads(line)
         self.port, self.registry_port = ready["port"], ready["registry_port"]
-        self.registry_tls_port = ready.get("registry_tls_port")
+        self.registry_tls_port = ready["registry_tls_port"]
         return ready
 
     def stop(self) -> None:
