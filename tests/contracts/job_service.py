@@ -489,12 +489,14 @@ def a_job_is_known_by_its_definition(subject: Subject, tmp_path: Path) -> None:
     ended(subject, ours.name)
 
 
-def computes_are_found_or_made(subject: Subject, _tmp_path: Path) -> None:
+def nodes_are_known(subject: Subject, _tmp_path: Path) -> None:
     assert subject.service.node_kind(Placement(compute=subject.compute)).size == subject.size
     lost = subject.service.node_kind(Placement(compute="nothing"))
     assert lost.size is None
     assert lost.problem
 
+
+def clusters_are_found_or_made(subject: Subject, _tmp_path: Path) -> None:
     cluster = ClusterConfig(name=f"c-{uuid.uuid4().hex[:8]}", size="Standard_DS3_v2", max_nodes=2, where="a.yml:3")
     name, title = cluster.name, f"{cluster.name} (Standard_DS3_v2, 0 to 2 nodes, dedicated)"
     assert subject.ensure_compute(cluster) == [f"Making the compute {title}.", f"The compute {name} is there."]
@@ -581,7 +583,8 @@ CASES: Sequence[Callable[[Subject, Path], None]] = (
     an_answer_that_is_lost_changes_nothing,
     what_did_not_change_is_not_sent_again,
     a_job_is_known_by_its_definition,
-    computes_are_found_or_made,
+    nodes_are_known,
+    clusters_are_found_or_made,
     data_are_known_by_their_files,
     what_is_not_there_is_told,
     a_workspace_that_is_not_there_and_a_sign_in_that_is_refused,

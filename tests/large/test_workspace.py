@@ -44,7 +44,7 @@ IMAGES: Final = tuple(
 """Small base images of AzureML: they are pulled, and nothing is built."""
 NOT_HERE: Final = (
     job_service.tables_are_whole,
-    job_service.computes_are_found_or_made,
+    job_service.clusters_are_found_or_made,
     job_service.an_answer_that_is_lost_changes_nothing,
 )
 CASES: Final = tuple(case for case in job_service.CASES if case not in NOT_HERE)

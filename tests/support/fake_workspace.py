@@ -14,7 +14,7 @@ from aml_train.gate.logged import Logged, LoggedSet
 from aml_train.jobs.spec import JobSpec
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, LogBeganAnewError, NodeKind, Placement, StorageUnreachableError
-from tests.support.memory_workspace import MemoryService
+from aml_train.testing.memory import MemoryService
 
 
 @dataclass

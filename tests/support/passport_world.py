@@ -44,11 +44,11 @@ from aml_train.models.promotion.change import Promotion, PromotionRequest
 from aml_train.models.promotion.promote import Promoter
 from aml_train.models.register import fitting, lineage_tags
 from aml_train.pipeline.evaluate import evaluate
+from aml_train.testing.memory import MemoryJob, MemoryService
 from aml_train.testing.override import MemoryCatalogue, MemoryRecords
 from tests.support.fake_workspace import FakeClock
 from tests.support.image_configs import BASE, plan
 from tests.support.memory_passports import MemoryPassports
-from tests.support.memory_workspace import MemoryJob, MemoryService
 from tests.unit.image.registry.fake_registry import FakeRegistry
 
 HOST = "amllocal.azurecr.io"

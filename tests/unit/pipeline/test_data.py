@@ -14,7 +14,7 @@ from aml_train.core.tags import TAG_DATA_CHANGED, TAG_DATA_IDENTITY
 from aml_train.jobs.data import recorded_data
 from aml_train.jobs.states import JobStatus as S
 from aml_train.pipeline.plan import Plan, render_plan
-from tests.support.memory_workspace import MemoryJob, MemoryService, Training
+from aml_train.testing.memory import MemoryJob, MemoryService, Training
 from tests.unit.pipeline.test_run import make_plan, run
 
 PATH = "azureml://datastores/d/paths/images"

@@ -42,8 +42,8 @@ from aml_train.pipeline.plan import Plan, PlannedImage
 from aml_train.pipeline.resolve import Commit
 from aml_train.pipeline.result import Group, RunOptions, RunResult
 from aml_train.pipeline.run import run as run_pipeline
+from aml_train.testing.memory import MemoryService
 from tests.support.fake_workspace import FakeClock, FakeService, lost
-from tests.support.memory_workspace import MemoryService
 
 S = JobStatus
 DIGEST = "sha256:" + "d" * 64
