@@ -52,21 +52,21 @@ def v1_routes(context: Context) -> Sequence[Route]:
     answers = ArtifactAnswers(context, artifacts_of=artifacts_of, path_of=path_of)
     base, place = "/artifact/v2.0{WS}/artifacts", "{origin}/{container}"
     return (
-        Route(method="GET", path=f"{base}/{place}", handler=answers.list),
-        Route(method="POST", path=f"{base}/batch/metadata/{place}", handler=answers.create),
-        Route(method="GET", path=f"{base}/contentinfo/{place}/{{path*}}", handler=answers.content),
-        Route(method="GET", path=f"{base}/content/{place}/{{path*}}", handler=answers.download),
-        Route(method="GET", path=f"{base}/prefix/contentinfo/{place}", handler=answers.contents),
-        Route(method="GET", path=f"{base}/prefix/contentinfo/{place}/{{path*}}", handler=answers.contents),
-        Route(method="GET", path=f"{base}/metadata/{place}/{{path*}}", handler=answers.metadata),
-        Route(method="GET", path=f"{base}/{place}/{{path*}}", handler=answers.list),
+        Route("GET", f"{base}/{place}", answers.list),
+        Route("POST", f"{base}/batch/metadata/{place}", answers.create),
+        Route("GET", f"{base}/contentinfo/{place}/{{path*}}", answers.content),
+        Route("GET", f"{base}/content/{place}/{{path*}}", answers.download),
+        Route("GET", f"{base}/prefix/contentinfo/{place}", answers.contents),
+        Route("GET", f"{base}/prefix/contentinfo/{place}/{{path*}}", answers.contents),
+        Route("GET", f"{base}/metadata/{place}/{{path*}}", answers.metadata),
+        Route("GET", f"{base}/{place}/{{path*}}", answers.list),
         # azureml-mlflow has the operation behind the place, and the path in the query: its generated client is
         # azureml/mlflow/_restclient/artifact/operations/_artifacts_operations.py of azureml-mlflow 1.62.
-        Route(method="POST", path=f"{base}/{place}/batch/metadata", handler=answers.create),
-        Route(method="GET", path=f"{base}/{place}/contentinfo", handler=answers.content),
-        Route(method="GET", path=f"{base}/{place}/content", handler=answers.download),
-        Route(method="GET", path=f"{base}/{place}/metadata", handler=answers.metadata),
-        Route(method="GET", path=f"{base}/{place}/prefix/contentinfo", handler=answers.contents),
+        Route("POST", f"{base}/{place}/batch/metadata", answers.create),
+        Route("GET", f"{base}/{place}/contentinfo", answers.content),
+        Route("GET", f"{base}/{place}/content", answers.download),
+        Route("GET", f"{base}/{place}/metadata", answers.metadata),
+        Route("GET", f"{base}/{place}/prefix/contentinfo", answers.contents),
     )
 
 

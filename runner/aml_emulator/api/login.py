@@ -217,16 +217,11 @@ def routes(context: Context) -> Sequence[Route]:
     """Return the routes of login.microsoftonline.com."""
     login = Login(context)
     return (
-        Route(
-            method="GET",
-            path="/{tenant}/v2.0/.well-known/openid-configuration",
-            handler=login.configuration,
-            open=True,
-        ),
-        Route(method="GET", path="/common/discovery/instance", handler=login.instances, open=True),
-        Route(method="POST", path="/{tenant}/oauth2/v2.0/token", handler=login.token, open=True),
-        Route(method="POST", path="/{tenant}/oauth2/v2.0/devicecode", handler=login.device_code, open=True),
-        Route(method="GET", path="/{tenant}/oauth2/v2.0/authorize", handler=login.people.authorize, open=True),
+        Route("GET", "/{tenant}/v2.0/.well-known/openid-configuration", login.configuration, open=True),
+        Route("GET", "/common/discovery/instance", login.instances, open=True),
+        Route("POST", "/{tenant}/oauth2/v2.0/token", login.token, open=True),
+        Route("POST", "/{tenant}/oauth2/v2.0/devicecode", login.device_code, open=True),
+        Route("GET", "/{tenant}/oauth2/v2.0/authorize", login.people.authorize, open=True),
     )
 
 
@@ -258,9 +253,8 @@ class Login(Answers):
             "cloud_instance_name": "microsoftonline.com",
         }
 
-    def instances(self, call: Call) -> dict[str, Any]:
+    def instances(self, _call: Call) -> dict[str, Any]:
         """Return which hosts are one and the same authority."""
-        del call
         return {
             "tenant_discovery_endpoint": f"{AUTHORITY}/common/v2.0/.well-known/openid-configuration",
             "api-version": "1.1",
@@ -359,4 +353,4 @@ def studio_routes(context: Context) -> Sequence[Route]:
         page = f"{context.page_address}/ui/runs/{quote(call.params['run'], safe='')}"
         return Reply(status=302, headers={"Location": page})
 
-    return (Route(method="GET", path="/runs/{run}", handler=run, open=True),)
+    return (Route("GET", "/runs/{run}", run, open=True),)

@@ -119,7 +119,7 @@ class Reply:
 Handler = Callable[[Call], Any]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Route:
     """One operation.
 

@@ -63,10 +63,10 @@ def routes(context: Context) -> Sequence[Route]:
     history = History(context)
     base = "/history/v1.0{WS}"
     return [
-        Route(method="POST", path=f"{base}/rundata", handler=history.data),
-        Route(method="GET", path=f"{base}/experiments/{{experiment}}", handler=history.experiment),
-        Route(method="POST", path=f"{base}/experiments/{{experiment}}", handler=history.create_experiment),
-        Route(method="GET", path=f"{base}/experimentids/{{experiment_id}}", handler=history.experiment),
+        Route("POST", f"{base}/rundata", history.data),
+        Route("GET", f"{base}/experiments/{{experiment}}", history.experiment),
+        Route("POST", f"{base}/experiments/{{experiment}}", history.create_experiment),
+        Route("GET", f"{base}/experimentids/{{experiment_id}}", history.experiment),
         *run_routes(("GET", "", history.run), ("GET", "/details", history.details), quick=True),
         *run_routes(
             ("PATCH", "", history.patch),

@@ -58,7 +58,7 @@ OWNERS = ("", "/experiments/{experiment}", "/experimentids/{experiment_id}")
 def run_routes(*operations: tuple[str, str, Handler], quick: bool = False) -> list[Route]:
     """Return the routes of operations (method, path after the run, handler) on a run."""
     return [
-        Route(method=method, path=f"/history/v1.0{{WS}}{owner}/runs/{{run}}{tail}", handler=handler, quick=quick)
+        Route(method, f"/history/v1.0{{WS}}{owner}/runs/{{run}}{tail}", handler, quick=quick)
         for owner in OWNERS
         for method, tail, handler in operations
     ]

@@ -114,9 +114,7 @@ class Site:
             ("compare", Comparison(context).page),
         )
         self._router = Router(
-            Route(method=method, path=f"{PAGE_PATH}{path}".rstrip("/"), handler=handler)
-            for path, handler in pages
-            for method in METHODS
+            Route(method, f"{PAGE_PATH}{path}".rstrip("/"), handler) for path, handler in pages for method in METHODS
         )
 
     async def serve(self, head: Head, writer: asyncio.StreamWriter) -> None:

@@ -35,8 +35,8 @@ def resolve_routes(context: Context) -> Sequence[Route]:
     """Return the routes of ``/data/v1.0`` and ``/modelregistry/v1.0``."""
     plane = DataPlane(context)
     return (
-        Route(method="POST", path="/data/v1.0{WS}/dataversion/batchGetResolvedUris", handler=plane.resolve),
-        Route(method="POST", path="/modelregistry/v1.0{WS}/models/batchGetResolvedUris", handler=plane.resolve),
+        Route("POST", "/data/v1.0{WS}/dataversion/batchGetResolvedUris", plane.resolve),
+        Route("POST", "/modelregistry/v1.0{WS}/models/batchGetResolvedUris", plane.resolve),
     )
 
 
@@ -71,18 +71,18 @@ def routes(context: Context) -> Sequence[Route]:
         assets = Assets(context, kind)
         base = f"{{WS}}/{kind}"
         found += [
-            Route(method="GET", path=base, handler=assets.containers),
-            Route(method="GET", path=f"{base}/{{name}}", handler=assets.container),
-            Route(method="PUT", path=f"{base}/{{name}}", handler=assets.put_container),
-            Route(method="DELETE", path=f"{base}/{{name}}", handler=assets.delete_container),
-            Route(method="GET", path=f"{base}/{{name}}/versions", handler=assets.versions),
-            Route(method="GET", path=f"{base}/{{name}}/versions/{{version}}", handler=assets.version),
-            Route(method="PUT", path=f"{base}/{{name}}/versions/{{version}}", handler=assets.put),
-            Route(method="DELETE", path=f"{base}/{{name}}/versions/{{version}}", handler=assets.delete),
+            Route("GET", base, assets.containers),
+            Route("GET", f"{base}/{{name}}", assets.container),
+            Route("PUT", f"{base}/{{name}}", assets.put_container),
+            Route("DELETE", f"{base}/{{name}}", assets.delete_container),
+            Route("GET", f"{base}/{{name}}/versions", assets.versions),
+            Route("GET", f"{base}/{{name}}/versions/{{version}}", assets.version),
+            Route("PUT", f"{base}/{{name}}/versions/{{version}}", assets.put),
+            Route("DELETE", f"{base}/{{name}}/versions/{{version}}", assets.delete),
         ]
         if kind != "environments":
             pending = f"{base}/{{name}}/versions/{{version}}/startPendingUpload"
-            found.append(Route(method="POST", path=pending, handler=assets.start_upload))
+            found.append(Route("POST", pending, assets.start_upload))
     return found
 
 
@@ -190,25 +190,21 @@ class Assets:
     def _known(self, call: Call) -> AssetVersion:
         return known_version(self._context, self._kind, call.params["name"], call.params["version"])
 
-    def _all_containers(self, call: Call) -> Sequence[AssetContainer]:
-        del call
+    def _all_containers(self, _call: Call) -> Sequence[AssetContainer]:
         return containers_of(self._context, self._kind)
 
-    def _container_of(self, call: Call, name: str) -> AssetContainer | None:
-        del call
+    def _container_of(self, _call: Call, name: str) -> AssetContainer | None:
         return container_of(self._context, self._kind, name)
 
-    def _all_versions(self, call: Call, name: str) -> Sequence[AssetVersion]:
-        del call
+    def _all_versions(self, _call: Call, name: str) -> Sequence[AssetVersion]:
         return versions_of(self._context, self._kind, name)
 
     def _empty(self) -> dict[str, Any]:
         """Return the tags and properties of an asset that has none: of data alone, null."""
         return dict.fromkeys(("tags", "properties")) if self._kind == "data" else {"tags": {}, "properties": {}}
 
-    def _place(self, call: Call) -> tuple[str, str, str]:
+    def _place(self, _call: Call) -> tuple[str, str, str]:
         """Return the beginning of an asset's id, and the types of names and versions."""
-        del call
         return (
             self._context.identity.workspace_arm_id,
             f"workspaces/{self._kind}",

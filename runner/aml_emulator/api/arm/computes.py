@@ -59,17 +59,17 @@ def routes(context: Context, jobs: JobService) -> Sequence[Route]:
     computes = Computes(context, jobs)
     operations = "/subscriptions/{sub}/providers/Microsoft.MachineLearningServices/locations/{location}"
     return (
-        Route(method="GET", path="{WS}/computes", handler=computes.list),
-        Route(method="GET", path="/rp/workspaces{WS}/computes", handler=computes.list),
-        Route(method="GET", path="/rp/workspaces{WS}/computes/{name}", handler=computes.get),
-        Route(method="GET", path="{WS}/computes/{name}", handler=computes.get),
-        Route(method="PUT", path="{WS}/computes/{name}", handler=computes.put),
-        Route(method="PATCH", path="{WS}/computes/{name}", handler=computes.patch),
-        Route(method="DELETE", path="{WS}/computes/{name}", handler=computes.delete),
-        Route(method="POST", path="{WS}/computes/{name}/listNodes", handler=computes.nodes),
-        Route(method="GET", path=f"{operations}/vmSizes", handler=computes.sizes),
-        Route(method="GET", path=f"{operations}/usages", handler=computes.usages),
-        Route(method="GET", path=f"{operations}/computeOperationsStatus/{{id}}", handler=computes.status),
+        Route("GET", "{WS}/computes", computes.list),
+        Route("GET", "/rp/workspaces{WS}/computes", computes.list),
+        Route("GET", "/rp/workspaces{WS}/computes/{name}", computes.get),
+        Route("GET", "{WS}/computes/{name}", computes.get),
+        Route("PUT", "{WS}/computes/{name}", computes.put),
+        Route("PATCH", "{WS}/computes/{name}", computes.patch),
+        Route("DELETE", "{WS}/computes/{name}", computes.delete),
+        Route("POST", "{WS}/computes/{name}/listNodes", computes.nodes),
+        Route("GET", f"{operations}/vmSizes", computes.sizes),
+        Route("GET", f"{operations}/usages", computes.usages),
+        Route("GET", f"{operations}/computeOperationsStatus/{{id}}", computes.status),
     )
 
 

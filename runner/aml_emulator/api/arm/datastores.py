@@ -49,11 +49,11 @@ def routes(context: Context) -> Sequence[Route]:
     """Return the routes of datastores."""
     datastores = Datastores(context)
     return (
-        Route(method="GET", path="{WS}/datastores", handler=datastores.list),
-        Route(method="GET", path="{WS}/datastores/{name}", handler=datastores.get),
-        Route(method="PUT", path="{WS}/datastores/{name}", handler=datastores.put),
-        Route(method="DELETE", path="{WS}/datastores/{name}", handler=datastores.delete),
-        Route(method="POST", path="{WS}/datastores/{name}/listSecrets", handler=datastores.secrets),
+        Route("GET", "{WS}/datastores", datastores.list),
+        Route("GET", "{WS}/datastores/{name}", datastores.get),
+        Route("PUT", "{WS}/datastores/{name}", datastores.put),
+        Route("DELETE", "{WS}/datastores/{name}", datastores.delete),
+        Route("POST", "{WS}/datastores/{name}/listSecrets", datastores.secrets),
     )
 
 

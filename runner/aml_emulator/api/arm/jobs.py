@@ -187,13 +187,13 @@ def routes(context: Context, jobs: JobService) -> Sequence[Route]:
     locations = "/subscriptions/{sub}/providers/Microsoft.MachineLearningServices/locations"
     results = f"{locations}/{{location}}/mfeOperationResults/{{id}}"
     return (
-        Route(method="GET", path="{WS}/jobs", handler=handlers.list),
-        Route(method="GET", path="{WS}/jobs/{name}", handler=handlers.get, quick=True),
-        Route(method="PUT", path="{WS}/jobs/{name}", handler=handlers.put),
-        Route(method="PATCH", path="{WS}/jobs/{name}", handler=handlers.patch),
-        Route(method="DELETE", path="{WS}/jobs/{name}", handler=handlers.delete),
-        Route(method="POST", path="{WS}/jobs/{name}/cancel", handler=handlers.cancel),
-        Route(method="GET", path=results, handler=handlers.result),
+        Route("GET", "{WS}/jobs", handlers.list),
+        Route("GET", "{WS}/jobs/{name}", handlers.get, quick=True),
+        Route("PUT", "{WS}/jobs/{name}", handlers.put),
+        Route("PATCH", "{WS}/jobs/{name}", handlers.patch),
+        Route("DELETE", "{WS}/jobs/{name}", handlers.delete),
+        Route("POST", "{WS}/jobs/{name}/cancel", handlers.cancel),
+        Route("GET", results, handlers.result),
     )
 
 

@@ -33,12 +33,12 @@ def task_routes(context: Context, tasks: RegistryTasks) -> Sequence[Route]:
     """Return the routes of the registry's runs."""
     answers = TaskAnswers(context, tasks)
     return (
-        Route(method="POST", path=f"{_REGISTRY}/listBuildSourceUploadUrl", handler=answers.upload),
-        Route(method="POST", path=f"{_REGISTRY}/scheduleRun", handler=answers.schedule),
-        Route(method="GET", path=f"{_REGISTRY}/runs", handler=answers.list),
-        Route(method="GET", path=f"{_REGISTRY}/runs/{{run}}", handler=answers.get),
-        Route(method="POST", path=f"{_REGISTRY}/runs/{{run}}/listLogSasUrl", handler=answers.log),
-        Route(method="POST", path=f"{_REGISTRY}/runs/{{run}}/cancel", handler=answers.cancel),
+        Route("POST", f"{_REGISTRY}/listBuildSourceUploadUrl", answers.upload),
+        Route("POST", f"{_REGISTRY}/scheduleRun", answers.schedule),
+        Route("GET", f"{_REGISTRY}/runs", answers.list),
+        Route("GET", f"{_REGISTRY}/runs/{{run}}", answers.get),
+        Route("POST", f"{_REGISTRY}/runs/{{run}}/listLogSasUrl", answers.log),
+        Route("POST", f"{_REGISTRY}/runs/{{run}}/cancel", answers.cancel),
     )
 
 
@@ -115,19 +115,13 @@ def routes(context: Context) -> Sequence[Route]:
     group = f"/subscriptions/{{sub}}/resourceGroups/{{rg}}/providers/{PROVIDER}/registries"
     subscription = f"/subscriptions/{{sub}}/providers/{PROVIDER}"
     return (
-        Route(
-            method="GET", path="/registrymanagement/v1.0/registries/{registry}/discovery", handler=registries.discover
-        ),
-        Route(method="GET", path=group, handler=registries.list),
-        Route(method="GET", path=f"{subscription}/registries", handler=registries.list),
-        Route(method="GET", path=f"{group}/{{registry}}", handler=registries.get),
-        Route(method="PUT", path=f"{group}/{{registry}}", handler=registries.put),
-        Route(method="DELETE", path=f"{group}/{{registry}}", handler=registries.delete),
-        Route(
-            method="GET",
-            path=f"{subscription}/locations/{{location}}/registryOperationsStatus/{{id}}",
-            handler=registries.status,
-        ),
+        Route("GET", "/registrymanagement/v1.0/registries/{registry}/discovery", registries.discover),
+        Route("GET", group, registries.list),
+        Route("GET", f"{subscription}/registries", registries.list),
+        Route("GET", f"{group}/{{registry}}", registries.get),
+        Route("PUT", f"{group}/{{registry}}", registries.put),
+        Route("DELETE", f"{group}/{{registry}}", registries.delete),
+        Route("GET", f"{subscription}/locations/{{location}}/registryOperationsStatus/{{id}}", registries.status),
     )
 
 

@@ -62,20 +62,20 @@ def routes(context: Context) -> Sequence[Route]:
         assets = RegistryAssets(context, kind)
         base = f"{BASE}/{kind}"
         found += [
-            Route(method="GET", path=base, handler=assets.containers),
-            Route(method="GET", path=f"{base}/{{name}}", handler=assets.container),
-            Route(method="PUT", path=f"{base}/{{name}}", handler=assets.put_container),
-            Route(method="GET", path=f"{base}/{{name}}/versions", handler=assets.versions),
-            Route(method="GET", path=f"{base}/{{name}}/versions/{{version}}", handler=assets.version),
-            Route(method="PUT", path=f"{base}/{{name}}/versions/{{version}}", handler=assets.put),
+            Route("GET", base, assets.containers),
+            Route("GET", f"{base}/{{name}}", assets.container),
+            Route("PUT", f"{base}/{{name}}", assets.put_container),
+            Route("GET", f"{base}/{{name}}/versions", assets.versions),
+            Route("GET", f"{base}/{{name}}/versions/{{version}}", assets.version),
+            Route("PUT", f"{base}/{{name}}/versions/{{version}}", assets.put),
         ]
     files = RegistryFiles(context)
     return (
         *found,
-        Route(method="PUT", path=f"{BASE}/tempdatarefs/{{name}}/versions/{{version}}", handler=files.upload),
-        Route(method="POST", path=f"{BASE}/datarefs/{{name}}/versions/{{version}}", handler=files.download),
-        Route(method="POST", path=f"{BASE}/import", handler=files.copy),
-        Route(method="GET", path="/assetstore/v1.0/operations/{id}", handler=files.operation),
+        Route("PUT", f"{BASE}/tempdatarefs/{{name}}/versions/{{version}}", files.upload),
+        Route("POST", f"{BASE}/datarefs/{{name}}/versions/{{version}}", files.download),
+        Route("POST", f"{BASE}/import", files.copy),
+        Route("GET", "/assetstore/v1.0/operations/{id}", files.operation),
     )
 
 

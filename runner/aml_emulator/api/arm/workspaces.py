@@ -21,8 +21,8 @@ def missing_routes(context: Context) -> Sequence[Route]:
     workspace = context.identity.workspace
     found: list[Route] = []
     for kind in KINDS:
-        found.append(Route(method="GET", path=f"{{WS}}/{kind}", handler=_none))
-        found.append(Route(method="GET", path=f"{{WS}}/{kind}/{{name}}", handler=_missing(kind, workspace)))
+        found.append(Route("GET", f"{{WS}}/{kind}", _none))
+        found.append(Route("GET", f"{{WS}}/{kind}/{{name}}", _missing(kind, workspace)))
     return found
 
 
@@ -59,8 +59,7 @@ def permission_routes(context: Context) -> Sequence[Route]:
     """Return the routes of permissions."""
     identity = context.identity
 
-    def workspace(call: Call) -> dict[str, Any]:
-        del call
+    def workspace(_call: Call) -> dict[str, Any]:
         return {"value": context.roles.permissions("workspace")}
 
     def registry(call: Call) -> dict[str, Any]:
@@ -73,24 +72,15 @@ def permission_routes(context: Context) -> Sequence[Route]:
             raise resource_not_found(f"Microsoft.Storage/storageAccounts/{call.params['name']}")
         return {"value": context.roles.permissions("storage")}
 
-    def group(call: Call) -> dict[str, Any]:
-        del call
+    def group(_call: Call) -> dict[str, Any]:
         return {"value": context.roles.permissions("subscription")}
 
     providers = f"{_GROUP}/providers"
     return (
-        Route(method="GET", path=f"{_GROUP}/{_PERMISSIONS}", handler=group),
-        Route(method="GET", path=f"{{WS}}/{_PERMISSIONS}", handler=workspace),
-        Route(
-            method="GET",
-            path=f"{providers}/Microsoft.ContainerRegistry/registries/{{name}}/{_PERMISSIONS}",
-            handler=registry,
-        ),
-        Route(
-            method="GET",
-            path=f"{providers}/Microsoft.Storage/storageAccounts/{{name}}/{_PERMISSIONS}",
-            handler=storage,
-        ),
+        Route("GET", f"{_GROUP}/{_PERMISSIONS}", group),
+        Route("GET", f"{{WS}}/{_PERMISSIONS}", workspace),
+        Route("GET", f"{providers}/Microsoft.ContainerRegistry/registries/{{name}}/{_PERMISSIONS}", registry),
+        Route("GET", f"{providers}/Microsoft.Storage/storageAccounts/{{name}}/{_PERMISSIONS}", storage),
     )
 
 
@@ -116,37 +106,25 @@ def routes(context: Context) -> Sequence[Route]:
     group = "/subscriptions/{sub}/resourceGroups/{rg}"
     provider = "providers/Microsoft.MachineLearningServices/workspaces"
     return (
-        Route(method="GET", path="/metadata/endpoints", handler=workspaces.endpoints, open=True),
-        Route(method="GET", path="/discovery", handler=workspaces.discovery, open=True),
-        Route(method="GET", path="/discovery/workspaces/{id}", handler=workspaces.discovery, open=True),
-        Route(method="GET", path="/tenants", handler=workspaces.tenants),
-        Route(method="GET", path="/subscriptions", handler=workspaces.subscriptions),
-        Route(method="GET", path="/subscriptions/{sub}", handler=workspaces.subscription),
+        Route("GET", "/metadata/endpoints", workspaces.endpoints, open=True),
+        Route("GET", "/discovery", workspaces.discovery, open=True),
+        Route("GET", "/discovery/workspaces/{id}", workspaces.discovery, open=True),
+        Route("GET", "/tenants", workspaces.tenants),
+        Route("GET", "/subscriptions", workspaces.subscriptions),
+        Route("GET", "/subscriptions/{sub}", workspaces.subscription),
+        Route("GET", "/subscriptions/{sub}/providers/Microsoft.MachineLearningServices", workspaces.provider),
+        Route("GET", "/subscriptions/{sub}/resources", workspaces.resources),
+        Route("GET", f"{group}/resources", workspaces.resources),
+        Route("GET", "{WS}", workspaces.get),
+        Route("GET", f"/subscriptions/{{sub}}/{provider}", workspaces.list),
+        Route("GET", f"{group}/{provider}", workspaces.list),
+        Route("GET", group, workspaces.group),
+        Route("GET", f"{group}/providers/Microsoft.ContainerRegistry/registries/{{name}}", workspaces.registry),
+        Route("GET", "/subscriptions/{sub}/providers/Microsoft.ContainerRegistry/registries", workspaces.registries),
         Route(
-            method="GET",
-            path="/subscriptions/{sub}/providers/Microsoft.MachineLearningServices",
-            handler=workspaces.provider,
-        ),
-        Route(method="GET", path="/subscriptions/{sub}/resources", handler=workspaces.resources),
-        Route(method="GET", path=f"{group}/resources", handler=workspaces.resources),
-        Route(method="GET", path="{WS}", handler=workspaces.get),
-        Route(method="GET", path=f"/subscriptions/{{sub}}/{provider}", handler=workspaces.list),
-        Route(method="GET", path=f"{group}/{provider}", handler=workspaces.list),
-        Route(method="GET", path=group, handler=workspaces.group),
-        Route(
-            method="GET",
-            path=f"{group}/providers/Microsoft.ContainerRegistry/registries/{{name}}",
-            handler=workspaces.registry,
-        ),
-        Route(
-            method="GET",
-            path="/subscriptions/{sub}/providers/Microsoft.ContainerRegistry/registries",
-            handler=workspaces.registries,
-        ),
-        Route(
-            method="POST",
-            path=f"{group}/providers/Microsoft.ContainerRegistry/registries/{{name}}/listCredentials",
-            handler=workspaces.registry_credentials,
+            "POST",
+            f"{group}/providers/Microsoft.ContainerRegistry/registries/{{name}}/listCredentials",
+            workspaces.registry_credentials,
         ),
     )
 
@@ -161,9 +139,8 @@ class Workspaces:
         self._context = context
         self._started = context.clock()
 
-    def endpoints(self, call: Call) -> list[dict[str, Any]]:
+    def endpoints(self, _call: Call) -> list[dict[str, Any]]:
         """Return the cloud's addresses, as azure-ai-ml and azureml-mlflow look them up."""
-        del call
         return [
             {
                 "name": "AzureCloud",
@@ -186,18 +163,16 @@ class Workspaces:
             }
         ]
 
-    def discovery(self, call: Call) -> dict[str, str]:
+    def discovery(self, _call: Call) -> dict[str, str]:
         """Return the address of each of AzureML's own services: they are all one."""
-        del call
         api = f"https://{self._context.identity.api_host}"
         return {**dict.fromkeys(DISCOVERED, api), "studio": "https://ml.azure.com"}
 
-    def tenants(self, call: Call) -> dict[str, Any]:
+    def tenants(self, _call: Call) -> dict[str, Any]:
         """Return the tenants that the caller may sign in to: one.
 
         See https://learn.microsoft.com/rest/api/resources/tenants/list.
         """
-        del call
         identity = self._context.identity
         domain = identity.person.username.partition("@")[2]
         return {
@@ -218,9 +193,8 @@ class Workspaces:
         """Return the subscriptions: one."""
         return {"value": [self.subscription(call)]}
 
-    def subscription(self, call: Call) -> dict[str, Any]:
+    def subscription(self, _call: Call) -> dict[str, Any]:
         """Return the subscription."""
-        del call
         identity = self._context.identity
         return {
             "id": f"/subscriptions/{identity.subscription_id}",
@@ -231,9 +205,8 @@ class Workspaces:
             "subscriptionPolicies": {},
         }
 
-    def provider(self, call: Call) -> dict[str, Any]:
+    def provider(self, _call: Call) -> dict[str, Any]:
         """Return where workspaces can be made: where the one is."""
-        del call
         identity = self._context.identity
         locations = [identity.location]
         return {
@@ -247,9 +220,8 @@ class Workspaces:
             ],
         }
 
-    def group(self, call: Call) -> dict[str, Any]:
+    def group(self, _call: Call) -> dict[str, Any]:
         """Return the resource group."""
-        del call
         identity = self._context.identity
         return {
             "id": identity.resource_group_id,
@@ -259,9 +231,8 @@ class Workspaces:
             "properties": {"provisioningState": "Succeeded"},
         }
 
-    def list(self, call: Call) -> dict[str, Any]:
+    def list(self, _call: Call) -> dict[str, Any]:
         """Return the workspaces."""
-        del call
         return {"value": [self._view(identity) for identity in self._context.workspaces()]}
 
     def resources(self, call: Call) -> dict[str, Any]:
@@ -272,9 +243,8 @@ class Workspaces:
             raise NotSupportedError(f"listing resources by '{wanted}'")
         return self.list(call)
 
-    def get(self, call: Call) -> dict[str, Any]:
+    def get(self, _call: Call) -> dict[str, Any]:
         """Return the workspace."""
-        del call
         return self._view(self._context.identity)
 
     def _view(self, identity: Identity) -> dict[str, Any]:
@@ -333,9 +303,8 @@ class Workspaces:
         self._known_registry(call)
         return self._registry()
 
-    def registries(self, call: Call) -> dict[str, Any]:
+    def registries(self, _call: Call) -> dict[str, Any]:
         """Return the subscription's registries: one."""
-        del call
         return {"value": [self._registry()]}
 
     def registry_credentials(self, call: Call) -> dict[str, Any]:

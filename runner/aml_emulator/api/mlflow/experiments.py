@@ -33,7 +33,7 @@ def mlflow_routes(*operations: tuple[str, str, Handler] | tuple[str, str, Handle
         operations: method, path, handler, and a folder above ``mlflow/`` if there is one.
     """
     return [
-        Route(method=method, path=f"/mlflow/{version}{{WS}}/api/2.0/{''.join(above)}mlflow/{path}", handler=handler)
+        Route(method, f"/mlflow/{version}{{WS}}/api/2.0/{''.join(above)}mlflow/{path}", handler)
         for version in ("v2.0", "v1.0")
         for method, path, handler, *above in operations
     ]

@@ -45,13 +45,13 @@ def routes(context: Context) -> Sequence[Route]:
     datasets = Datasets(context)
     base, data = "/dataset/v1.0{WS}", "/data/v1.0{WS}/dataversion"
     return (
-        Route(method="GET", path=f"{base}/datasets", handler=datasets.list),
-        Route(method="POST", path=f"{base}/datasets", handler=datasets.register),
-        Route(method="GET", path=f"{base}/datasets/query/{{query}}", handler=datasets.query),
-        Route(method="DELETE", path=f"{base}/datasets/{{name}}", handler=datasets.unregister),
-        Route(method="POST", path=f"{base}/saveddatasets", handler=datasets.save),
-        Route(method="GET", path=f"{base}/saveddatasets/{{id}}", handler=datasets.saved),
-        Route(method="GET", path=f"{data}/{{name}}/versions/{{version}}", handler=datasets.definition),
+        Route("GET", f"{base}/datasets", datasets.list),
+        Route("POST", f"{base}/datasets", datasets.register),
+        Route("GET", f"{base}/datasets/query/{{query}}", datasets.query),
+        Route("DELETE", f"{base}/datasets/{{name}}", datasets.unregister),
+        Route("POST", f"{base}/saveddatasets", datasets.save),
+        Route("GET", f"{base}/saveddatasets/{{id}}", datasets.saved),
+        Route("GET", f"{data}/{{name}}/versions/{{version}}", datasets.definition),
     )
 
 

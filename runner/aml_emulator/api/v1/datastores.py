@@ -37,22 +37,21 @@ def routes(context: Context) -> Sequence[Route]:
     datastores = V1Datastores(context)
     base = "/datastore/v1.0{WS}"
     return (
-        Route(method="GET", path=f"{base}/default", handler=datastores.default),
-        Route(method="PUT", path=f"{base}/default/{{name}}", handler=datastores.set_default),
-        Route(method="GET", path=f"{base}/datastores", handler=datastores.list),
-        Route(method="POST", path=f"{base}/datastores", handler=datastores.create),
-        Route(method="GET", path=f"{base}/datastores/{{name}}", handler=datastores.get),
-        Route(method="PUT", path=f"{base}/datastores/{{name}}", handler=datastores.update),
-        Route(method="DELETE", path=f"{base}/datastores/{{name}}", handler=datastores.delete),
+        Route("GET", f"{base}/default", datastores.default),
+        Route("PUT", f"{base}/default/{{name}}", datastores.set_default),
+        Route("GET", f"{base}/datastores", datastores.list),
+        Route("POST", f"{base}/datastores", datastores.create),
+        Route("GET", f"{base}/datastores/{{name}}", datastores.get),
+        Route("PUT", f"{base}/datastores/{{name}}", datastores.update),
+        Route("DELETE", f"{base}/datastores/{{name}}", datastores.delete),
     )
 
 
 class V1Datastores(Answers):
     """Answers for datastores."""
 
-    def default(self, call: Call) -> dict[str, Any]:
+    def default(self, _call: Call) -> dict[str, Any]:
         """Return the default datastore."""
-        del call
         return self._view(self._context.all_datastores()[0])
 
     def set_default(self, call: Call) -> Reply:

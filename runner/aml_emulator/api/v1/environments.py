@@ -27,12 +27,12 @@ def routes(context: Context, builds: EnvironmentBuilds | None = None) -> Sequenc
     base = "/environment/v1.0{WS}/environments"
     return (
         *(_build_routes(context, builds) if builds is not None else ()),
-        Route(method="GET", path=f"{_OPERATIONS}/{{number}}", handler=environments.operation),
-        Route(method="GET", path=base, handler=environments.list),
-        Route(method="GET", path=f"{base}/{{name}}", handler=environments.get),
-        Route(method="PUT", path=f"{base}/{{name}}", handler=environments.put),
-        Route(method="GET", path=f"{base}/{{name}}/versions/{{version}}", handler=environments.get),
-        Route(method="PUT", path=f"{base}/{{name}}/versions/{{version}}", handler=environments.put),
+        Route("GET", f"{_OPERATIONS}/{{number}}", environments.operation),
+        Route("GET", base, environments.list),
+        Route("GET", f"{base}/{{name}}", environments.get),
+        Route("PUT", f"{base}/{{name}}", environments.put),
+        Route("GET", f"{base}/{{name}}/versions/{{version}}", environments.get),
+        Route("PUT", f"{base}/{{name}}/versions/{{version}}", environments.put),
     )
 
 
@@ -40,10 +40,10 @@ def _build_routes(context: Context, builds: EnvironmentBuilds) -> Sequence[Route
     answers = Builds(context, builds)
     version = "{WS}/environments/{name}/versions/{version}"
     return (
-        Route(method="POST", path=f"/environment/v2.0{version}/image", handler=answers.start),
-        Route(method="POST", path=f"/environment/v2.0{version}/imageoncompute/{{compute}}", handler=answers.start),
-        Route(method="GET", path=f"/environment/v1.0{version}/image", handler=answers.details),
-        Route(method="GET", path="/environment/v1.0{WS}/environments/{name}/image", handler=answers.details),
+        Route("POST", f"/environment/v2.0{version}/image", answers.start),
+        Route("POST", f"/environment/v2.0{version}/imageoncompute/{{compute}}", answers.start),
+        Route("GET", f"/environment/v1.0{version}/image", answers.details),
+        Route("GET", "/environment/v1.0{WS}/environments/{name}/image", answers.details),
     )
 
 
@@ -87,9 +87,8 @@ class Environments(Answers):
         found = self._builds.operation(number)
         return Reply(status=202 if found["status"] in ACTIVE_BUILD else 200, value=found)
 
-    def list(self, call: Call) -> dict[str, Any]:
+    def list(self, _call: Call) -> dict[str, Any]:
         """Return the newest version of each environment."""
-        del call
         assets = self._context.store.assets
         found = []
         for container in assets.containers("environments"):

@@ -38,19 +38,18 @@ def content_routes(context: Context) -> Sequence[Route]:
     """Return the routes of snapshots."""
     content = Content(context)
     return (
-        Route(method="GET", path="/content/v1.0{WS}/snapshots/latest/metadata", handler=content.latest),
-        Route(method="POST", path="/content/v2.0{WS}/snapshots/getblob", handler=content.addresses),
-        Route(method="POST", path="/content/v2.0{WS}/snapshots/{snapshot}", handler=content.create),
-        Route(method="POST", path="/content/v2.0{WS}/snapshots/{snapshot}/zip", handler=content.zip),
+        Route("GET", "/content/v1.0{WS}/snapshots/latest/metadata", content.latest),
+        Route("POST", "/content/v2.0{WS}/snapshots/getblob", content.addresses),
+        Route("POST", "/content/v2.0{WS}/snapshots/{snapshot}", content.create),
+        Route("POST", "/content/v2.0{WS}/snapshots/{snapshot}/zip", content.zip),
     )
 
 
 class Content(Answers):
     """Answers for snapshots."""
 
-    def latest(self, call: Call) -> dict[str, Any]:
+    def latest(self, _call: Call) -> dict[str, Any]:
         """Return an empty tree: what a client sends first, it sends whole."""
-        del call
         return {"id": NO_SNAPSHOT, "root": {}}
 
     def addresses(self, call: Call) -> dict[str, Any]:
@@ -88,11 +87,11 @@ def routes(context: Context, jobs: JobService) -> Sequence[Route]:
     """Return the routes of the execution service."""
     execution = Execution(context, jobs)
     base = "/execution/v1.0{WS}/experiments/{experiment}"
-    others = [Route(method="POST", path=f"{base}/{word}", handler=execution.refuse) for word in OTHER_STARTS]
+    others = [Route("POST", f"{base}/{word}", execution.refuse) for word in OTHER_STARTS]
     return (
-        Route(method="POST", path=f"{base}/snapshotrun", handler=execution.submit),
-        Route(method="POST", path=f"{base}/runId/{{run}}/cancel", handler=execution.cancel),
-        Route(method="GET", path=f"{base}/runId/{{run}}/diagnostic", handler=execution.diagnose),
+        Route("POST", f"{base}/snapshotrun", execution.submit),
+        Route("POST", f"{base}/runId/{{run}}/cancel", execution.cancel),
+        Route("GET", f"{base}/runId/{{run}}/diagnostic", execution.diagnose),
         *others,
     )
 

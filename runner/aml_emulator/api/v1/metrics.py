@@ -29,10 +29,10 @@ def routes(context: Context) -> Sequence[Route]:
     metrics = Metrics(context)
     base = "/metric/v2.0{WS}/runs/{run}"
     return (
-        Route(method="POST", path=f"{base}/batch", handler=metrics.log),
-        Route(method="POST", path=f"{base}/list", handler=metrics.list),
-        Route(method="POST", path=f"{base}/full", handler=metrics.full),
-        Route(method="POST", path=f"{base}/lastvalues", handler=metrics.last),
+        Route("POST", f"{base}/batch", metrics.log),
+        Route("POST", f"{base}/list", metrics.list),
+        Route("POST", f"{base}/full", metrics.full),
+        Route("POST", f"{base}/lastvalues", metrics.last),
     )
 
 

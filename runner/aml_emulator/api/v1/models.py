@@ -36,13 +36,13 @@ def routes(context: Context) -> Sequence[Route]:
     answers = Models(context)
     base = "/modelmanagement/v1.0{WS}"
     return (
-        Route(method="POST", path=f"{base}/assets", handler=answers.create_asset),
-        Route(method="GET", path=f"{base}/assets/{{id}}", handler=answers.asset),
-        Route(method="POST", path=f"{base}/models", handler=answers.register),
-        Route(method="GET", path=f"{base}/models", handler=answers.list),
-        Route(method="GET", path=f"{base}/models/{{id}}", handler=answers.get),
-        Route(method="PATCH", path=f"{base}/models/{{id}}", handler=answers.patch),
-        Route(method="DELETE", path=f"{base}/models/{{id}}", handler=answers.delete),
+        Route("POST", f"{base}/assets", answers.create_asset),
+        Route("GET", f"{base}/assets/{{id}}", answers.asset),
+        Route("POST", f"{base}/models", answers.register),
+        Route("GET", f"{base}/models", answers.list),
+        Route("GET", f"{base}/models/{{id}}", answers.get),
+        Route("PATCH", f"{base}/models/{{id}}", answers.patch),
+        Route("DELETE", f"{base}/models/{{id}}", answers.delete),
     )
 
 

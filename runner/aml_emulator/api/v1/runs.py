@@ -152,12 +152,12 @@ def routes(context: Context, jobs: JobService) -> Sequence[Route]:
     runs = Runs(context, jobs)
     base = "/history/v1.0{WS}"
     return [
-        Route(method="POST", path=f"{base}/experiments/{{experiment}}/runs:query", handler=runs.query),
-        Route(method="PATCH", path=f"{base}/experiments/{{experiment}}/batch/runs", handler=runs.batch),
-        Route(method="POST", path=f"{base}/experiments/{{experiment}}/batch/events", handler=runs.batch_events),
-        Route(method="POST", path=f"{base}/experiments:query", handler=runs.experiments),
-        Route(method="PATCH", path=f"{base}/experimentids/{{experiment_id}}", handler=runs.change_experiment),
-        Route(method="POST", path=CANCEL, handler=runs.cancel),
+        Route("POST", f"{base}/experiments/{{experiment}}/runs:query", runs.query),
+        Route("PATCH", f"{base}/experiments/{{experiment}}/batch/runs", runs.batch),
+        Route("POST", f"{base}/experiments/{{experiment}}/batch/events", runs.batch_events),
+        Route("POST", f"{base}/experiments:query", runs.experiments),
+        Route("PATCH", f"{base}/experimentids/{{experiment_id}}", runs.change_experiment),
+        Route("POST", CANCEL, runs.cancel),
         *run_routes(
             ("POST", "/events", runs.event),
             ("GET", "/token", runs.token),
