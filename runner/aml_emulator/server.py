@@ -30,7 +30,6 @@ from aml_emulator.domain.curated_images import CuratedImages
 from aml_emulator.domain.environment_builds import EnvironmentBuilds
 from aml_emulator.domain.jobs.service import JobService, RunProgress
 from aml_emulator.domain.registry_tasks import RegistryTasks
-from aml_emulator.executor.environment_images import EnvironmentImages
 from aml_emulator.executor.fetch import guarded, why_unreachable
 from aml_emulator.executor.nodes import Fleet
 from aml_emulator.executor.shared import Shared, Slots
@@ -148,9 +147,7 @@ async def run(
     stack.callback(task_runner.close)
     tasks = RegistryTasks(context, task_runner)
     await run_in_threadpool(tasks.recover)
-    environment_images = EnvironmentImages(blobs=blobs, settings=executing)
-    stack.callback(environment_images.close)
-    builds = EnvironmentBuilds(context, environment_images)
+    builds = EnvironmentBuilds(context, task_runner)
     await run_in_threadpool(builds.recover)
 
     opener = Opener(

@@ -120,9 +120,7 @@ class Gateway:
 
     def _reset(self, *, force: bool) -> Answer:
         """Delete the workspaces that were created, and what is in the first one."""
-        first, *others = self._directory.all()
-        del first
-        for identity in others:
+        for identity in self._directory.all()[1:]:
             self._directory.delete(identity.workspace, force=force)
         return self._directory.first.admin.reset(force=force)
 

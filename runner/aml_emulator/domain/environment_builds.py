@@ -23,9 +23,9 @@ ACTIVE_BUILD: Final = ("Queued", "Running")
 
 
 class Executor(Protocol):
-    """Builds images: :class:`aml_emulator.executor.environment_images.EnvironmentImages`."""
+    """Builds images: :class:`aml_emulator.executor.task_runner.TaskRunner`."""
 
-    def submit(self, build: BuildSpec, image: str, sink: TaskSink) -> None:
+    def build(self, build: BuildSpec, image: str, sink: TaskSink) -> None:
         """Begin a build when there is room."""
 
 
@@ -63,7 +63,7 @@ class EnvironmentBuilds:
         if image.build is not None:
             self._workspace.blobs.create_container(CONTAINER)
             repository = _repository(image.name)
-            self._executor.submit(image.build, repository, _Sink(self, number, repository))
+            self._executor.build(image.build, repository, _Sink(self, number, repository))
         return number
 
     def operation(self, number: str) -> dict[str, Any]:
@@ -139,7 +139,7 @@ class EnvironmentBuilds:
         """Record the end of a build; its log is complete then."""
         for image in images:
             self._workspace.store.assets.put_container(IMAGES, repository, {"digest": image["digest"]})
-        self._change(number, status=status)
+        self._change(number, status="Succeeded" if status == "Succeeded" else "Failed")
 
 
 @dataclass(frozen=True)
@@ -156,8 +156,7 @@ class _Sink:
     def log(self, text: str) -> None:
         self.builds.log(self.number, text)
 
-    def ended(self, status: TaskEnding, images: list[dict[str, str]], error: str) -> None:
-        del error
+    def ended(self, status: TaskEnding, images: list[dict[str, str]], _error: str) -> None:
         self.builds.ended(self.number, status, self.repository, images)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from aml_emulator.domain.curated import curated_image
+from aml_emulator.domain.curated import curated_image, is_curated
 from aml_emulator.domain.errors import DomainError, InvalidError, NotSupportedError
 from aml_emulator.domain.locations import AssetId, parse_location
 from aml_emulator.domain.workspace import Workspace
@@ -271,7 +271,7 @@ def environment_of_run(workspace: Workspace, given: Mapping[str, Any]) -> str:
     """
     given = _checked(lower_field_names(given))
     name = str(given.get("name") or "Experiment environment").replace(" ", "-")
-    curated = workspace.environments.image_of(name, given.get("version")) if _is_curated(name) else None
+    curated = workspace.environments.image_of(name, given.get("version")) if is_curated(name) else None
     definition = {key: value for key, value in given.items() if key not in ("version", "assetId", "databricks")}
     definition["name"] = name
     if curated is not None:
@@ -358,7 +358,3 @@ def _kept(workspace: Workspace, asset: AssetVersion) -> dict[str, Any] | None:
 
 def _made_of(properties: Mapping[str, Any]) -> dict[str, Any]:
     return {key: properties.get(key) for key in ("image", "build", "condaFile")}
-
-
-def _is_curated(name: str) -> bool:
-    return name.lower().startswith("azureml-")

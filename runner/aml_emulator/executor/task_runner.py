@@ -1,6 +1,7 @@
-"""Executes runs of ACR Tasks on the engine: builds, pushes, and a log.
+"""Executes runs of ACR Tasks on the engine: builds, pushes, and a log; builds of environments on request among them.
 
-The order of a run, and the lines of its log, are those of Azure/acr-builder (``builder/builder.go``).
+The order of a run, and the lines of its log, are those of Azure/acr-builder (``builder/builder.go``). A job's own build of its
+environment is :mod:`aml_emulator.executor.build`'s; both build the same image.
 """
 
 from __future__ import annotations
@@ -13,25 +14,27 @@ import tarfile
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import IO, Any, Final, Literal, Protocol
 
-from aml_emulator.executor.build import for_engine, ignore_rules
+from aml_emulator.executor.build import BuildFailedError, BuildWaiter, ImageBuilder, for_engine, ignore_rules
 from aml_emulator.executor.buildkit import PlainTrace, TraceError
 from aml_emulator.executor.engine import Engine
 from aml_emulator.executor.images import BuildOutput, Images, status_line
 from aml_emulator.executor.layout import EMULATOR_HOST, engine_image
 from aml_emulator.executor.reporting import report_until_stored
 from aml_emulator.executor.shared import EngineFault, fault_text
-from aml_emulator.executor.spec import BlobStore, ExecutorSettings, Folder
-from aml_emulator.executor.task_spec import BuildStep, PushStep, TaskSpec
+from aml_emulator.executor.spec import BlobStore, BuildSpec, ExecutorSettings, Folder
+from aml_emulator.executor.task_spec import BuildStep, TaskSpec
 
 logger = logging.getLogger(__name__)
 
 TaskEnding = Literal["Succeeded", "Failed", "Canceled", "Error", "Timeout"]
 _CHUNK: Final = 1 << 20
 _AT_ONCE: Final = 2
+_BUILD_SECONDS: Final = 28_800.0
 #: The Dockerfile of a step in its build context: without a client's session the engine takes one archive for both.
 DOCKERFILE: Final = ".local-azureml-dockerfile"
 
@@ -61,7 +64,7 @@ class _StoppedError(Exception):
 class _Task:
     """A run, and the means to end it."""
 
-    spec: TaskSpec
+    id: str
     sink: TaskSink
     stopped: TaskEnding | None = None
     output: BuildOutput | None = None
@@ -73,22 +76,21 @@ class _Task:
             if self.output is not None:
                 self.output.break_off()
 
-    def hold(self, output: BuildOutput) -> None:
+    def hold(self, output: BuildOutput | None) -> None:
         with self.lock:
             self.output = output
         self.go_on()
-
-    def release(self) -> None:
-        with self.lock:
-            self.output = None
 
     def go_on(self) -> None:
         if self.stopped is not None:
             raise _StoppedError
 
 
+_Images = list[dict[str, str]]
+
+
 class TaskRunner:
-    """Runs tasks, two at once.
+    """Runs tasks and builds of environments, two at once.
 
     Args:
         blobs: where uploaded sources are.
@@ -100,7 +102,7 @@ class TaskRunner:
         self._settings = settings
         self._slots = threading.Semaphore(_AT_ONCE)
         self._tasks: dict[str, _Task] = {}
-        self._engine: Engine | None = None
+        self._made: tuple[Engine, ImageBuilder] | None = None
         self._lock = threading.Lock()
         self._closed = threading.Event()
 
@@ -112,10 +114,25 @@ class TaskRunner:
             source: the uploaded archive; None for none.
             sink: is called from the run's thread.
         """
-        task = _Task(spec=spec, sink=sink)
+        self._begin(
+            _Task(id=spec.id, sink=sink), spec.timeout, lambda task, images: self._run(task, spec, source, images)
+        )
+
+    def build(self, build: BuildSpec, image: str, sink: TaskSink) -> None:
+        """Begin to build and push the image of an environment when there is room, and return at once.
+
+        Args:
+            build: the image of an environment.
+            image: the repository of the registry that gets it.
+            sink: is called from the build's thread.
+        """
+        task = _Task(id=f"{build.title} {uuid.uuid4().hex}", sink=sink)
+        self._begin(task, _BUILD_SECONDS, lambda task, images: self._build_environment(task, build, image, images))
+
+    def _begin(self, task: _Task, timeout: float, run: Callable[[_Task, _Images], None]) -> None:
         with self._lock:
-            self._tasks[spec.id] = task
-        threading.Thread(target=self._work, args=(task, source), name=f"task-{spec.id}", daemon=True).start()
+            self._tasks[task.id] = task
+        threading.Thread(target=self._work, args=(task, timeout, run), name=f"task-{task.id}", daemon=True).start()
 
     def cancel(self, run: str) -> bool:
         """End a run; return whether it is known and has not ended."""
@@ -134,21 +151,21 @@ class TaskRunner:
         self._closed.set()
         for task in list(self._tasks.values()):
             task.stop("Error")
-        if self._engine is not None:
-            self._engine.close()
+        if self._made is not None:
+            self._made[0].close()
 
-    def _work(self, task: _Task, source: Folder | None) -> None:
+    def _work(self, task: _Task, timeout: float, run: Callable[[_Task, _Images], None]) -> None:
         ending: TaskEnding = "Error"
-        images: list[dict[str, str]] = []
+        images: _Images = []
         error = said = ""
-        timer = threading.Timer(task.spec.timeout, task.stop, args=("Timeout",))
+        timer = threading.Timer(timeout, task.stop, args=("Timeout",))
         timer.daemon = True
         try:
             with self._slots:
                 timer.start()
                 task.go_on()
                 task.sink.started()
-                self._run(task, source, images)
+                run(task, images)
                 ending = "Succeeded"
         except _StoppedError:
             ending = task.stopped or "Canceled"
@@ -157,7 +174,7 @@ class TaskRunner:
             ending, said = task.stopped or "Failed", f"{failure}\n"
         except Exception as failure:
             ending, error = task.stopped or "Error", str(failure) or type(failure).__name__
-            logger.exception("The run %s failed", task.spec.id)
+            logger.exception("The run %s failed", task.id)
         finally:
             timer.cancel()
             try:
@@ -165,13 +182,25 @@ class TaskRunner:
                     lambda: _report_end(task, ending, images, error, said=said),
                     fault=lambda why: task.sink.ended("Error", [], why),
                     left=self._closed,
-                    what=f"run {task.spec.id}",
+                    what=f"run {task.id}",
                 )
             finally:
                 with self._lock:
-                    self._tasks.pop(task.spec.id, None)
+                    self._tasks.pop(task.id, None)
 
-    def _run(self, task: _Task, source: Folder | None, images: list[dict[str, str]]) -> None:
+    def _build_environment(self, task: _Task, build: BuildSpec, image: str, images: _Images) -> None:
+        name = f"{self._settings.registry_login_server}/{image}:{build.tag.rpartition(':')[2]}"
+        try:
+            self._engine[1].build(build, BuildWaiter(log=task.sink.log, go_on=task.go_on, hold=task.hold))
+        except (BuildFailedError, *EngineFault) as error:
+            raise TaskFailedError(fault_text(error)) from error
+        self._images.tag(build.tag, engine_image(name, self._settings))
+        try:
+            images.append(self._push(task, name))
+        finally:
+            self._images.remove(engine_image(name, self._settings))
+
+    def _run(self, task: _Task, spec: TaskSpec, source: Folder | None, images: _Images) -> None:
         built: list[str] = []
         with tempfile.TemporaryFile() as archive:
             if source is not None:
@@ -180,15 +209,15 @@ class TaskRunner:
                     archive.write(chunk)
                 task.sink.log("Finished downloading source code\n")
             try:
-                for step in task.spec.steps:
+                for step in spec.steps:
                     task.go_on()
                     task.sink.log(f"Executing step ID: {step.id}. Timeout(sec): {step.timeout}\n")
                     began = time.monotonic()
                     with _bounded(task, step.timeout):
                         if isinstance(step, BuildStep):
-                            built += self._build(task, step, archive)
+                            built += self._build(task, spec, step, archive)
                         else:
-                            images += self._push(task, step)
+                            images += [self._push(task, image) for image in step.images]
                     task.sink.log(
                         f"Step ID: {step.id} marked as successful (elapsed time in seconds: {time.monotonic() - began:.6f})\n"
                     )
@@ -198,18 +227,23 @@ class TaskRunner:
                     self._images.remove(name)
 
     @property
-    def _images(self) -> Images:
+    def _engine(self) -> tuple[Engine, ImageBuilder]:
         with self._lock:
-            if self._engine is None:
+            if self._made is None:
                 settings = self._settings
-                self._engine = Engine(
+                engine = Engine(
                     instance=settings.instance, container=settings.container, emulator_alias=EMULATOR_HOST
                 )
-            return self._engine.images
+                self._made = engine, ImageBuilder(engine, self._blobs, settings)
+            return self._made
 
-    def _build(self, task: _Task, step: BuildStep, archive: IO[bytes]) -> list[str]:
+    @property
+    def _images(self) -> Images:
+        return self._engine[0].images
+
+    def _build(self, task: _Task, spec: TaskSpec, step: BuildStep, archive: IO[bytes]) -> list[str]:
         tags = [engine_image(tag, self._settings) for tag in step.tags] or [
-            f"aml-emulator-task/{task.spec.id.lower()}:{task.spec.steps.index(step)}"
+            f"aml-emulator-task/{spec.id.lower()}:{spec.steps.index(step)}"
         ]
         options: dict[str, Any] = {
             "t": tags,
@@ -232,7 +266,7 @@ class TaskRunner:
                     dockerfile=DOCKERFILE,
                     arguments={**self._settings.build_arguments, **step.arguments},
                     options=options,
-                    logins=task.spec.logins,
+                    logins=spec.logins,
                 )
             except EngineFault as error:
                 raise TaskFailedError(f"failed to run step ID: {step.id}: {fault_text(error)}") from error
@@ -240,7 +274,8 @@ class TaskRunner:
                 task.hold(output)
                 _follow_build(task, step, output)
             finally:
-                task.release()
+                with task.lock:
+                    task.output = None
                 output.close()
         task.go_on()
         if not self._images.has(tags[0]):
@@ -274,35 +309,32 @@ class TaskRunner:
         except (tarfile.TarError, EOFError, OSError) as error:
             raise TaskFailedError(f"failed to unpack the source code: {error}") from error
 
-    def _push(self, task: _Task, step: PushStep) -> list[dict[str, str]]:
-        pushed = []
-        for image in step.images:
-            name = engine_image(image, self._settings)
-            task.sink.log(f"Pushing image: {image}, attempt 1\n")
-            digest = ""
-            try:
-                for message in self._images.push(name):
-                    task.go_on()
-                    if "error" in message:
-                        raise TaskFailedError(f"failed to push {image}: {message['error']}")
-                    digest = str((message.get("aux") or {}).get("Digest", digest))
-                    if text := status_line(message):
-                        task.sink.log(text)
-            except EngineFault as error:
-                raise TaskFailedError(f"failed to push {image}: {fault_text(error)}") from error
-            task.sink.log(f"Successfully pushed image: {image}\n")
-            registry, _, rest = image.partition("/")
-            repository, _, tag = rest.rpartition(":")
-            pushed.append({"registry": registry, "repository": repository, "tag": tag, "digest": digest})
-        return pushed
+    def _push(self, task: _Task, image: str) -> dict[str, str]:
+        """Push an image and return where it is."""
+        task.sink.log(f"Pushing image: {image}, attempt 1\n")
+        digest = ""
+        try:
+            for message in self._images.push(engine_image(image, self._settings)):
+                task.go_on()
+                if "error" in message:
+                    raise TaskFailedError(f"failed to push {image}: {message['error']}")
+                digest = str((message.get("aux") or {}).get("Digest", digest))
+                if text := status_line(message):
+                    task.sink.log(text)
+        except EngineFault as error:
+            raise TaskFailedError(f"failed to push {image}: {fault_text(error)}") from error
+        task.sink.log(f"Successfully pushed image: {image}\n")
+        registry, _, rest = image.partition("/")
+        repository, _, tag = rest.rpartition(":")
+        return {"registry": registry, "repository": repository, "tag": tag, "digest": digest}
 
 
 def _ulimits(step: BuildStep) -> list[dict[str, Any]]:
     return [{"Name": name, "Soft": soft, "Hard": hard} for name, (soft, hard) in sorted(step.limits.items())]
 
 
-def _report_end(task: _Task, ending: TaskEnding, images: list[dict[str, str]], error: str, *, said: str) -> None:
-    task.sink.log(f"{said}Run ID: {task.spec.id} {ending.lower()}\n")
+def _report_end(task: _Task, ending: TaskEnding, images: _Images, error: str, *, said: str) -> None:
+    task.sink.log(f"{said}Run ID: {task.id} {ending.lower()}\n")
     task.sink.ended(ending, images, error)
 
 

@@ -185,6 +185,21 @@ class Identity:
         return f"/subscriptions/{self.subscription_id}/providers/{SUBSCRIPTION_PROVIDER}/locations/{self.location}"
 
     @property
+    def registry_name(self) -> str:
+        """The registry's name, the first label of its host."""
+        return self.login_server.partition(".")[0]
+
+    @property
+    def registry_id(self) -> str:
+        """The ARM id of the registry of images."""
+        return f"{self.resource_group_id}/providers/Microsoft.ContainerRegistry/registries/{self.registry_name}"
+
+    @property
+    def storage_id(self) -> str:
+        """The ARM id of the storage account."""
+        return f"{self.resource_group_id}/providers/Microsoft.Storage/storageAccounts/{self.storage_account}"
+
+    @property
     def blob_container(self) -> str:
         """Container of the datastore ``workspaceblobstore``, the default one."""
         return f"azureml-blobstore-{self.workspace_id}"

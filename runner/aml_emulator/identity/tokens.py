@@ -332,7 +332,7 @@ class Tokens:
     def registry_admin(self) -> tuple[str, str]:
         """The registry's admin user: its name, and a password derived from the secret."""
         password = _base64(hmac.new(self._key, b"registry admin", hashlib.sha256).digest())
-        return self._identity.login_server.partition(".")[0], password
+        return self._identity.registry_name, password
 
     def is_registry_admin(self, user: str, password: str) -> bool:
         """Return whether these are the admin user's credentials."""

@@ -172,19 +172,11 @@ class Assets:
 
     def start_upload(self, call: Call) -> dict[str, Any]:
         """Return a separate container to upload to, with a SAS."""
-        upload, identity = start_upload(self._context, self._kind), self._context.identity
+        upload = start_upload(self._context, self._kind)
         return {
             "pendingUploadId": call.json(Fields({"pendingUploadId": WORD})).get("pendingUploadId") or upload.id,
             "pendingUploadType": "TemporaryBlobReference",
-            "blobReferenceForConsumption": {
-                "blobUri": self._context.blobs.url(upload.container),
-                "storageAccountArmId": f"{identity.resource_group_id}/providers/Microsoft.Storage"
-                f"/storageAccounts/{identity.storage_account}",
-                "credential": {
-                    "credentialType": "SAS",
-                    "sasUri": self._context.blobs.container_sas_url(upload.container),
-                },
-            },
+            "blobReferenceForConsumption": blob_reference(self._context, upload.container, "rcwl"),
         }
 
     def _known(self, call: Call) -> AssetVersion:
@@ -271,6 +263,16 @@ class Assets:
             created=version.created,
             modified=version.modified,
         )
+
+
+def blob_reference(context: Context, container: str, permissions: str) -> dict[str, Any]:
+    """Return a container with a signature that allows *permissions*."""
+    address = context.blobs.container_sas_url(container, permissions=permissions)
+    return {
+        "blobUri": context.blobs.url(container),
+        "storageAccountArmId": context.identity.storage_id,
+        "credential": {"credentialType": "SAS", "sasUri": address},
+    }
 
 
 def _shown(call: Call, items: Sequence[Item]) -> tuple[Sequence[Item], int | None]:

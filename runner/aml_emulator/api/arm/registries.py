@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from aml_emulator.api.arm.workspaces import check_registry
 from aml_emulator.api.errors import resource_not_found
 from aml_emulator.api.routing import Answers, Call, Reply, Route
 from aml_emulator.api.shapes import PROVIDER, cut, iso, page
@@ -51,18 +52,18 @@ class TaskAnswers:
 
     def upload(self, call: Call) -> dict[str, Any]:
         """Return where to upload a source."""
-        self._check(call)
+        check_registry(self._context, call)
         url, path = self._tasks.upload()
         return {"uploadUrl": url, "relativePath": path}
 
     def schedule(self, call: Call) -> Reply:
         """Begin a run."""
-        self._check(call)
+        check_registry(self._context, call)
         return Reply(value=self._view(self._tasks.schedule(call.json(RUN_REQUEST))))
 
     def list(self, call: Call) -> dict[str, Any]:
         """Return the runs, newest first."""
-        self._check(call)
+        check_registry(self._context, call)
         if call.option("$filter"):
             raise NotSupportedError("a filter of the registry's runs")
         top = call.integer("$top", MAX_PAGE, low=1, high=MAX_PAGE)
@@ -71,38 +72,27 @@ class TaskAnswers:
 
     def get(self, call: Call) -> dict[str, Any]:
         """Return one run."""
-        self._check(call)
+        check_registry(self._context, call)
         return self._view(self._tasks.run(call.params["run"]))
 
     def log(self, call: Call) -> dict[str, Any]:
         """Return the signed address of a run's log."""
-        self._check(call)
+        check_registry(self._context, call)
         return {"logLink": self._tasks.log_address(call.params["run"])}
 
     def cancel(self, call: Call) -> Reply:
         """End a run; the answer does not wait for it."""
-        self._check(call)
+        check_registry(self._context, call)
         self._tasks.cancel(call.params["run"])
         return Reply(status=202)
 
-    def _check(self, call: Call) -> None:
-        _check_registry(self._context, call)
-
     def _view(self, run: RegistryRun) -> dict[str, Any]:
-        identity = self._context.identity
-        registry = identity.login_server.partition(".")[0]
-        base = f"{identity.resource_group_id}/providers/Microsoft.ContainerRegistry/registries/{registry}"
         return {
-            "id": f"{base}/runs/{run.id}",
+            "id": f"{self._context.identity.registry_id}/runs/{run.id}",
             "name": run.id,
             "type": "Microsoft.ContainerRegistry/registries/runs",
             "properties": dict(run.properties),
         }
-
-
-def _check_registry(context: Context, call: Call) -> None:
-    if call.params["name"].lower() != context.identity.login_server.partition(".")[0]:
-        raise resource_not_found(f"Microsoft.ContainerRegistry/registries/{call.params['name']}")
 
 
 _OPERATION: Final = "registry"
@@ -200,11 +190,6 @@ class Registries(Answers):
         identity = self._context.identity
         arm_id = f"{identity.resource_group_id}/providers/{PROVIDER}/registries/{registry.name}"
         group = f"/subscriptions/{identity.subscription_id}/resourceGroups/azureml-rg-{registry.name}_{registry.id}"
-        storage = (
-            f"{identity.resource_group_id}/providers/Microsoft.Storage/storageAccounts/{identity.storage_account}"
-        )
-        name = identity.login_server.partition(".")[0]
-        images = f"{identity.resource_group_id}/providers/Microsoft.ContainerRegistry/registries/{name}"
         tags = dict(registry.properties.get("tags") or {})
         return {
             "id": arm_id,
@@ -229,7 +214,7 @@ class Registries(Answers):
                                     "storageAccountName": identity.storage_account,
                                     "storageAccountType": "standard_lrs",
                                     "storageAccountHnsEnabled": False,
-                                    "armResourceId": {"resourceId": storage},
+                                    "armResourceId": {"resourceId": identity.storage_id},
                                 },
                             }
                         ],
@@ -237,9 +222,9 @@ class Registries(Answers):
                             {
                                 "userCreatedAcrAccount": None,
                                 "systemCreatedAcrAccount": {
-                                    "acrAccountName": name,
+                                    "acrAccountName": identity.registry_name,
                                     "acrAccountSku": "Premium",
-                                    "armResourceId": {"resourceId": images},
+                                    "armResourceId": {"resourceId": identity.registry_id},
                                 },
                             }
                         ],

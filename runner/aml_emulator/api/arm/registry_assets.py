@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from aml_emulator.api.arm.assets import Assets
+from aml_emulator.api.arm.assets import Assets, blob_reference
 from aml_emulator.api.errors import resource_not_found
 from aml_emulator.api.routing import Answers, Call, Reply, Route
 from aml_emulator.context import Context
@@ -179,19 +179,9 @@ class RegistryFiles(Answers):
         return kind
 
     def _reference(self, container: str, permissions: str) -> dict[str, Any]:
-        identity, blobs = self._context.identity, self._context.blobs
-        return {
-            "blobReferenceForConsumption": {
-                "blobUri": blobs.url(container),
-                "storageAccountArmId": f"{identity.resource_group_id}/providers/Microsoft.Storage"
-                f"/storageAccounts/{identity.storage_account}",
-                "credential": {
-                    "credentialType": "SAS",
-                    "sasUri": blobs.container_sas_url(container, permissions=permissions),
-                    "wasbsUri": None,
-                },
-            }
-        }
+        found = blob_reference(self._context, container, permissions)
+        found["credential"]["wasbsUri"] = None
+        return {"blobReferenceForConsumption": found}
 
 
 def _names(call: Call) -> tuple[str, str]:

@@ -55,6 +55,12 @@ _GROUP: Final = "/subscriptions/{sub}/resourceGroups/{rg}"
 _PERMISSIONS: Final = "providers/Microsoft.Authorization/permissions"
 
 
+def check_registry(context: Context, call: Call) -> None:
+    """Refuse another name than that of the registry of images."""
+    if call.params["name"].lower() != context.identity.registry_name:
+        raise resource_not_found(f"Microsoft.ContainerRegistry/registries/{call.params['name']}")
+
+
 def permission_routes(context: Context) -> Sequence[Route]:
     """Return the routes of permissions."""
     identity = context.identity
@@ -63,8 +69,7 @@ def permission_routes(context: Context) -> Sequence[Route]:
         return {"value": context.roles.permissions("workspace")}
 
     def registry(call: Call) -> dict[str, Any]:
-        if call.params["name"].lower() != identity.login_server.partition(".")[0]:
-            raise resource_not_found(f"Microsoft.ContainerRegistry/registries/{call.params['name']}")
+        check_registry(context, call)
         return {"value": context.roles.permissions("registry")}
 
     def storage(call: Call) -> dict[str, Any]:
@@ -249,7 +254,6 @@ class Workspaces:
 
     def _view(self, identity: Identity) -> dict[str, Any]:
         providers = f"{identity.resource_group_id}/providers"
-        registry = identity.login_server.partition(".")[0]
         return resource(
             identity.workspace_arm_id,
             "workspaces",
@@ -268,10 +272,10 @@ class Workspaces:
                 "privateLinkCount": 0,
                 "friendlyName": identity.workspace,
                 "description": "The local AzureML",
-                "storageAccount": f"{providers}/Microsoft.Storage/storageAccounts/{identity.storage_account}",
+                "storageAccount": identity.storage_id,
                 "keyVault": f"{providers}/Microsoft.KeyVault/vaults/amllocalkv",
                 "applicationInsights": f"{providers}/Microsoft.Insights/components/amllocalai",
-                "containerRegistry": f"{providers}/Microsoft.ContainerRegistry/registries/{registry}",
+                "containerRegistry": identity.registry_id,
                 "hbiWorkspace": False,
                 "provisioningState": "Succeeded",
                 "discoveryUrl": f"https://{identity.api_host}/discovery",
@@ -300,7 +304,7 @@ class Workspaces:
 
     def registry(self, call: Call) -> dict[str, Any]:
         """Return the workspace's registry, which knows its own address."""
-        self._known_registry(call)
+        check_registry(self._context, call)
         return self._registry()
 
     def registries(self, _call: Call) -> dict[str, Any]:
@@ -309,20 +313,15 @@ class Workspaces:
 
     def registry_credentials(self, call: Call) -> dict[str, Any]:
         """Return the registry's admin user."""
-        self._known_registry(call)
+        check_registry(self._context, call)
         user, password = self._context.tokens.registry_admin
         return {"username": user, "passwords": [{"name": "password", "value": password}]}
 
-    def _known_registry(self, call: Call) -> None:
-        if call.params["name"].lower() != self._context.identity.login_server.partition(".")[0]:
-            raise resource_not_found(f"Microsoft.ContainerRegistry/registries/{call.params['name']}")
-
     def _registry(self) -> dict[str, Any]:
         identity = self._context.identity
-        name = identity.login_server.partition(".")[0]
         return {
-            "id": f"{identity.resource_group_id}/providers/Microsoft.ContainerRegistry/registries/{name}",
-            "name": name,
+            "id": identity.registry_id,
+            "name": identity.registry_name,
             "type": "Microsoft.ContainerRegistry/registries",
             "location": identity.location,
             "sku": {"name": "Basic", "tier": "Basic"},

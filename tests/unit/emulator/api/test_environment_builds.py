@@ -23,7 +23,7 @@ class Executor:
     def __init__(self) -> None:
         self.submitted: list[tuple[BuildSpec, str, TaskSink]] = []
 
-    def submit(self, build: BuildSpec, image: str, sink: TaskSink) -> None:
+    def build(self, build: BuildSpec, image: str, sink: TaskSink) -> None:
         self.submitted.append((build, image, sink))
 
 
