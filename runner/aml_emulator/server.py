@@ -35,12 +35,7 @@ from aml_emulator.executor.nodes import Fleet
 from aml_emulator.executor.shared import Shared, Slots
 from aml_emulator.executor.spec import ExecutorSettings
 from aml_emulator.executor.task_runner import TaskRunner
-from aml_emulator.fronts import (
-    Application,
-    PlainRegistry,
-    start_fault_fronts,
-    start_registry_fronts,
-)
+from aml_emulator.fronts import Application, PlainRegistry, start_fault_fronts, start_registry_fronts
 from aml_emulator.identity.federation import Federation
 from aml_emulator.identity.identity import WorkspaceNames
 from aml_emulator.identity.tokens import Grants, Tokens
@@ -184,9 +179,7 @@ async def run(
         backing_port,
         tls,
         PlainRegistry(
-            listener=registry_listener,
-            engine_host=engine_name.rpartition(":")[0].lower(),
-            is_host=neighbours.is_host,
+            listener=registry_listener, engine_host=engine_name.rpartition(":")[0].lower(), is_host=neighbours.is_host
         ),
         stack,
     )

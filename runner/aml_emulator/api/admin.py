@@ -349,8 +349,7 @@ class Admin:
         for run_id in runner.active():
             self._jobs.cancel(run_id)
         if self._tasks is not None:
-            for task in self._tasks.active():
-                self._tasks.cancel(task)
+            self._tasks.cancel_all()
         patience = time.monotonic() + CANCEL_SECONDS
         while active := self._active():
             if time.monotonic() > patience:
@@ -377,7 +376,7 @@ class Admin:
         return not any(other.owns(container) for other in others)
 
     def _active(self) -> tuple[str, ...]:
-        """Return the jobs, and the runs of ACR Tasks, that have not ended."""
+        """Return the jobs, the runs of ACR Tasks and the builds of environments that have not ended."""
         return (*self._jobs.runner.active(), *(self._tasks.active() if self._tasks is not None else ()))
 
 

@@ -19,15 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from aml_emulator.api import artifacts, login
 from aml_emulator.api import run_history as history
-from aml_emulator.api.arm import (
-    assets,
-    computes,
-    datastores,
-    jobs,
-    registries,
-    registry_assets,
-    workspaces,
-)
+from aml_emulator.api.arm import assets, computes, datastores, jobs, registries, registry_assets, workspaces
 from aml_emulator.api.errors import (
     OF_MANAGEMENT,
     HistoryError,

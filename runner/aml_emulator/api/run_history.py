@@ -6,12 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from aml_emulator.api.routing import Answers, Call, Route
-from aml_emulator.api.run_shapes import (
-    experiment_view,
-    run_of,
-    run_routes,
-    run_view,
-)
+from aml_emulator.api.run_shapes import experiment_view, run_of, run_routes, run_view
 from aml_emulator.api.shapes import continued
 from aml_emulator.context import Context
 from aml_emulator.domain.runs import RUN_SHAPE, known_experiment, known_run, put_run

@@ -68,10 +68,7 @@ def run_of(context: Context, call: Call) -> Run:
     """Return the run that a path names, with or without its experiment."""
     params = call.params
     return known_run(
-        context,
-        params["run"],
-        experiment=params.get("experiment"),
-        experiment_id=params.get("experiment_id"),
+        context, params["run"], experiment=params.get("experiment"), experiment_id=params.get("experiment_id")
     )
 
 

@@ -148,12 +148,7 @@ IMMUTABLE: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The content of a version, by kind: fields that cannot be changed."""
 
-_COMMON: Final = {
-    "description": TEXT,
-    "tags": MapOf(ANYTHING),
-    "properties": MapOf(ANYTHING),
-    "isArchived": FLAG,
-}
+_COMMON: Final = {"description": TEXT, "tags": MapOf(ANYTHING), "properties": MapOf(ANYTHING), "isArchived": FLAG}
 
 ASSET_CONTAINER: Final = Fields(_COMMON)
 """The properties of what is common to all versions of a name."""
@@ -286,13 +281,7 @@ def _no_resource(what: str, code: str, message: str) -> NotFoundError:
 
 
 def put_version(
-    workspace: Workspace,
-    kind: str,
-    name: str,
-    version: str,
-    given: Mapping[str, Any],
-    *,
-    registry: str | None = None,
+    workspace: Workspace, kind: str, name: str, version: str, given: Mapping[str, Any], *, registry: str | None = None
 ) -> tuple[AssetVersion, bool]:
     """Create a version of an asset, or change one; return it and whether it is new.
 

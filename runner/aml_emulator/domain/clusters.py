@@ -243,12 +243,7 @@ def _summary(compute: Compute, view: ClusterView | None) -> dict[str, Any]:
         "idle_seconds": scale.idle_seconds,
     }
     if size is not None:
-        found |= {
-            "cores": size.cores,
-            "memory_gb": size.memory_gb,
-            "gpus": size.gpus,
-            "infiniband": size.infiniband,
-        }
+        found |= {"cores": size.cores, "memory_gb": size.memory_gb, "gpus": size.gpus, "infiniband": size.infiniband}
     nodes = view.nodes if view else ()
     found["nodes"] = {state: sum(node.state == state for node in nodes) for state in ("preparing", "idle", "running")}
     found["running"] = [node.run_id for node in nodes if node.run_id is not None]

@@ -104,10 +104,7 @@ class EnvironmentBuilds:
                 "condaEnvironmentName": None,
                 "condaEnvironmentPath": None,
             },
-            "dockerImage": {
-                "name": shown,
-                "registry": {"address": address, "username": None, "password": None},
-            },
+            "dockerImage": {"name": shown, "registry": {"address": address, "username": None, "password": None}},
             "warnings": [],
         }
 

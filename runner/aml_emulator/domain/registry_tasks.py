@@ -154,8 +154,13 @@ class RegistryTasks:
         if self.run(number).properties["status"] not in _ENDED:
             self._executor.cancel(number)
 
+    def cancel_all(self) -> None:
+        """End all that the executor does, builds of environments among it."""
+        for name in self._executor.active():
+            self._executor.cancel(name)
+
     def active(self) -> tuple[str, ...]:
-        """Return the runs that have not ended."""
+        """Return what the executor has not ended."""
         return self._executor.active()
 
     def log_address(self, number: str) -> str:

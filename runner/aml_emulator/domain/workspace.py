@@ -8,14 +8,7 @@ from dataclasses import dataclass, field
 
 from aml_emulator.domain.curated_images import CuratedImages
 from aml_emulator.domain.errors import InvalidError, NotFoundError
-from aml_emulator.domain.locations import (
-    AssetId,
-    BlobPath,
-    DatastorePath,
-    JobOutput,
-    Location,
-    parse_location,
-)
+from aml_emulator.domain.locations import AssetId, BlobPath, DatastorePath, JobOutput, Location, parse_location
 from aml_emulator.domain.vm_sizes import DEFAULT_QUOTAS, Quotas
 from aml_emulator.executor.nodes import Fleet
 from aml_emulator.executor.spec import Folder

@@ -68,9 +68,7 @@ BUILT_IN: Final[Mapping[str, Role]] = {
             f"{_ML}/workspaces/listKeys/action",
         ),
     ),
-    "AzureML Compute Operator": Role(
-        actions=(f"{_ML}/workspaces/computes/*", f"{_ML}/workspaces/notebooks/vm/*"),
-    ),
+    "AzureML Compute Operator": Role(actions=(f"{_ML}/workspaces/computes/*", f"{_ML}/workspaces/notebooks/vm/*")),
     "AcrPull": Role(actions=(f"{_ACR}/pull/read",)),
     "AcrPush": Role(actions=(f"{_ACR}/pull/read", f"{_ACR}/push/write")),
     "AcrDelete": Role(actions=(f"{_ACR}/artifacts/delete",)),

@@ -22,14 +22,7 @@ from random import Random
 from typing import Any, Literal, get_args
 from xml.sax.saxutils import escape
 
-from anyio import (
-    BrokenResourceError,
-    DelimiterNotFound,
-    EndOfStream,
-    IncompleteRead,
-    aclose_forcefully,
-    connect_tcp,
-)
+from anyio import BrokenResourceError, DelimiterNotFound, EndOfStream, IncompleteRead, aclose_forcefully, connect_tcp
 from anyio.abc import ByteSendStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 

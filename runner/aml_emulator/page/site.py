@@ -225,11 +225,7 @@ class Site:
                 auto_reload=False,
             )
             made.globals["link"] = view.link
-            made.filters |= {
-                "moment": view.moment,
-                "size": view.size,
-                "plain": view.plain,
-            }
+            made.filters |= {"moment": view.moment, "size": view.size, "plain": view.plain}
             self._templates = made
         return self._templates
 

@@ -21,12 +21,7 @@ import requests
 from azure.core import MatchConditions
 from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
 from azure.core.pipeline.transport import RequestsTransport
-from azure.storage.blob import (
-    BlobServiceClient,
-    ContentSettings,
-    generate_blob_sas,
-    generate_container_sas,
-)
+from azure.storage.blob import BlobServiceClient, ContentSettings, generate_blob_sas, generate_container_sas
 from requests.adapters import HTTPAdapter
 
 APPEND_BLOCK_BYTES = 4 * 1024 * 1024

@@ -151,10 +151,7 @@ def queues(given: dict[str, str]) -> dict[str, Any]:
     }
 
 
-STEPS: dict[str, Callable[[dict[str, str]], dict[str, Any]]] = {
-    "clusters": clusters,
-    "queues": queues,
-}
+STEPS: dict[str, Callable[[dict[str, str]], dict[str, Any]]] = {"clusters": clusters, "queues": queues}
 
 if __name__ == "__main__":
     sys.stdout.write(json.dumps(STEPS[sys.argv[1]](json.loads(sys.argv[2]))) + "\n")

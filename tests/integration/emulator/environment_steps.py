@@ -131,10 +131,7 @@ def conda(given: dict[str, str]) -> dict[str, Any]:
     }
 
 
-STEPS: dict[str, Callable[[dict[str, str]], dict[str, Any]]] = {
-    "contexts": contexts,
-    "conda": conda,
-}
+STEPS: dict[str, Callable[[dict[str, str]], dict[str, Any]]] = {"contexts": contexts, "conda": conda}
 
 if __name__ == "__main__":
     sys.stdout.write(json.dumps(STEPS[sys.argv[1]](json.loads(sys.argv[2]))) + "\n")

@@ -110,11 +110,7 @@ def reached(session: requests.Session, info: Mapping[str, Any], *, registry_port
     patience = time.monotonic() + SECONDS
     while (
         status := session.get(f"{workspace}/jobs/reach", params=query, timeout=60).json()["properties"]["status"]
-    ) not in (
-        "Completed",
-        "Failed",
-        "Canceled",
-    ):
+    ) not in ("Completed", "Failed", "Canceled"):
         assert time.monotonic() < patience, status
         time.sleep(0.2)
     history = f"https://{info['api_host']}/history/v1.0{scope}/experiments/reach/runs/reach/details"

@@ -67,12 +67,7 @@ def fill(given: dict[str, str]) -> dict[str, Any]:
         )
     )
     live = ml.jobs.create_or_update(
-        command(
-            command=LIVE,
-            display_name="a growing log",
-            experiment_name="page",
-            **common,
-        )
+        command(command=LIVE, display_name="a growing log", experiment_name="page", **common)
     )
     tracking = MlflowClient(tracking_uri=ml.workspaces.get(given["workspace"]).mlflow_tracking_uri)
     curves = {

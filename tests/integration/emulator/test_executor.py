@@ -189,10 +189,7 @@ def test_jobs_wait_for_room_in_the_order_they_came(make_bench: Callable[..., Ben
             "The image amllocal.azurecr.io/x@sha256:" + "0" * 64 + " cannot be used",
         ),
         ({"code": Folder(container=STORE, prefix="nowhere")}, "nothing stored at store/nowhere"),
-        (
-            {"code": Folder(container=STORE, prefix="bad")},
-            "is not a path inside its folder",
-        ),
+        ({"code": Folder(container=STORE, prefix="bad")}, "is not a path inside its folder"),
         ({"command": "echo ${{inputs.none}}"}, "inputs.none"),
     ],
 )
@@ -299,10 +296,7 @@ def test_what_a_job_changes_in_a_mount_for_writing_is_carried_over(bench: Bench)
         " && echo new > ${{inputs.f}} && echo vain > ${{inputs.r}}/kept.txt",
         inputs=(
             InputSpec(
-                name="d",
-                kind="uri_folder",
-                location=Folder(container=STORE, prefix="shared"),
-                mode="ReadWriteMount",
+                name="d", kind="uri_folder", location=Folder(container=STORE, prefix="shared"), mode="ReadWriteMount"
             ),
             InputSpec(
                 name="f", kind="uri_file", location=Folder(container=STORE, prefix="one.txt"), mode="ReadWriteMount"

@@ -13,13 +13,7 @@ from aml_emulator.api.errors import ServiceError, resource_not_found
 from aml_emulator.api.routing import Call, Reply, Route
 from aml_emulator.api.shapes import cut, iso, page, resource
 from aml_emulator.context import Context
-from aml_emulator.domain.clusters import (
-    LOW_PRIORITY,
-    check_cluster,
-    cluster_view,
-    family_title,
-    stored_cluster,
-)
+from aml_emulator.domain.clusters import LOW_PRIORITY, check_cluster, cluster_view, family_title, stored_cluster
 from aml_emulator.domain.jobs.service import JobService
 from aml_emulator.domain.vm_sizes import LOW_PRIORITY_FAMILY, VmSize, size_named, sizes
 from aml_emulator.schema import OBJECT, TEXT, WHOLE, Fields
@@ -135,7 +129,7 @@ class Computes:
                     "runId": node.run_id,
                 }
                 for number, node in enumerate(view.nodes if view else ())
-            ],
+            ]
             # No link at all: azureml-core follows a null.
         }
 

@@ -197,11 +197,7 @@ class Registries(Answers):
             "type": f"{PROVIDER}/registries",
             "location": identity.location,
             "tags": tags,
-            "identity": {
-                "type": "SystemAssigned",
-                "principalId": identity.object_id,
-                "tenantId": identity.tenant_id,
-            },
+            "identity": {"type": "SystemAssigned", "principalId": identity.object_id, "tenantId": identity.tenant_id},
             "properties": {
                 "description": registry.properties.get("description"),
                 "regionDetails": [

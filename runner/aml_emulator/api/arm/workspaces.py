@@ -295,11 +295,7 @@ class Workspaces:
             kind="Default",
             etag=None,
             sku={"name": "Basic", "tier": "Basic"},
-            identity={
-                "type": "SystemAssigned",
-                "principalId": identity.object_id,
-                "tenantId": identity.tenant_id,
-            },
+            identity={"type": "SystemAssigned", "principalId": identity.object_id, "tenantId": identity.tenant_id},
         )
 
     def registry(self, call: Call) -> dict[str, Any]:

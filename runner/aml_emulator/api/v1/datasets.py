@@ -30,13 +30,7 @@ PAGE = 100
 
 
 DATASET = Fields(
-    {
-        "name": WORD,
-        "datasetType": WORD,
-        "description": TEXT,
-        "tags": WORDS,
-        "latest": Fields({"dataflow": WORD}),
-    }
+    {"name": WORD, "datasetType": WORD, "description": TEXT, "tags": WORDS, "latest": Fields({"dataflow": WORD})}
 )
 
 
@@ -115,9 +109,7 @@ class Datasets(Answers):
         given = call.json(Fields({"datasetType": WORD, "dataflowJson": WORD}))
         return self._saved(
             save_dataset(
-                self._context,
-                dataset_type=str(given.get("datasetType") or ""),
-                dataflow=given.get("dataflowJson"),
+                self._context, dataset_type=str(given.get("datasetType") or ""), dataflow=given.get("dataflowJson")
             )
         )
 

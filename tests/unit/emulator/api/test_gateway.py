@@ -172,19 +172,9 @@ FORCED = "Restore the data folder from a copy, or delete it: aml-train emulator 
 @pytest.mark.parametrize(
     ("damage", "status", "code", "cause"),
     [
-        (
-            not_a_database(),
-            500,
-            "StateDamaged",
-            f"file is not a database. {FORCED}.",
-        ),
+        (not_a_database(), 500, "StateDamaged", f"file is not a database. {FORCED}."),
         (ValueError("store.db has schema 99"), 500, "StateDamaged", f"store.db has schema 99. {FORCED}."),
-        (
-            OSError(errno.ENOSPC, "No space left on device"),
-            507,
-            "InsufficientStorage",
-            FULL,
-        ),
+        (OSError(errno.ENOSPC, "No space left on device"), 507, "InsufficientStorage", FULL),
         (KeyError("x"), 500, "InternalServerError", "The log of the local AzureML says how."),
     ],
 )

@@ -3,14 +3,7 @@ from __future__ import annotations
 import pytest
 
 from aml_emulator.domain.errors import InvalidError
-from aml_emulator.domain.locations import (
-    AssetId,
-    BlobPath,
-    DatastorePath,
-    JobOutput,
-    Location,
-    parse_location,
-)
+from aml_emulator.domain.locations import AssetId, BlobPath, DatastorePath, JobOutput, Location, parse_location
 
 SCOPE = "subscriptions/s/resourcegroups/g/workspaces/w"
 ARM = "/subscriptions/s/resourceGroups/g/providers/Microsoft.MachineLearningServices/workspaces/w"

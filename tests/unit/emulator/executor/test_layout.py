@@ -5,13 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aml_emulator.executor import layout
-from aml_emulator.executor.spec import (
-    ExecutorSettings,
-    Folder,
-    InputSpec,
-    OutputSpec,
-    RunSpec,
-)
+from aml_emulator.executor.spec import ExecutorSettings, Folder, InputSpec, OutputSpec, RunSpec
 
 SETTINGS = ExecutorSettings(
     max_jobs=1,

@@ -20,14 +20,7 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
 
 def series(*points: tuple[float, float], odd: tuple[tuple[float, float], ...] = (), by_step: bool = True) -> Series:
-    return Series(
-        key="m",
-        by_step=by_step,
-        points=points,
-        odd=odd,
-        count=len(points) + len(odd),
-        odd_count=len(odd),
-    )
+    return Series(key="m", by_step=by_step, points=points, odd=odd, count=len(points) + len(odd), odd_count=len(odd))
 
 
 def draw(*curves: Series) -> Chart:

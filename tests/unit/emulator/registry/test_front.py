@@ -9,10 +9,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from aml_emulator.identity.tokens import (
-    Tokens,
-    decode_token,
-)
+from aml_emulator.identity.tokens import Tokens, decode_token
 from aml_emulator.network.heads import Head
 from aml_emulator.registry.acr import AcrInterface, Answer, Locks, read_scope
 from aml_emulator.registry.front import TOKEN_USER, RegistryFront
@@ -37,10 +34,7 @@ def tokens(clock: Clock) -> Tokens:
 def front(tokens: Tokens, tmp_path: Path) -> RegistryFront:
     storage, locks = RegistryStorage(tmp_path), Locks(tmp_path / "attributes.json")
     return RegistryFront(
-        5000,
-        login_server=HOST,
-        tokens=tokens,
-        acr=AcrInterface(login_server=HOST, storage=storage, locks=locks),
+        5000, login_server=HOST, tokens=tokens, acr=AcrInterface(login_server=HOST, storage=storage, locks=locks)
     )
 
 

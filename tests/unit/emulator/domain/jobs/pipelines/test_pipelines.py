@@ -182,11 +182,7 @@ def test_a_pipeline_within_another(pipelines: Pipelines) -> None:
     data = {"jobInputType": "uri_folder", "uri": "azureml://datastores/workspaceblobstore/paths/raw/"}
     outer = {
         "within": {"type": "pipeline", "componentId": inner, "inputs": {"x": literal("${{parent.inputs.x}}")}},
-        "after": {
-            **NODE,
-            "componentId": step,
-            "inputs": {"x": literal("${{parent.jobs.within.outputs.y}}")},
-        },
+        "after": {**NODE, "componentId": step, "inputs": {"x": literal("${{parent.jobs.within.outputs.y}}")}},
     }
     answer = pipelines.put("p", jobs=outer, inputs={"x": data}, settings={"default_compute": "local-cluster"})
     assert answer.status == 201, answer.json

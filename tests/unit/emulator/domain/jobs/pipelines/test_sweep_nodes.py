@@ -8,15 +8,7 @@ import pytest
 
 from aml_emulator.domain.jobs.pipelines.runs import node_run_id
 from tests.unit.emulator.parts import WS
-from tests.unit.emulator.played_pipelines import (
-    FOLDER,
-    NODE,
-    Pipelines,
-    end_trial,
-    literal,
-    sweep_node,
-    train,
-)
+from tests.unit.emulator.played_pipelines import FOLDER, NODE, Pipelines, end_trial, literal, sweep_node, train
 
 SETTINGS = {"settings": {"default_compute": "local-cluster"}}
 
@@ -30,11 +22,7 @@ def graph(pipelines: Pipelines, **fields: Any) -> dict[str, Any]:
         "outputs": {"best": {"jobOutputType": "uri_folder"}},
         "jobs": {
             "tune": tune,
-            "use": {
-                **NODE,
-                "componentId": use,
-                "inputs": {"model": literal("${{parent.jobs.tune.outputs.model}}")},
-            },
+            "use": {**NODE, "componentId": use, "inputs": {"model": literal("${{parent.jobs.tune.outputs.model}}")}},
         },
     }
 
