@@ -113,19 +113,3 @@ def test_a_cluster_is_made_used_again_and_changed(emulator: Emulator, tmp_path: 
     assert arm(emulator, "trainers")["properties"]["properties"]["scaleSettings"]["maxNodeCount"] == 3
     attached = aml_train(emulator, tmp_path, {**cluster, "max-nodes": 1}, "run")
     assert "is not what" not in attached.stdout + attached.stderr
-
-
-@pytest.mark.parametrize(
-    ("cluster", "code", "message"),
-    [
-        ({"name": "odd", "size": "Standard_NC6s_v33"}, 2, "there is no VM size 'Standard_NC6s_v33' in eastus"),
-        ({"name": "odd", "size": "Standard_ND96asr_v4"}, 8, "the quota does not hold the compute odd"),
-    ],
-)
-def test_what_cannot_be_made_is_told(
-    emulator: Emulator, cluster: dict[str, Any], code: int, message: str, tmp_path: Path
-) -> None:
-    done = aml_train(emulator, tmp_path, cluster, "run")
-    assert done.returncode == code, done.stdout + done.stderr
-    assert message in " ".join((done.stdout + done.stderr).split())
-    assert shown(emulator, "odd") is None

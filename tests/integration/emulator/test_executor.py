@@ -145,38 +145,11 @@ def test_a_cancelled_job_may_clean_up_and_keeps_its_outputs(
     assert_clean(engine, bench)
 
 
-@pytest.mark.full
-def test_a_job_that_ignores_sigterm_is_killed(bench: Bench) -> None:
-    spec, sink = bench.submit("trap '' TERM; echo up; while :; do sleep 0.2; done")
-    until(lambda: b"up" in bench.log(spec), sink)
-    bench.runner.cancel(spec.run_id)
-    assert sink.wait() == "Canceled"
-
-
 def test_a_job_beyond_its_time_limit_is_cancelled_and_says_so(bench: Bench) -> None:
     _, sink = bench.submit("sleep 3600", timeout_seconds=1)
     assert sink.wait() == "Canceled"
     assert sink.error is not None
     assert "longer than its limits.timeout of 1 seconds" in sink.error.message
-
-
-@pytest.mark.full
-def test_jobs_wait_for_room_in_the_order_they_came(make_bench: Callable[..., Bench]) -> None:
-    bench = make_bench(max_jobs=1)
-    first, first_sink = bench.submit("sleep 3600")
-    second, second_sink = bench.submit("true")
-    third, third_sink = bench.submit("true")
-    bench.runner.start()
-    first_sink.wait_status("Running")
-    assert bench.runner.active() == (first.run_id, second.run_id, third.run_id)
-    second_sink.wait_status("Queued")
-    with pytest.raises(ValueError, match="queued or running already"):
-        bench.runner.submit(second)
-    bench.runner.cancel(second.run_id)
-    assert second_sink.ending == "Canceled"
-    bench.runner.cancel(first.run_id)
-    assert third_sink.wait() == "Completed"
-    assert first_sink.ending == "Canceled"
 
 
 @pytest.mark.full
@@ -283,37 +256,6 @@ def lost_at(bench: Bench, run_id: str) -> Callable[[str], Any]:
         return really_find(wanted)
 
     return find
-
-
-@pytest.mark.full
-def test_what_a_job_changes_in_a_mount_for_writing_is_carried_over(bench: Bench) -> None:
-    for name in ("kept.txt", "changed.txt", "deleted.txt", "sub/kept.txt"):
-        bench.blobs.put(STORE, f"shared/{name}", b"old")
-    bench.blobs.put(STORE, "one.txt", b"old")
-    written = dict(bench.blobs.content)
-    spec, sink = bench.submit(
-        "cd ${{inputs.d}} && echo new > changed.txt && rm deleted.txt && mkdir more && echo new > more/new.txt"
-        " && echo new > ${{inputs.f}} && echo vain > ${{inputs.r}}/kept.txt",
-        inputs=(
-            InputSpec(
-                name="d", kind="uri_folder", location=Folder(container=STORE, prefix="shared"), mode="ReadWriteMount"
-            ),
-            InputSpec(
-                name="f", kind="uri_file", location=Folder(container=STORE, prefix="one.txt"), mode="ReadWriteMount"
-            ),
-            InputSpec(name="r", kind="uri_folder", location=Folder(container=STORE, prefix="shared")),
-        ),
-    )
-    assert sink.wait() == "Completed", (sink.error, bench.log(spec))
-    stored = {name: data for (container, name), data in bench.blobs.content.items() if container == STORE}
-    assert stored == {
-        "shared/kept.txt": b"old",
-        "shared/sub/kept.txt": b"old",
-        "shared/changed.txt": b"new\n",
-        "shared/more/new.txt": b"new\n",
-        "one.txt": b"new\n",
-    }
-    assert bench.blobs.content[STORE, "shared/kept.txt"] is written[STORE, "shared/kept.txt"]
 
 
 def test_mpi_is_started_by_the_mpirun_of_the_image(bench: Bench) -> None:

@@ -11,8 +11,6 @@ import pytest
 
 from aml_emulator.executor.ranks import MPI_LOG_PATH, log_paths
 from aml_emulator.executor.spec import Folder, OutputSpec, RunSpec
-from aml_train.config.sections.code import SetupCommand
-from aml_train.jobs.setup import script
 from tests.integration.emulator.executor_bench import STORE, Bench, assert_clean, put_on_each_node, until
 
 MEETING = Path(__file__).with_name("meeting.py")
@@ -108,23 +106,6 @@ def test_the_first_process_that_fails_ends_the_job_on_all_nodes_with_its_exit_co
 
 
 @pytest.mark.full
-def test_setup_runs_once_on_each_node_before_all_of_its_processes(bench: Bench) -> None:
-    prologue = script((SetupCommand(command="echo once >> /tmp/made", where="aml-train.yml:1"),), (), {})
-    spec, sink = bench.submit(
-        f"{prologue}wc -l < /tmp/made",
-        launcher="pytorch",
-        nodes=2,
-        processes=2,
-        service_environment={"AZUREML_RUN_ID": "r"},
-    )
-    assert sink.wait() == "Completed", (sink.error, told(bench, spec))
-    logs = [bench.rank_log(spec, rank) for rank in RANKS]
-    assert [log.splitlines()[-1] for log in logs] == ["1"] * 4
-    assert ["setup 1 of 1" in first + second for first, second in (logs[:2], logs[2:])] == [True, True]
-    assert "".join(logs).count("setup 1 of 1") == 2
-
-
-@pytest.mark.full
 def test_cancelling_and_the_time_limit_reach_every_process(
     bench: Bench, engine: docker.DockerClient, mpi_image: str
 ) -> None:
@@ -174,15 +155,6 @@ def test_mpi_runs_on_nodes_by_the_images_mpirun(bench: Bench, engine: docker.Doc
         assert master.endswith(":6000")
     assert bench.log(spec, MPI_LOG_PATH).decode() == ""
     assert_clean(engine, bench)
-
-
-@pytest.mark.full
-def test_an_image_without_open_mpi_is_told_of(bench: Bench) -> None:
-    spec, sink = bench.submit("true", launcher="mpi", nodes=2)
-    assert sink.wait() == "Failed"
-    assert sink.error is not None
-    assert sink.error.exit_code == 127
-    assert "its image has no mpirun: install Open MPI" in sink.error.message, told(bench, spec)
 
 
 @pytest.mark.full

@@ -178,29 +178,6 @@ def test_hostile_text_stays_text_and_the_gate_is_a_table(visit: Visit, filled: d
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("visit", [{"viewport": {"width": 390, "height": 700}}], indirect=True, ids=["390"])
-def test_a_refresh_keeps_the_readers_place(visit: Visit, filled: dict[str, Any]) -> None:
-    page = visit.open(paths(filled)["columns"])
-    page.locator(f"input[name=run][value='{filled['done']}']").check()
-    link = page.locator(f"tr[data-key='{filled['live']}'] th a")
-    link.focus()
-    page.evaluate(
-        "document.getElementById('runs').scrollLeft = 120; scrollTo(0, 200); getSelection().selectAllChildren(document.querySelector('h1'))"
-    )
-    before = page.evaluate("[document.getElementById('runs').scrollLeft, scrollY]")
-    assert before[0] == 120
-    duration = f"tr[data-key='{filled['live']}'] td.number"
-    shown = page.locator(duration).first.inner_text()
-    page.wait_for_function(
-        "([where, shown]) => document.querySelector(where).innerText !== shown", arg=[duration, shown]
-    )
-    assert page.evaluate("[document.getElementById('runs').scrollLeft, scrollY]") == before
-    assert page.evaluate("document.activeElement.closest('tr').dataset.key") == filled["live"]
-    assert page.locator("input[name=run]:checked").count() == 1
-    assert page.evaluate("getSelection().toString()") == "Runs"
-
-
-@pytest.mark.full
 def test_a_log_grows_and_the_end_is_seen(visit: Visit, emulator: Emulator, filled: dict[str, Any]) -> None:
     page = visit.open(paths(filled)["live"])
     log = page.locator("pre[data-next]")
@@ -262,14 +239,3 @@ def test_without_scripts_everything_is_there(visit: Visit, filled: dict[str, Any
     assert page.locator("table.compare tbody tr").count() > 3
     # What a browser takes for failed is the navigation that became a download.
     visit.problems = [problem for problem in visit.problems if "/file?path=" not in problem]
-
-
-@pytest.mark.full
-def test_the_keyboard_leads_past_the_navigation(visit: Visit) -> None:
-    page = visit.open("/ui/")
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
-    page.keyboard.press("Enter")
-    page.wait_for_url("**/ui/#content")
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.name") == "experiment"

@@ -104,11 +104,6 @@ def test_what_is_held_at_the_end_is_sent(folder: Path, end: str, status: int, va
     assert ("ValueError: it diverged" in errors) == ("diverged" in end)
 
 
-def test_a_python_without_azureml_core_and_without_a_run_is_left_alone(folder: Path) -> None:
-    assert python(folder, "import threading; print('fine')", core=False)[:3] == (0, "fine\n", "")
-    assert python(folder, "import azureml._run_impl.run_base; print('fine')")[:3] == (0, "fine\n", "")
-
-
 def test_the_users_own_sitecustomize_is_loaded_and_the_path_is_theirs(folder: Path) -> None:
     own = folder / "own"
     own.mkdir()
@@ -119,17 +114,6 @@ def test_the_users_own_sitecustomize_is_loaded_and_the_path_is_theirs(folder: Pa
     )
     code, output, _, sent = python(folder, script, more=str(own))
     assert (code, output, sent) == (0, f"loaded {own / 'sitecustomize.py'} False\n", ["0.99"])
-
-
-def test_a_path_file_is_enough_and_both_ways_send_once(folder: Path) -> None:
-    line = launch.PATH_LINE.replace(launch.PYTHON_FOLDER, str(folder / "hook"))
-    (folder / "core" / "aml-run-flush.pth").write_text(f"{line}\n")
-    begin = f"import site, sys\nbefore = list(sys.path)\nsite.addsitedir({str(folder / 'core')!r})\n"
-    script = begin + "assert set(sys.path) - set(before) <= {site.__file__, sys.path[-1]}, sys.path\n" + BEGIN
-    code, _, errors, sent = python(folder, script, hook=False)
-    assert (code, sent) == (0, ["0.99"]), errors
-    code, _, errors, sent = python(folder, script)
-    assert (code, sent) == (0, ["0.99", "0.99"]), errors
 
 
 def test_the_launcher_puts_a_path_file_beside_azureml_core_alone(folder: Path) -> None:

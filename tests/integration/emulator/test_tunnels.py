@@ -110,14 +110,6 @@ def test_a_request_may_come_with_the_end_of_the_handshake(emulator: Emulator) ->
         assert tunnel.answer() == "HTTP/1.1 401 Unauthorized"
 
 
-def test_a_client_may_begin_with_tls_before_it_is_answered(emulator: Emulator) -> None:
-    with Tunnel(emulator) as tunnel:
-        tunnel.send(CONNECT + tunnel.hello())
-        tunnel.established()
-        tunnel.send(tunnel.finished() + tunnel.encrypted(REQUEST))
-        assert tunnel.answer() == "HTTP/1.1 401 Unauthorized"
-
-
 @pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x00\x05hello", b""])
 def test_what_is_not_tls_ends_the_connection_and_nothing_else(emulator: Emulator, data: bytes) -> None:
     with Tunnel(emulator) as tunnel:

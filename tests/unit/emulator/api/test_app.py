@@ -10,7 +10,6 @@ import pytest
 from aml_emulator.domain.jobs.service import RunProgress
 from aml_emulator.executor.spec import Folder, RunError
 from aml_emulator.identity.tokens import Tokens
-from tests.unit.emulator.memory_service import StoredBlobs
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
 API = IDENTITY.api_host
@@ -82,14 +81,6 @@ def test_a_job_becomes_what_the_executor_needs(service: Service) -> None:
     assert spec.environment_variables == {"A": "b"}
     assert spec.service_environment["MLFLOW_RUN_ID"] == "run1"
     assert answer.json["properties"]["properties"]["ContentSnapshotId"] == "c"
-
-
-@pytest.mark.parametrize("omitted", [None, {}, {"value": None}, {"jobInputType": "literal", "value": None}])
-def test_an_input_without_a_value_was_left_out(service: Service, omitted: dict[str, Any] | None) -> None:
-    assert service.submit("run1", inputs={"a": omitted}).status == 201
-    (spec,) = service.runner.submitted
-    assert spec.inputs == ()
-    assert service.call("GET", f"{WS}/jobs/run1").status == 200
 
 
 def test_the_same_job_again_is_the_same_job_and_another_one_is_not(service: Service) -> None:
@@ -177,17 +168,6 @@ def test_a_jobs_own_token_ends_with_it(service: Service) -> None:
     assert service.call("GET", path, host=API, token=token).status == 401
 
 
-def test_a_job_is_cancelled_by_a_long_running_operation(service: Service) -> None:
-    service.submit("run1")
-    answer = service.call("POST", f"{WS}/jobs/run1/cancel")
-    assert (answer.status, answer.headers["Retry-After"]) == (202, "1")
-    operation = answer.headers["Location"].removeprefix("https://management.azure.com")
-    assert service.call("GET", operation).status == 202
-    assert service.call("GET", f"{WS}/jobs/run1").json["properties"]["status"] == "CancelRequested"
-    RunProgress(service.services, "run1").finished("Canceled", None)
-    assert service.call("GET", operation).status == 200
-
-
 def test_runs_are_taken_up_again_after_a_restart(service: Service) -> None:
     for name, status in (("queued", ""), ("running", "Running"), ("leaving", "CancelRequested")):
         service.submit(name)
@@ -198,79 +178,6 @@ def test_runs_are_taken_up_again_after_a_restart(service: Service) -> None:
     assert service.runner.adopted == ["running", "leaving"]
     assert [spec.run_id for spec in service.runner.submitted] == ["queued"]
     assert service.store.runs.require("leaving").status == "Canceled"
-
-
-def test_a_model_says_where_it_lies_and_what_made_it() -> None:
-    blobs = StoredBlobs()
-    service = Service(blobs=blobs)
-    service.submit("run1")
-    path = f"{WS}/models/m/versions/1"
-    uri = "azureml://jobs/run1/outputs/artifacts/paths/outputs/model"
-    body = {"properties": {"modelUri": uri, "modelType": "mlflow_model", "tags": {"a": "b"}}}
-    refused = service.call("PUT", path, body)
-    assert (refused.status, refused.json["error"]["code"]) == (400, "UserError")
-    message = "No artifacts matching outputs/model found from Job."
-    [detail] = refused.json["error"]["details"]
-    assert (detail["code"], detail["message"]) == ("NoMatchingArtifactsFoundFromJob", message)
-    blobs.append(IDENTITY.artifact_container, "ExperimentRun/dcid.run1/outputs/model/MLmodel", b"flavors: {}")
-    made = service.call("PUT", path, body)
-    properties = made.json["properties"]
-    assert (made.status, properties["flavors"], properties["jobName"]) == (201, {}, "run1")
-    assert properties["modelUri"].endswith(
-        "/datastores/workspaceartifactstore/paths/ExperimentRun/dcid.run1/outputs/model"
-    )
-    body["properties"]["tags"] = {"a": "b", "c": "d"}
-    assert service.call("PUT", path, body).json["properties"]["tags"] == {"a": "b", "c": "d"}
-    body["properties"]["modelUri"] = "azureml://jobs/run1/outputs/artifacts/paths/other"
-    changed = service.call("PUT", path, body)
-    assert (changed.status, "modelUri cannot be changed" in changed.json["error"]["message"]) == (409, True)
-    assert service.call("GET", f"{WS}/models/m").json["properties"]["nextVersion"] == "2"
-    found = service.call("GET", f"{MLFLOW}/model-versions/get?name=m&version=1", host=API).json["model_version"]
-    assert (found["run_id"], found["source"]) == ("run1", properties["modelUri"])
-
-
-def test_properties_can_be_added_and_not_changed(service: Service) -> None:
-    service.submit("run1")
-    for properties in ({"mark": "1"}, {"mark": "2", "more": "3"}):
-        service.call("PATCH", f"{HISTORY}/runs/run1", {"properties": properties}, host=API)
-    shown = service.call("GET", f"{WS}/jobs/run1").json["properties"]["properties"]
-    assert (shown["mark"], shown["more"]) == ("1", "3")
-    for mark in ("h", "other"):
-        uri = f"https://{IDENTITY.blob_host}/c/s"
-        body = {"properties": {"codeUri": uri, "properties": {"hash_sha256": mark, mark: "x"}}}
-        service.call("PUT", f"{WS}/codes/one/versions/1", body)
-    kept = service.call("GET", f"{WS}/codes/one/versions/1").json["properties"]["properties"]
-    assert kept == {"hash_sha256": "h", "h": "x", "other": "x"}
-
-
-@pytest.mark.parametrize(
-    ("asked", "status", "found", "range_"),
-    [
-        ("", 200, b"0123456789", ""),
-        ("bytes=4-", 206, b"4567", "bytes 4-7/10"),
-        ("bytes=8-", 206, b"89", "bytes 8-9/10"),
-        ("bytes=2-3", 206, b"23", "bytes 2-3/10"),
-        ("bytes=10-", 416, b"", "bytes */10"),
-        ("lines=1-", 200, b"0123456789", ""),
-    ],
-)
-def test_a_file_is_passed_on_by_ranges(
-    service: Service, monkeypatch: pytest.MonkeyPatch, asked: str, status: int, found: bytes, range_: str
-) -> None:
-    blob = b"0123456789"
-    monkeypatch.setattr("aml_emulator.api.artifacts._MOST_AT_ONCE", 4)
-    monkeypatch.setattr(service.blobs, "size", lambda _container, _name: len(blob))
-    monkeypatch.setattr(service.blobs, "read", lambda _container, _name: iter([blob[:3], blob[3:]]))
-    monkeypatch.setattr(
-        service.blobs, "read_range", lambda _container, _name, start, length: blob[start : start + length]
-    )
-    service.submit("run1")
-    service.store.runs.add_artifact("run1", "user_logs/std_log.txt")
-    path = f"/artifact/v2.0{WS}/artifacts/content/ExperimentRun/dcid.run1/user_logs/std_log.txt"
-    answer = service.call("GET", path, host=API, headers={"range": asked} if asked else {})
-    assert (answer.status, answer.body, answer.headers.get("Content-Range", "")) == (status, found, range_)
-    assert not found or answer.headers["content-type"] == "application/octet-stream"
-    assert service.call("GET", path.replace("std_log", "none"), host=API).status == 404
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.emulator.parts import WS, Service
-from tests.unit.emulator.played_pipelines import FOLDER, Pipelines, literal
+from tests.unit.emulator.played_pipelines import FOLDER
 
 NAME = f"{WS}/components/step"
 
@@ -54,31 +54,3 @@ def test_a_component_that_does_not_say_is_deterministic_by_its_type(service: Ser
     shown = put(service, type=kind)
     assert shown["is_deterministic"] == flag
     assert ("resources" in shown) == (kind == "command")
-
-
-def graph_component(pipelines: Pipelines) -> str:
-    prep = pipelines.component("prep", inputs={"group.rate": {"type": "number"}}, outputs={"clean": FOLDER})
-    node = {
-        "type": "command",
-        "componentId": prep,
-        "inputs": {"group.rate": literal("${{parent.inputs.group.rate}}")},
-        "outputs": {"clean": literal("${{parent.outputs.out}}", type="uri_folder")},
-    }
-    return pipelines.component(
-        "whole",
-        type="pipeline",
-        inputs={"group.rate": {"type": "number", "default": 3}, "more": {"type": "string", "optional": True}},
-        outputs={"out": FOLDER},
-        jobs={"prep": node},
-    )
-
-
-def test_a_pipeline_job_may_be_a_component(pipelines: Pipelines) -> None:
-    component = graph_component(pipelines)
-    answer = pipelines.put("p", componentId=component, settings={})
-    assert answer.status == 201, answer.json
-    assert answer.json["properties"]["inputs"]["group.rate"]["value"] == "3"
-    pipelines.end("p", "prep")
-    assert pipelines.status("p") == "Completed"
-    # Sent again, it is the same job.
-    assert pipelines.put("p", componentId=component, settings={}).status == 200

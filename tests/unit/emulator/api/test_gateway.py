@@ -150,21 +150,6 @@ def test_a_workspace_is_deleted_with_its_jobs(world: World) -> None:
     )
 
 
-def test_a_reset_deletes_the_workspaces_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    world.ask("POST", "workspaces?name=other")
-    world.call("GET", OTHER)
-    made = ["azureml", "mine", world.names.all()[1].blob_container]
-    deleted: list[str] = []
-    monkeypatch.setattr(world.service.blobs, "containers", lambda: list(made))
-    monkeypatch.setattr(world.service.blobs, "delete_container", deleted.append)
-    assert world.ask("POST", "reset?workspace=local")[0] == 200
-    assert deleted == ["azureml", "mine"], "what another workspace has made stays"
-    deleted.clear()
-    assert world.ask("POST", "reset")[0] == 200
-    assert deleted == [made[2], *made]
-    assert len(world.directory.all()) == 1
-
-
 FULL = "The local AzureML cannot store anything: the disk is full."
 FORCED = "Restore the data folder from a copy, or delete it: aml-train emulator workspace delete --force other"
 

@@ -81,20 +81,3 @@ def test_models_are_searched(service: Service, query: str, names: list[str]) -> 
     assert [model["name"] for model in found["registered_models"]] == names
     backwards = done(service, "GET", f"registered-models/search?filter={quote(query)}&order_by=name%20DESC")
     assert [model["name"] for model in backwards["registered_models"]] == names[::-1]
-
-
-@pytest.mark.parametrize(
-    ("query", "versions"),
-    [
-        ("name = 'm'", ["2", "1"]),
-        ("name='m' and run_id = 'run1'", ["2", "1"]),
-        ("run_id IN ('run1', 'other')", ["2", "1", "1"]),
-        ("version_number > 1", ["2"]),
-        ("name = 'm' and tags.a = 'b'", []),
-    ],
-)
-def test_versions_are_searched(service: Service, query: str, versions: list[str]) -> None:
-    register(service, "m", versions=2)
-    register(service, "n")
-    found = done(service, "GET", f"model-versions/search?filter={quote(query)}")
-    assert [version["version"] for version in found["model_versions"]] == versions

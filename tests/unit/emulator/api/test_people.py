@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from aml_emulator.identity.tokens import DEVICE_SECONDS, REFRESH_SECONDS, decode_token
+from aml_emulator.identity.tokens import DEVICE_SECONDS, decode_token
 from tests.unit.emulator.parts import IDENTITY, WS, Answer, Service
 
 LOGIN = "login.microsoftonline.com"
@@ -114,21 +114,6 @@ def test_a_device_code_is_granted_at_once(service: Service) -> None:
     assert (again["error"], code_of(again)) == ("bad_verification_code", 70018)
     assert code_of(device(service, client_id="other").json) == 700016
     assert code_of(device(service, scope="").json) == 900144
-
-
-def test_a_refresh_token_gives_tokens_for_another_service(service: Service) -> None:
-    tokens = redeem(service, fields(page(service))["code"]).json
-    form: dict[str, Any] = {
-        "grant_type": "refresh_token",
-        "client_id": AZURE_CLI,
-        "scope": "https://storage.azure.com/.default",
-    }
-    again = ask(service, "token", tenant=IDENTITY.tenant_id, **form, refresh_token=tokens["refresh_token"])
-    assert decode_token(again.json["access_token"])[1]["aud"] == "https://storage.azure.com"
-    for wrong in ("x", tokens["access_token"]):
-        assert code_of(ask(service, "token", **form, refresh_token=wrong).json) == 70000
-    service.clock.now += REFRESH_SECONDS
-    assert code_of(ask(service, "token", **form, refresh_token=tokens["refresh_token"]).json) == 70008
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from aml_emulator.api.admin import PREEMPTED, Admin
 from aml_emulator.domain.jobs.service import RunProgress
-from tests.unit.emulator.parts import IDENTITY, WS, Service
+from tests.unit.emulator.parts import Service
 
 
 @pytest.fixture
@@ -26,25 +26,6 @@ def ask(emulator: Service, path: str, method: str = "POST") -> tuple[int, Any]:
     )  # fmt: skip
     status, body = anyio.run(admin.answer, method, f"/_emulator/jobs/{path}")
     return status, json.loads(body)
-
-
-def state(emulator: Service, job: str) -> set[str]:
-    """Return what every interface says of a job's state."""
-    seen = {emulator.call("GET", f"{WS}/jobs/{job}").json["properties"]["status"]}
-    for path in (f"/runs/{job}/details", f"/runs/{job}"):
-        seen.add(emulator.call("GET", f"/history/v1.0{WS}{path}", host=IDENTITY.api_host).json["status"])
-    return seen
-
-
-def test_a_job_shows_any_state_until_it_ends(emulator: Service) -> None:
-    emulator.submit("run1")
-    assert ask(emulator, "run1/show?status=NotResponding") == (200, {"job": "run1", "status": "NotResponding"})
-    assert state(emulator, "run1") == {"NotResponding"}
-    assert ask(emulator, "run1/show")[1] == {"job": "run1", "status": "Starting"}
-    assert state(emulator, "run1") == {"Starting"}
-    ask(emulator, "run1/show?status=Meditating")
-    RunProgress(emulator.services, "run1").finished("Completed", None)
-    assert state(emulator, "run1") == {"Completed"}
 
 
 def test_only_nodes_of_low_priority_are_taken_back(emulator: Service) -> None:

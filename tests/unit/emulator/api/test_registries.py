@@ -15,7 +15,6 @@ from tests.unit.emulator.parts import IDENTITY, Answer, Service
 
 GROUP = f"{IDENTITY.resource_group_id}/providers/Microsoft.MachineLearningServices"
 HOST = f"cert-{IDENTITY.location}.experiments.azureml.net"
-BLOBS = f"https://{IDENTITY.blob_host}/uploads"
 
 
 @pytest.fixture
@@ -40,10 +39,6 @@ def shared(service: Service, method: str, path: str, body: Any = None, registry:
     return service.call(method, f"/mferp/managementfrontend{GROUP}/registries/{registry}/{path}", body, host=HOST)
 
 
-def put(service: Service, kind: str, name: str, version: str = "1", **properties: Any) -> Answer:
-    return shared(service, "PUT", f"{kind}/{name}/versions/{version}", {"properties": properties})
-
-
 def test_a_shared_asset_outlives_the_jobs_and_assets_of_the_workspace(emulator: Service) -> None:
     emulator.submit("job-1")
     emulator.store.runs.finish("job-1", "Completed")
@@ -56,24 +51,6 @@ def test_a_shared_asset_outlives_the_jobs_and_assets_of_the_workspace(emulator: 
     emulator.store.assets.delete("models", "mine")
     shown = shared(emulator, "GET", "models/theirs/versions/1").json["properties"]
     assert shown["modelUri"].endswith("ExperimentRun/dcid.job-1/m")
-
-
-def test_jobs_use_assets_of_registries(emulator: Service) -> None:
-    put(emulator, "environments", "e", "5", image="shared:5")
-    put(emulator, "data", "d", dataUri=f"{BLOBS}/d", dataType="uri_folder")
-    base = "azureml://registries/shared"
-    data = {"jobInputType": "uri_folder", "uri": f"{base}/data/d/labels/latest"}
-    answer = emulator.submit("job", environmentId=f"{base}/environments/e/labels/latest", inputs={"data": data})
-    assert answer.status == 201
-    spec = emulator.runner.submitted[0]
-    assert spec.inputs[0].location is not None
-    assert (spec.image, spec.inputs[0].location.container, spec.inputs[0].location.prefix) == (
-        "shared:5",
-        "uploads",
-        "d",
-    )
-    missing = emulator.submit("other", environmentId=f"{base}/environments/none/versions/1")
-    assert missing.status == 501
 
 
 def test_curated_environments_are_those_that_an_image_plays(emulator: Service) -> None:

@@ -70,21 +70,6 @@ def test_a_run_of_v1_goes_on_until_its_outputs_are_stored(service: Service) -> N
     assert service.call("GET", f"{WS}/jobs/job-1").json["properties"]["status"] == "Finalizing"
 
 
-def test_runs_are_queried_in_pages_and_in_order(service: Service) -> None:
-    for number in range(3):
-        submit(service, f"job-{number}")
-    path, query = f"{HISTORY}/experiments/exp/runs:query", {"orderby": "CreatedUtc asc", "top": 2}
-    first = ask(service, "POST", path, query)
-    second = ask(service, "POST", path, {**query, "continuationToken": first["continuationToken"]})
-    assert [run["runId"] for run in first["value"] + second["value"]] == ["job-0", "job-1", "job-2"]
-    assert second["continuationToken"] is None
-    for token in ("x", "\u00b2", "9" * 5000):
-        refused = service.call("POST", path, {**query, "continuationToken": token}, host=API)
-        assert (refused.status, "Not a continuation token" in refused.json["error"]["message"]) == (400, True)
-    answer = service.call("POST", path, {"filter": "(Nothing eq 1)"}, host=API)
-    assert (answer.status, "by 'Nothing'" in answer.json["error"]["message"]) == (501, True)
-
-
 def value(name: str, number: Any, *, kind: str = "azureml.v1.scalar", type_: str = "double", **more: Any) -> Any:
     """Return one metric of a batch."""
     data = number if isinstance(number, dict) else {name: number}
@@ -95,31 +80,6 @@ def value(name: str, number: Any, *, kind: str = "azureml.v1.scalar", type_: str
 def log(service: Service, *values: Any) -> None:
     """Log a batch of metrics."""
     assert ask(service, "POST", f"{METRICS}/batch", {"values": values}) == {"errors": []}
-
-
-def test_numbers_are_the_metrics_that_mlflow_sees(service: Service) -> None:
-    submit(service)
-    log(service, value("acc", 0.5), value("acc", 0.75))
-    log(service, value("acc", 0.75), value("acc", 0.9), value("loss", 2, type_="int", step=7))
-    latest = {metric.key: (metric.value, metric.step) for metric in service.store.metrics.latest("job-1")}
-    assert latest == {"acc": (0.9, 2), "loss": (2.0, 7)}
-    full = ask(service, "POST", f"{METRICS}/full", {"metricName": "acc"})
-    assert [one["data"]["acc"] for one in full["value"]] == [0.5, 0.75, 0.9]
-    assert full["properties"]["uxMetricType"] == "azureml.v1.scalar"
-
-
-def test_rows_text_and_truths_are_kept_as_they_came(service: Service) -> None:
-    submit(service)
-    log(service, value("table", {"x": 1, "y": 2.5}, kind="azureml.v1.table"))
-    log(service, value("words", "abc", type_="string"), value("truth", True, type_="bool"))
-    log(service, value("exact", 2**53 + 1, type_="int"))
-    names = ask(service, "POST", f"{METRICS}/list", {})["value"]
-    assert [one["metricKey"]["name"] for one in names] == ["table", "words", "truth", "exact"]
-    table = ask(service, "POST", f"{METRICS}/full", {"metricName": "table"})
-    assert (table["columns"], table["value"][0]["data"]) == ({"x": "double", "y": "double"}, {"x": 1, "y": 2.5})
-    assert ask(service, "POST", f"{METRICS}/full", {"metricName": "truth"})["value"][0]["data"] == {"truth": True}
-    assert ask(service, "POST", f"{METRICS}/full", {"metricName": "exact"})["value"][0]["data"]["exact"] == 2**53 + 1
-    assert service.store.metrics.latest("job-1") == []
 
 
 def test_a_list_stays_a_list_and_rows_are_in_the_order_of_their_times(service: Service) -> None:

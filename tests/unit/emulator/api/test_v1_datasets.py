@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.emulator.api.test_v1 import API, HISTORY, ask
+from tests.unit.emulator.api.test_v1 import API, ask
 from tests.unit.emulator.parts import WS, Service
 
 BASE = f"/dataset/v1.0{WS}"
@@ -45,21 +45,6 @@ def test_files_and_folders_are_datasets(service: Service) -> None:
         "dataUri": service.services.long_uri("workspaceblobstore", "digits/"),
         "dataType": "uri_folder",
     }
-
-
-def test_a_run_tells_which_datasets_it_read(service: Service) -> None:
-    assert service.submit("job-1").status == 201
-    asset(service, "digits")
-    one = ask(service, "GET", f"{BASE}/datasets/query/name=digits")["latest"]["savedDatasetId"]
-    data = {
-        "in_1": {"dataLocation": {"dataset": {"id": one}}, "mechanism": "Mount"},
-        "gone": {"dataLocation": {"dataset": {"name": "gone", "version": "1"}}},
-        "path": {"dataLocation": {"dataPath": {"datastoreName": "s"}}},
-    }
-    service.store.v1.put_definition("job-1", {"data": data})
-    (told,) = ask(service, "GET", f"{HISTORY}/runs/job-1/details")["inputDatasets"]
-    assert (told["identifier"]["savedId"], told["consumptionType"]) == (one, "RunInput")
-    assert (told["inputDetails"]["inputName"], told["inputDetails"]["mechanism"]) == ("in_1", "Mount")
 
 
 @pytest.mark.parametrize(

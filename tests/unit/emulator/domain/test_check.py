@@ -6,7 +6,7 @@ import pytest
 
 from aml_emulator.api.errors import service_error
 from aml_emulator.domain.errors import DomainError
-from aml_emulator.domain.jobs.check import changed, check_job, essence, shm_bytes, timeout_seconds
+from aml_emulator.domain.jobs.check import changed, check_job, essence
 
 JOB: dict[str, Any] = {"jobType": "Command", "command": "true", "environmentId": "e", "computeId": "c"}
 
@@ -93,22 +93,6 @@ def test_what_cannot_be_run_is_refused_by_name(more: dict[str, Any], status: int
     with pytest.raises(DomainError, match=message) as caught:
         check_job({**JOB, **more})
     assert service_error(caught.value).status == status
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [(None, None), ("PT30S", 30), ("PT1M0.5S", 60.5), ("PT2H", 7200), ("P1DT1H", 90000), ("PT100H", 360000)],
-)
-def test_a_time_limit_is_read(text: str | None, seconds: float | None) -> None:
-    assert timeout_seconds({"limits": {"timeout": text}}) == seconds
-
-
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [(None, None), ("512", 512), ("64k", 65536), ("2g", 2 * 1024**3), ("1GB", 1024**3), ("10M", 10 * 1024**2)],
-)
-def test_a_memory_size_is_read(text: str | None, size: int | None) -> None:
-    assert shm_bytes({"resources": {"shmSize": text}}) == size
 
 
 def test_a_job_as_shown_is_the_same_job_as_submitted() -> None:

@@ -29,22 +29,6 @@ def put(service: Service, name: str, *, skip: bool = True, **properties: Any) ->
     return service.call("PUT", f"{WS}/datastores/{name}{query}", {"properties": body})
 
 
-def test_lists_and_the_default(service: Service) -> None:
-    for name in ("b", "a"):
-        put(service, name)
-
-    def names(query: str = "") -> list[str]:
-        return [item["name"] for item in service.call("GET", f"{WS}/datastores{query}").json["value"]]
-
-    assert names() == [*OWN, "b", "a"]
-    assert names("?isDefault=true") == ["workspaceblobstore"]
-    assert names("?names=A&names=b") == ["b", "a"]
-    assert names("?searchText=ARTIFACT") == ["workspaceartifactstore"]
-    assert names("?count=5") == [*OWN, "b"]
-    link = service.call("GET", f"{WS}/datastores?count=5").json["nextLink"]
-    assert names("?" + link.partition("?")[2]) == ["a"]
-
-
 def test_what_may_change_and_what_not(service: Service) -> None:
     put(service, "images", credentials=KEY)
     again = put(service, "IMAGES", credentials=SAS)
@@ -66,14 +50,6 @@ def test_blobs_of_another_account_are_a_reference(service: Service) -> None:
         service.services.folder("azureml://datastores/elsewhere/paths/x")
     moved = put(service, "elsewhere")
     assert (moved.status, "of type AzureBlob in 'other'" in moved.json["error"]["message"]) == (409, True)
-
-
-def test_deleting(service: Service) -> None:
-    put(service, "images")
-    assert [service.call("DELETE", f"{WS}/datastores/images").status for _ in range(2)] == [200, 204]
-    assert service.call("GET", f"{WS}/datastores/images").status == 404
-    refused = service.call("DELETE", f"{WS}/datastores/workspaceblobstore")
-    assert (refused.status, "belongs to the workspace" in refused.json["error"]["message"]) == (400, True)
 
 
 @pytest.mark.parametrize(

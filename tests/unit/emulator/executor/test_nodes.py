@@ -53,17 +53,6 @@ def test_jobs_of_a_cluster_take_its_nodes_in_their_order() -> None:
     assert view_of(fleet).nodes[0].run_id == "x"
 
 
-def test_a_busy_cluster_holds_up_no_other() -> None:
-    fleet = Fleet(clock=Hand())
-    fleet.configure("none", Scale(max_nodes=0))
-    fleet.configure("c", Scale(max_nodes=1))
-    fleet.enqueue("a", "none")
-    fleet.enqueue("b", "c")
-    assert not fleet.take("a", "none")
-    assert fleet.take("b", "c")
-    assert fleet.take("elsewhere", "")
-
-
 def test_a_node_is_released_after_its_idle_time_and_not_before() -> None:
     clock = Hand()
     fleet = Fleet(clock=clock)
@@ -83,25 +72,6 @@ def test_a_node_is_released_after_its_idle_time_and_not_before() -> None:
     fleet.release("x")
     clock.now += 1000
     assert states(fleet) == ["idle"]
-
-
-def test_a_job_that_comes_in_time_gets_the_idle_node() -> None:
-    clock = Hand()
-    fleet = Fleet(clock=clock, start_seconds=30)
-    fleet.configure("c", Scale(max_nodes=1, idle_seconds=120))
-    fleet.enqueue("a", "c")
-    assert (states(fleet), fleet.next_node_seconds()) == (["preparing"], 30)
-    assert not fleet.take("a", "c")
-    clock.now += 30
-    assert fleet.take("a", "c")
-    assert fleet.next_node_seconds() is None
-    first = view_of(fleet).nodes[0].id
-    fleet.release("a")
-    clock.now += 119
-    fleet.enqueue("b", "c")
-    clock.now += 300
-    assert fleet.take("b", "c")
-    assert view_of(fleet).nodes[0].id == first
 
 
 def test_a_job_on_several_nodes_waits_until_all_are_there_and_gives_all_back() -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 from pathlib import Path
 
 import pytest
 
 from aml_emulator.network import neighbours
-from aml_emulator.network.neighbours import Clients, Neighbours, Route, read_routes
+from aml_emulator.network.neighbours import Clients, Neighbours
 
 HEADING = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"
 IN_A_CONTAINER = HEADING + (
@@ -27,15 +26,6 @@ ON_A_MACHINE = HEADING + (
 def routes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(neighbours, "_ROUTES", tmp_path / "route")
     return tmp_path / "route"
-
-
-def test_the_kernels_table_is_read(routes: Path) -> None:
-    assert read_routes() == ()
-    routes.write_text(IN_A_CONTAINER)
-    first, second, _ = read_routes()
-    everything, gateway = ipaddress.IPv4Network("0.0.0.0/0"), ipaddress.IPv4Address("172.18.0.1")
-    assert first == Route(interface="eth0", subnet=everything, gateway=gateway)
-    assert second == Route(interface="eth0", subnet=ipaddress.IPv4Network("172.18.0.0/16"), gateway=None)
 
 
 @pytest.mark.parametrize(
@@ -68,12 +58,6 @@ def test_in_a_container_the_host_comes_by_the_gateway_of_published_ports(
 def test_without_a_table_of_routes_only_loopback_is_the_host(routes: Path) -> None:
     assert not routes.exists()
     assert [Neighbours(contained=True).is_host(one) for one in ("127.0.0.1", "192.168.65.1")] == [True, False]
-
-
-@pytest.mark.parametrize(("address", "host"), [("127.0.0.1", True), ("192.168.1.7", False), ("172.17.0.2", False)])
-def test_the_host_of_a_process_is_its_machine(routes: Path, address: str, host: bool) -> None:
-    routes.write_text(ON_A_MACHINE)
-    assert Neighbours(contained=False).is_host(address) is host
 
 
 @pytest.mark.parametrize(

@@ -182,19 +182,6 @@ def test_jobs_have_nothing_of_the_emulators_own_interface(listening: Listening, 
     assert listening.page == []
 
 
-def test_jobs_have_health_and_others_everything(listening: Listening) -> None:
-    assert listening.ask("GET /_emulator/health", "Host: azureml:7380", peer=JOB).startswith(b"HTTP/1.1 200 ")
-    assert b"GET /_emulator/info" in listening.ask("GET /_emulator/info", f"Host: {OWN}:7380")
-    assert b"GET /_emulator/info" in listening.ask("GET /_emulator/info", "Host: localhost:7380")
-    listening.ask("GET /ui/", "Host: localhost")
-    assert listening.page == ["/ui/"]
-
-
-def test_a_header_changes_nothing_of_where_a_request_comes_from(listening: Listening) -> None:
-    forged = ("Host: 127.0.0.1", "X-Forwarded-For: 127.0.0.1", "Forwarded: for=127.0.0.1", "X-Real-IP: 127.0.0.1")
-    assert listening.ask("GET /_emulator/info", *forged, peer=JOB).startswith(b"HTTP/1.1 403 ")
-
-
 def test_jobs_have_a_door_of_the_service_for_jobs(listening: Listening) -> None:
     for host in ("management.azure.com", "blob.core.windows.net", "amllocal.azurecr.io"):
         listening.ask(f"CONNECT {host}:443", peer=JOB)

@@ -243,26 +243,6 @@ def test_no_secret_is_shown(service: Service) -> None:
     assert "PASS" in browser.text("/ui/runs/j")
 
 
-def test_the_list_is_filtered_and_in_pages(service: Service) -> None:
-    for number in range(60):
-        assert service.submit(f"job-{number:02}", experimentName="even" if number % 2 == 0 else "odd").status == 201
-    service.store.runs.finish("job-07", "Failed")
-    browser = Browser(service)
-    first, second = browser.text("/ui/"), browser.text("/ui/?page=2")
-    assert "1–50 of 60" in first
-    assert "51–60 of 60" in second
-    assert "job-59" in first
-    assert "job-59" not in second
-    assert 'rel="next"' not in second
-    assert "1–30 of 30" in browser.text("/ui/?experiment=even")
-    assert "1–1 of 1" in browser.text("/ui/?status=Failed")
-    assert "1–29 of 29" in browser.text("/ui/?status=active&experiment=odd")
-    assert "1–10 of 10" in browser.text("/ui/?text=JOB-3")
-    assert "No run is like that" in browser.text("/ui/?text=nothing%25")
-    assert "data-live" in first
-    assert "data-live" not in browser.text("/ui/?status=Failed")
-
-
 def test_a_run_shows_all_there_is_to_it(service: Service) -> None:
     assert (
         service.submit(

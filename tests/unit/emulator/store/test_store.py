@@ -44,38 +44,6 @@ def test_a_run_goes_forward_only(store: Store) -> None:
     assert (ended.status, ended.exit_code, ended.error_code, ended.terminal) == ("Failed", 3, "UserError", True)
 
 
-def test_runs_are_numbered_and_listed_newest_first(store: Store) -> None:
-    for name in ("a", "b", "c"):
-        _run(store, name)
-    _run(store, "tracked", job=None)
-    assert [run.id for run in store.runs.jobs(limit=2)] == ["c", "b"]
-    assert [run.id for run in store.runs.jobs(limit=2, after=(store.runs.require("b").created, "b"))] == ["a"]
-    assert store.runs.require("c").number == 3
-    store.runs.change("b", archived=True)
-    assert [run.id for run in store.runs.jobs(limit=9)] == ["c", "a"]
-    assert [run.id for run in store.runs.jobs(limit=9, archived=True)] == ["b"]
-    assert len(store.runs.jobs(limit=9, archived=None)) == 3
-    store.runs.change("a", tags={"aml-train.group": "octo/digits#7"})
-    assert [run.id for run in store.runs.jobs(limit=9, tag="aml-train.group")] == ["a"]
-    assert store.runs.jobs(limit=9, tag="aml-train.sequence") == []
-    with pytest.raises(sqlite3.IntegrityError):
-        _run(store, "a")
-
-
-def test_a_transaction_is_whole_or_nothing(store: Store) -> None:
-    class ThoughtBetterError(Exception):
-        pass
-
-    def change_and_regret() -> None:
-        with store.transaction():
-            _run(store)
-            raise ThoughtBetterError
-
-    with pytest.raises(ThoughtBetterError):
-        change_and_regret()
-    assert store.runs.get("r") is None
-
-
 def test_everything_survives_a_restart_and_nothing_a_reset(tmp_path: Path) -> None:
     first = Store(tmp_path / "store.db")
     _run(first)

@@ -12,101 +12,22 @@ import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final
 
 from aml_emulator.domain.errors import InvalidError, NotSupportedError
 
-# Licence pertaining to the sets of direction numbers:
-#
-# Copyright (c) 2008, Frances Y. Kuo and Stephen Joe
-# All rights reserved.
-#
-# Redistribution and use in source and binary forms, with or without modification, are permitted provided that the
-# following conditions are met:
-#
-#     * Redistributions of source code must retain the above copyright notice, this list of conditions and the
-#       following disclaimer.
-#
-#     * Redistributions in binary form must reproduce the above copyright notice, this list of conditions and the
-#       following disclaimer in the documentation and/or other materials provided with the distribution.
-#
-#     * Neither the names of the copyright holders nor the names of the University of New South Wales and the
-#       University of Waikato and its contributors may be used to endorse or promote products derived from this
-#       software without specific prior written permission.
-#
-# THIS SOFTWARE IS PROVIDED BY THE COPYRIGHT HOLDERS ``AS IS'' AND ANY EXPRESS OR IMPLIED WARRANTIES, INCLUDING, BUT
-# NOT LIMITED TO, THE IMPLIED WARRANTIES OF MERCHANTABILITY AND FITNESS FOR A PARTICULAR PURPOSE ARE DISCLAIMED. IN NO
-# EVENT SHALL THE COPYRIGHT HOLDERS BE LIABLE FOR ANY DIRECT, INDIRECT, INCIDENTAL, SPECIAL, EXEMPLARY, OR CONSEQUENTIAL
-# DAMAGES (INCLUDING, BUT NOT LIMITED TO, PROCUREMENT OF SUBSTITUTE GOODS OR SERVICES; LOSS OF USE, DATA, OR PROFITS; OR
-# BUSINESS INTERRUPTION) HOWEVER CAUSED AND ON ANY THEORY OF LIABILITY, WHETHER IN CONTRACT, STRICT LIABILITY, OR TORT
-# (INCLUDING NEGLIGENCE OR OTHERWISE) ARISING IN ANY WAY OUT OF THE USE OF THIS SOFTWARE, EVEN IF ADVISED OF THE
-# POSSIBILITY OF SUCH DAMAGE.
-_DIRECTIONS: Final[tuple[tuple[int, tuple[int, ...]], ...]] = (
-    (0, (1,)),
-    (1, (1, 3)),
-    (1, (1, 3, 1)),
-    (2, (1, 1, 1)),
-    (1, (1, 1, 3, 3)),
-    (4, (1, 3, 5, 13)),
-    (2, (1, 1, 5, 5, 17)),
-    (4, (1, 1, 5, 5, 5)),
-    (7, (1, 1, 7, 11, 19)),
-    (11, (1, 1, 5, 1, 1)),
-    (13, (1, 1, 1, 3, 11)),
-    (14, (1, 3, 5, 5, 31)),
-    (1, (1, 3, 3, 9, 7, 49)),
-    (13, (1, 1, 1, 15, 21, 21)),
-    (16, (1, 3, 1, 13, 27, 49)),
-    (19, (1, 1, 1, 15, 7, 5)),
-    (22, (1, 3, 1, 15, 13, 25)),
-    (25, (1, 1, 5, 5, 19, 61)),
-    (1, (1, 3, 7, 11, 23, 15, 103)),
-    (4, (1, 3, 7, 13, 13, 15, 69)),
-)
-"""The coefficients of a polynomial and the first numbers, for each dimension from the second on."""
 
-DIMENSIONS: Final = len(_DIRECTIONS) + 1
-"""So many dimensions a point has at most."""
+def spread_point(number: int, dimensions: int, *, seed: str) -> list[float]:
+    """Return a point of an evenly spread sequence; each coordinate is between 0 and 1, and neither of them.
 
-_SOBOL_BITS: Final = 32
-
-
-def sobol_point(number: int, dimensions: int, *, seed: str) -> list[float]:
-    """Return a point; each coordinate is between 0 and 1, and neither of them.
-
-    Args:
-        number: the point's, from 0.
-        dimensions: how many coordinates there are, at most `DIMENSIONS`.
-        seed: moves the sequence as a whole (a digital shift); its points stay as evenly spread.
+    In each dimension it goes on by a power of the root of ``x^(dimensions + 1) = x + 1``, the golden ratio for one dimension, from
+    a place that the seed decides (https://en.wikipedia.org/wiki/Low-discrepancy_sequence#Additive_recurrence).
     """
-    code = number ^ (number >> 1)
-    shift = random.Random(seed)  # noqa: S311 - not for secrets: the same seed is to give the same points
-    found = []
-    for dimension in range(dimensions):
-        whole = shift.getrandbits(_SOBOL_BITS)
-        for bit, direction in enumerate(_directions(dimension)):
-            if code >> bit & 1:
-                whole ^= direction
-        found.append((whole + 0.5) / 2**_SOBOL_BITS)
-    return found
-
-
-@cache
-def _directions(dimension: int) -> tuple[int, ...]:
-    """Return the direction numbers of a dimension, from 0, as fractions of 2^32."""
-    if dimension == 0:
-        return tuple(1 << (_SOBOL_BITS - 1 - bit) for bit in range(_SOBOL_BITS))
-    coefficients, first = _DIRECTIONS[dimension - 1]
-    degree = len(first)
-    found = [number << (_SOBOL_BITS - 1 - bit) for bit, number in enumerate(first)]
-    for bit in range(degree, _SOBOL_BITS):
-        number = found[bit - degree] ^ (found[bit - degree] >> degree)
-        for back in range(1, degree):
-            if coefficients >> (degree - 1 - back) & 1:
-                number ^= found[bit - back]
-        found.append(number)
-    return tuple(found)
+    root = 2.0
+    for _ in range(64):
+        root = (1 + root) ** (1 / (dimensions + 1))
+    begin = random.Random(seed)  # noqa: S311 - not for secrets: the same seed is to give the same points
+    return [(begin.random() + number / root ** (one + 1)) % 1 or 0.5 for one in range(dimensions)]
 
 
 Value = str | float | int | bool
@@ -181,7 +102,7 @@ class Search:
         space: the choices of each parameter, or its distribution's name and arguments.
         choices: the parameters that have choices.
         seed: what the values are drawn with.
-        sobol: whether they are points of a Sobol sequence, which are spread more evenly than random ones.
+        sobol: whether they are spread more evenly than random ones; the sequence is not Azure's.
         base: that of logarithmic distributions.
         count: how many different combinations there are; None for no bound.
     """
@@ -211,7 +132,7 @@ class Search:
     def _shares(self, number: int) -> list[float]:
         """Return where the value of each parameter is among all that may be drawn."""
         if self.sobol:
-            return sobol_point(number, len(self.space), seed=self.seed)
+            return spread_point(number, len(self.space), seed=self.seed)
         # Not for secrets: the same trial is to have the same values.
         chance = random.Random(f"{self.seed}/{number}")  # noqa: S311
         return [(chance.getrandbits(_BITS) + 0.5) / 2**_BITS for _ in self.space]
@@ -267,8 +188,6 @@ def read_search(job: Mapping[str, Any], *, seed: str) -> Search:
             space[name] = (kind_of, values)
     if not space:
         raise InvalidError("The sweep has no search space.")
-    if rule == "sobol" and len(space) > DIMENSIONS:
-        raise NotSupportedError(f"samplingAlgorithm.rule 'sobol' of more than {DIMENSIONS} parameters")
     given_seed = algorithm.get("seed")
     return Search(
         space=space,

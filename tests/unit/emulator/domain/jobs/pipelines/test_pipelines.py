@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
-import threading
 from typing import Any
 
 import pytest
 
-from aml_emulator.domain.jobs.composed import RETRY_SECONDS, Composed
 from aml_emulator.domain.jobs.pipelines.runs import FAILED_STEPS, node_run_id
-from aml_emulator.store.runs import RunStore
 from tests.unit.emulator.parts import IDENTITY, WS
 from tests.unit.emulator.played_pipelines import FOLDER, NODE, Pipelines, literal
 
@@ -80,50 +76,6 @@ def test_nodes_begin_when_those_that_they_need_have_completed(pipelines: Pipelin
     train = pipelines.store.runs.require(node_run_id("p", "train"))
     assert pipelines.store.runs.require("p").outputs["best"] == train.outputs["model"]
     assert pipelines.store.assets.version("data", "azureml_p_output_data_best", "1") is not None
-
-
-@pytest.fixture
-def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Jobs are advanced again without a pause; returns the pauses."""
-    seconds: list[float] = []
-
-    def touch_at_once(composed: Composed, pause: float, run_id: str) -> None:
-        seconds.append(pause)
-        composed._touch(run_id)
-
-    monkeypatch.setattr(Composed, "_touch_in", touch_at_once)
-    return seconds
-
-
-class Failing:
-    """A method of the store that fails some times in the thread of composed jobs."""
-
-    def __init__(self, method: Any, error: Exception, *, times: int) -> None:
-        self._method = method
-        self._error = error
-        self._left = times
-
-    def __call__(self, *given: Any, **named: Any) -> Any:
-        if self._left and threading.current_thread().name == "composed-jobs":
-            self._left -= 1
-            raise self._error
-        return self._method(*given, **named)
-
-
-@pytest.mark.parametrize("method", ["create", "finish", "children", "get"])
-def test_a_pipeline_continues_when_the_disk_has_room_again(
-    pipelines: Pipelines, monkeypatch: pytest.MonkeyPatch, waits: list[float], method: str
-) -> None:
-    graph = chain(pipelines)
-    full = Failing(getattr(RunStore, method), sqlite3.OperationalError("database or disk is full"), times=3)
-    with monkeypatch.context() as patch:
-        patch.setattr(RunStore, method, lambda *given, **named: full(*given, **named))
-        pipelines.put("p", **graph)
-        for node in ("alone", "prep", "train", "look"):
-            pipelines.end("p", node)
-    assert pipelines.status("p") == "Completed"
-    assert waits == [RETRY_SECONDS] * 3
-    assert len(pipelines.begun()) == 4, "no node twice"
 
 
 @pytest.mark.parametrize("status", ["Failed", "Canceled"])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from aml_emulator.domain.jobs.pipelines.runs import node_run_id
 from tests.unit.emulator.parts import WS
 from tests.unit.emulator.played_pipelines import FOLDER, NODE, Pipelines, end_trial, literal, sweep_node, train
@@ -55,40 +53,3 @@ def test_a_sweep_node_without_a_best_trial_has_no_outputs(pipelines: Pipelines) 
     shown = pipelines.call("GET", f"{WS}/jobs/p").json["properties"]
     assert shown["status"] == "Failed"
     assert "'tune' has no output 'model'" in shown["properties"]["errorMessage"]
-
-
-@pytest.mark.parametrize(
-    ("fields", "says"),
-    [
-        ({"trial": {}}, "The component of the node 'tune'"),
-        ({"search_space": {}, "inputs": {"lr": literal("1")}}, "The sweep has no search space"),
-        ({"search_space": {"lr": {"type": "beta", "a": 1}}}, "the distribution 'beta' of search_space.lr"),
-        ({"search_space": {"lr": {"type": "uniform", "min_value": 1}}}, "`uniform` has 2 numbers"),
-        ({"search_space": {"lr": {"type": "normal", "mu": "a", "sigma": 1}}}, "`normal` has 2 numbers, not ['a', 1]"),
-        (
-            {"search_space": {"lr": {"type": "choice", "values": [{"a": 1}]}}},
-            "searchSpace.lr: a choice among groups of parameters",
-        ),
-        (
-            {"search_space": {"lr": {"type": "choice", "values": [1]}, "z": {"type": "choice", "values": [1]}}},
-            "search_space.z is no input of its component",
-        ),
-        (
-            {"search_space": {"k": {"type": "choice", "values": ["a"]}}, "inputs": {}},
-            "its required input 'lr' has no value",
-        ),
-        ({"limits": {"max_total_trials": "many"}}, "limits.max_total_trials is a whole number, not 'many'"),
-        ({"limits": {"timeout": "soon"}}, "limits.timeout is not a duration"),
-        ({"objective": {"goal": "minimize"}}, "names no metric"),
-        ({"early_termination": {"policy_type": "Guess"}}, "earlyTermination of type 'Guess'"),
-        ({"sampling_algorithm": {"type": "evolution"}}, "samplingAlgorithm of type 'evolution'"),
-        ({"computeId": "elsewhere"}, "Unknown compute target 'elsewhere'"),
-        ({"surprise": 1}, "the field 'surprise' of the node 'tune'"),
-    ],
-)
-def test_what_is_no_sweep_is_refused_with_the_node(pipelines: Pipelines, fields: dict[str, Any], says: str) -> None:
-    answer = pipelines.put("p", **graph(pipelines, **fields))
-    assert answer.status in (400, 404, 501), answer.json
-    assert says in answer.json["error"]["message"], answer.json
-    assert "tune" in answer.json["error"]["message"]
-    assert pipelines.store.runs.get("p") is None
