@@ -70,21 +70,6 @@ class FoundBaseline:
     side: Side
 
 
-@dataclass(frozen=True, kw_only=True)
-class EarlierBaseline:
-    """A baseline that existed before the job was judged.
-
-    Attributes:
-        title: what it is, for people.
-        when: the time, for people: "when the run began".
-        job: the job whose metrics it has; None if it is no job.
-    """
-
-    title: str
-    when: str
-    job: str | None = None
-
-
 def read_values(content: bytes) -> dict[str, float]:
     """Read metrics from JSON: an object of numbers, or one under ``metrics``.
 

@@ -22,7 +22,7 @@ from aml_train.core.tags import (
     VALUE_LENGTH,
 )
 from aml_train.core.threads import map_parallel
-from aml_train.gate.baseline import EarlierBaseline, FoundBaseline, RunBaseline, ValuesBaseline, read_values
+from aml_train.gate.baseline import FoundBaseline, RunBaseline, ValuesBaseline, read_values
 from aml_train.gate.history import MetricPoint, last_value
 from aml_train.gate.logged import columns_of
 from aml_train.jobs.data import recorded_contents
@@ -57,8 +57,8 @@ def baseline_tags(config: BaselineConfig | None, found: FoundBaseline | None) ->
 
 def earlier_baseline(
     config: BaselineConfig | None, at_start: FoundBaseline | None, tags: Mapping[str, str], *, candidate: str
-) -> EarlierBaseline | None:
-    """Return the baseline that existed before *candidate* was judged; None for none.
+) -> str:
+    """Return what the baseline was before *candidate* was judged, and when; empty for none.
 
     Args:
         config: the present configuration. A tag of the job that names another baseline does not count.
@@ -67,14 +67,16 @@ def earlier_baseline(
         candidate: the job, which is not its own baseline.
     """
     if config is None:
-        return None
+        return ""
     if at_start is not None and at_start.side.job != candidate:
-        return EarlierBaseline(title=at_start.side.title, when="when the run began", job=at_start.side.job)
+        return f"{at_start.side.title} was the baseline when the run began"
     before = f"{selection(config)}: "
     noted = tags.get(TAG_BASELINE, "")
-    if not noted.startswith(before):
-        return None
-    return EarlierBaseline(title=noted.removeprefix(before), when="when the job was submitted")
+    return (
+        f"{noted.removeprefix(before)} was the baseline when the job was submitted"
+        if noted.startswith(before)
+        else ""
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,6 @@ from typing import Final
 
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.tags import TAG_FINGERPRINT
-from aml_train.core.threads import AT_ONCE, map_parallel
 from aml_train.image.spec import JobImage
 from aml_train.jobs.attempts import Comparison
 from aml_train.jobs.data import change_text, changed_data, recorded_data
@@ -20,8 +19,6 @@ from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, Workspace
 
 _MOST_ATTEMPTS: Final = 1000
-#: The first attempt of each batch that is looked up in parallel: most jobs have one attempt or none.
-_BATCHES: Final = (1, *range(3, _MOST_ATTEMPTS, AT_ONCE), _MOST_ATTEMPTS)
 #: So many jobs of the workspace are looked at for one that this run could be compared with.
 _MOST_LOOKED_AT: Final = 200
 
@@ -47,13 +44,12 @@ def _attempts(template: JobTemplate, service: Workspace, image: JobImage) -> Ite
     Raises:
         ServiceError: the service does not answer, or there are too many.
     """
-    for first, after in itertools.pairwise(_BATCHES):
-        jobs = [make_job(template, image, attempt) for attempt in range(first, after)]
-        views = map_parallel(service.find, [job.name for job in jobs], "find-attempt")
-        for job, found in zip(jobs, views, strict=True):
-            yield job, found
-            if found is None:
-                return
+    for attempt in range(1, _MOST_ATTEMPTS):
+        job = make_job(template, image, attempt)
+        found = service.find(job.name)
+        yield job, found
+        if found is None:
+            return
     raise ServiceError(
         f"There are {_MOST_ATTEMPTS - 1} attempts of this job already.", hint="Change its experiment_name."
     )

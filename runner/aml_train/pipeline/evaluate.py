@@ -10,7 +10,7 @@ from aml_train.config.sections.gate import BaselineConfig, GateRule, JsonValue
 from aml_train.core.clock import Clock
 from aml_train.core.comparison import Comparison, Side
 from aml_train.core.errors import GateFailedError, InvalidError, ServiceError
-from aml_train.gate.baseline import EarlierBaseline, FoundBaseline, RunBaseline, read_value
+from aml_train.gate.baseline import FoundBaseline, RunBaseline, read_value
 from aml_train.gate.decide import Evidence, GateResult, decide_gate, needs_baseline
 from aml_train.gate.history import MetricPoint, last_value
 from aml_train.gate.logged import LoggedSet, columns_of, problem_of
@@ -57,7 +57,7 @@ def evaluate(
     clock: Clock,
     pause: Callable[[], float],
     prover: Prover | None = None,
-    earlier: EarlierBaseline | None = None,
+    earlier: str = "",
 ) -> GateResult:
     """Wait until the metrics of an ended job settle, and decide every rule.
 
@@ -69,7 +69,7 @@ def evaluate(
         clock: time.
         pause: returns the seconds between two readings of the metrics; called after the first one.
         prover: proves verdicts, for the baseline of a branch.
-        earlier: the baseline that existed before the job ended. If it is gone by now, ``bootstrap`` does not hold.
+        earlier: what the baseline was before the job ended; empty for none. If it is gone by now, ``bootstrap`` does not hold.
 
     Raises:
         ServiceError: the service does not answer.
@@ -82,9 +82,9 @@ def evaluate(
     if bootstrap and looked_up.doubted:
         bootstrap = False
         why += "; `bootstrap` is for a first model"
-    elif bootstrap and earlier is not None:
+    elif bootstrap and earlier:
         bootstrap = False
-        why += f"; {earlier.title} was the baseline {earlier.when}, and `bootstrap` is for a first model"
+        why += f"; {earlier}, and `bootstrap` is for a first model"
     candidate = _candidate(service, job, metrics.last) if baseline is not None else None
     data = None
     if baseline is not None and candidate is not None and _has_data(baseline):
@@ -116,8 +116,9 @@ def check_baseline(
     *,
     prover: Prover | None = None,
     data: Mapping[str, str] | None = None,
+    submitted: bool = False,
 ) -> FoundBaseline | None:
-    """Check before the training that the gate can be met, and return the baseline.
+    """Check before the training that the gate can be met, and return the baseline; of a job that is *submitted*, only look it up.
 
     A missing baseline fails the gate whatever the metrics are, and so do different data if ``baseline.data`` is ``fail``. With
     ``bootstrap`` neither does; the baseline is looked up all the same, for one that is deleted later existed.
@@ -136,10 +137,13 @@ def check_baseline(
     """
     strict = [rule for rule in rules if needs_baseline([rule], strictly=True)]
     of_data = baseline is not None and baseline.data == "fail" and baseline.file is None
-    if not of_data and not strict:
+    needed = of_data or (needs_baseline(rules) if submitted else strict)
+    if not needed or (submitted and not (baseline is not None and baseline.bootstrap)):
         return None
     looked_up = find_baseline(service, [], baseline, prover=prover)
     found, why = looked_up.found, looked_up.why
+    if submitted:
+        return found
     bootstrap = baseline is not None and baseline.bootstrap and not looked_up.doubted
     if found is None and strict and not bootstrap:
         raise GateFailedError(
@@ -156,22 +160,6 @@ def check_baseline(
                 hint="Nothing was submitted. `baseline.data: warn` only reports different data.",
             )
     return found
-
-
-def look_up_baseline(
-    service: Workspace, rules: Sequence[GateRule], baseline: BaselineConfig | None, *, prover: Prover | None = None
-) -> FoundBaseline | None:
-    """Return the present baseline for a job that was submitted earlier.
-
-    It is looked up for ``bootstrap`` only.
-
-    Raises:
-        ServiceError: the service does not answer.
-        InvalidError: the baseline's file cannot be used.
-    """
-    if baseline is None or not baseline.bootstrap or not (needs_baseline(rules) or baseline.data == "fail"):
-        return None
-    return find_baseline(service, [], baseline, prover=prover).found
 
 
 def _read_metrics(

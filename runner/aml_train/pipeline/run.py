@@ -16,7 +16,7 @@ from aml_train.jobs.inputs import data_to_be, pin_data
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.data import begin_reading, check_at_end, check_at_start
 from aml_train.pipeline.decide import decide, record_gate
-from aml_train.pipeline.evaluate import check_baseline, look_up_baseline
+from aml_train.pipeline.evaluate import check_baseline
 from aml_train.pipeline.follow import check_cost, follow_job
 from aml_train.pipeline.passport import check_signer, seal, sign_model
 from aml_train.pipeline.register import register_model
@@ -79,7 +79,8 @@ def _run_stages(ctx: RunContext) -> tuple[str, str]:
             template = dataclasses.replace(template, data=data())
         job = find_job(ctx, target, template)
         if options.decide and (options.wait or job.view.status.terminal):
-            baseline = look_up_baseline(service, plan.gate, plan.baseline, prover=ctx.prover(target))
+            prover = ctx.prover(target)
+            baseline = check_baseline(service, plan.gate, plan.baseline, prover=prover, submitted=True)
     else:
         if options.decide:
             inputs = data_to_be(template)

@@ -42,13 +42,6 @@ def block(text: str, *, most: int) -> str:
     return "<pre>" + html.escape(shown, quote=True).replace("\n", "&#10;") + "</pre>"
 
 
-def link(text: str, url: str) -> str:
-    """Return a link to *url* if it is an https address; else both as text."""
-    if re.fullmatch(r"https://[A-Za-z0-9.-]+(:\d+)?(/[A-Za-z0-9._~%/?&=:@+,;#-]*)?", url):
-        return f'<a href="{html.escape(url, quote=True)}">{escape(text)}</a>'
-    return f"{escape(text)}: {escape(url)}"
-
-
 def label(text: str) -> str:
     """Return *text* as a label of a Mermaid diagram, inside double quotes."""
     return _NOT_A_LABEL.sub("_", harmless(text))[:80] or "_"

@@ -15,7 +15,7 @@ from aml_train.gate.history import MetricPoint
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView
 from tests.support.fake_workspace import FakeClock, FakeService
-from tests.unit.pipeline.test_run import good_service, make_plan, of_main, run
+from tests.unit.pipeline.test_run import good_service, make_plan, run
 
 PRODUCTION = BaselineConfig(model="digits", stage="production", bootstrap=True, where="aml-train.yml:3")
 RULES = {"acc": [">= baseline"]}
@@ -44,18 +44,6 @@ def test_a_model_that_leaves_the_stage_while_the_job_runs_is_no_first_model() ->
     assert service.registered == []
 
 
-def test_data_are_not_skipped_either_when_the_model_leaves_the_stage() -> None:
-    service = good_service(registered=[in_production()])
-    baseline = replace(PRODUCTION, data="fail")
-    service.registered = [replace(in_production(), tags={**in_production().tags, "aml-train.data.train": "d:1"})]
-    plan = make_plan({"acc": [">= 0.5"]}, baseline=baseline)
-    document = {**plan.job.document, "inputs": {"train": {"path": "azureml:d:1"}}}
-    plan = replace(plan, job=replace(plan.job, document=document))
-    outcome, _ = run(plan, service, listener=emptying(service, JobStatus.RUNNING))
-    assert outcome.status == "gate-failed"
-    assert "there are no data to compare with" in outcome.message
-
-
 def test_who_attaches_later_knows_what_the_baseline_was_at_the_submission() -> None:
     service = good_service(registered=[in_production()])
     plan = make_plan(RULES, baseline=PRODUCTION)
@@ -68,24 +56,6 @@ def test_who_attaches_later_knows_what_the_baseline_was_at_the_submission() -> N
         assert "digits version 1 (stage production) was the baseline when the job was submitted" in outcome.message
     other, _ = run(replace(plan, baseline=replace(PRODUCTION, stage="staging")), service, attach=True)
     assert other.status == "passed", "nothing was in that stage"
-
-
-def test_a_model_that_leaves_the_stage_while_a_job_is_attached_to() -> None:
-    service = good_service()
-    plan = make_plan(RULES, baseline=PRODUCTION)
-    run(plan, service, wait=False)
-    service.registered.append(in_production())
-    outcome, _ = run(plan, service, attach=True, listener=emptying(service, JobStatus.RUNNING))
-    assert outcome.status == "gate-failed"
-
-
-def test_a_first_model_passes_and_its_own_second_run_too() -> None:
-    baseline = BaselineConfig(branch="main", bootstrap=True, where="f.yml:3")
-    service = good_service()
-    for number in (1, 2):
-        outcome, _ = run(of_main(RULES, baseline=baseline), service)
-        assert outcome.status == "passed", number
-    assert len(service.submitted) == 1
 
 
 def test_a_gate_whose_every_rule_was_skipped_is_not_called_met() -> None:

@@ -182,6 +182,7 @@ def test_a_commit_becomes_a_gated_registered_model() -> None:
     assert (model.name, model.version) == ("digits", "1")
     assert model.path == f"azureml://jobs/{service.submitted[0].name}/outputs/artifacts/paths/outputs/model"
     assert model.tags["aml-train.image-digest"] == DIGEST
+    assert service.submitted[0].document["environment"] == {"image": f"r.azurecr.io/digits@{DIGEST}"}
     assert model.tags["aml-train.commit"] == "f" * 40
     assert model.tags["aml-train.job"] == service.submitted[0].name
     assert model.tags["aml-train.metric.acc"] == "0.96"
@@ -194,15 +195,6 @@ def test_a_commit_becomes_a_gated_registered_model() -> None:
     ]
     assert isinstance(events[-1], RunFinished)
     assert events[-1].facts["model_version"] == "1"
-
-
-def test_the_job_runs_in_the_tested_digest() -> None:
-    service = good_service()
-    run(make_plan(), service)
-    (job,) = service.submitted
-    assert job.document["environment"] == {"image": f"r.azurecr.io/digits@{DIGEST}"}
-    assert job.name.startswith("digits-")
-    assert job.name.endswith("-1")
 
 
 @pytest.mark.parametrize("register", [True, False])
@@ -352,27 +344,6 @@ def test_a_named_job_of_another_branch_is_gated_and_not_registered(
     assert why is None or why in summary
 
 
-def test_who_attaches_meets_the_end_of_the_latest_attempt() -> None:
-    service = good_service(script=[S.FAILED])
-    run(make_plan(), service)
-    outcome, _ = run(make_plan(), service, attach=True)
-    assert (outcome.status, outcome.exit_code, len(service.submitted)) == ("job-failed", 5, 1)
-
-
-def test_who_only_attached_does_not_cancel() -> None:
-    service = good_service(script=[S.RUNNING])
-    run(make_plan(), service, wait=False)
-    clock = FakeClock()
-
-    def interrupt(now: float) -> None:
-        raise KeyboardInterrupt
-
-    clock.on_sleep = interrupt
-    outcome, _ = run(make_plan(), service, clock=clock, attach=True)
-    assert (outcome.exit_code, service.cancelled) == (7, [])
-    assert "continues" in outcome.message
-
-
 def grouped_job(service: FakeService, name: str, group: str, sequence: str, status: S = S.RUNNING) -> None:
     tags = {"aml-train.group": group, "aml-train.sequence": sequence}
     service.jobs[name] = JobView(name=name, status=status, tags=tags)
@@ -393,30 +364,6 @@ def test_older_runs_of_the_group_are_superseded_and_nobody_else() -> None:
     assert any("Superseded" in event.text for event in events if isinstance(event, Notice))
     tags = service.submitted[0].document["tags"]
     assert (tags["aml-train.group"], tags["aml-train.sequence"]) == ("octo/digits#7", "42")
-
-
-def why(events: Sequence[Event]) -> list[str]:
-    return [event.text for event in events if isinstance(event, Notice) and event.text.startswith("Trains")]
-
-
-def test_a_run_that_submits_says_why_it_could_not_attach() -> None:
-    service, plan = good_service(), make_plan()
-    _, first = run(plan, service)
-    assert why(first) == [
-        "Trains for the first time: there is no earlier job digits-… among the last of this workspace."
-    ]
-    outcome, second = run(plan, service)
-    assert why(second) == []
-    assert outcome.job is not None
-    document = {**plan.job.document, "inputs": {"epochs": 3}}
-    _, third = run(replace(plan, job=replace(plan.job, document=document)), service)
-    assert why(third) == [f"Trains, as these differ from the last job, {outcome.job.name}: the input epochs."]
-    _, fresh = run(plan, service, fresh=True)
-    assert why(fresh) == [
-        f"Trains again, as --fresh says: nothing differs from {outcome.job.name}, which is Completed."
-    ]
-    _, named = run(plan, service, fresh=True, name="of-its-own")
-    assert why(named) == []
 
 
 def test_a_foreign_job_of_the_same_name_is_never_attached_to() -> None:
@@ -482,15 +429,6 @@ def test_the_next_run_is_compared_with_the_last_one_of_main_that_passed() -> Non
     again, _ = run(of_main(rules, 2, baseline=baseline), service)
     assert again.status == "gate-failed", "a job that failed is not the baseline of the next run"
     assert service.jobs[str(again.facts()["job"])].tags["aml-train.gate"] == "failed"
-
-
-def test_a_first_model_without_bootstrap_is_no_baseline_for_itself() -> None:
-    baseline = BaselineConfig(branch="main", where="f.yml:3")
-    service = good_service()
-    outcome, _ = run(of_main({"acc": [">= baseline"]}, baseline=baseline), service)
-    assert outcome.status == "gate-failed"
-    assert not service.submitted
-    assert "no run of aml-train.yml in github.com/o/r on the branch main has passed" in outcome.message
 
 
 def test_the_verdict_stands_although_the_tags_cannot_be_written() -> None:
