@@ -305,7 +305,7 @@ class ConsoleListener:
             self._compare(self._comparison)
             self._comparison = None
         self._print((f"tags of {printable_line(event.model)}", "bold"), (" that change", ""))
-        for line in tag_table(event.changes, self._table_width):
+        for line in tag_table(event.changes):
             self._print((f"  {line}", ""))
 
     @property

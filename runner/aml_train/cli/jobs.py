@@ -6,7 +6,7 @@ import datetime
 import fnmatch
 import functools
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,8 +26,7 @@ from aml_train.cli.data import moved, open_targets
 from aml_train.cli.options import open_workspace, tag_filter
 from aml_train.cli.output import json_option, masker, print_facts, print_result_line, terminal_width
 from aml_train.cli.project import ProjectOptions, target_options
-from aml_train.cli.tables import Column, fitted_table, logged_tables
-from aml_train.config.yaml.shapes import nearest
+from aml_train.cli.tables import fitted_table, logged_tables, metric_cell
 from aml_train.core.clock import SYSTEM_CLOCK
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import Notice
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
     from aml_train.jobs.logs.follow import LogText
 
 _FOLLOW_PAUSE: Final = 0.5
-_MOST_METRICS: Final = 6
 
 
 @click.group()
@@ -66,6 +64,7 @@ def jobs() -> None:
     "--status",
     "statuses",
     multiple=True,
+    type=click.Choice([status.value for status in JobStatus], case_sensitive=False),
     metavar="STATUS",
     help="Only jobs in this state, such as running; may be repeated.",
 )
@@ -100,8 +99,9 @@ def list_(
     archived: bool,
     lines: int,
     metrics: tuple[str, ...],
+    key: str,
+    reverse: bool,
     as_json: bool,
-    **order: Any,
 ) -> None:
     """List jobs with their durations and metrics, the newest first.
 
@@ -113,8 +113,21 @@ def list_(
     aml-train jobs list --status completed --sort duration --reverse
     aml-train jobs list -n 0 --json | jq .name
     """
-    wanted = _filter(statuses, experiment, name, tags, archived=archived)
-    rows = _rows(open_workspace(project), wanted, lines or None, metrics=metrics, **order)
+    if not key and len(metrics) != 1:
+        raise click.UsageError("--sort without a key needs one --metric, which it sorts by.")
+    wanted = JobFilter(
+        statuses=frozenset(JobStatus(word) for word in statuses),
+        experiment=experiment,
+        name=name,
+        tags=tag_filter(tags),
+        archived=archived,
+    )
+    service = open_workspace(project)
+    read = functools.partial(read_results, service, now=datetime.datetime.now(datetime.UTC))
+    order = JobOrder(key=key or metrics[0], reverse=reverse, most=lines or None)
+    rows, notes = select_rows(list_jobs(service, wanted), order, read)
+    for note in notes:
+        click.echo(f"note: {printable(note)}", err=True)
     if as_json:
         for row in rows:
             print_result_line(row.facts())
@@ -123,76 +136,24 @@ def list_(
         click.echo(line)
 
 
-def _rows(
-    service: AzureV2,
-    wanted: JobFilter,
-    most: int | None,
-    *,
-    key: str,
-    reverse: bool,
-    metrics: Sequence[str] = (),
-) -> list[JobRow]:
-    """Return at most so many of the wanted jobs, in order, with their results."""
-    if not key and len(metrics) != 1:
-        raise click.UsageError("--sort without a key needs one --metric, which it sorts by.")
-    order = JobOrder(key=key or metrics[0], reverse=reverse, most=most)
-    read = functools.partial(read_results, service, now=datetime.datetime.now(datetime.UTC))
-    rows, notes = select_rows(list_jobs(service, wanted), order, read)
-    for note in notes:
-        click.echo(f"note: {printable(note)}", err=True)
-    return rows
-
-
-def _filter(
-    statuses: Sequence[str], experiment: str | None, name: str | None, tags: Sequence[str], *, archived: bool
-) -> JobFilter:
-    known = {status.value.lower(): status for status in JobStatus}
-    for word in statuses:
-        if word.lower() not in known:
-            near = nearest(word, tuple(status.value for status in JobStatus))
-            hint = f" Did you mean {near}?" if near else f" Known are {', '.join(s.value for s in JobStatus)}."
-            raise click.UsageError(f"--status {word}: AzureML has no such status.{hint}")
-    return JobFilter(
-        statuses=frozenset(known[word.lower()] for word in statuses),
-        experiment=experiment,
-        name=name,
-        tags=tag_filter(tags),
-        archived=archived,
-    )
-
-
 def _table(rows: Sequence[JobRow], metrics: Sequence[str] = (), width: int | None = None) -> Iterator[str]:
     """Yield the lines of a table of jobs that fits *width*; the last columns give way."""
-    columns = (
-        Column(title="NAME"),
-        Column(title="STATUS"),
-        Column(title="RAN", right=True),
-        Column(title="CREATED"),
-        Column(title="METRICS", least=16),
-        Column(title="EXPERIMENT", least=10),
-        Column(title="COMPUTE", least=8),
-        Column(title="TITLE", least=12),
-    )
+    head = ("NAME", "STATUS", "RAN", "CREATED", "METRICS", "EXPERIMENT", "COMPUTE", "TITLE")
+    least = {"METRICS": 16, "EXPERIMENT": 10, "COMPUTE": 8, "TITLE": 12}
     cells = [
         (
             row.name,
             row.status.value,
             "" if row.seconds is None else duration(row.seconds),
             row.created[:16].replace("T", " "),
-            _metrics(row.metrics, metrics),
+            metric_cell(row.metrics, metrics),
             row.experiment,
             row.compute,
             row.display_name if row.display_name != row.name else "",
         )
         for row in rows
     ]
-    yield from fitted_table(columns, cells, width)
-
-
-def _metrics(values: Mapping[str, float], names: Sequence[str]) -> str:
-    """Return metrics in a cell: those of *names* in their order, else the first few."""
-    shown = [name for name in names if name in values] if names else sorted(values)[:_MOST_METRICS]
-    return " ".join(f"{name}={values[name]:.6g}" for name in shown)
+    yield from fitted_table(head, cells, width, least=least, right="RAN")
 
 
 @jobs.command("show")

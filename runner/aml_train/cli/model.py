@@ -28,11 +28,12 @@ from aml_train.cli.output import json_option, print_facts, print_result, print_r
 from aml_train.cli.passport import passport
 from aml_train.cli.project import ProjectOptions, gather, target_options
 from aml_train.cli.reproduce import reproduce
-from aml_train.cli.tables import table
+from aml_train.cli.tables import metric_cell, table
 from aml_train.config.load import load_promotion
 from aml_train.core.clock import SYSTEM_CLOCK
 from aml_train.core.errors import GateFailedError, InvalidError, ServiceError
 from aml_train.core.events import Broadcast
+from aml_train.core.tags import TAG_GATE
 from aml_train.core.text import printable
 from aml_train.models.browse import ModelFilter, describe_model, find_model, list_models, metrics_of, version_facts
 from aml_train.models.download import check_target, download_model
@@ -130,21 +131,18 @@ def list_(
             print_result_line(version_facts(one))
         return
 
-    cells = []
-    for one in each:
-        shown = {name: value for name, value in metrics_of(one).items() if not metrics or name in metrics}
-        facts = version_facts(one)
-        cells.append(
-            (
-                one.name,
-                one.version,
-                one.staged or "",
-                str(facts["gate"] or ""),
-                " ".join(f"{name}={value:.6g}" for name, value in sorted(shown.items())[:6]),
-                one.created[:19].replace("T", " "),
-                str(facts["job"] or ""),
-            )
+    cells = [
+        (
+            one.name,
+            one.version,
+            one.staged or "",
+            one.tags.get(TAG_GATE, ""),
+            metric_cell(metrics_of(one), metrics),
+            one.created[:19].replace("T", " "),
+            one.origin or "",
         )
+        for one in each
+    ]
     for line in table(("NAME", "VERSION", "STAGE", "GATE", "METRICS", "CREATED", "JOB"), cells):
         click.echo(line)
 

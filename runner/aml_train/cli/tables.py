@@ -5,8 +5,7 @@ The layout is ours and the widths are rich's: rich.table takes a millisecond for
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from rich.cells import cell_len
@@ -18,6 +17,7 @@ from aml_train.core.tables import Table, grouped
 
 _INDENT: Final = "  "
 _WIDEST: Final = 60
+_MOST_METRICS: Final = 6
 #: Narrower cells of a comparison would cut its numbers.
 _NARROWEST: Final = 12
 
@@ -42,52 +42,44 @@ def table(
         yield "  ".join(places).rstrip()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Column:
-    """A column of a table that fits a width.
-
-    Attributes:
-        title: its title.
-        least: the width to which its cells may be cut; None if they are never cut.
-        right: whether its cells are aligned to the right.
-    """
-
-    title: str
-    least: int | None = None
-    right: bool = False
-
-
-def fitted_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int | None) -> Iterator[str]:
+def fitted_table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None, *, least: Mapping[str, int], right: str
+) -> Iterator[str]:
     """Yield the lines of a table of at most *width* characters.
 
     Empty columns are left out. If it is too wide, cells are cut as far as their columns allow, then the last columns are left out. The first two stay.
 
     Args:
-        columns: the columns, the most important first.
+        head: the titles of the columns, the most important first.
         rows: the cells.
         width: of the terminal; None for no bound.
+        least: the widths to which cells may be cut, by title; others are never cut.
+        right: the column whose cells are aligned to the right.
     """
     lines = [tuple(map(printable_line, row)) for row in rows]
-    kept = [at for at, _ in enumerate(columns) if at < 2 or any(line[at] for line in lines)]
-    natural = {at: max(cell_len(columns[at].title), *(cell_len(line[at]) for line in lines), 0) for at in kept}
+    kept = [at for at, _ in enumerate(head) if at < 2 or any(line[at] for line in lines)]
+    natural = {at: max(cell_len(head[at]), *(cell_len(line[at]) for line in lines), 0) for at in kept}
     widths = dict(natural)
     while width is not None and kept:
         widths = {at: natural[at] for at in kept}
         excess = sum(widths.values()) + 2 * (len(kept) - 1) - width
         for at in reversed(kept):
-            least = columns[at].least
-            cut = 0 if least is None else max(0, min(excess, natural[at] - max(least, cell_len(columns[at].title))))
+            narrowest = max(least.get(head[at], natural[at]), cell_len(head[at]))
+            cut = max(0, min(excess, natural[at] - narrowest))
             widths[at] -= cut
             excess -= cut
         if excess <= 0 or len(kept) <= 2:
             break
         kept.pop()
-    head = [columns[at].title for at in kept]
     cells = [tuple(_cut(line[at], widths[at]) for at in kept) for line in lines]
-    right = {
-        (number, place) for place, at in enumerate(kept) if columns[at].right for number in range(-1, len(cells))
-    }
-    yield from table(head, cells, right=right)
+    places = {(number, kept.index(at)) for at in kept if head[at] == right for number in range(-1, len(cells))}
+    yield from table([head[at] for at in kept], cells, right=places)
+
+
+def metric_cell(values: Mapping[str, float], names: Sequence[str] = ()) -> str:
+    """Return metrics in a cell: those of *names* in their order, else the first few."""
+    shown = [name for name in names if name in values] if names else sorted(values)[:_MOST_METRICS]
+    return " ".join(f"{name}={values[name]:.6g}" for name in shown)
 
 
 def _cut(text: str, width: int) -> str:
@@ -148,19 +140,14 @@ def comparison_table(
         yield f"and {len(metrics) - most} more metrics"
 
 
-def tag_table(changes: Sequence[TagChange], width: int | None = None) -> Iterator[str]:
-    """Yield the lines of a table of tags that change, within *width*; ``-`` is none."""
+def tag_table(changes: Sequence[TagChange]) -> Iterator[str]:
+    """Yield the lines of a table of tags that change; ``-`` is none."""
     rows = [
         (one.version if at == 0 or changes[at - 1].version != one.version else "", one.tag, one.before, one.after)
         for at, one in enumerate(changes)
     ]
     cells = [tuple("-" if text is None else _shortened(text) for text in row) for row in rows]
-    columns = (
-        Column(title="VERSION"),
-        Column(title="TAG"),
-        *(Column(title=one, least=16) for one in ("NOW", "THEN")),
-    )
-    yield from fitted_table(columns, cells, width)
+    yield from table(("VERSION", "TAG", "NOW", "THEN"), cells)
 
 
 def _shortened(text: str, widest: int = _WIDEST) -> str:
