@@ -52,7 +52,7 @@ _LABEL: Final = 80
 _MOST_METRICS: Final = 20
 #: Lines of a build that are shown if it fails.
 _FOLDED: Final = 200
-_FINDINGS: Final = {"error": ("✗", "red"), "warning": ("!", "yellow"), "info": ("·", "cyan")}
+FINDINGS: Final = {"error": ("✗", "red"), "warning": ("!", "yellow"), "info": ("·", "cyan")}
 _RULES: Final = {
     "met": ("✓", "green"),
     "missed": ("✗", "red"),
@@ -247,7 +247,7 @@ class ConsoleListener:
 
     def _checks(self, event: ImageChecked) -> None:
         for finding in event.findings:
-            mark, style = _FINDINGS[finding.counts_as]
+            mark, style = FINDINGS[finding.counts_as]
             if finding.counts_as != "info" or not event.cached:
                 self._say(mark, "check", str(finding), style)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import click
 from docker.errors import ImageNotFound
 
-from aml_train.cli.console import ConsoleListener
+from aml_train.cli.console import FINDINGS, ConsoleListener
 from aml_train.cli.devcontainer import devcontainer, shell
 from aml_train.cli.options import (
     OutputOptions,
@@ -26,7 +26,7 @@ from aml_train.cli.options import (
 from aml_train.cli.output import json_option, print_exactly, print_result
 from aml_train.cli.project import ProjectOptions, project_options
 from aml_train.cli.tables import table
-from aml_train.core.checks import CHECKS, Level
+from aml_train.core.checks import CHECKS
 from aml_train.core.docker import buildkit_cli, connect_engine
 from aml_train.core.errors import ImageError, InvalidError
 from aml_train.core.text import printable, size
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from aml_train.image.readiness.facts import Facts
     from aml_train.image.spec import ImageSpec
 
-_MOST_REASONS: Final = 12
 _UNLISTED: Final = (
     "This registry lists only tags: manifests without a tag, an index or a list of referrers that leads to them are unknown "
     "here, and stay until its own garbage collection."
@@ -117,11 +116,8 @@ def _planned(plan: PrunePlan) -> Iterator[str]:
         yield from table(
             ("REPOSITORY", "MANIFEST", "SIZE", "REASON"), rows, right={(at, 2) for at in range(len(rows))}
         )
-    reasons = Counter(one.reason for one in plan.keep)
-    for reason, count in reasons.most_common(_MOST_REASONS):
+    for reason, count in Counter(one.reason for one in plan.keep).most_common():
         yield f"keep {count}: {reason}"
-    if len(reasons) > _MOST_REASONS:
-        yield f"and {len(reasons) - _MOST_REASONS} more reasons to keep images (--json lists them)"
 
 
 def _report(outcome: PruneOutcome) -> None:
@@ -145,13 +141,6 @@ def _summary(plan: PrunePlan, result: PruneResult | None) -> Iterator[str]:
 
 def _size(count: int | None) -> str:
     return "?" if count is None else size(count)
-
-
-_MARKS: Final[dict[Level, tuple[str, str]]] = {
-    "error": ("✗", "red"),
-    "warning": ("!", "yellow"),
-    "info": ("·", "cyan"),
-}
 
 
 @click.group()
@@ -256,7 +245,7 @@ def check(
     if as_json:
         print_result(document)
     for finding in findings:
-        mark, colour = _MARKS[finding.counts_as]
+        mark, colour = FINDINGS[finding.counts_as]
         click.echo(f"{click.style(mark, fg=colour)} {printable(str(finding))}", err=as_json)
     if (failed := readiness_error(findings)) is not None:
         count = sum(finding.counts_as == "error" for finding in findings)

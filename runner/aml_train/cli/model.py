@@ -15,12 +15,12 @@ import click
 from aml_train.azure.blob.datastores import DataWorkspace
 from aml_train.azure.blob.operations import fetch_place, model_place
 from aml_train.azure.models import AzureCatalogue, AzurePassports
-from aml_train.cli.console import ConsoleListener
 from aml_train.cli.data import moved
 from aml_train.cli.options import (
     OutputOptions,
     open_workspace,
     output_options,
+    place_of,
     tag_filter,
     this_host,
 )
@@ -73,8 +73,7 @@ for _command in (reproduce, passport):
 
 
 def _open(project: ProjectOptions) -> Promoter:
-    targets = project.targets()
-    return open_promoter(this_host(), targets.named(project.target), targets.directory, ConsoleListener(sys.stderr))
+    return open_promoter(*place_of(project))
 
 
 @model.command("list")
@@ -392,12 +391,10 @@ def rollback(model: str | None, project: ProjectOptions, change: ChangeOptions, 
 
     Exit codes: 0 it is in the stage again, 6 no record of an earlier version, 8 the service.
     """
-    name = model or _configured_model(project)
-    request = change.request(name)
+    request = change.request(model or _configured_model(project))
     asks = change.asks
-    targets = project.targets()
-    target = targets.named(project.target)
-    _carry_out(lambda promoter, ask: promoter.rollback(request, ask), target, targets.directory, output, asks=asks)
+    _, target, directory, _ = place_of(project)
+    _carry_out(lambda promoter, ask: promoter.rollback(request, ask), target, directory, output, asks=asks)
 
 
 def _configured_model(project: ProjectOptions) -> str:

@@ -35,6 +35,7 @@ from aml_train.report.gate_junit import gate_junit_listener
 if TYPE_CHECKING:
     from aml_train.azure.sdk_v2 import AzureV2
     from aml_train.config.model import Config
+    from aml_train.config.sections.targets import TargetConfig
     from aml_train.core.events import Event, Listener
     from aml_train.pipeline.result import RunOptions
 
@@ -54,11 +55,15 @@ def this_host(environ: Mapping[str, str] | None = None) -> Host:
     return Host(environ=dict(os.environ if environ is None else environ), on_token=hide)
 
 
+def place_of(project: ProjectOptions) -> tuple[Host, TargetConfig, Path, Listener]:
+    """Return what opens a workspace: this process, the target, the project folder, and what shows the progress."""
+    targets = project.targets()
+    return this_host(), targets.named(project.target), targets.directory, ConsoleListener(sys.stderr)
+
+
 def open_workspace(project: ProjectOptions) -> AzureV2:
     """Return the target's workspace; the local AzureML is started if it does not run."""
-    targets = project.targets()
-    target = targets.named(project.target)
-    return target_workspace(this_host(), target, targets.directory, ConsoleListener(sys.stderr)).service
+    return target_workspace(*place_of(project)).service
 
 
 @dataclass(frozen=True, kw_only=True)

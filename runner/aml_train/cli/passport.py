@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from aml_train.cli.console import ConsoleListener
-from aml_train.cli.options import this_host
+from aml_train.cli.options import place_of
 from aml_train.cli.output import json_option, print_result
 from aml_train.cli.project import ProjectOptions, target_options
 from aml_train.config.load import load_passport
@@ -99,8 +97,5 @@ def passport(address: str, project: ProjectOptions, output: Path) -> None:
 
 
 def _open(address: str, project: ProjectOptions, rules: PolicyConfig | None) -> tuple[Verifier, ModelView]:
-    targets = project.targets()
-    host = this_host()
-    target = targets.named(project.target)
-    verifier = open_verifier(host, target, targets.directory, rules, ConsoleListener(sys.stderr))
+    verifier = open_verifier(*place_of(project), policy=rules)
     return verifier, find_model(verifier.evidence.service, verifier.evidence.catalogue, address)

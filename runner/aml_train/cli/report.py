@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from aml_train.cli.console import ConsoleListener
-from aml_train.cli.options import this_host
+from aml_train.cli.options import place_of
 from aml_train.cli.output import masker, print_exactly, printable_line
 from aml_train.cli.project import ProjectOptions, target_options
 from aml_train.comparison import parse_reference, project_of
@@ -32,6 +30,11 @@ _SUFFIXES: Final[Mapping[str, str]] = {
     ".md": "markdown",
     ".markdown": "markdown",
     ".json": "json",
+}
+_RENDERERS: Final[Mapping[str, Callable[[Report], bytes]]] = {
+    "html": render_html,
+    "markdown": render_markdown,
+    "json": values.encode,
 }
 
 
@@ -73,12 +76,14 @@ def report(
     aml-train report JOB OTHER THIRD                       three jobs in one chart
     aml-train report model:digits@production -o - --format json
     """
-    render = _renderer(_form(output, form))
+    form = form or ("html" if output == "-" else _SUFFIXES.get(Path(output).suffix.lower()))
+    if form is None:
+        raise click.UsageError(f"-o {output}: write .html, .md or .json behind it, or name the form: --format html.")
     references = [parse_reference(text) for text in jobs]
     side = parse_reference(baseline) if baseline is not None else None
     made = collect_report(_sources(project), references, baseline=side)
     try:
-        content = render(made)
+        content = _RENDERERS[form](made)
     except ValueError as error:
         raise InvalidError(
             f"The report is too large even without its optional parts: {error}.", hint="Name fewer jobs."
@@ -92,31 +97,10 @@ def report(
     click.echo(output)
 
 
-def _form(output: str, form: str | None) -> str:
-    """Return the form of the report: the named one, else that of the file's suffix."""
-    if form is not None:
-        return form
-    if output == "-":
-        return "html"
-    found = _SUFFIXES.get(Path(output).suffix.lower())
-    if found is None:
-        raise click.UsageError(f"-o {output}: write .html, .md or .json behind it, or name the form: --format html.")
-    return found
-
-
-def _renderer(form: str) -> Callable[[Report], bytes]:
-    forms = {"html": render_html, "markdown": render_markdown, "json": values.encode}
-    return forms[form]
-
-
 def _sources(project: ProjectOptions) -> ReportSources:
     """Open the target's workspace; progress is shown on standard error."""
-    targets = project.targets()
     return open_report(
-        this_host(),
-        targets.named(project.target),
-        targets.directory,
-        ConsoleListener(sys.stderr),
+        *place_of(project),
         project=functools.cache(lambda: project_of(project.load())),
         masker=masker(),
         progress=lambda part: click.echo(f"reading: {part}", err=True),

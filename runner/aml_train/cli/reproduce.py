@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
-from aml_train.cli.console import ConsoleListener
-from aml_train.cli.options import this_host
+from aml_train.cli.options import place_of
 from aml_train.cli.output import json_option, print_result
 from aml_train.cli.project import ProjectOptions, target_options
 from aml_train.core.errors import GateFailedError
@@ -54,9 +52,7 @@ def reproduce(
     aml-train model reproduce digits@production --plan
     aml-train model reproduce digits:7 --tolerance 0.001
     """
-    targets = project.targets()
-    target, host = targets.named(project.target), this_host()
-    reproducer = open_reproducer(host, target, targets.directory, ConsoleListener(sys.stderr))
+    reproducer = open_reproducer(*place_of(project))
     plan = reproducer.plan(address)
     _show_lineage(plan, err=as_json or not plan_only)
     if plan_only:

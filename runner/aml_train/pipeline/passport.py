@@ -91,7 +91,7 @@ def open_evidence(service: Workspace, registry: Callable[[str], Registry | None]
 
 
 def open_verifier(
-    host: Host, target: TargetConfig, directory: Path, policy: PolicyConfig | None, emit: Listener
+    host: Host, target: TargetConfig, directory: Path, emit: Listener, *, policy: PolicyConfig | None
 ) -> Verifier:
     """Open a workspace to verify the passports of its models.
 

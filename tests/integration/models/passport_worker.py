@@ -36,7 +36,7 @@ RULES = (GateRule(metric="acc", rule=parse_rule(">= 0.8"), where="aml-train.yml:
 
 def opened() -> Verifier:
     target = TargetConfig(name="azure", kind="azure")
-    return open_verifier(Host(environ=dict(os.environ)), target, Path(), None, lambda _event: None)
+    return open_verifier(Host(environ=dict(os.environ)), target, Path(), lambda _event: None, policy=None)
 
 
 def prepare(*, port: int, folder: str) -> object:
