@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import sys
 from collections import Counter
@@ -21,33 +20,25 @@ from aml_train.cli.options import (
     output_options,
     secret_path,
     this_host,
-    with_secret_paths,
 )
 from aml_train.cli.output import json_option, print_exactly, print_result
 from aml_train.cli.project import ProjectOptions, project_options
 from aml_train.cli.tables import table
 from aml_train.core.checks import CHECKS
-from aml_train.core.docker import buildkit_cli, connect_engine
+from aml_train.core.docker import connect_engine
 from aml_train.core.errors import ImageError, InvalidError
 from aml_train.core.text import printable, size
 from aml_train.core.threads import drain
 from aml_train.image.build.build import write_context
-from aml_train.image.make import build_and_probe
 from aml_train.image.readiness.check import judge_facts, probe_image, readiness_error
 from aml_train.image.spec import CheckPolicy
-from aml_train.pipeline.plan import for_job
 from aml_train.pipeline.prepare import plan_image_only
 from aml_train.pipeline.result import RunOptions
 from aml_train.prune import PruneOptions, prepare_prune, prune_facts
 
 if TYPE_CHECKING:
-    from docker import DockerClient
-
-    from aml_train.config.model import Config
     from aml_train.image.prune.plan import PrunePlan
     from aml_train.image.prune.registry import PruneOutcome, PruneResult
-    from aml_train.image.readiness.facts import Facts
-    from aml_train.image.spec import ImageSpec
 
 _UNLISTED: Final = (
     "This registry lists only tags: manifests without a tag, an index or a list of referrers that leads to them are unknown "
@@ -186,8 +177,7 @@ def build(
 
 
 @image.command("check")
-@click.argument("reference", metavar="[IMAGE]", required=False)
-@project_options
+@click.argument("reference", metavar="IMAGE")
 @click.option(
     "--ignore",
     "ignored",
@@ -204,44 +194,34 @@ def build(
     help="Require a Python package, such as azureml-defaults; may be repeated.",
 )
 @click.option("--infiniband", is_flag=True, help="Require InfiniBand drivers.")
-@secret_path
 @json_option()
 def check(
-    reference: str | None,
-    project: ProjectOptions,
-    *,
-    ignored: tuple[str, ...],
-    packages: tuple[str, ...],
-    infiniband: bool,
-    secret_paths: tuple[Path, ...],
-    as_json: bool,
+    reference: str, *, ignored: tuple[str, ...], packages: tuple[str, ...], infiniband: bool, as_json: bool
 ) -> None:
     """Check whether an image is ready for AzureML and InfiniBand.
 
-    IMAGE must be available in the Docker engine. Without IMAGE, the configuration's image is built in the engine and checked; nothing
-    is pushed, and `image.checks` applies. The image is run once, without a network and without its entrypoint. Exit code 3 if a check
-    fails.
+    IMAGE must be available in the Docker engine. It is run once, without a network and without its entrypoint. `aml-train image build`
+    checks the configuration's image in the same way. Exit code 3 if a check fails.
 
     \b
-    aml-train image check                                                   the image of aml-train.yml
     aml-train image check nvcr.io/nvidia/pytorch:24.10-py3 --infiniband
     aml-train image check myregistry.azurecr.io/digits@sha256:… --require azureml-defaults
     """
     engine = connect_engine(dict(os.environ))
     with contextlib.closing(engine), drain():
-        if reference is None:
-            spec, facts = _build_and_probe(project.load(), engine, secret_paths)
-            name, policy = spec.repository, spec.checks
-        else:
-            name, policy, facts = reference, CheckPolicy(), _probe(reference, engine)
-    policy = dataclasses.replace(
-        policy,
-        ignore=(*policy.ignore, *ignored),
-        packages=(*policy.packages, *(one.lower().replace("_", "-") for one in packages)),
-        infiniband=policy.infiniband or infiniband,
-    )
+        try:
+            facts = probe_image(engine, reference)
+        except ImageNotFound as error:
+            hint = f"Pull it: docker pull {reference}"
+            raise ImageError(f"the engine does not have {reference}", hint=hint) from error
+    needed = tuple(one.lower().replace("_", "-") for one in packages)
+    policy = CheckPolicy(ignore=ignored, packages=needed, infiniband=infiniband)
     findings = judge_facts(facts, policy)
-    document: dict[str, object] = {"image": name, "findings": [vars(finding) for finding in findings], "facts": facts}
+    document: dict[str, object] = {
+        "image": reference,
+        "findings": [vars(finding) for finding in findings],
+        "facts": facts,
+    }
     if as_json:
         print_result(document)
     for finding in findings:
@@ -249,29 +229,13 @@ def check(
         click.echo(f"{click.style(mark, fg=colour)} {printable(str(finding))}", err=as_json)
     if (failed := readiness_error(findings)) is not None:
         count = sum(finding.counts_as == "error" for finding in findings)
-        click.echo(f"{name} is not ready: {count} {'error' if count == 1 else 'errors'}", err=True)
+        click.echo(f"{reference} is not ready: {count} {'error' if count == 1 else 'errors'}", err=True)
         sys.exit(failed.exit_code)
-    click.echo(f"{name} is ready", err=as_json)
+    click.echo(f"{reference} is ready", err=as_json)
 
 
 def _note(text: str) -> None:
     click.echo(f"note: {text}", err=True)
-
-
-def _probe(reference: str, engine: DockerClient) -> Facts:
-    try:
-        return probe_image(engine, reference)
-    except ImageNotFound as error:
-        raise ImageError(f"the engine does not have {reference}", hint=f"Pull it: docker pull {reference}") from error
-
-
-def _build_and_probe(config: Config, engine: DockerClient, secret_paths: tuple[Path, ...]) -> tuple[ImageSpec, Facts]:
-    """Build the configuration's image in the engine only, and return its facts."""
-    environ = with_secret_paths(os.environ, secret_paths)
-    spec = for_job(plan_image_only(config, this_host(environ), remark=_note), config)
-    with contextlib.closing(ConsoleListener(sys.stderr)) as listener:
-        cli = buildkit_cli(environ)
-        return spec, build_and_probe(spec, engine=engine, cli=cli, environ=environ, listener=listener)
 
 
 @image.command("render")

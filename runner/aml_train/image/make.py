@@ -6,21 +6,16 @@ One digest throughout: the image that the tests ran in is, byte for byte, the on
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from aml_train.core.docker import BuildCli
-from aml_train.core.events import Listener
 from aml_train.core.release_tags import commit_tags
 from aml_train.core.threads import cleanup_on_interrupt
 from aml_train.image.attestations import Attestations, keep_attestations, make_attestations
-from aml_train.image.build.build import CACHE_TAG, build_image
-from aml_train.image.builder import CANDIDATE_LEASE, Builder, Candidate
+from aml_train.image.build.build import CACHE_TAG
+from aml_train.image.builder import Builder, Candidate
 from aml_train.image.context import ImageContext
-from aml_train.image.disk import check_disk
-from aml_train.image.leftovers import CANDIDATE_SUFFIX, candidate_tag
 from aml_train.image.push import release
-from aml_train.image.readiness.check import probe_image, store_facts
+from aml_train.image.readiness.check import store_facts
 from aml_train.image.readiness.facts import Facts
 from aml_train.image.records import store_record
 from aml_train.image.registry.client import Registry
@@ -29,7 +24,7 @@ from aml_train.image.spec import ImageSpec, TestRecord
 from aml_train.image.verify import make_record
 
 if TYPE_CHECKING:
-    from docker import DockerClient
+    pass
 
 
 def digest_tag(digest: str) -> str:
@@ -70,25 +65,6 @@ def lock(ctx: ImageContext, manifest: Manifest) -> None:
         f"The tag {ctx.own}:{tag[:16]}… is not locked: {ctx.registry.host} does not let this identity change "
         "attributes. A role with registries/metadata/write can; `image.lock: false` leaves it."
     )
-
-
-def build_and_probe(
-    spec: ImageSpec, *, engine: DockerClient, cli: BuildCli, environ: Mapping[str, str], listener: Listener
-) -> Facts:
-    """Build *spec* in the engine only, which caches the build; return the facts.
-
-    Raises:
-        ImageError: if it cannot be built, or the probe has no result.
-        TimedOutError: if the build takes too long.
-    """
-    # Tagged as a candidate, so that a sweep removes what a killed command leaves.
-    name = f"{spec.repository}{CANDIDATE_SUFFIX}:{candidate_tag(engine, CANDIDATE_LEASE)}"
-    check_disk(spec.base, spec.platform, engine=engine, environ=environ, listener=listener)
-    image_id = build_image(spec, cli=cli, engine=engine, tag=name, listener=listener)
-    try:
-        return probe_image(engine, image_id)
-    finally:
-        engine.images.remove(name, noprune=True)
 
 
 def make_image(

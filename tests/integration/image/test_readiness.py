@@ -202,24 +202,3 @@ def test_the_command(make_image: MakeImage) -> None:
     unknown = CliRunner().invoke(cli, ["image", "check", "no-such-image:x"])
     assert isinstance(unknown.exception, ImageError)
     assert unknown.exception.message == "the engine does not have no-such-image:x"
-
-
-@pytest.mark.full
-def test_the_configurations_image_is_built_and_checked(
-    tmp_path: Path, engine: DockerClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    repository = f"aml-train-test/checked-{secrets.token_hex(6)}"
-    (tmp_path / "job.yml").write_text("command: python train.py\ncompute: azureml:c\n")
-    (tmp_path / "aml-train.yml").write_text(
-        f"job: job.yml\nimage:\n  base: {BASE}\n  ofed: distro\n  env: {{NCCL_IB_DISABLE: '1'}}\n"
-        f"  repository: {repository}\n  checks: {{ignore: [nccl-sockets]}}\n"
-    )
-    monkeypatch.setenv("TERM", "dumb")
-    done = CliRunner().invoke(cli, ["image", "check", "-C", str(tmp_path)])
-    assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, f"{repository}-proposals is ready"), done.output
-    assert "· nccl-sockets: the image sets NCCL_IB_DISABLE=1 (ignored): " in done.stdout
-    assert "· mlx5: the mlx5 provider loads: /usr/lib/" in done.stdout
-
-    lacking = CliRunner().invoke(cli, ["image", "check", "-C", str(tmp_path), "--require", "azureml-core"])
-    assert lacking.exit_code == 3
-    assert not [tag for image in engine.api.images() for tag in image["RepoTags"] or () if repository in tag]

@@ -291,7 +291,7 @@ def _result(container: Container, timeout: float) -> bytes:
             ) from error
         raise ImageError(
             f"the checks of the image took longer than {timeout:.0f} seconds",
-            hint="Something in the image hangs when it is imported or loaded; run `aml-train image check` again to see whether it stays so.",
+            hint="Something in the image hangs when it is imported or loaded; run `aml-train image check IMAGE` to see whether it stays so.",
         ) from error
     try:
         content = fetch_file(container, f"/{CHECKS_FOLDER}/facts.json", limit=_LIMIT)

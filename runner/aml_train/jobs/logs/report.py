@@ -79,7 +79,10 @@ class NcclWatch:
         remedy = {
             "disabled": "NCCL_IB_DISABLE=1 is set: take it out of the job's environment_variables and of the image",
             "library": "libibverbs is not in the image: add its drivers with `image.ofed`",
-        }.get(self._reason, "see that the image has the drivers (`image.ofed`, `aml-train image check --infiniband`)")
+        }.get(
+            self._reason,
+            "see that the image has the drivers (`image.ofed`, `aml-train image check IMAGE --infiniband`)",
+        )
         return (
             f"NCCL uses sockets, although nodes of {vm_size} have InfiniBand: {cost}. "
             f"Remedy: {remedy}. See docs/output.md#nccl-on-sockets."
