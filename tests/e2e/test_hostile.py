@@ -1,18 +1,12 @@
-"""Foreign output that would command, hide or flood: from the job, through the built action and the command line."""
+"""Foreign output that would command, hide or flood: from the job, through the built action."""
 
 from __future__ import annotations
 
-import contextlib
 import re
-import subprocess
-import threading
-import time
 from pathlib import Path
 
 import pytest
 
-from aml_train.core.text import LONGEST_LINE
-from tests.e2e.conftest import Local
 from tests.e2e.hosted_runner import HostedRunner
 from tests.e2e.test_endings import quick
 from tests.unit.action.runner_model import Runner
@@ -22,9 +16,6 @@ pytestmark = pytest.mark.full
 LONG = 10_000_000
 #: The action with azure-ai-ml loaded takes about half of it; ten times the long line would not fit.
 MEMORY = "--memory=320m", "--memory-swap=320m"
-#: For the command line, where memory is compared.
-LONGER = 60_000_000
-MOST_GROWTH = 40.0
 #: Text → what of it must be found in the log. Each carries a mark of its own, so that its arrival can be seen.
 CORPUS = {
     b"::set-output name=digest::mark01": "::set-output name=digest::mark01",
@@ -88,54 +79,3 @@ def test_a_job(runner: HostedRunner, digits: Path) -> None:
     check(step.log)
     assert step.outputs["digest"].startswith("sha256:")
     assert "mark" not in step.summary
-
-
-class Peak(threading.Thread):
-    """Watches how much memory *process* has had at most, in MB, until it ends."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        super().__init__(daemon=True)
-        self._status = Path(f"/proc/{process.pid}/status")
-        self.megabytes = 0.0
-        self.start()
-
-    def run(self) -> None:
-        with contextlib.suppress(OSError):
-            while found := re.search(r"VmHWM:\s+(\d+) kB", self._status.read_text()):
-                self.megabytes = int(found[1]) / 1024
-                time.sleep(0.05)
-
-
-def service_peak(local: Local) -> float:
-    """Return how much memory the local AzureML's own process has had at most, in MB."""
-    script = "for each in /proc/[0-9]*; do echo $(cat $each/comm) $(grep VmHWM $each/status); done"
-    argv = ["docker", "exec", local.environment["AML_TRAIN_EMULATOR_NAME"], "sh", "-c", script]
-    said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
-    return max(int(size) / 1024 for size in re.findall(r"^python\S* VmHWM: (\d+) kB", said, re.MULTILINE))
-
-
-def test_the_command_line_its_record_and_the_local_azureml(local: Local, digits: Path) -> None:
-    peaks = []
-    quick(digits, "hostile-record", "python hostile.py")
-    for size in (100, LONGER):
-        (digits / "src" / "hostile.py").write_text(script(size))
-        process = local.start(digits)
-        peak = Peak(process)
-        ended = local.finish(process, digits)
-        assert ended.code == 0, ended.output[-2000:]
-        peaks.append((peak.megabytes, service_peak(local)))
-    lines = [line for line in ended.of("log-line") if line["source"] == "job"]
-    text = "".join(line["text"] + ("" if line["more"] else "\n") for line in lines)
-    (whole,) = re.findall("<([0-9]+)>", text)
-    assert whole == "0123456789" * (LONGER // 10)
-    assert max(len(line["text"]) for line in lines) <= LONGEST_LINE
-    assert [mark for mark in MARKS if mark not in text] == []
-    assert digits.with_suffix(".events").read_bytes().isascii()
-    assert "\x1b" not in ended.output
-    assert "\x00" not in ended.output
-    # Neither side holds the line: of one that is kept whole, both would have grown by all of it, and more.
-    small, large = peaks
-    assert small[0] > 0
-    assert large[0] - small[0] < MOST_GROWTH, peaks
-    assert large[1] - small[1] < MOST_GROWTH, peaks
-    print(f"peaks in MB of the command and the service: {small}, with a line of {LONGER / 1e6:.0f} MB {large}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -26,14 +25,3 @@ def simulate(
         kernel.process("program", lambda: results.append(main()), **options)
         kernel.run(linger=1000.0)
     return results, kernel
-
-
-def later(seconds: float, *actions: Callable[[], object]) -> Callable[[], None]:
-    """Return a program that sleeps, and then does these things."""
-
-    def program() -> None:
-        time.sleep(seconds)
-        for action in actions:
-            action()
-
-    return program

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -12,50 +13,13 @@ import aml_train
 from simulation.kernel.state import PRODUCT, PYTHON, SHARED
 
 _ROOT = Path(aml_train.__file__).parent
-_CHANGES = frozenset(
-    [
-        "add",
-        "append",
-        "appendleft",
-        "clear",
-        "discard",
-        "extend",
-        "insert",
-        "pop",
-        "popitem",
-        "remove",
-        "set",
-        "setdefault",
-        "update",
-        "acquire",
-    ]
+_CHANGES = re.compile(
+    "add|append|appendleft|clear|discard|extend|insert|pop|popitem|remove|set|setdefault|update|acquire"
 )
 #: Calls whose results keep state; calls of other modules make values.
-_STATEFUL = frozenset(
-    [
-        "Barrier",
-        "Condition",
-        "ContextVar",
-        "Event",
-        "Lock",
-        "RLock",
-        "Semaphore",
-        "SimpleQueue",
-        "Queue",
-        "deque",
-        "local",
-        "count",
-        "defaultdict",
-        "Counter",
-        "OrderedDict",
-        "WeakKeyDictionary",
-        "WeakValueDictionary",
-        "Random",
-        "Session",
-        "ThreadPoolExecutor",
-        "SafeConstructor",
-        "Environment",
-    ]
+_STATEFUL = re.compile(
+    "Barrier|Condition|ContextVar|Event|R?Lock|Semaphore|(Simple)?Queue|deque|local|count|defaultdict|Counter|OrderedDict"
+    "|Weak(Key|Value)Dictionary|Random|Session|ThreadPoolExecutor|SafeConstructor|Environment"
 )
 
 
@@ -81,7 +45,7 @@ def _stateful(source: str) -> set[str]:
     for name, value in names.items():
         if isinstance(value, ast.Call):
             made = ast.unparse(value.func).rpartition(".")[2].partition("[")[0]
-            if made in _STATEFUL | changing:
+            if made in changing or _STATEFUL.fullmatch(made):
                 found.add(name)
     return found
 
@@ -95,7 +59,7 @@ def _changes_itself(made: ast.ClassDef) -> bool:
 def _changed(node: ast.AST) -> Iterator[str]:
     """Yield the name that this node changes in place."""
     match node:
-        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attribute)) if attribute in _CHANGES:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attribute)) if _CHANGES.fullmatch(attribute):
             yield name
         case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()):
             yield name

@@ -3,19 +3,16 @@ from __future__ import annotations
 import atexit
 import functools
 import os
-import signal
 import sys
 import threading
 import time
 
-import pytest
 import requests
 
-from aml_train.core.machine import interrupt_on
 from aml_train.core.temporary import _this_process
 from aml_train.core.threads import _cleanups, cleanup_on_interrupt
 from simulation.kernel import Decisions, Kernel, Request, Response, installed
-from tests.support.simulated_world import later, simulate
+from tests.support.simulated_world import simulate
 
 
 def _killed_at(point: int) -> tuple[list[str], Kernel]:
@@ -62,46 +59,6 @@ def test_a_kill_runs_no_code_of_the_process_and_what_it_sent_arrives() -> None:
         ["begin", "send", "arrived PUT", "sent"],
         ["begin", "send", "arrived PUT", "sent", "finally", "atexit"],
     ]
-
-
-def test_a_killed_process_starts_again() -> None:
-    starts: list[tuple[int, float]] = []
-
-    def main() -> None:
-        starts.append((os.getpid(), time.monotonic()))
-        time.sleep(1)
-
-    _results, kernel = simulate(main, plan={"kill:program:1": True, "restart:program": 30.0}, restart=True)
-    assert [process.label for process in kernel.processes] == ["program", "program#2"]
-    assert [process.exit_code for process in kernel.processes] == [-9, 0]
-    assert starts[0][0] != starts[1][0]
-    assert starts[1][1] - starts[0][1] == pytest.approx(30.0)
-
-
-def test_signals_reach_the_main_thread_of_their_process() -> None:
-    seen: list[object] = []
-
-    def main() -> None:
-        try:
-            with interrupt_on(signal.SIGTERM):
-                time.sleep(100)
-        except KeyboardInterrupt:
-            seen.append(round(time.monotonic() - 1000))
-
-    kernel = Kernel(Decisions(0, {}))
-    before = signal.getsignal(signal.SIGTERM)
-    with installed(kernel):
-        first = kernel.process("first", main)
-        kernel.process("second", later(50, lambda: seen.append("second")))
-        third = kernel.process("third", lambda: time.sleep(100))
-        kernel.process(
-            "sender",
-            later(3, *(functools.partial(os.kill, process.pid, signal.SIGTERM) for process in (first, third))),
-        )
-        kernel.run()
-    assert seen == [3, "second"]
-    assert (first.exit_code, third.exit_code) == (0, -signal.SIGTERM)
-    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_global_variables_are_those_of_the_process() -> None:

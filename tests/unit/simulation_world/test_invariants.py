@@ -73,7 +73,6 @@ TRUE = Truth(
     sinks={"console of one": "nothing of it"},
 )
 LIVE = replace(JOB, status="Running", ended=None)
-KILLED = replace(PASSED, exit_code=None, status="", facts={})
 INTERRUPTED = replace(PASSED, exit_code=7, status="cancelled", interrupted=True, message="Interrupted.")
 SECOND = replace(JOB, name="p-0123456789ab-2", created=150.0)
 
@@ -167,44 +166,6 @@ def test_an_invariant_fails_on_a_doctored_world(invariant: Invariant, truth: Tru
 
 def test_every_invariant_has_a_doctored_world() -> None:
     assert {one.__name__ for _, one, _, _ in DOCTORED} == {*INVARIANTS, "swept"}
-
-
-@pytest.mark.parametrize(
-    ("truth", "invariant"),
-    [
-        (replace(TRUE, ends=(KILLED,), containers=("one",)), invariants.no_orphan),
-        (
-            replace(TRUE, promotions={MODEL: {"pending": CHANGE, "history": []}}, ends=(KILLED,)),
-            invariants.one_winner,
-        ),
-        (replace(WITH_BASELINE, ends=(replace(FIRST_PASSED, ended=95.0), PASSED)), invariants.no_false_green),
-        (
-            replace(
-                TRUE,
-                journal=(*TRUE.journal, Acknowledged(kind="untagged", key=("p", "addr"))),
-                tags={"p": {}},
-            ),
-            invariants.nothing_lost,
-        ),
-        (
-            replace(
-                TRUE,
-                models=(MODEL_1, replace(MODEL_1, version="2")),
-                journal=(*TRUE.journal, Acknowledged(kind="late", key=(MODEL, "2"))),
-            ),
-            invariants.one_winner,
-        ),
-    ],
-    ids=[
-        "killed owner",
-        "killed promoter",
-        "baseline of meanwhile",
-        "removed",
-        "late",
-    ],
-)
-def test_what_is_allowed_is_no_violation(truth: Truth, invariant: Invariant) -> None:
-    assert list(invariant(truth)) == []
 
 
 def test_the_table_of_endings_is_that_of_the_docs() -> None:
