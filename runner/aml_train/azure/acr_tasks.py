@@ -227,24 +227,10 @@ class AcrTasks:
         self._id = registry.text("id")
         self._host = registry.text("properties.loginServer")
         self._listener = listener
-        self._where = where
+        #: See :class:`BuildService`.
+        self.title, self.identity, self.where = f"ACR Tasks of {self._host}", f"acr-tasks {self._host}", where
         self._pool = agent_pool
         self._clock = clock
-
-    @property
-    def title(self) -> str:
-        """See :class:`BuildService`."""
-        return f"ACR Tasks of {self._host}"
-
-    @property
-    def identity(self) -> str:
-        """See :class:`BuildService`."""
-        return f"acr-tasks {self._host}"
-
-    @property
-    def where(self) -> str:
-        """See :class:`BuildService`."""
-        return self._where
 
     def build(self, build: ServiceBuild, on_piece: Callable[[Piece], object]) -> bool:
         """See :class:`BuildService`."""
@@ -261,7 +247,7 @@ class AcrTasks:
             size = file.tell()
             if size > _LARGEST:
                 raise InvalidError(
-                    f"{self._where}: the build context is {size >> 20} MiB packed, and {self.title} takes 5000 MiB",
+                    f"{self.where}: the build context is {size >> 20} MiB packed, and {self.title} takes 5000 MiB",
                     hint="Leave files out by .dockerignore, or use another builder.",
                 )
             place = self._ask("/listBuildSourceUploadUrl", what)
@@ -335,7 +321,7 @@ class AcrTasks:
             raise CancelledError(f"The run {run} of {self.title} was cancelled.", hint="Nothing was released.")
         if status == "Timeout":
             raise TimedOutError(
-                f"{self._where}: the run {run} of {self.title} took longer than {_seconds(build)} seconds",
+                f"{self.where}: the run {run} of {self.title} took longer than {_seconds(build)} seconds",
                 hint="Raise image.builder.timeout (at most 8h) or tests.timeout, or use an agent pool.",
             )
         if status == "Error":
@@ -389,7 +375,7 @@ class AcrTasks:
             found = self._rest.ask("POST", self._address(path), what, params={"api-version": API}, body=body)
         except ServiceError as error:
             if not error.transient:
-                error.message = f"{self._where}: {error.message}"
+                error.message = f"{self.where}: {error.message}"
                 error.hint = ROLES
             raise
         if found is None:

@@ -54,14 +54,6 @@ def test_no_other_end_than_completed_passes(end: JobStatus, kind: type[Exception
     assert isinstance(failure, kind)
 
 
-def test_a_failure_tells_the_last_lines() -> None:
-    service = FakeService(script=[S.FAILED], log=b"\n".join(b"line %d" % i for i in range(100)))
-    _, failure, _ = _watch(service, FakeClock())
-    assert failure is not None
-    assert "line 99" in str(failure)
-    assert "line 42" not in str(failure)
-
-
 def test_an_outage_is_borne_and_told_once() -> None:
     service = FakeService(script=[S.RUNNING, lost(), lost(), lost(), S.COMPLETED])
     _, failure, events = _watch(service, FakeClock())
@@ -88,13 +80,6 @@ def test_a_lasting_refusal_is_not_retried() -> None:
     assert service.looks == 2
 
 
-def test_the_total_time_out_cancels() -> None:
-    service = FakeService(script=[S.RUNNING])
-    with pytest.raises(TimedOutError, match=r"has not ended within 60 s \(watch.timeout\)"):
-        _watch(service, FakeClock(), total=60.0)
-    assert service.cancelled == ["j"]
-
-
 def test_the_queue_time_out_cancels_only_what_has_not_started() -> None:
     service = FakeService(script=[S.QUEUED])
     with pytest.raises(TimedOutError, match=r"has not started within 60 s .*its status is Queued"):
@@ -111,15 +96,6 @@ def test_a_job_that_waits_for_long_is_told_why() -> None:
         _watch(service, FakeClock(), received=events, queue=900.0)
     told = [event.text for event in events if isinstance(event, Notice) and "still waits" in event.text]
     assert told == ["The job j still waits. The compute gpu cannot grow: ClusterCoreQuotaReached: no cores."]
-
-
-def test_a_reason_that_is_not_told_changes_nothing() -> None:
-    class Away(FakeService):
-        def waiting_reason(self, placement: Placement) -> str:
-            raise ServiceError("403")
-
-    with pytest.raises(TimedOutError, match=r"its cancellation was requested, and it is Canceled\.\nLook for quota"):
-        _watch(Away(script=[S.QUEUED]), FakeClock(), queue=900.0)
 
 
 def test_the_run_time_out_counts_from_running() -> None:
@@ -242,18 +218,6 @@ def test_sleep_counts_for_the_time_outs() -> None:
     with pytest.raises(TimedOutError, match="has not ended within 3600 s"):
         _watch(service, clock, total=3600.0)
     assert clock.time < 8 * 3600 + 120
-
-
-def test_an_outage_of_nearly_an_hour_is_borne() -> None:
-    service = FakeService(script=[S.RUNNING] * 8 + [lost()])
-    clock = FakeClock()
-
-    def back(now: float) -> None:
-        if now > 3550:
-            service.script = [S.COMPLETED]
-
-    clock.on_sleep = back
-    assert _watch(service, clock)[1] is None
 
 
 def test_a_log_that_cannot_be_read_between_two_looks_is_read_at_the_next() -> None:
