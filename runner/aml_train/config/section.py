@@ -146,7 +146,7 @@ def make(cls: type[T], values: Mapping[str, Any], **others: Any) -> T:
 def _made(shape: Shape, value: Any) -> Any:
     """Return a checked value with the sections in it as dataclasses."""
     if isinstance(shape, Either):
-        parts = shape.keys if isinstance(value, dict) else shape.items
+        parts = shape.keys if isinstance(value, dict) else shape.items if isinstance(value, list | tuple) else None
         return value if parts is None else _made(parts, value)
     if isinstance(shape, Record) and shape.section is not None:
         return make(shape.section, value)

@@ -32,6 +32,12 @@ def test_a_cluster_has_defaults(name: str, tmp_path: Path) -> None:
     assert found.cluster == ClusterConfig(name="gpu", size="Standard_NC6s_v3", where="aml-train.yml:5")
 
 
+def test_one_identity_is_a_list_of_one(tmp_path: Path) -> None:
+    found = target(tmp_path, "{name: gpu, size: Standard_NC6s_v3, identity: system}")
+    assert found.cluster is not None
+    assert found.cluster.identity == ("system",)
+
+
 def test_a_cluster_can_say_everything(tmp_path: Path) -> None:
     found = target(
         tmp_path,
