@@ -24,11 +24,11 @@ from aml_train.config.load import load_config, load_promotion, load_targets
 from aml_train.core.comparison import Comparison
 from aml_train.core.errors import InvalidError
 from aml_train.core.events import Broadcast, Listener
-from aml_train.core.series import History, plot
 from aml_train.core.text import aligned, printable_line
 from aml_train.gate.history import series_of
 from aml_train.pipeline.passport import policy_of
 from aml_train.pipeline.promotion import open_promoter, promotion_request
+from aml_train.report.series import History, plot
 
 if TYPE_CHECKING:
     from aml_train.comparison import Project

@@ -13,7 +13,6 @@ from aml_train.api.planning import host_for
 from aml_train.azure.browse import JobFilter, JobOrder, select_rows
 from aml_train.config.load import load_targets
 from aml_train.core.errors import InvalidError, ServiceError
-from aml_train.core.series import History, plot
 from aml_train.core.text import aligned, duration, printable_line
 from aml_train.gate.history import series_of
 from aml_train.jobs.states import JobStatus
@@ -22,6 +21,7 @@ from aml_train.models.browse import ModelFilter, find_model, list_models
 from aml_train.models.download import download_model
 from aml_train.pipeline.override import target_override
 from aml_train.pipeline.target import open_workspace
+from aml_train.report.series import History, plot
 
 if TYPE_CHECKING:
     from aml_train.api.backend import Backend

@@ -22,12 +22,12 @@ from aml_train.comparison import (
     unlogged,
     with_metrics,
 )
-from aml_train.core.series import plot
+from aml_train.report.series import plot
 
 if TYPE_CHECKING:
     from aml_train.azure.sdk_v2 import AzureV2
     from aml_train.core.comparison import Comparison, Side
-    from aml_train.core.series import History
+    from aml_train.report.series import History
 
 #: Charts that are drawn if no metric is named.
 _CHARTS: Final = 6

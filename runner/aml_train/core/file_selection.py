@@ -122,36 +122,17 @@ class FileEntry:
     link: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True, order=True)
-class KeptOut:
-    """A test file or a folder of tests that an ignore file keeps out of a selection.
-
-    Attributes:
-        path: relative to the root; a folder ends with ``/``.
-        ignore_file: the file that says so, relative to the root.
-        line: where in it, from one.
-    """
-
-    path: str
-    ignore_file: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"{self.path} ({self.ignore_file}:{self.line})"
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Rules:
     """An ignore file's rules.
 
     They are about paths from its own folder: without *strip*, and with *above* before them.
 
-    *file* is the ignore file, relative to the root of the selection, and *lines* the line of each rule in it.
+    *file* is the ignore file, relative to the root of the selection.
     """
 
     spec: pathspec.PathSpec[Any]
     file: str
-    lines: tuple[int, ...]
     strip: str
     above: str = ""
 
@@ -174,7 +155,7 @@ class Walker:
         self.real_root = root.resolve()
         self.wanted = _spec(patterns, git=True) if patterns else None
         self.named = tuple(pattern.strip("/").removesuffix("/**") for pattern in patterns)
-        self.kept_out: list[KeptOut] = []
+        self.kept_out: list[tuple[str, str]] = []
         self.secrets: list[str] = []
         self.left_out = leave_out
         self.leave_out = _spec(leave_out, git=True)
@@ -275,18 +256,18 @@ class Walker:
         self.secrets.append(path)
         return False
 
-    def _note_file(self, path: str, rule: tuple[str, int]) -> None:
+    def _note_file(self, path: str, ignore_file: str) -> None:
         if _TEST_FILE.fullmatch(path.rpartition("/")[2]) or path in self.named:
-            self.kept_out.append(KeptOut(path=path, ignore_file=rule[0], line=rule[1]))
+            self.kept_out.append((path, ignore_file))
 
-    def _note_folder(self, path: str, rule: tuple[str, int]) -> None:
+    def _note_folder(self, path: str, ignore_file: str) -> None:
         """Note an ignored folder that is not entered.
 
         One of tests by name, or of a pattern.
         """
         wanted = any(name == path or name.startswith(f"{path}/") for name in self.named)
         if wanted or path.rpartition("/")[2] in _TEST_FOLDERS:
-            self.kept_out.append(KeptOut(path=f"{path}/", ignore_file=rule[0], line=rule[1]))
+            self.kept_out.append((f"{path}/", ignore_file))
 
     def _ignore_file(self, folder: Path, *, lead: str) -> _Rules | None:
         """Return the rules of *folder*'s own ignore file, or None.
@@ -301,22 +282,20 @@ class Walker:
                     raise self._fault(str(file.absolute()), "it is not UTF-8") from error
                 except OSError as error:
                     raise unreadable(file.absolute(), error) from error
-                # pathspec passes over empty lines.
-                numbered = [(number, line) for number, line in enumerate(lines, 1) if line and _is_pattern(line)]
-                spec = _spec([line for _, line in numbered], git=self.nested)
-                return _Rules(spec=spec, file=lead + name, lines=tuple(number for number, _ in numbered), strip="")
+                spec = _spec([line for line in lines if _is_pattern(line)], git=self.nested)
+                return _Rules(spec=spec, file=lead + name, strip="")
         return None
 
     @staticmethod
-    def _ignored(path: str, rules: tuple[_Rules, ...]) -> tuple[str, int] | None:
-        """Return file and line of the rule that ignores *path*.
+    def _ignored(path: str, rules: tuple[_Rules, ...]) -> str | None:
+        """Return the file that ignores *path*.
 
         The innermost file decides.
         """
         for rule in reversed(rules):
             found = rule.spec.check_file(rule.above + path.removeprefix(rule.strip))
             if found.include is not None:
-                return (rule.file, rule.lines[found.index or 0]) if found.include else None
+                return rule.file if found.include else None
         return None
 
     def _entry(self, item: os.DirEntry[str], path: str) -> FileEntry | None:

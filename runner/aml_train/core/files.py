@@ -25,7 +25,6 @@ from aml_train.core.file_selection import (
     SECRETS,
     FileEntry,
     FileId,
-    KeptOut,
     Walker,
     unreadable,
 )
@@ -44,13 +43,13 @@ class FileSet:
     Attributes:
         root: a folder.
         entries: the files.
-        kept_out: tests that ignore files keep out, in order; no part of the identity.
+        kept_out: tests that ignore files keep out, each with the file that says so; no part of the identity.
         secrets: paths that are left out because their names say that they are secret; no part of it either.
     """
 
     root: Path
     entries: tuple[FileEntry, ...]
-    kept_out: tuple[KeptOut, ...] = field(default=(), compare=False)
+    kept_out: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     secrets: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod

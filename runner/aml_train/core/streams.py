@@ -2,55 +2,22 @@
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import io
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, Final, TextIO, cast
-
-_HANDLER: Final = "aml-train"
-_PLAIN: Final = {
-    "·": "-",
-    "▸": ">",
-    "✓": "+",
-    "✗": "x",
-    "│": "|",
-    "…": "...",
-    "–": "-",
-    "—": "-",
-    "→": "->",
-    "×": "x",
-    "\N{ZERO WIDTH SPACE}": "",
-}
-"""Replaces our own signs in encodings that lack them, as with ``LC_ALL=C`` and Latin-1."""
-
-
-def _in_its_place(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Return a plain sign, or else JSON's escape, for signs that cannot be encoded."""
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    signs = error.object[error.start : error.end]
-    return "".join(_PLAIN.get(sign) or _escaped(sign) for sign in signs), error.end
-
-
-def _escaped(sign: str) -> str:
-    if sign in _PLAIN:
-        return ""
-    units = sign.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+from typing import Any, TextIO, cast
 
 
 def prepare_streams() -> None:
     """Let standard output and error take any text; replace streams that are closed."""
-    codecs.register_error(_HANDLER, _in_its_place)
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed by the shell: `>&-`
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - until the process ends
         elif isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors=_HANDLER)
+            stream.reconfigure(errors="replace")
 
 
 def failure_of(stream: TextIO) -> OSError | None:

@@ -385,8 +385,9 @@ def _kept_out(tests: TestSpec | None) -> list[str]:
     found = tests.files.kept_out if tests is not None else ()
     if not found:
         return []
+    named = _named([f"{path} ({file})" for path, file in found])
     return [
-        f"Ignore files keep tests out of the image's tests: {_named(found)}. A later line there, such as `!{found[0].path}`, takes them back."
+        f"Ignore files keep tests out of the image's tests: {named}. A later line there, such as `!{found[0][0]}`, takes them back."
     ]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from aml_train.core.series import GREATEST, by_step
+from aml_train.report.series import GREATEST, by_step
 from aml_train.report.values import Curve, Series
 
 WIDTH: Final = 400.0

@@ -12,7 +12,6 @@ from typing import Any, Final, Literal, cast
 from aml_train.core.answers import json_number
 from aml_train.core.clock import Clock
 from aml_train.core.events import Event
-from aml_train.core.series import by_step
 from aml_train.core.tags import TAG_RULES
 from aml_train.core.text import LineBlocks, harmless, states
 from aml_train.core.threads import map_parallel
@@ -25,6 +24,7 @@ from aml_train.jobs.logs.names import log_name
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView, StorageUnreachableError, Workspace
 from aml_train.report import values
+from aml_train.report.series import by_step
 
 MOST_CURVES: Final = 50
 MOST_PICTURES: Final = 12

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from aml_train.core.events import GraphNode, NodeChanged
-from aml_train.core.series import GREATEST, by_step
 from aml_train.core.text import harmless, lines_of
+from aml_train.report.series import GREATEST, by_step
 from aml_train.report.values import Table
 
 #: Every sign of ASCII that Markdown, HTML or GitHub (links, mentions, issue numbers) may give a meaning.

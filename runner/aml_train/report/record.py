@@ -33,10 +33,10 @@ from aml_train.core.events import (
     TestsFinished,
 )
 from aml_train.core.masked_events import masked
-from aml_train.core.series import by_step
 from aml_train.gate.decide import Verdict
 from aml_train.report import values
 from aml_train.report.convert import difference_value, table_value, tidy
+from aml_train.report.series import by_step
 
 _MOST_NOTICES: Final = 100
 #: Computed names, in which a short secret may occur by chance, among the facts that a run reports at its end.

@@ -61,7 +61,7 @@ def test_an_encoding_without_our_signs(project: Path, environment: dict[str, str
     (project / "aml-train.yml").write_text("job: job.yml\nmodel: {name: größe · 日本, path: outputs/m}\n")
     ended = _run("$AML validate", project, **environment)
     assert ended.returncode == 2
-    assert "it is `gr\\u00f6\\u00dfe - \\u65e5\\u672c`" in ended.stderr
+    assert "it is `gr??e ? ??`" in ended.stderr
     assert _run("$AML --help", project, **environment).returncode == 0
     assert _run("$AML validate --schema", project, **environment).returncode == 0
 

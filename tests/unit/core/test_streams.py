@@ -43,10 +43,6 @@ def test_every_sign_can_be_printed_in_every_encoding(standard: pytest.MonkeyPatc
     stream.flush()
     text = held.getvalue().decode(encoding)
     assert "built" in text
-    if encoding == "ascii":
-        assert "> image    Build - 1..." in text
-        assert "+ image    built -> pushed" in text
-        assert "\\udcff \\u65e5\\u672c \\ud83d\\ude00" in text
 
 
 class _Full(io.StringIO):

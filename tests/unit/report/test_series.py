@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from aml_train.core.series import by_step, columns_of, plot
+from aml_train.report.series import by_step, columns_of, plot
 
 
 def test_every_step_is_shown_and_what_is_between_two_of_them() -> None:
