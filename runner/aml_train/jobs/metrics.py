@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-import math
+import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from aml_train.config.sections.gate import JsonValue
 from aml_train.core.clock import Clock
@@ -22,6 +22,7 @@ from aml_train.jobs.workspace import Files, Metrics, Workspace
 
 _READS: Final = 6
 _MOST_FILES: Final = 10
+_Found = TypeVar("_Found")
 
 
 class Logged(Metrics, Files, Protocol):
@@ -43,34 +44,14 @@ def settle_metrics(
     Raises:
         ServiceError: if the service does not answer.
     """
-    previous: object = None
-    last: Mapping[str, float] = {}
-    histories: dict[str, Sequence[MetricPoint]] = {}
-    for attempt in range(_READS):
-        if attempt:
-            clock.sleep(pause())
+
+    def read() -> tuple[Mapping[str, float], Mapping[str, Sequence[MetricPoint]]]:
         last = service.last_metrics(name)
         known = [metric for metric in metrics if metric in last]
         values = map_parallel(functools.partial(service.metric_history, name), known, "metric-history")
-        histories = dict(zip(known, values, strict=True))
-        missing = any(metric not in last for metric in metrics)
-        reading = _comparable(last, histories)
-        if reading == previous and (not missing or attempt >= 2):
-            break
-        previous = reading
-    return last, histories
+        return last, dict(zip(known, values, strict=True))
 
-
-def _comparable(last: Mapping[str, float], histories: Mapping[str, Sequence[MetricPoint]]) -> object:
-    """Return a reading in which NaN equals NaN."""
-
-    def word(value: float) -> object:
-        return "nan" if math.isnan(value) else value
-
-    return (
-        {name: word(value) for name, value in last.items()},
-        {name: [(p.step, p.timestamp, word(p.value)) for p in points] for name, points in histories.items()},
-    )
+    return _settled(read, lambda found: all(metric in found[0] for metric in metrics), clock, pause)
 
 
 def settle_logged(
@@ -94,14 +75,28 @@ def settle_logged(
     Raises:
         ServiceError: the service does not answer.
     """
-    found = service.logged(job, known=known, first=wanted)
-    for attempt in range(1, _READS):
-        if not wanted and not found.metrics:
-            return found
-        clock.sleep(pause())
-        previous, found = found, service.logged(job, known=known, first=wanted)
+    first = service.logged(job, known=known, first=wanted)
+    if not wanted and not first.metrics:
+        return first
+    reads = itertools.chain([first], iter(lambda: service.logged(job, known=known, first=wanted), None))
+
+    def complete(found: LoggedSet) -> bool:
         series = columns_of(found).series
-        if found == previous and (attempt > 1 or all(name in series for name in wanted)):
+        return all(name in series for name in wanted)
+
+    return _settled(lambda: next(reads), complete, clock, pause)
+
+
+def _settled(
+    read: Callable[[], _Found], complete: Callable[[_Found], bool], clock: Clock, pause: Callable[[], float]
+) -> _Found:
+    """Return what two reads agree on, or the last of six; what is not complete is read three times."""
+    found = read()
+    for attempt in range(1, _READS):
+        clock.sleep(pause())
+        # As text, in which NaN is like NaN.
+        previous, found = repr(found), read()
+        if repr(found) == previous and (attempt > 1 or complete(found)):
             break
     return found
 
