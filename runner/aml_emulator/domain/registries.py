@@ -65,8 +65,8 @@ class Registry:
         return self.name == CURATED_REGISTRY
 
 
-def create_registry(workspace: Workspace, name: str, properties: Mapping[str, Any]) -> tuple[Registry, bool]:
-    """Create or change a registry; return it and whether it is new.
+def create_registry(workspace: Workspace, name: str, properties: Mapping[str, Any]) -> None:
+    """Create or change a registry.
 
     Args:
         properties: its tags and description.
@@ -82,8 +82,7 @@ def create_registry(workspace: Workspace, name: str, properties: Mapping[str, An
         )
     with workspace.store.transaction():
         known = find_registry(workspace, name)
-        stored = workspace.store.assets.put_container(REGISTRIES, known.name if known else name, properties)
-    return _registry(workspace, stored), known is None
+        workspace.store.assets.put_container(REGISTRIES, known.name if known else name, properties)
 
 
 def delete_registry(workspace: Workspace, name: str) -> bool:

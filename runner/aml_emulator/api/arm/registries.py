@@ -6,7 +6,7 @@ Shapes are those of azure-sdk-for-python, sdk/ml/azure-ai-ml/tests/recordings/re
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from aml_emulator.api.arm.workspaces import check_registry
 from aml_emulator.api.errors import resource_not_found
@@ -17,14 +17,11 @@ from aml_emulator.domain.errors import NotSupportedError
 from aml_emulator.domain.registries import (
     Registry,
     all_registries,
-    create_registry,
-    delete_registry,
     find_registry,
     known_registry,
 )
 from aml_emulator.domain.registry_tasks import RUN_REQUEST, RegistryRun, RegistryTasks
 from aml_emulator.network.hosts import REGISTRY_SUFFIX
-from aml_emulator.schema import OBJECT, TEXT, WORDS, Fields
 
 MAX_PAGE = 100
 _REGISTRY = "/subscriptions/{sub}/resourceGroups/{rg}/providers/Microsoft.ContainerRegistry/registries/{name}"
@@ -95,10 +92,6 @@ class TaskAnswers:
         }
 
 
-_OPERATION: Final = "registry"
-_BODY = Fields({"location": TEXT, "tags": WORDS, "identity": OBJECT, "properties": OBJECT})
-
-
 def routes(context: Context) -> Sequence[Route]:
     """Return the routes of registries."""
     registries = Registries(context)
@@ -109,9 +102,6 @@ def routes(context: Context) -> Sequence[Route]:
         Route("GET", group, registries.list),
         Route("GET", f"{subscription}/registries", registries.list),
         Route("GET", f"{group}/{{registry}}", registries.get),
-        Route("PUT", f"{group}/{{registry}}", registries.put),
-        Route("DELETE", f"{group}/{{registry}}", registries.delete),
-        Route("GET", f"{subscription}/locations/{{location}}/registryOperationsStatus/{{id}}", registries.status),
     )
 
 
@@ -146,45 +136,11 @@ class Registries(Answers):
         """Return one registry."""
         return self._view(self._known(call))
 
-    def put(self, call: Call) -> Reply:
-        """Create a registry, or change its tags; an operation that has ended."""
-        given = call.json(_BODY)
-        properties = {
-            "tags": given.get("tags") or {},
-            "description": (given.get("properties") or {}).get("description"),
-        }
-        registry, _ = create_registry(self._context, call.params["registry"], properties)
-        return self._started(call, registry)
-
-    def delete(self, call: Call) -> Reply:
-        """Delete a registry with its assets; an operation that has ended."""
-        registry = self._known(call)
-        delete_registry(self._context, registry.name)
-        return self._started(call, registry)
-
-    def status(self, call: Call) -> dict[str, Any]:
-        """Return the state of an operation on a registry: it has succeeded."""
-        known = self._context.store.assets.operation(call.params["id"])
-        if known is None or known[0] != _OPERATION:
-            raise resource_not_found(f"registryOperationsStatus/{call.params['id']}")
-        return {"status": "Succeeded"}
-
     def _known(self, call: Call) -> Registry:
         found = find_registry(self._context, call.params["registry"])
         if found is None or found.curated:
             raise resource_not_found(f"{PROVIDER}/registries/{call.params['registry']}")
         return found
-
-    def _started(self, call: Call, registry: Registry) -> Reply:
-        operation = self._context.store.assets.start_operation(_OPERATION, registry.name)
-        version = call.query.get("api-version", "")
-        address = (
-            f"https://{call.host}{self._context.identity.location_id}/registryOperationsStatus/{operation}"
-            f"?api-version={version}&type="
-        )
-        return Reply(
-            status=202, headers={"Azure-AsyncOperation": f"{address}async", "Location": f"{address}location"}
-        )
 
     def _view(self, registry: Registry) -> dict[str, Any]:
         identity = self._context.identity
