@@ -178,12 +178,7 @@ class ServiceError(Exception):
     def body(self) -> dict[str, Any]:
         """Return the JSON body: ``{"error": {"code", "message", ...}}``."""
         error: dict[str, Any] = {"code": self.code, "message": self.message}
-        nested: dict[str, Any] | None = None
-        for code in reversed(self.inner):
-            nested = {"code": code, "innerError": nested} if nested else {"code": code}
-        if nested:
-            error["innerError"] = nested
-        return {"error": error}
+        return {"error": {**error, "innerError": _chain(self.inner)} if self.inner else error}
 
 
 class HistoryError(ServiceError):

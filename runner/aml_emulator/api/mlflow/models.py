@@ -90,6 +90,29 @@ class _Registry(Answers):
             "aliases": [alias for alias, number in aliases.items() if number == version.version],
         }
 
+    @in_transaction
+    def set_tag(self, call: Call) -> dict[str, Any]:
+        """Set a tag of a model, or of a version."""
+        body = call.json(Fields({**VERSION, **TAG}, required=("key",)))
+        tags = self._known(body).properties.get("tags") or {}
+        self._change(body, tags={**tags, str(body["key"]): str(body.get("value", ""))})
+        return {}
+
+    @in_transaction
+    def delete_tag(self, call: Call) -> dict[str, Any]:
+        """Remove a tag of a model, or of a version."""
+        body = {**call.query, **call.json(Fields({**VERSION, **TAG}))}
+        tags = self._known(body).properties.get("tags") or {}
+        self._change(body, tags={key: value for key, value in tags.items() if key != str(body.get("key"))})
+        return {}
+
+    def _known(self, names: Mapping[str, Any]) -> AssetContainer | AssetVersion:
+        return self._known_version(names)
+
+    def _change(self, names: Mapping[str, Any], **changes: Any) -> Any:
+        known = self._known_version(names)
+        return self._context.store.assets.put("models", known.name, known.version, {**known.properties, **changes})
+
     def _known_version(self, names: Mapping[str, Any]) -> AssetVersion:
         name, number = str(names.get("name", "")), str(names.get("version", ""))
         version = self._context.store.assets.version("models", name, number)
@@ -179,22 +202,6 @@ class RegisteredModels(_Registry):
         )
 
     @in_transaction
-    def set_tag(self, call: Call) -> dict[str, Any]:
-        """Set a tag of a model."""
-        body = call.json(Fields({"name": WORD, **TAG}, required=("name", "key")))
-        tags = known_model(self._context, str(body["name"])).properties.get("tags") or {}
-        self._change(body, tags={**tags, str(body["key"]): str(body.get("value", ""))})
-        return {}
-
-    @in_transaction
-    def delete_tag(self, call: Call) -> dict[str, Any]:
-        """Remove a tag of a model."""
-        body = {**call.query, **call.json(Fields({"name": WORD, **TAG}))}
-        tags = known_model(self._context, str(body.get("name", ""))).properties.get("tags") or {}
-        self._change(body, tags={key: value for key, value in tags.items() if key != str(body.get("key"))})
-        return {}
-
-    @in_transaction
     def set_alias(self, call: Call) -> dict[str, Any]:
         """Point an alias to a version."""
         body = call.json(Fields({**VERSION, "alias": WORD}, required=("name", "version", "alias")))
@@ -217,8 +224,11 @@ class RegisteredModels(_Registry):
         found = version_by_alias(self._context, name, call.query.get("alias", ""))
         return {"model_version": self._version(found)}
 
+    def _known(self, names: Mapping[str, Any]) -> AssetContainer:
+        return known_model(self._context, str(names.get("name", "")))
+
     def _change(self, names: Mapping[str, Any], **changes: Any) -> AssetContainer:
-        known = known_model(self._context, str(names.get("name", "")))
+        known = self._known(names)
         return self._context.store.assets.put_container("models", known.name, {**known.properties, **changes})
 
     def _view(self, model: AssetContainer) -> dict[str, Any]:
@@ -295,26 +305,6 @@ class ModelVersions(_Registry):
         body = {**call.query, **call.json(Fields(VERSION))}
         delete_registered_version(self._context, self._known_version(body))
         return {}
-
-    @in_transaction
-    def set_tag(self, call: Call) -> dict[str, Any]:
-        """Set a tag of a version."""
-        body = call.json(Fields({**VERSION, **TAG}, required=("key",)))
-        tags = self._known_version(body).properties.get("tags") or {}
-        self._change(body, tags={**tags, str(body["key"]): str(body.get("value", ""))})
-        return {}
-
-    @in_transaction
-    def delete_tag(self, call: Call) -> dict[str, Any]:
-        """Remove a tag of a version."""
-        body = {**call.query, **call.json(Fields({**VERSION, **TAG}))}
-        tags = self._known_version(body).properties.get("tags") or {}
-        self._change(body, tags={key: value for key, value in tags.items() if key != str(body.get("key"))})
-        return {}
-
-    def _change(self, names: Mapping[str, Any], **changes: Any) -> AssetVersion:
-        known = self._known_version(names)
-        return self._context.store.assets.put("models", known.name, known.version, {**known.properties, **changes})
 
 
 def _searchable_model(model: AssetContainer) -> Searchable:
