@@ -30,8 +30,7 @@ OWNER_PATTERN: Final = re.compile(
     r"(?P<machine>[0-9a-f]{12})\.(?P<pid>\d{1,18})\.(?P<start>\d{1,18})\.(?P<container>[0-9a-f]{12}|host)"
 )
 _LOG = logging.getLogger(__name__)
-_NAME: Final = re.compile(r"aml-train-(?P<kind>[a-z]+)-(?P<owner>[0-9a-f]{12}\.\d{1,18}\.\d{1,18}\.host)-[^/]+")
-_KINDS: Final = {"build": "build context", "check": "build context", "code": "copy of code"}
+_NAME: Final = re.compile(r"aml-train-[a-z]+-(?P<owner>[0-9a-f]{12}\.\d{1,18}\.\d{1,18}\.host)-[^/]+")
 LEASE: Final = 26 * 3600.0
 """Seconds after which the folder of an owner that cannot be looked up (of an earlier boot, or of another PID namespace) is left over:
 longer than any build may take."""
@@ -173,7 +172,6 @@ def sweep_folders(
         what was removed.
     """
     removed: list[Path] = []
-    kinds: set[str] = set()
     try:
         with os.scandir(place or tempfile.gettempdir()) as found:
             items = sorted(found, key=lambda item: item.name)
@@ -196,9 +194,8 @@ def sweep_folders(
             listener(Notice(text=text, level="warning"))
             continue
         removed.append(Path(item.path))
-        kinds.add(_KINDS.get(match["kind"], "temporary folder"))
     if removed:
-        count = f"{len(removed)} temporary folder{'s' * (len(removed) != 1)} ({', '.join(sorted(kinds))})"
+        count = f"{len(removed)} temporary folder{'s' * (len(removed) != 1)}"
         listener(Notice(text=f"Removed what a killed run had left: {count}"))
     return removed
 

@@ -142,7 +142,7 @@ def test_the_build_context_of_a_killed_run_is_swept_and_that_of_a_living_one_is_
         told: list[Event] = []
         assert sweep_folders(told.append, place=tmp_path) == [folders[0]]
         assert [folder.exists() for folder in folders] == [False, True]
-        assert "1 temporary folder (build context)" in str(told[0])
+        assert "1 temporary folder" in str(told[0])
     finally:
         for run in runs:
             run.communicate()

@@ -71,7 +71,7 @@ def test_what_a_killed_run_left_is_removed(place: Path) -> None:
     assert not any(path.exists() for path in dead)
     assert all((path / "docker" / "config.json").exists() for path in (*kept, link))
     texts = [event.text for event in told if isinstance(event, Notice)]
-    assert texts == ["Removed what a killed run had left: 3 temporary folders (build context, copy of code)"]
+    assert texts == ["Removed what a killed run had left: 3 temporary folders"]
     assert _sweep(place) == ([], [])
 
 

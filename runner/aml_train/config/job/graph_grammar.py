@@ -334,19 +334,9 @@ SWEEP: Final = Record(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Nodes:
-    """The shape of ``jobs``: a mapping of nodes. *unchecked* lets other kinds pass."""
-
-    unchecked: bool = False
-    noun: str = "a mapping of nodes"
-
-    def check(self, node: Node, name: str, faults: Faults) -> Any:
-        value = _Node(unchecked=self.unchecked)
-        return Table(value=value, noun=self.noun, key=_NODE_NAME, least=1).check(node, name, faults)
-
-    def schema(self) -> dict[str, Any]:
-        return Table(value=_Node(unchecked=self.unchecked), noun=self.noun, key=_NODE_NAME, least=1).schema()
+def _nodes(unchecked: bool) -> Table:
+    """Return the shape of ``jobs``: a mapping of nodes. *unchecked* lets other kinds pass."""
+    return Table(value=_Node(unchecked=unchecked), noun="a mapping of nodes", key=_NODE_NAME, least=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -444,7 +434,7 @@ def pipeline(*, unchecked: bool = False) -> Record:
             "type": Key(Choice(words=("pipeline",), fold=lower), "`pipeline`.", required=True),
             "outputs": _PIPELINE_OUTPUTS,
             "settings": Key(SETTINGS, "Settings of all nodes."),
-            "jobs": Key(Nodes(unchecked=unchecked), "Nodes, by name.", required=True),
+            "jobs": Key(_nodes(unchecked), "Nodes, by name.", required=True),
         },
     )
 
@@ -457,7 +447,7 @@ def pipeline_component(*, unchecked: bool = False) -> Record:
         keys={
             **_COMPONENT_KEYS,
             "type": Key(Choice(words=("pipeline",), fold=lower), "`pipeline`."),
-            "jobs": Key(Nodes(unchecked=unchecked), "Nodes, by name.", required=True),
+            "jobs": Key(_nodes(unchecked), "Nodes, by name.", required=True),
             "settings": Key(Anything(), "Settings of the nodes."),
         },
     )

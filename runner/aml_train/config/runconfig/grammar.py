@@ -8,43 +8,20 @@ camelCase, snake_case or TitleCase, as ``RunConfiguration.load`` takes them (``_
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from aml_train.config.job.grammar import lower
-from aml_train.config.yaml.nodes import Entry, Faults, ListNode, MapNode, Node, ScalarNode, shown
+from aml_train.config.yaml.nodes import Entry, Faults, ListNode, MapNode, Node, shown
 from aml_train.config.yaml.shapes import Anything, Choice, Flag, Literal, Number, Shape, Text, Variable
 from aml_train.config.yaml.structures import Either, Items, Key, Record, Table
 
 ANYTHING: Final = Anything()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Nullable:
-    """A shape, or null."""
-
-    shape: Shape
-
-    @property
-    def noun(self) -> str:
-        return self.shape.noun
-
-    def check(self, node: Node, name: str, faults: Faults) -> Any:
-        if isinstance(node, ScalarNode) and node.kind == "null":
-            return None
-        return self.shape.check(node, name, faults)
-
-    def schema(self) -> dict[str, Any]:
-        return {"anyOf": [self.shape.schema(), {"type": "null"}]}
-
-
 def _record(noun: str, keys: Mapping[str, Shape], *, required: str = "") -> Record:
     """Return a mapping whose values may be null, except that of *required*."""
-    of = {
-        key: Key(shape, "", required=True) if key == required else Key(Nullable(shape=shape), "")
-        for key, shape in keys.items()
-    }
-    return Record(noun=noun, keys=of)
+    of = {key: Key(shape, "", required=key == required) for key, shape in keys.items()}
+    return Record(noun=noun, keys=of, nullable=True)
 
 
 def _count(noun: str, minimum: int = 1) -> Number:
@@ -243,8 +220,6 @@ def is_runconfig(tree: MapNode) -> bool:
 
 def normalised(node: Node, shape: Shape, faults: Faults) -> Node:
     """Return *node* with the keys that *shape* knows in camelCase; others stay."""
-    if isinstance(shape, Nullable):
-        return normalised(node, shape.shape, faults)
     if isinstance(shape, Either) and isinstance(node, MapNode) and shape.keys is not None:
         return normalised(node, shape.keys, faults)
     if isinstance(shape, Items) and isinstance(node, ListNode):

@@ -154,6 +154,11 @@ def find(node: Node | None, *keys: str) -> Node | None:
     return node
 
 
+def is_null(node: Node | None) -> bool:
+    """Return whether a value is YAML's null."""
+    return isinstance(node, ScalarNode) and node.kind == "null"
+
+
 def scalars(node: Node) -> Iterator[ScalarNode]:
     """Yield every value without parts in *node*."""
     if isinstance(node, ScalarNode):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from aml_train.config.yaml.nodes import Faults, ListNode, MapNode, Mark, Node, ScalarNode, join, plain
+from aml_train.config.yaml.nodes import Faults, ListNode, MapNode, Mark, Node, ScalarNode, is_null, join, plain
 from aml_train.config.yaml.shapes import BAD, Choice, Shape, Text, mismatch, nearest
 
 _NAME: Final = Text(noun="a name")
@@ -104,6 +104,7 @@ class Record:
         ignored: keys that the service writes and azure-ai-ml ignores.
         one_of: exactly one of these keys must be there.
         lenient: azure-ai-ml passes unknown keys on, and so do we, with a remark.
+        nullable: a key that is not required may be null; its value is None.
         section: the dataclass that its values make; see :mod:`aml_train.config.section`.
     """
 
@@ -113,6 +114,7 @@ class Record:
     ignored: tuple[str, ...] = ()
     one_of: tuple[str, ...] = ()
     lenient: bool = False
+    nullable: bool = False
     section: type | None = None
 
     def check(self, node: Node, name: str, faults: Faults) -> Any:
@@ -126,6 +128,8 @@ class Record:
                 meant = f" Did you mean `{near}`?" if near else ""
                 faults.remark(entry.mark, f"`{full}` is not known, and is passed on as it is.{meant}")
                 values[key] = plain(entry.node)
+            elif self.nullable and key in self.keys and not self.keys[key].required and is_null(entry.node):
+                values[key] = None
             elif key in self.keys:
                 value = self.keys[key].shape.check(_at(entry.node, entry.mark), full, faults)
                 if value is not BAD:
@@ -240,7 +244,7 @@ class Either:
     short: str = ""
 
     def check(self, node: Node, name: str, faults: Faults) -> Any:
-        if isinstance(node, ScalarNode) and node.kind == "null" and self.nothing:
+        if self.nothing and is_null(node):
             return None
         of_parts = self.keys if isinstance(node, MapNode) else self.items
         shape = self.scalar if isinstance(node, ScalarNode) else of_parts
