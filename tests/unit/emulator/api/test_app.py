@@ -181,6 +181,30 @@ def test_runs_are_taken_up_again_after_a_restart(service: Service) -> None:
 
 
 @pytest.mark.parametrize(
+    ("asked", "status", "found", "range_"),
+    [
+        ("", 200, b"0123456789", ""),
+        ("bytes=4-", 206, b"4567", "bytes 4-7/10"),
+        ("bytes=2-3", 206, b"23", "bytes 2-3/10"),
+        ("bytes=10-", 416, b"", "bytes */10"),
+    ],
+)
+def test_a_file_is_passed_on_by_ranges(
+    service: Service, monkeypatch: pytest.MonkeyPatch, asked: str, status: int, found: bytes, range_: str
+) -> None:
+    blob = b"0123456789"
+    monkeypatch.setattr("aml_emulator.api.artifacts._MOST_AT_ONCE", 4)
+    monkeypatch.setattr(service.blobs, "size", lambda _container, _name: len(blob))
+    monkeypatch.setattr(service.blobs, "read", lambda _container, _name: iter([blob]))
+    monkeypatch.setattr(service.blobs, "read_range", lambda _c, _n, start, length: blob[start : start + length])
+    service.submit("run1")
+    service.store.runs.add_artifact("run1", "user_logs/std_log.txt")
+    path = f"/artifact/v2.0{WS}/artifacts/content/ExperimentRun/dcid.run1/user_logs/std_log.txt"
+    answer = service.call("GET", path, host=API, headers={"range": asked} if asked else {})
+    assert (answer.status, answer.body, answer.headers.get("Content-Range", "")) == (status, found, range_)
+
+
+@pytest.mark.parametrize(
     ("token", "code"),
     [
         ("", "AuthenticationFailed"),

@@ -8,7 +8,6 @@ import anyio
 import pytest
 
 from aml_emulator.api.admin import PREEMPTED, Admin
-from aml_emulator.domain.jobs.service import RunProgress
 from tests.unit.emulator.parts import Service
 
 
@@ -43,23 +42,3 @@ def test_a_job_fails_as_it_is_told(emulator: Service) -> None:
     assert ask(emulator, "run1/fail?code=ServiceError&message=Storage%20is%20away.")[0] == 200
     error = emulator.runner.failed["run1"]
     assert (error.code, error.message) == ("ServiceError", "Storage is away.")
-
-
-@pytest.mark.parametrize(
-    ("path", "status", "says"),
-    [
-        ("nothing/show?status=Paused", 404, "there is no job nothing"),
-        ("ended/show?status=Paused", 409, "has ended: Completed"),
-        ("ended/preempt", 409, "has ended: Completed"),
-        ("run1/explode", 404, "known are preempt, fail and show"),
-        ("run1/show?status=%3Cscript%3E", 400, "a word of letters"),
-        ("run1/fail?code=a%0Ab", 400, "code: letters"),
-        ("run1/fail?message=" + 4001 * "x", 400, "at most 4000 characters"),
-    ],
-)
-def test_what_cannot_be_done_is_refused(emulator: Service, path: str, status: int, says: str) -> None:
-    emulator.submit("run1")
-    emulator.submit("ended")
-    RunProgress(emulator.services, "ended").finished("Completed", None)
-    answered, body = ask(emulator, path)
-    assert (answered, says in body["error"]) == (status, True), body

@@ -7,25 +7,7 @@ import threading
 import pytest
 
 from aml_emulator.executor import logs
-from aml_emulator.executor.containers import Logs
 from aml_emulator.executor.logs import LogPump
-from aml_emulator.executor.spec import LOG_PATH, Folder, RunSpec
-from tests.support.fake_executor import MemoryBlobs, RecordingSink
-
-
-def test_a_run_begins_without_the_logs_of_a_deleted_one_of_its_name() -> None:
-    spec = RunSpec(
-        run_id="r",
-        experiment="e",
-        display_name="r",
-        command="true",
-        image="i",
-        artifacts=Folder(container="artifacts", prefix="ExperimentRun/dcid.r"),
-    )
-    blobs, sink = MemoryBlobs(), RecordingSink()
-    blobs.append("artifacts", f"ExperimentRun/dcid.r/{LOG_PATH}", b"accuracy: 0.99\n")
-    Logs(spec, blobs, sink).begin()
-    assert (blobs.content, sink.logs) == ({("artifacts", f"ExperimentRun/dcid.r/{LOG_PATH}"): b""}, [LOG_PATH])
 
 
 def test_what_is_stored_already_is_skipped_but_part_of_the_tail() -> None:

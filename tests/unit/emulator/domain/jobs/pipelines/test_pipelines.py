@@ -90,18 +90,6 @@ def test_nodes_that_need_a_lost_one_never_begin_and_others_continue(pipelines: P
     assert pipelines.statuses("p") == {"prep": status, "alone": "Completed"}
 
 
-def test_the_first_failure_ends_a_pipeline_that_says_so(pipelines: Pipelines) -> None:
-    graph = chain(pipelines)
-    graph["settings"]["continue_on_step_failure"] = False
-    pipelines.put("p", **graph)
-    pipelines.end("p", "prep", "Failed")
-    alone = node_run_id("p", "alone")
-    assert pipelines.store.runs.require(alone).status == "CancelRequested"
-    assert pipelines.status("p") == "Running"
-    pipelines.end("p", "alone", "Canceled")
-    assert pipelines.status("p") == "Failed"
-
-
 def test_a_cancelled_pipeline_ends_when_its_nodes_have(pipelines: Pipelines) -> None:
     pipelines.put("p", **chain(pipelines))
     assert pipelines.call("POST", f"{WS}/jobs/p/cancel").status == 202
