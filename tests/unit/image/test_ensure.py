@@ -197,7 +197,7 @@ def test_an_image_without_a_record_is_tested(world: World) -> None:
 def test_a_damaged_record_is_none(world: World) -> None:
     tag = record_tag(world.image.digest, world.tests.key(world.image.digest))
     content = world.registry.manifests[world.spec.repository, tag][0]
-    blob = json.loads(content)["config"]["digest"]
+    blob = json.loads(content)["layers"][0]["digest"]
     world.registry.blobs[world.spec.repository, blob] = b"{}"
     with pytest.raises(DamagedError):
         world.ensure(never)

@@ -45,9 +45,9 @@ BLOBS = {sha256_digest(one): one for one in (BLOB, RECORD_BLOB, FACTS_BLOB)}
 
 
 def manifest_of(media_type: str, content: bytes) -> bytes:
-    config = {"mediaType": media_type, "digest": sha256_digest(content), "size": len(content)}
-    layer = {"mediaType": "application/x", "digest": DIGEST, "size": len(BLOB)}
-    return json.dumps({"schemaVersion": 2, "config": config, "layers": [layer]}).encode()
+    config = {"mediaType": "application/x", "digest": DIGEST, "size": len(BLOB)}
+    layer = {"mediaType": media_type, "digest": sha256_digest(content), "size": len(content)}
+    return json.dumps({"schemaVersion": 2, "artifactType": media_type, "config": config, "layers": [layer]}).encode()
 
 
 PLAIN = manifest_of("application/x", BLOB)
@@ -130,7 +130,8 @@ def acr() -> Registry:
 
 
 IMAGE = Manifest(digest=LISTED, media_type=OCI_MANIFEST, content=PLAIN)
-WITH_CONFIG = Manifest(digest=DIGEST, media_type=OCI_MANIFEST, content=manifest_of(FACTS_TYPE, FACTS_BLOB))
+_CONFIG = {"config": {"digest": sha256_digest(FACTS_BLOB), "size": len(FACTS_BLOB)}, "layers": []}
+WITH_CONFIG = Manifest(digest=DIGEST, media_type=OCI_MANIFEST, content=json.dumps(_CONFIG).encode())
 OPERATIONS: Mapping[str, Callable[[], object]] = {
     "check_push": lambda: registry().check_push("r"),
     "head_manifest": lambda: registry().head_manifest("r", "t"),

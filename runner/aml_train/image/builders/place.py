@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from aml_train.image.builder import Builder
     from aml_train.image.builders.service import BuildService
-    from aml_train.image.registry.auth import RegistryAuth
 
 
 SERVICE_PLATFORM: Final = "linux/amd64"
@@ -88,22 +87,13 @@ class BuildPlace:
         Raises:
             AmlTrainError: the service cannot build for the target.
         """
-        if not self.config.is_service:
-            return self._on_engine
-
-        found = ServiceBuilder(service(self.config), login=self._docker_login, timeout=self.config.timeout)
-        return lambda: found
-
-    def _on_engine(self) -> Builder:
         if self.config.buildx is not None:
-            return BuildxBuilder(self.config.buildx, where=self.config.where)
-
-        return EngineBuilder()
-
-    def _docker_login(self, registry: str) -> RegistryAuth | None:
-        """Return what ``docker login`` has kept for a base's registry."""
-
-        return docker_login(registry, self.environ)
+            return functools.partial(BuildxBuilder, self.config.buildx, where=self.config.where)
+        if not self.config.is_service:
+            return EngineBuilder
+        login = functools.partial(docker_login, environ=self.environ)
+        found = ServiceBuilder(service(self.config), login=login, timeout=self.config.timeout)
+        return lambda: found
 
     @functools.cached_property
     def _engine(self) -> DockerClient | None:

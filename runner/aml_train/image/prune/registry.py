@@ -27,7 +27,7 @@ from aml_train.core.http_client import answer_of
 from aml_train.core.references import is_digest
 from aml_train.image.prune.plan import Deletion, Entry, PrunePlan, in_order
 from aml_train.image.registry.auth import BusyError
-from aml_train.image.registry.client import CONNECTIONS, Registry
+from aml_train.image.registry.client import CONNECTIONS, Registry, scopes_of
 from aml_train.image.registry.manifest import DOCKER_MANIFEST, Manifest
 
 _PAGE: Final = "1000"
@@ -45,7 +45,7 @@ def delete_manifest(registry: Registry, repository: str, digest: str) -> int:
     """
     url = f"{registry.url}/v2/{repository}/manifests/{digest}"
     try:
-        answer = registry.once("DELETE", url, scopes=_scopes(repository, "delete"), timeout=_DELETE_TIMEOUT)
+        answer = registry.once("DELETE", url, scopes=scopes_of(repository, "delete"), timeout=_DELETE_TIMEOUT)
     except BusyError as error:
         answer = error.response
     except requests.RequestException as error:
@@ -61,13 +61,13 @@ def _locks(item: Answer) -> tuple[bool, bool]:
 
 def _items(registry: Registry, repository: str, kind: str) -> Iterator[Answer]:
     url, what = f"{registry.url}/acr/v1/{repository}/_{kind}?n={_PAGE}", f"list the {kind} of {repository}"
-    for page in registry.pages(url, what, scopes=_scopes(repository, "metadata_read"), most=_MOST_PAGES):
+    for page in registry.pages(url, what, scopes=scopes_of(repository, "metadata_read"), most=_MOST_PAGES):
         yield from page.each(kind)
 
 
 def _describe(registry: Registry, repository: str) -> Answer | None:
     """Return what Azure's registry says of a repository, or None if there is none."""
-    url, scopes = f"{registry.url}/acr/v1/{repository}", _scopes(repository, "metadata_read")
+    url, scopes = f"{registry.url}/acr/v1/{repository}", scopes_of(repository, "metadata_read")
     what = f"describe the repository {repository}"
     response = registry.repeated(lambda: registry.once("GET", url, scopes=scopes))
     if response.status_code == 404:
@@ -75,10 +75,6 @@ def _describe(registry: Registry, repository: str) -> Answer | None:
     registry.expect(response, 200, what)
     fail = registry.unusable(what)
     return answer_of(response, fail, fail)
-
-
-def _scopes(repository: str, *actions: str) -> list[str]:
-    return [f"repository:{repository}:{','.join(actions)}"]
 
 
 _HIDDEN: Final = (

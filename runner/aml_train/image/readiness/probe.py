@@ -30,19 +30,8 @@ VARIABLES = re.compile(
     r"|NVIDIA_(VISIBLE_DEVICES|DRIVER_CAPABILITIES|REQUIRE_CUDA)|LD_LIBRARY_PATH|PATH|PYTHONPATH|PIP_CONSTRAINT"
     r"|SSL_CERT_FILE|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE"
 )
-LIBRARIES = ("libibverbs.so.1", "librdmacm.so.1", "libibumad.so.3", "libfuse.so.2", "libfuse3.so.3", "libcuda.so.1")
-COMMANDS = (
-    "python",
-    "python3",
-    "bash",
-    "fusermount",
-    "ibv_devinfo",
-    "ibv_devices",
-    "ibstat",
-    "mpirun",
-    "ofed_info",
-    "sshd",
-)
+LIBRARIES = ("libibverbs.so.1", "librdmacm.so.1", "libfuse.so.2", "libcuda.so.1")
+COMMANDS = ("python", "ibv_devinfo", "ibstat", "mpirun")
 # Distribution → the module that a job imports.
 MODULES = {
     "azureml-mlflow": "azureml.mlflow",

@@ -36,6 +36,8 @@ _ACCEPT: Final = ", ".join((OCI_INDEX, OCI_MANIFEST, DOCKER_LIST, DOCKER_MANIFES
 
 _MANIFEST_LIMIT: Final = 4 << 20
 _CHUNK: Final = 1 << 20
+_LOCKED: Final = (400, 405, 409, 412)
+"""As registries refuse to write a tag that is locked or immutable."""
 
 CONNECTIONS: Final = 8
 """Requests at once; the client keeps ten connections (``requests.adapters.DEFAULT_POOLSIZE``)."""
@@ -104,7 +106,7 @@ class Registry(RegistryHttp):
         """
         start = self._begin_upload(repository)
         where = self._location(start, repository)
-        scopes = _scopes(repository, "pull", "push")
+        scopes = scopes_of(repository, "pull", "push")
         try:
             self.once("DELETE", where, scopes=scopes)
         except (BusyError, requests.RequestException) as error:
@@ -143,14 +145,9 @@ class Registry(RegistryHttp):
         return Manifest(digest=digest, media_type=_media_type(response), content=content)
 
     def put_manifest(self, repository: str, reference: str, content: bytes, media_type: str) -> str:
-        """Put the very bytes under a tag or digest; return their digest."""
-        response = self._put(repository, reference, content, media_type)
-        self._check_put(response, repository, reference, content)
-        return sha256_digest(content)
-
-    def _put(self, repository: str, reference: str, content: bytes, media_type: str) -> requests.Response:
+        """Put the very bytes under a tag or digest, unless that is locked and has them already; return their digest."""
         url, headers = f"{self.url}/v2/{repository}/manifests/{reference}", {"Content-Type": media_type}
-        scopes = _scopes(repository, "pull", "push")
+        scopes, digest = scopes_of(repository, "pull", "push"), sha256_digest(content)
 
         def put() -> requests.Response:
             response = self.once("PUT", url, scopes=scopes, data=content, headers=headers)
@@ -160,31 +157,23 @@ class Registry(RegistryHttp):
                 raise BusyError(response)
             return response
 
-        return self.repeated(put)
-
-    def _check_put(self, response: requests.Response, repository: str, reference: str, content: bytes) -> None:
+        response = self.repeated(put)
+        if response.status_code in _LOCKED:
+            head = self.head_manifest(repository, reference)
+            if head is not None and head.digest == digest:
+                return digest
         self.expect(response, 201, f"write {repository}:{reference}")
-        digest = sha256_digest(content)
         if (stored_digest := response.headers.get("Docker-Content-Digest", digest)) != digest:
             raise ImageError(f"{self.host} stored {repository}:{reference} as {stored_digest}, not as {digest}")
+        return digest
 
     def put_tag(self, repository: str, tag: str, manifest: Manifest) -> None:
-        """Put *manifest* under *tag*, unless that is locked and names it already."""
-        response = self._put(repository, tag, manifest.content, manifest.media_type)
-        if response.status_code in (
-            400,
-            405,
-            409,
-            412,
-        ):  # as registries refuse to write a tag that is locked or immutable
-            head = self.head_manifest(repository, tag)
-            if head is not None and head.digest == manifest.digest:
-                return
-        self._check_put(response, repository, tag, manifest.content)
+        """Put *manifest* under *tag*."""
+        self.put_manifest(repository, tag, manifest.content, manifest.media_type)
 
     def untag(self, repository: str, tag: str) -> bool:
         """Remove only the tag; False if this registry cannot (before 3.0), or may not."""
-        scopes = _scopes(repository, "pull", "push", "delete")
+        scopes = scopes_of(repository, "pull", "push", "delete")
         path = f"/acr/v1/{repository}/_tags/{tag}" if is_acr(self.host) else f"/v2/{repository}/manifests/{tag}"
         response = self._request("DELETE", f"{self.url}{path}", scopes)
         return response.status_code in (200, 202, 404)  # 404: it is gone
@@ -207,7 +196,7 @@ class Registry(RegistryHttp):
 
     def _change_tag(self, repository: str, tag: str, attributes: Mapping[str, bool]) -> bool:
         url = f"{self.url}/acr/v1/{repository}/_tags/{tag}"
-        scopes = _scopes(repository, "metadata_write", "metadata_read")
+        scopes = scopes_of(repository, "metadata_write", "metadata_read")
         try:
             response = self._request("PATCH", url, scopes, json=dict(attributes))
         except ImageError as error:
@@ -285,7 +274,7 @@ class Registry(RegistryHttp):
     def mount_blob(self, repository: str, digest: str, source: str) -> None:
         """Make a blob of *source* readable in *repository*."""
         url = f"{self.url}/v2/{repository}/blobs/uploads/"
-        scopes = [*_scopes(repository, "pull", "push"), *_scopes(source, "pull")]
+        scopes = [*scopes_of(repository, "pull", "push"), *scopes_of(source, "pull")]
         response = self._request("POST", url, scopes, params={"mount": digest, "from": source})
         if response.status_code == 201:
             return
@@ -297,7 +286,7 @@ class Registry(RegistryHttp):
     def tags(self, repository: str) -> list[str]:
         """Return a repository's tags in the registry's order; none if it does not exist."""
         url, what = f"{self.url}/v2/{repository}/tags/list", f"list the tags of {repository}"
-        pages = self.pages(url, what, scopes=_scopes(repository, "pull"))
+        pages = self.pages(url, what, scopes=scopes_of(repository, "pull"))
         return [tag for page in pages for tag in page.list_of_texts("tags")]
 
     def referrers(self, repository: str, digest: str) -> list[Answer] | None:
@@ -306,7 +295,7 @@ class Registry(RegistryHttp):
         See :mod:`aml_train.image.registry.referrers`, which knows the fall-back.
         """
         url, what = f"{self.url}/v2/{repository}/referrers/{digest}", f"list the referrers of {repository}@{digest}"
-        pages = list(self.pages(url, what, scopes=_scopes(repository, "pull")))
+        pages = list(self.pages(url, what, scopes=scopes_of(repository, "pull")))
         return [entry for page in pages for entry in page.each("manifests")] if pages else None
 
     def _location(self, start: requests.Response, repository: str) -> str:
@@ -321,7 +310,7 @@ class Registry(RegistryHttp):
         return address
 
     def _begin_upload(self, repository: str) -> requests.Response:
-        scopes = _scopes(repository, "pull", "push")
+        scopes = scopes_of(repository, "pull", "push")
         start = self._request("POST", f"{self.url}/v2/{repository}/blobs/uploads/", scopes)
         self.expect(start, 202, f"upload to {repository}")
         return start
@@ -334,7 +323,7 @@ class Registry(RegistryHttp):
             return self.once(
                 "PUT",
                 self._location(start, repository),
-                scopes=_scopes(repository, "pull", "push"),
+                scopes=scopes_of(repository, "pull", "push"),
                 params={"digest": digest},
                 data=content,
                 headers={"Content-Type": "application/octet-stream"},
@@ -345,7 +334,7 @@ class Registry(RegistryHttp):
     def _once(self, method: str, repository: str, digest: str) -> requests.Response:
         """Begin to read a blob; the caller repeats a read that is interrupted."""
         url = f"{self.url}/v2/{repository}/blobs/{digest}"
-        return self.once(method, url, scopes=_scopes(repository, "pull"), stream=True)
+        return self.once(method, url, scopes=scopes_of(repository, "pull"), stream=True)
 
     def _read_limited(self, response: requests.Response, name: str, limit: int) -> bytes:
         content = b""
@@ -356,14 +345,15 @@ class Registry(RegistryHttp):
         return content
 
     def _read(self, method: str, repository: str, path: str, **options: Any) -> requests.Response:
-        return self._request(method, f"{self.url}/v2/{repository}/{path}", _scopes(repository, "pull"), **options)
+        return self._request(method, f"{self.url}/v2/{repository}/{path}", scopes_of(repository, "pull"), **options)
 
     def _request(self, method: str, url: str, scopes: Sequence[str], **options: Any) -> requests.Response:
         """Make a request, again where it makes sense."""
         return self.repeated(lambda: self.once(method, url, scopes=scopes, **options))
 
 
-def _scopes(repository: str, *actions: str) -> list[str]:
+def scopes_of(repository: str, *actions: str) -> list[str]:
+    """Return the scope of a token for *actions* in *repository*."""
     return [f"repository:{repository}:{','.join(actions)}"]
 
 

@@ -92,6 +92,21 @@ def attach_document(
     Raises:
         ImageError: the registry refuses.
     """
+    encoded = _manifest_of(registry, repository, image, artifact_type, content, media_type, annotations)
+    registry.put_manifest(repository, sha256_digest(encoded), encoded, OCI_MANIFEST)
+    return enter_referrer(registry, repository, encoded)
+
+
+def _manifest_of(
+    registry: Registry,
+    repository: str,
+    image: Manifest | None,
+    artifact_type: str,
+    content: bytes,
+    media_type: str | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> bytes:
+    """Upload *content*; return the manifest of a document that is about *image*."""
     config = registry.upload_blob(repository, EMPTY)
     layer = registry.upload_blob(repository, content)
     manifest: dict[str, Any] = {
@@ -100,13 +115,10 @@ def attach_document(
         "artifactType": artifact_type,
         "config": {"mediaType": EMPTY_TYPE, "digest": config, "size": len(EMPTY)},
         "layers": [{"mediaType": media_type or artifact_type, "digest": layer, "size": len(content)}],
-        "subject": subject_of(image),
+        **({} if image is None else {"subject": subject_of(image)}),
+        **({"annotations": dict(annotations)} if annotations else {}),
     }
-    if annotations:
-        manifest["annotations"] = dict(annotations)
-    encoded = json.dumps(manifest, sort_keys=True).encode()
-    registry.put_manifest(repository, sha256_digest(encoded), encoded, OCI_MANIFEST)
-    return enter_referrer(registry, repository, encoded)
+    return json.dumps(manifest, sort_keys=True).encode()
 
 
 def enter_referrer(registry: Registry, repository: str, content: bytes) -> Referrer:
@@ -160,6 +172,10 @@ def read_referrer(registry: Registry, repository: str, referrer: Referrer) -> by
     manifest = registry.get_manifest(repository, referrer.digest)
     if manifest is None:
         raise DamagedError(f"{name} is listed as a referrer, and is not in the registry")
+    return _content(registry, repository, manifest, name)
+
+
+def _content(registry: Registry, repository: str, manifest: Manifest, name: str) -> bytes:
     layers = list(manifest.answer.each("layers"))
     if len(layers) != 1:
         raise DamagedError(f"{name} has {len(layers)} layers where a document has one")
@@ -192,7 +208,7 @@ def _referrer(entry: Answer, name: str) -> Referrer:
 def _digest(entry: Answer, name: str) -> str:
     digest = entry.text("digest")
     if not is_digest(digest):
-        raise DamagedError(f"the list of referrers of {name} names something without digest")
+        raise DamagedError(f"{name} names something without digest")
     return digest
 
 
@@ -211,19 +227,7 @@ def store_document(
         subject: digest of the image that it is about.
     """
     image = registry.get_manifest(repository, subject)
-    config = registry.upload_blob(repository, content)
-    empty = registry.upload_blob(repository, EMPTY)
-    manifest = {
-        "schemaVersion": 2,
-        "mediaType": OCI_MANIFEST,
-        "artifactType": media_type,
-        "config": {"mediaType": media_type, "digest": config, "size": len(content)},
-        "layers": [{"mediaType": EMPTY_TYPE, "digest": empty, "size": len(EMPTY)}],
-        "annotations": {_SUBJECT: subject},
-    }
-    if image is not None:
-        manifest["subject"] = subject_of(image)
-    encoded = json.dumps(manifest, sort_keys=True).encode()
+    encoded = _manifest_of(registry, repository, image, media_type, content, annotations={_SUBJECT: subject})
     digest = registry.put_manifest(repository, tag, encoded, OCI_MANIFEST)
     if image is not None:
         enter_referrer(registry, repository, encoded)
@@ -248,11 +252,10 @@ def load_document(
         return None
     where = f"{registry.host}/{repository}:{tag}"
     try:
-        found, digest = manifest.answer.text("config.mediaType"), manifest.answer.text("config.digest")
-    except ImageError as error:
+        found = manifest.answer.optional_text("artifactType") or manifest.media_type
+        content = _content(registry, repository, manifest, where) if found == media_type else None
+    except DamagedError as error:
         raise DamagedError(f"the {noun} {where} is damaged: {error.message}", hint=hint) from error
-    if found != media_type:
+    if content is None:
         raise DamagedError(f"{where} is not a {noun} but {found[:200]}", hint=hint)
-    if not is_digest(digest):
-        raise DamagedError(f"the {noun} {where} is damaged: its manifest names no digest", hint=hint)
-    return registry.get_blob(repository, digest)
+    return content

@@ -232,8 +232,8 @@ def test_credentials_stay_with_the_registry() -> None:
     assert fake.sent_to("uploads.test") == [None]
 
 
-def _manifest(config_type: str, digest: str) -> bytes:
-    return json.dumps({"config": {"mediaType": config_type, "digest": digest, "size": 1}}).encode()
+def _manifest(kind: str, digest: str) -> bytes:
+    return json.dumps({"artifactType": kind, "layers": [{"digest": digest, "size": 1}]}).encode()
 
 
 def test_corrupt_record_is_never_taken_for_tested() -> None:
@@ -244,7 +244,8 @@ def test_corrupt_record_is_never_taken_for_tested() -> None:
     for content, message in (
         (b"not json", "is not JSON"),
         (b"[]", "is a list where an object was expected"),
-        (b"{}", "is damaged: .* in `config.mediaType` nothing where a text"),
+        (b"{}", "is not a test record but application/vnd.oci.image.manifest"),
+        (json.dumps({"artifactType": RECORD_TYPE}).encode(), "is damaged: .* has 0 layers where a document has one"),
         (_manifest("application/x", DIGEST), "is not a test record but application/x"),
         (_manifest(RECORD_TYPE, DIGEST), "refused to read"),
         (_manifest(RECORD_TYPE, client.upload_blob("r", b"{}")), "is damaged: its format is None"),
