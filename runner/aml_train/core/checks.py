@@ -26,7 +26,6 @@ CHECKS: Final[Mapping[str, str]] = {
     "mlx5": "the mlx5 provider is there, has libibverbs' ABI, and loads",
     "librdmacm": "librdmacm loads",
     "infiniband-device": "InfiniBand devices on this machine; having none is no fault",
-    "infiniband-tools": "ibv_devinfo and ibstat are there",
     "ofed-version": "the drivers' version against the one that the base was made for",
     "nccl": "NCCL loads, and its version",
     "nccl-plugin": "NCCL's network plugin loads, where there is one",

@@ -31,7 +31,7 @@ VARIABLES = re.compile(
     r"|SSL_CERT_FILE|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE"
 )
 LIBRARIES = ("libibverbs.so.1", "librdmacm.so.1", "libfuse.so.2", "libcuda.so.1")
-COMMANDS = ("python", "ibv_devinfo", "ibstat", "mpirun")
+COMMANDS = ("python", "mpirun")
 # Distribution → the module that a job imports.
 MODULES = {
     "azureml-mlflow": "azureml.mlflow",

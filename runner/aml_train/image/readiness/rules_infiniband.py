@@ -141,21 +141,6 @@ def _device(facts: Facts, _: CheckPolicy) -> Iterator[Finding]:
         )
 
 
-def _tools(facts: Facts, policy: CheckPolicy) -> Iterator[Finding]:
-    missing = [name for name in ("ibv_devinfo", "ibstat") if facts["commands"].get(name) is None]
-    if (
-        missing
-        and (policy.infiniband or policy.several_nodes)
-        and facts["libraries"]["libibverbs.so.1"]["status"] == "ok"
-    ):
-        yield info(
-            "infiniband-tools",
-            f"the image lacks {', '.join(missing)}",
-            why="nothing needs them, but in a job they show what is wrong with InfiniBand",
-            remedy="add ibverbs-utils and infiniband-diags to image.apt",
-        )
-
-
 def _ofed(facts: Facts, policy: CheckPolicy) -> Iterator[Finding]:
     """Compare the drivers with those that the base was made for.
 
@@ -201,7 +186,7 @@ def _text(version: tuple[int, ...]) -> str:
     return f"{head}-{tail}" if tail else head
 
 
-INFINIBAND_RULES: Final[tuple[Rule, ...]] = (_verbs, _mlx5, _rdmacm, _device, _tools, _ofed)
+INFINIBAND_RULES: Final[tuple[Rule, ...]] = (_verbs, _mlx5, _rdmacm, _device, _ofed)
 
 
 def _nccl(facts: Facts, _: CheckPolicy) -> Iterator[Finding]:
