@@ -42,6 +42,7 @@ LATE: Final = (
     "junitparser",
     "msal_extensions",
     "netrc",
+    "pip_requirements_parser",
     "rich._emoji_replace",
     "rich.console",
     "stamina",
