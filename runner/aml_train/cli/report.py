@@ -14,7 +14,6 @@ from aml_train.cli.output import masker, print_exactly, printable_line
 from aml_train.cli.project import ProjectOptions, target_options
 from aml_train.comparison import parse_reference, project_of
 from aml_train.core.errors import InvalidError
-from aml_train.core.files import replace_file
 from aml_train.report import values
 from aml_train.report.collect import collect_report, open_report
 from aml_train.report.html import render_html
@@ -91,7 +90,11 @@ def report(
     if output == "-":
         print_exactly(content.decode())
         return
-    replace_file(Path(output), content)
+    try:
+        Path(output).write_bytes(content)
+    except OSError as error:
+        hint = "Create its folder, or name another file with -o."
+        raise InvalidError(f"{output} cannot be written: {error.strerror}.", hint=hint) from error
     for missing in made.missing:
         click.echo(f"note: {missing.part} is incomplete: {printable_line(missing.reason)}", err=True)
     click.echo(output)
