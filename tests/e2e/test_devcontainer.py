@@ -76,14 +76,14 @@ def test_the_tested_image_comes_up_in_a_development_container(reader: Reader) ->
     reader.type("aml-train image shell -- sh -c 'exit 7' </dev/null", code=7)
 
     # Another image: the file is outdated, and keeps what the user wrote.
-    (reader.folder / FILE).write_text(text.replace('"features": {},', '"features": {}, // none'))
+    (reader.folder / FILE).write_text(text.replace('"customizations": {', '"customizations": { // ours'))
     edit(reader.folder / "aml-train.yml", "env: {DESK:", "env: {AT_THE_DESK: 'yes', DESK:")
     assert "is not in" in reader.type("aml-train image devcontainer --check", code=3)
     reader.type("aml-train image build")
     assert "does not name" in reader.type("aml-train image devcontainer --check", code=10)
     reader.type("aml-train image devcontainer")
     updated = (reader.folder / FILE).read_text()
-    assert '"features": {}, // none' in updated
+    assert '"customizations": { // ours' in updated
     assert named_image(updated) != image
     reader.type("aml-train image devcontainer --check")
     assert reader.type("aml-train image shell -- printenv AT_THE_DESK </dev/null").splitlines()[-1] == "yes"
