@@ -89,24 +89,23 @@ def management_body(
     return {"error": shown}
 
 
+def history_error(code: str, message: str | None) -> dict[str, Any]:
+    """Return the inner part of an error of run history."""
+    unset = ("severity", "messageFormat", "messageParameters", "referenceCode", "detailsUri", "target", "innerError")
+    # azureml-core cannot print an error without details.
+    return {**dict.fromkeys((*unset, "additionalInfo")), "code": code, "message": message, "details": []}
+
+
 def service_body(error: ServiceError, *, location: str, operation: str, request: str) -> dict[str, Any]:
     """Return the body of an error as run history and the other services answer it."""
+    # A service behind Resource Manager leaves the format and the parameters open.
+    named = {} if isinstance(error, HistoryError) else {"messageFormat": error.message, "messageParameters": {}}
     return {
         "error": {
-            "code": error.code,
-            "severity": None,
-            "message": error.message,
-            # A service behind Resource Manager leaves both open.
-            "messageFormat": None if isinstance(error, HistoryError) else error.message,
-            "messageParameters": None if isinstance(error, HistoryError) else {},
-            "referenceCode": None,
-            "detailsUri": None,
-            "target": None,
-            # azureml-core cannot print an error without details.
-            "details": [],
+            **history_error(error.code, error.message),
+            **named,
             "innerError": _chain(error.inner),
             "debugInfo": None,
-            "additionalInfo": None,
         },
         "correlation": {"operation": operation, "request": request},
         "environment": location,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from aml_emulator.api.errors import history_error
 from aml_emulator.api.routing import Call, Handler, Route
 from aml_emulator.api.shapes import USER, iso
 from aml_emulator.context import Context
@@ -239,17 +240,8 @@ def run_error(run: Run) -> dict[str, Any] | None:
         return None
     return {
         "error": {
-            "code": run.error_code,
-            "severity": None,
-            "message": run.error_message,
-            "messageFormat": None,
+            **history_error(run.error_code, run.error_message),
             "messageParameters": {"exitCode": str(run.exit_code)} if run.exit_code is not None else {},
-            "referenceCode": None,
-            "detailsUri": None,
-            "target": None,
-            "details": [],
-            "innerError": None,
-            "additionalInfo": None,
         },
         "correlation": None,
         "environment": None,

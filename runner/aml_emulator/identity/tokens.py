@@ -74,29 +74,11 @@ class Grants:
         self._known: dict[str, Grant] = {}
         self._used: set[str] = set()
 
-    def add(
-        self,
-        kind: Kind,
-        *,
-        client_id: str,
-        scope: str,
-        redirect_uri: str = "",
-        nonce: str = "",
-        challenge: str = "",
-        method: str = "",
-    ) -> str:
-        """Remember a granted sign-in and return its code."""
+    def add(self, kind: Kind, **fields: str) -> str:
+        """Remember a granted sign-in, with the fields of a `Grant`, and return its code."""
         code = secrets.token_urlsafe(48)
-        grant = Grant(
-            kind=kind,
-            client_id=client_id,
-            scope=scope,
-            redirect_uri=redirect_uri,
-            nonce=nonce,
-            challenge=challenge,
-            method=method,
-            expires=self._clock() + (CODE_SECONDS if kind == "authorization_code" else DEVICE_SECONDS),
-        )
+        seconds = CODE_SECONDS if kind == "authorization_code" else DEVICE_SECONDS
+        grant = Grant(kind=kind, expires=self._clock() + seconds, **fields)
         with self._lock:
             while len(self._known) >= MOST_GRANTS:
                 oldest = next(iter(self._known))
