@@ -71,7 +71,7 @@ def check_sweep(
     code = check_code(trial_tree, trial, inner, project, faults)
     check_environment(trial_tree, inner, project, faults)
     if "environment" not in trial and not has_image:
-        _no_environment(inner, faults)
+        no_environment(inner, faults)
     node = JobNode(
         name="",
         kind="sweep",
@@ -218,7 +218,7 @@ def _command(
                 may_be_sent(one.mark, label, source.directory, one.text, scope.project, faults)
     environment = (node or {}).get("environment") or document.get("environment")
     if environment is None and not scope.has_image:
-        _no_environment(source, faults)
+        no_environment(source, faults)
     if node is not None:
         _move_paths(document, source.directory, scope.root)
     return JobNode(
@@ -232,7 +232,8 @@ def _command(
     )
 
 
-def _no_environment(source: JobSource, faults: Faults) -> None:
+def no_environment(source: JobSource, faults: Faults) -> None:
+    """Add the fault that nothing says where a job or node runs."""
     noun = JOB.keys["environment"].shape.noun
     remedy = f"give it {noun}, or write `image` in aml-train.yml"
     faults.add(source.tree.mark, f"the key `{source.name('environment')}` is missing", remedy=remedy)

@@ -5,22 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 from aml_train.config.job.grammar import JOB, lower
-from aml_train.config.job.graph import check_pipeline, check_sweep
+from aml_train.config.job.graph import check_pipeline, check_sweep, no_environment
 from aml_train.config.job.model import Job
 from aml_train.config.job.paths import check_code, check_environment, check_inputs
 from aml_train.config.job.references import check_command
 from aml_train.config.job.source import JobSource
 from aml_train.config.overrides import Override, apply_to_job
 from aml_train.config.yaml.nodes import Faults, ScalarNode, find
-from aml_train.config.yaml.structures import Key
-
-_ENVIRONMENT_KEY: Final = JOB.keys["environment"]
-_JOB_WITH_ENVIRONMENT: Final = replace(
-    JOB, keys={**JOB.keys, "environment": Key(_ENVIRONMENT_KEY.shape, _ENVIRONMENT_KEY.text, required=True)}
-)
 
 
 def check_job(
@@ -57,12 +50,13 @@ def check_job(
         else:
             document, nodes = check_sweep(source, has_image=has_image, project=project, faults=faults)
         return Job(document=document, directory=source.directory, file=source.file, code=None, nodes=nodes)
-    shape = JOB if has_image else _JOB_WITH_ENVIRONMENT
     if isinstance(given, ScalarNode) and word != "command" and given.kind == "text":
         # Another kind of job has other keys: a fault for each of them would hide the reason.
-        shape.keys["type"].shape.check(given, source.name("type"), faults)
+        JOB.keys["type"].shape.check(given, source.name("type"), faults)
         return None
-    document = shape.check(tree, source.prefix, faults)
+    document = JOB.check(tree, source.prefix, faults)
+    if not has_image and "environment" not in tree.entries:
+        no_environment(replace(source, tree=tree), faults)
     code = check_code(tree, document, source, project, faults)
     check_inputs(tree, document, source, project, faults)
     check_environment(tree, source, project, faults)
