@@ -41,36 +41,6 @@ def test_image_of_this_engine_only(engine: DockerClient) -> None:
 
 
 @pytest.mark.full
-def test_image_of_a_registry(
-    engine: DockerClient,
-    cli: BuildCli,
-    registry_location: RegistryLocation,
-    repository: str,
-    recorder: Recorder,
-) -> None:
-    """The same digest, whether the engine or the registry is asked; and FROM that digest builds."""
-    name = f"{registry_location.push_name}/{repository}"
-    engine.images.get(BASE).tag(name, "base")
-    digest = push_image(engine, name, "base", auth=None, listener=recorder)
-    reference, platform = ImageRef.parse(f"{name}:base"), engine_platform(engine)
-
-    known = resolve_base(reference, platform=platform, engine=engine, registries=docker_registries({}))
-    assert (known.digest, known.local_only) == (digest, False)
-    assert known.image_id is not None
-    engine.images.remove(f"{name}:base")
-    asked = resolve_base(reference, platform=platform, engine=engine, registries=docker_registries({}))
-    assert (asked.digest, asked.image_id, asked.pinned) == (digest, None, f"{name}@{digest}")
-
-    spec = ImageSpec(
-        base=asked, platform=platform, repository="x", dockerfile=f"FROM {asked.pinned}\nENV A=b\n", address="0" * 64
-    )
-    try:
-        assert build_image(spec, cli=cli, engine=engine, tag=f"{name}:built", listener=recorder).startswith("sha256:")
-    finally:
-        engine.images.remove(f"{name}:built", force=True)
-
-
-@pytest.mark.full
 def test_a_tag_that_moved_in_the_registry_is_what_is_built_from(
     engine: DockerClient,
     cli: BuildCli,
