@@ -131,7 +131,7 @@ def _contents(report: Report) -> Iterator[tuple[str, str]]:
     absent = {one.part for one in report.missing}
     for ident, title, fields, parts in _SECTIONS:
         shown = any(getattr(report, name) for name in fields) or absent & set(parts)
-        if shown or (ident == "run" and report.job is not None and (report.job.error or report.job.utilisation)):
+        if shown or (ident == "run" and report.job is not None and report.job.error):
             yield ident, title
 
 

@@ -73,7 +73,6 @@ class Job(_Value, frozen=True, kw_only=True):
         attached: an earlier run had submitted it.
         compute: what it ran on.
         seconds: how long it ran, as far as that is known.
-        utilisation: a sentence on the use of processor, memory and GPU; empty if unknown.
         error: the service's explanation of a failure.
     """
 
@@ -88,7 +87,6 @@ class Job(_Value, frozen=True, kw_only=True):
     started: Moment | None = None
     ended: Moment | None = None
     seconds: float | None = None
-    utilisation: Text = ""
     error: Text = ""
 
 
