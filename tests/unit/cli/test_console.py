@@ -182,17 +182,6 @@ def test_the_hint_stands_below_the_message() -> None:
     assert text.strip().splitlines() == ["gate-failed (exit code 6)", "acc missed", "train longer"]
 
 
-def test_events_are_recorded_as_json_lines() -> None:
-    event = Notice(text="é", at=datetime(2026, 1, 1, tzinfo=UTC))
-    assert json.loads(to_json(event)) == {
-        "event": "notice",
-        "at": "2026-01-01T00:00:00+00:00",
-        "text": "é",
-        "level": "info",
-    }
-    assert json.loads(to_json(StageStarted(stage="image", title="t")))["event"] == "stage-started"
-
-
 class _Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True

@@ -57,21 +57,37 @@ def run(*args: str) -> str:
     return result.output
 
 
-def test_a_fault_is_added_with_all_that_was_given(admin: Admin) -> None:
-    admin.answer = (200, {"id": 3})
-    out = run("fault", "add", "status", "--method", "PUT", "--path", "*/jobs/*", "--status", "429", "--after")
-    assert admin.asked == [
-        ("POST", "faults", {"kind": "status", "after": "true", "method": "PUT", "path": "*/jobs/*", "status": "429"})
-    ]
-    assert "fault 3 is active" in out
-
-
-def test_faults_are_listed_and_cleared(admin: Admin) -> None:
-    admin.answer = (200, {"faults": [{"id": 1, "kind": "reset"}], "removed": 1})
-    assert '"kind": "reset"' in run("fault", "list")
-    assert run("fault", "clear", "1") == "1 removed\n"
-    run("fault", "clear")
-    assert admin.asked[1:] == [("DELETE", "faults", {"id": "1"}), ("DELETE", "faults", {})]
+@pytest.mark.parametrize(
+    ("arguments", "answer", "asked", "printed"),
+    [
+        (
+            "fault add status --method PUT --path */jobs/* --status 429 --after",
+            {"id": 3},
+            (
+                "POST",
+                "faults",
+                {"kind": "status", "after": "true", "method": "PUT", "path": "*/jobs/*", "status": "429"},
+            ),
+            "fault 3 is active",
+        ),
+        ("fault list", {"faults": [{"kind": "reset"}]}, ("GET", "faults", {}), '"kind": "reset"'),
+        ("fault clear 1", {"removed": 1}, ("DELETE", "faults", {"id": "1"}), "1 removed"),
+        ("job preempt a/b --force", {}, ("POST", "jobs/a%2Fb/preempt", {"force": "1"}), "a/b is preempted"),
+        ("job fail j --code UserError", {}, ("POST", "jobs/j/fail", {"code": "UserError"}), "j fails"),
+        ("job show j Paused", {"status": "Paused"}, ("POST", "jobs/j/show", {"status": "Paused"}), "j shows Paused"),
+        ("role set registry A B", {"roles": {}}, ("POST", "roles", {"place": "registry", "roles": "A,B"}), "{}"),
+        ("registry create s", {"registries": {"s": 0}}, ("POST", "registries", {"name": "s"}), '"s": 0'),
+        ("workspace create a", {"name": "a"}, ("POST", "workspaces", {"name": "a"}), "workspace a is ready"),
+        ("workspace list", {"workspaces": [{"name": "a"}]}, ("GET", "workspaces", {}), "a\n"),
+        ("workspace delete a --force", {}, ("DELETE", "workspaces", {"name": "a", "force": "1"}), "a is deleted"),
+    ],
+)
+def test_what_is_asked_and_printed(
+    admin: Admin, arguments: str, answer: dict[str, Any], asked: tuple[str, str, dict[str, str]], printed: str
+) -> None:
+    admin.answer = (200, answer)
+    assert printed in run(*arguments.split())
+    assert admin.asked == [asked]
 
 
 def test_requests_are_a_line_each_and_command_no_terminal(admin: Admin) -> None:
@@ -89,22 +105,6 @@ def test_a_refusal_and_an_absence_are_told(admin: Admin) -> None:
     admin.answer = None
     with pytest.raises(ServiceError, match="does not run"):
         run("requests")
-
-
-def test_what_happens_to_a_job_is_asked_for(admin: Admin) -> None:
-    assert run("job", "preempt", "digits-1") == "digits-1 is preempted\n"
-    run("job", "preempt", "a/b", "--force")
-    run("job", "fail", "digits-1", "--code", "ServiceError", "--message", "Storage is away.")
-    admin.answer = (200, {"job": "digits-1", "status": "Paused"})
-    assert run("job", "show", "digits-1", "Paused") == "digits-1 shows Paused\n"
-    run("job", "show", "digits-1")
-    assert admin.asked == [
-        ("POST", "jobs/digits-1/preempt", {}),
-        ("POST", "jobs/a%2Fb/preempt", {"force": "1"}),
-        ("POST", "jobs/digits-1/fail", {"code": "ServiceError", "message": "Storage is away."}),
-        ("POST", "jobs/digits-1/show", {"status": "Paused"}),
-        ("POST", "jobs/digits-1/show", {}),
-    ]
 
 
 def test_what_cannot_happen_to_a_job_is_told(admin: Admin) -> None:
@@ -136,31 +136,6 @@ def test_a_browser_grants_sign_ins_alone(monkeypatch: pytest.MonkeyPatch) -> Non
     assert sent == [("https://login.microsoftonline.com/x", {"code": "local"})]
     with pytest.raises(InvalidError, match="no address of a sign-in"):
         run("sign-in", "https://example.com")
-
-
-def test_registries_are_created_listed_and_deleted(admin: Admin) -> None:
-    admin.answer = (200, {"registries": {"azureml": 3, "shared": 0}})
-    shown = '{\n  "azureml": 3,\n  "shared": 0\n}\n'
-    assert run("registry", "create", "shared", "--description", "of all") == shown
-    assert run("registry", "list") == run("registry", "delete", "shared") == shown
-    assert admin.asked == [
-        ("POST", "registries", {"name": "shared", "description": "of all"}),
-        ("GET", "registries", {}),
-        ("DELETE", "registries", {"name": "shared"}),
-    ]
-
-
-MADE = {"name": "team-a", "id": "i", "instance": "x", "subscription_id": "s", "resource_group": "aml-local"}
-
-
-def test_workspaces_are_created_listed_and_deleted(admin: Admin) -> None:
-    admin.answer = (200, MADE)
-    assert "workspace team-a is ready" in run("workspace", "create", "team-a")
-    admin.answer = (200, {"workspaces": [{"name": "local"}, MADE]})
-    assert run("workspace", "list") == "local\nteam-a\n"
-    assert run("workspace", "delete", "team-a", "--force") == "workspace team-a is deleted\n"
-    assert admin.asked[0] == ("POST", "workspaces", {"name": "team-a"})
-    assert admin.asked[-1] == ("DELETE", "workspaces", {"name": "team-a", "force": "1"})
 
 
 def test_a_workspace_that_is_there_already_is_the_user_s_to_solve(admin: Admin) -> None:

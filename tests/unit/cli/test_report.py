@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,11 +59,3 @@ def test_a_job_that_does_not_exist_is_an_error_and_no_file_is_written() -> None:
     result = run("nowhere-1")
     assert isinstance(result.exception, InvalidError)
     assert Path("report.html").read_text() == "before"
-
-
-def test_the_json_is_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = replace(sources(world()), target="local")
-    monkeypatch.setattr("aml_train.cli.report._sources", lambda _project: made)
-    assert run(JOB, "-o", "r.json").exit_code == 0
-    found = json.loads(Path("r.json").read_bytes())
-    assert (found["job"]["name"], found["target"], found["gate"]) == (JOB, "local", "passed")
