@@ -16,5 +16,7 @@ def test_the_example_is_identical(local: Local, digits: Path) -> None:
     assert ended.code == 0, ended.output
     model = ended.only("model-registered")
     address = f"{model['model']}:{model['version']}"
+    planned = json.loads(local.command("model", "reproduce", address, "-C", str(digits), "--plan", "--json"))
+    assert (planned["model"], planned["gone"]) == (address, [])
     found = json.loads(local.command("model", "reproduce", address, "-C", str(digits), "--json"))
     assert (found["state"], found["metrics"], found["files"]) == ("identical", [], [])

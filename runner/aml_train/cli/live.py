@@ -4,34 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Column
-from rich.text import Text
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 _BAR_WIDTH: Final = 16
 _PER_SECOND: Final = 4
-
-
-class _Bar(BarColumn):
-    """A bar, once the amount of work is known."""
-
-    def render(self, task: Task) -> Text:  # type: ignore[override]  # any renderable will do
-        """Return the bar of *task*, or nothing."""
-        return super().render(task) if task.total else Text("")  # type: ignore[return-value]
-
-
-class _Elapsed(ProgressColumn):
-    """Minutes and seconds since the stage began."""
-
-    max_refresh = 0.5
-
-    def render(self, task: Task) -> Text:
-        """Return the time of *task*."""
-        minutes, seconds = divmod(int(task.elapsed or 0), 60)
-        return Text(f"{minutes}:{seconds:02}", style="cyan")
 
 
 class LiveStages:
@@ -50,9 +30,9 @@ class LiveStages:
             TextColumn(
                 "{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)
             ),
-            _Bar(bar_width=_BAR_WIDTH),
+            BarColumn(bar_width=_BAR_WIDTH),
             TextColumn("{task.fields[amount]}", markup=False, table_column=Column(no_wrap=True)),
-            _Elapsed(table_column=Column(no_wrap=True)),
+            TimeElapsedColumn(table_column=Column(no_wrap=True)),
         )
         self._progress = Progress(
             *columns, console=console, transient=True, expand=True, refresh_per_second=_PER_SECOND
@@ -68,9 +48,7 @@ class LiveStages:
     def advance(self, stage: str, text: str, *, done: int, total: int | None, amount: str) -> None:
         """Show how far *stage* is; *amount* says it for people."""
         if stage in self._tasks:
-            self._progress.update(
-                self._tasks[stage], description=text, completed=done, total=total or 0, amount=amount
-            )
+            self._progress.update(self._tasks[stage], description=text, completed=done, total=total, amount=amount)
 
     def end(self, stage: str) -> None:
         """Remove the line of a stage; without any the terminal is as before."""

@@ -25,6 +25,7 @@ from aml_train.core.tags import (
     TAG_TESTED,
 )
 from aml_train.image.records import load_record
+from aml_train.image.spec import TestRecord
 from aml_train.jobs.inputs import data_of, shown_data
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView, Workspace, wrote
@@ -221,13 +222,9 @@ class Tracer:
         key = tags.get(TAG_TESTED, "")
         if not key or " " in key:
             return LineageStep(kind="tests", name=key or "none", state="recorded")
-        try:
-            record = load_record(registry, reference.repository, digest, key)
-        except DamagedError as error:
-            return _broken("tests", key, error.message)
-        if record is None:
-            why = "the registry has no record of these tests in this image"
-            return _broken("tests", key, why)
+        record = tests_in(registry, reference.repository, digest, key)
+        if isinstance(record, str):
+            return _broken("tests", key, record)
         counts = "they passed" if record.passed is None else f"{record.passed} passed, {record.skipped or 0} skipped"
         return LineageStep(kind="tests", name=record.command, state="verified", detail=f"{counts}, {record.at}")
 
@@ -251,6 +248,15 @@ class Tracer:
                 yield LineageStep(kind="data", name=given, state="verified", detail="the data asset is registered")
             else:
                 yield _broken("data", given, "there is no such data asset any more")
+
+
+def tests_in(registry: Registry, repository: str, digest: str, key: str) -> TestRecord | str:
+    """Return the record of the tests *key* in an image, or why there is none that counts."""
+    try:
+        record = load_record(registry, repository, digest, key)
+    except DamagedError as error:
+        return error.message
+    return record or "the registry has no record of these tests in this image"
 
 
 def asset_of(value: str) -> tuple[str, str] | None:

@@ -33,11 +33,11 @@ from aml_train.core.tags import (
     TAG_TESTED,
 )
 from aml_train.image.attestations import ATTESTATION_TYPES, SLSA_PROVENANCE
-from aml_train.image.records import load_record
 from aml_train.image.registry.referrers import list_referrers, read_referrer
 from aml_train.jobs.inputs import shown_data
 from aml_train.jobs.workspace import JobView, ModelView, Workspace
 from aml_train.models.catalogue import Catalogue, PassportStore
+from aml_train.models.lineage import tests_in
 from aml_train.models.passport.manifest import FileManifest, hash_files
 from aml_train.models.register import shown_parameters
 
@@ -248,12 +248,9 @@ def _tests(registry: Registry, repository: str, digest: str, tests: Mapping[str,
     if tests is None:
         return None
     key = tests["key"]
-    try:
-        record = load_record(registry, repository, digest, key)
-    except DamagedError as error:
-        return {"key": key, "fault": error.message}
-    if record is None:
-        return {"key": key, "fault": "the registry has no record of these tests in this image"}
+    record = tests_in(registry, repository, digest, key)
+    if isinstance(record, str):
+        return {"key": key, "fault": record}
     return {
         "key": key,
         "command": record.command,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aml_train.config.policy import IdentityConfig, PolicyConfig
@@ -73,12 +72,9 @@ def load_trust(policy: PolicyConfig) -> Trust:
         InvalidError: a key cannot be read.
     """
     verifier = KeylessVerifier(trust=policy.trust) if policy.identities else None
-    return Trust(keys=_keys(policy), identities=policy.identities, verifier=verifier)
-
-
-def _keys(policy: PolicyConfig) -> tuple[PublicKey, ...]:
-    found: Sequence[PublicKey] = [load_public_key(file) for file in policy.keys]
-    return tuple(found)
+    return Trust(
+        keys=tuple(load_public_key(file) for file in policy.keys), identities=policy.identities, verifier=verifier
+    )
 
 
 def _matches(pattern: str, subject: str) -> bool:
