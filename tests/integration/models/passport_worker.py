@@ -104,9 +104,10 @@ def tamper(*, path: str) -> object:
     where = data.locate(parse_address(model.path))
     storage = data.storage(where.datastore)
     entry = storage.find(f"{where.path.rstrip('/')}/{path}")
-    content = bytearray(storage.read(entry, 0, entry.size))
+    content = bytearray(b"".join(storage.chunks(entry)))
     content[-1] ^= 1
-    storage.put(entry.name, bytes(content), md5=hashlib.md5(content, usedforsecurity=False).digest())
+    md5 = hashlib.md5(content, usedforsecurity=False).digest()
+    storage.upload(entry.name, iter([bytes(content)]), len(content), md5=md5)
     return entry.name
 
 
