@@ -134,7 +134,7 @@ def apply_to_job(tree: MapNode, overrides: Sequence[Override], faults: Faults) -
 
     A change of an input, an output or an environment variable that the job neither declares nor uses is a typo.
     """
-    changed = tree
+    changed, whole = tree, apply(tree, overrides, Faults())
     for override in overrides:
         before, changed = changed, apply(changed, (override,), faults)
         for at, key in enumerate(override.keys[:-1]):
@@ -149,7 +149,7 @@ def apply_to_job(tree: MapNode, overrides: Sequence[Override], faults: Faults) -
             known = tuple(declared.entries) if isinstance(declared, MapNode) else ()
             uses = re.compile(_DECLARED[key].replace("NAME", re.escape(name)))
             if name in known or any(
-                uses.search(one.text) for one in scalars(find(changed, *override.keys[:at]) or changed)
+                uses.search(one.text) for one in scalars(find(whole, *override.keys[:at]) or whole)
             ):
                 break
             near = nearest(name, known)

@@ -302,6 +302,12 @@ def test_set_of_what_the_job_has_not(job: str, given: str, fault: str, tmp_path:
         load(tmp_path, path=Path(file), sets=sets)
 
 
+def test_set_of_an_input_that_a_later_set_uses(tmp_path: Path) -> None:
+    write(tmp_path, "command: x\nenvironment: azureml:e:1\n", "job.yml")
+    sets = ["job.inputs.n=3", "job.command=echo ${{inputs.n}}"]
+    assert load(tmp_path, path=Path("job.yml"), sets=sets).job.document["inputs"] == {"n": 3}
+
+
 @pytest.mark.parametrize(
     ("text", "pull"), [("", "check"), (", pull: always", "always"), (", pull: missing", "missing")]
 )
