@@ -21,7 +21,6 @@ OFED = {
     "mirror": OfedConfig(
         source="mlnx_ofed", version="5.0-2.1.8.0", url="http://mirror/o.tgz", sha256="1" * 64, os="debian12"
     ),
-    "doca": OfedConfig(source="doca", version="2.9.1", os="ubuntu22.04"),
     "package": OfedConfig(source="doca", version="3.2.1", os="ubuntu24.04"),
     "distro": OfedConfig(source="distro"),
 }

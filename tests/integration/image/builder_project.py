@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from aml_train.azure.http import WorkspaceId
 from aml_train.azure.sign_in import sign_in_to_azure
 from aml_train.azure.workspace import AzureRest
-from aml_train.core.http_client import Session
 from aml_train.image.push import push_image
 from aml_train.image.records import RECORD_TYPE, parse_record
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.referrers import load_document
 from aml_train.image.spec import TestRecord
+from aml_train.local.target import EmulatorSession
 from tests.integration.conftest import BASE
 from tests.integration.image.disposable_engine import DisposableEngine
 from tests.support.emulator_process import Emulator
@@ -200,12 +200,7 @@ def recorded(registry: Registry, repository: str) -> TestRecord:
 def rest_of(emulator: Emulator) -> AzureRest:
     """Return a client of the workspace."""
     variables, info = {**emulator.environment(), "AML_TRAIN_SIGN_IN": "secret"}, emulator.info
-    session = Session()
-    session.trust_env, session.verify, session.proxies = (
-        False,
-        variables["REQUESTS_CA_BUNDLE"],
-        {"https": variables["HTTPS_PROXY"]},
-    )
+    session = EmulatorSession(lambda: None, ca=Path(variables["REQUESTS_CA_BUNDLE"]), proxy=variables["HTTPS_PROXY"])
     place = WorkspaceId(
         subscription_id=info["subscription_id"], resource_group=info["resource_group"], name=info["workspace"]
     )

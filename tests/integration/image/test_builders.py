@@ -174,7 +174,7 @@ def test_an_interrupted_build_is_cancelled_there(emulator: Emulator, project: Pa
             "build",
             "--set",
             "image.run=[sleep 300]",
-            "--json",
+            "--events",
             str(events),
         ],
         cwd=project,

@@ -33,7 +33,6 @@ def render(folder: Path, ofed: str, base: str = f"nvcr.io/nvidia/pytorch@{DIGEST
     ("ofed", "part"),
     [
         ('{source: doca, version: "3.2.3", os: ubuntu24.04}', "doca-host_3.2.3-019000-25.10-ubuntu2404_amd64.deb"),
-        ('{source: doca, version: "2.9.1", os: ubuntu22.04}', "/doca/2.9.1/ubuntu22.04/x86_64/ ./"),
         (
             '{source: mlnx_ofed, version: "5.8-2.0.3.0", os: ubuntu22.04}',
             "6ec0e1b6a8de6fbcc6d6bceaedf853f801003b0ee854f3b660e53bd2f73ef79a",
