@@ -35,12 +35,12 @@ class JobRow:
 
     name: str
     status: JobStatus
-    type: str
-    display_name: str
-    experiment: str
-    compute: str
-    created: str
-    tags: Mapping[str, str]
+    type: str = ""
+    display_name: str = ""
+    experiment: str = ""
+    compute: str = ""
+    created: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
     seconds: float | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
 
@@ -120,7 +120,8 @@ def view_job(rest: AzureRest, name: str) -> JobView:
     Raises:
         InvalidError: there is no such job.
     """
-    return rest.view_of(name, _read(rest, name).at("properties"))
+    found = _read(rest, name)
+    return rest.view_of(name, found.at("properties")) if found.has("properties") else rest.details(name)
 
 
 def _read(rest: AzureRest, name: str) -> Answer:
@@ -136,10 +137,13 @@ def describe_job(rest: AzureRest, name: str) -> dict[str, Any]:
     Raises:
         InvalidError: there is no such job.
     """
-    found = _read(rest, name)
-    row, properties = _row(found), found.at("properties")
-    page = rest.view_of(name, properties).studio_url or ""
-    details = rest.details(name)
+    found, details = _read(rest, name), rest.details(name)
+    properties = found.at("properties")
+    if found.has("properties"):
+        row, page = _row(found), rest.view_of(name, properties).studio_url or ""
+    else:  # a node of a pipeline, or a trial: only run history knows more than its name
+        created = details.created.isoformat() if details.created else ""
+        row, page = JobRow(name=name, status=details.status, created=created, tags=details.tags), ""
     command = properties.optional_text("command") or ""
     metrics = dict(rest.last_metrics(name))
     fields: dict[str, Any] = {

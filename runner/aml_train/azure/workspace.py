@@ -172,6 +172,8 @@ class AzureRest(AzureHttp):
         found = self.find_job(name)
         if found is None:
             return None
+        if not found.has("properties"):  # a node of a pipeline, or a trial
+            return self.details(name)
         properties = self._definitions[name] = found.at("properties")
         view = self.view_of(name, properties)
         self.composed.seen(view, labels_of(properties) if view.kind == "pipeline" else {})

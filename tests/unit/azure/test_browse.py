@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from aml_train.azure.browse import JobFilter, describe_job, list_jobs
+from aml_train.azure.browse import JobFilter, describe_job, list_jobs, view_job
 from aml_train.azure.http import AzureHttp, WorkspaceId
 from aml_train.azure.workspace import AzureRest
 from aml_train.config.sections.code import SetupCommand
@@ -121,6 +121,21 @@ def test_a_job_is_told_without_what_is_empty_and_without_the_prologue() -> None:
         "metrics": {"loss": 0.5},
         "logs": ["a", "user_logs/b"],
     }
+
+
+def test_a_node_of_a_pipeline_has_what_run_history_knows_of_it() -> None:
+    rest = cast(AzureRest, FakeRest({"name": "n", "properties": None}))
+    told = describe_job(rest, "n")
+    logs = ["a", "user_logs/b"]
+    assert told == {
+        "name": "n",
+        "status": "Failed",
+        "error": "it broke",
+        "logged_parameters": {"lr": "0.1"},
+        "metrics": {"loss": 0.5},
+        "logs": logs,
+    }
+    assert sorted(view_job(rest, "n").log_files) == logs
 
 
 def test_tables_are_told_as_json_and_a_service_that_refuses_them_is_told() -> None:

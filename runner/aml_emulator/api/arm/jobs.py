@@ -17,6 +17,7 @@ from aml_emulator.domain.jobs.compute import DEFAULT_TIER, is_serverless
 from aml_emulator.domain.jobs.service import JobService
 from aml_emulator.domain.jobs.types import JOB_CHANGES, JOB_SHAPE, PIPELINE_SHAPE, SWEEP_SHAPE
 from aml_emulator.domain.runs import known_job
+from aml_emulator.executor.spec import Folder
 from aml_emulator.schema import TEXT, Fields
 from aml_emulator.store.runs import Run
 
@@ -136,13 +137,12 @@ def _input(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _outputs(context: Context, run: Run, given: Mapping[str, Mapping[str, Any] | None]) -> dict[str, Any]:
-    base = f"azureml://datastores/workspaceblobstore/paths/azureml/{run.id}"
     outputs: dict[str, Any] = {
         name: {
             **_OUTPUT,
             **(value or {}),
             # Recorded: the place of an output is shown once it is known to be there, unless the job names it.
-            "uri": (value or {}).get("uri") or (f"{base}/{name}/" if _is_stored(run, name) else None),
+            "uri": (value or {}).get("uri") or _stored_at(context, run, name),
             "mode": (value or {}).get("mode") or "ReadWriteMount",
         }
         for name, value in given.items()
@@ -158,8 +158,15 @@ def _outputs(context: Context, run: Run, given: Mapping[str, Mapping[str, Any] |
     return outputs
 
 
-def _is_stored(run: Run, output: str) -> bool:
-    return bool((run.outputs.get(output) or {}).get("stored"))
+def _stored_at(context: Context, run: Run, output: str) -> str | None:
+    """Return where an output is, None until it is there; a pipeline's lies with the node that wrote it."""
+    place = run.outputs.get(output) or {}
+    if not place.get("stored"):
+        return None
+    folder = Folder(container=place["container"], prefix=place["prefix"])
+    if folder.container != context.identity.blob_container:
+        return context.datastore_uri(folder)
+    return f"azureml://datastores/workspaceblobstore/paths/{folder.prefix.strip('/')}/"
 
 
 def _services(context: Context, run: Run) -> dict[str, Any]:

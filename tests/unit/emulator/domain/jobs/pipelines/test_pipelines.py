@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from aml_emulator.api.arm.jobs import job_view
 from aml_emulator.domain.jobs.pipelines.runs import FAILED_STEPS, node_run_id
 from tests.unit.emulator.parts import IDENTITY, WS
 from tests.unit.emulator.played_pipelines import FOLDER, NODE, Pipelines, literal
@@ -74,7 +75,10 @@ def test_nodes_begin_when_those_that_they_need_have_completed(pipelines: Pipelin
     shown = pipelines.call("GET", f"{WS}/jobs/p").json["properties"]
     assert (shown["status"], shown["jobType"]) == ("Completed", "Pipeline")
     train = pipelines.store.runs.require(node_run_id("p", "train"))
-    assert pipelines.store.runs.require("p").outputs["best"] == train.outputs["model"]
+    pipeline = pipelines.store.runs.require("p")
+    assert pipeline.outputs["best"] == train.outputs["model"]
+    best = job_view(pipelines.services, pipeline)["properties"]["outputs"]["best"]
+    assert best["uri"] == f"azureml://datastores/workspaceblobstore/paths/{train.outputs['model']['prefix']}/"
     assert pipelines.store.assets.version("data", "azureml_p_output_data_best", "1") is not None
 
 
