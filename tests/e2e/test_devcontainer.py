@@ -103,7 +103,7 @@ def test_the_image_of_an_environment_in_a_development_container(reader: Reader) 
     reader.type(f'eval "$(aml-train emulator env)"; {reader.local.python} register.py {theirs}')
     (reader.folder / "register.py").unlink()
     found = json.loads(reader.type("aml-train image devcontainer --environment theirs --json 2>/dev/null"))
-    assert (found["status"], found["image"]) == ("updated", built["image"])
+    assert (found["status"], found["image"]) == ("unchanged", built["image"])
     assert found["environment"] == "theirs:1"
     reader.type("aml-train image shell --environment theirs:1 -- python -c 'import sklearn' </dev/null")
 

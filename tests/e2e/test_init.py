@@ -15,7 +15,7 @@ PROJECTS = ROOT / "tests/projects"
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "printed"),
-    [("src_layout", "level 2.0"), ("flat_script", "3 rows"), ("src_package", None), ("sdk_v2", None)],
+    [("src_layout", "level 2.0"), ("flat_script", "3 rows"), ("src_package", None)],
 )
 def test_a_project_runs_as_init_writes_it(local: Local, tmp_path: Path, name: str, printed: str | None) -> None:
     project = Path(shutil.copytree(PROJECTS / name, tmp_path / name))
