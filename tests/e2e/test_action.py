@@ -25,6 +25,26 @@ def test_the_docker_client_speaks_what_current_engines_take(action_image: str) -
     assert "buildx" in buildx.stdout
 
 
+@pytest.mark.full
+def test_the_image_carries_what_the_local_azureml_is_built_from(action_image: str) -> None:
+    program = (
+        "from pathlib import Path; from aml_train.local.image import SOURCES, find_package, write_context;"
+        " folder = Path('/tmp/context'); write_context(find_package(), folder); print((folder / SOURCES / 'Dockerfile').is_file())"
+    )
+    command = [
+        "docker",
+        "run",
+        "--rm",
+        "--entrypoint=/opt/aml-train/bin/python",
+        action_image,
+        "-I",
+        "-B",
+        "-c",
+        program,
+    ]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "True\n"
+
+
 def test_a_step_passes_and_its_outputs_can_be_used(runner: HostedRunner, digits: Path) -> None:
     runner.checkout(digits)
     step = runner.run()
