@@ -220,6 +220,8 @@ def _check_public(registry: Registry, repository: str, layout: Layout, record: R
     try:
         check_image(registry, repository, layout, tag=record.version)
     except ImageError as error:
+        if registry.host != "ghcr.io":
+            raise
         package = repository.partition("/")[2]
         raise ReleaseError(
             f"{error}\nA new package of ghcr.io is private, and workflows of others cannot pull it. Make it public at "

@@ -12,14 +12,23 @@ from pathlib import Path
 from typing import Any, Final
 
 from scripts.release.commands import ReleaseError, run
-from scripts.release.sources import SETTING, check_repository, check_version, moving_tag, own_name, read_files, rename
+from scripts.release.sources import (
+    MAJOR_LINE,
+    SETTING,
+    check_repository,
+    check_version,
+    moving_tag,
+    own_name,
+    read_files,
+    rename,
+)
 
 PYPROJECT: Final = "pyproject.toml"
 _VERSION: Final = re.compile(r'^__version__ = "(.*)"$', re.MULTILINE)
-_MAJOR: Final = re.compile(r'^MAJOR: Final = "(.*)"$', re.MULTILINE)
-_PACKAGE: Final = re.compile(r'^name = "aml-train"$', re.MULTILINE)
-_INSTALL: Final = re.compile(
-    r"""(\b(?:pip|tool|pipx) install (?:--upgrade )?)(["']?)aml-train(\[[\w,-]+\])?\2(?![\w=.-])"""
+_PACKAGE: Final = re.compile(r'^name = "(.*)"$', re.MULTILINE)
+#: A command that installs the package by its name, or from a repository.
+_INSTALL: Final = (
+    r"""(\b(?:pip|tool|pipx) install (?:--upgrade )?)(["']?)({})(\[[\w,-]+\])?(?: @ git\+[^"'\s]+)?\2(?![\w=.-])"""
 )
 _REMOTE: Final = re.compile(r"github\.com[:/]([^/]+/[^/]+?)(?:\.git)?/?")
 
@@ -78,32 +87,35 @@ def adopted_files(contents: Mapping[str, bytes], adoption: Adoption) -> dict[str
         ReleaseError: the name or the version cannot be released.
     """
     check_repository(adoption.repository)
-    before = _MAJOR.findall(contents[SETTING].decode())[0]
+    before = MAJOR_LINE.findall(contents[SETTING].decode())[0]
+    project = contents[PYPROJECT].decode()
+    install = re.compile(_INSTALL.format(re.escape(_PACKAGE.findall(project)[0])))
     major = moving_tag(adoption.version)
     changed = rename(contents, adoption.repository)
     files = {**contents, **changed}
     setting = _VERSION.sub(f'__version__ = "{adoption.version}"', files[SETTING].decode())
-    files[SETTING] = _MAJOR.sub(f'MAJOR: Final = "{major}"', setting).encode()
+    files[SETTING] = MAJOR_LINE.sub(f'MAJOR: Final = "{major}"', setting).encode()
     check_version(adoption.version, files[SETTING].decode(), wanted=None)
     if adoption.package:
-        files[PYPROJECT] = _PACKAGE.sub(f'name = "{adoption.package}"', files[PYPROJECT].decode()).encode()
+        files[PYPROJECT] = _PACKAGE.sub(f'name = "{adoption.package}"', files[PYPROJECT].decode(), count=1).encode()
     uses = re.compile(rf"({re.escape(adoption.repository)}(?:/[\w./-]+)?)@{before}\b".encode())
     for path, content in files.items():
         new = uses.sub(rf"\1@{major}".encode(), content)
         if path.endswith((".md", ".yml")):
-            new = _INSTALL.sub(lambda match: _install(match, adoption), new.decode()).encode()
+            new = install.sub(lambda match: _install(match, adoption), new.decode()).encode()
         files[path] = new
     return {path: content for path, content in files.items() if content != contents[path]}
 
 
 def _install(match: re.Match[str], adoption: Adoption) -> str:
     """Return the words that install the adopted package."""
-    command, quote, extra = match[1], match[2], match[3] or ""
+    command, quote, name, extra = match[1], match[2], match[3], match[4] or ""
     if adoption.package:
+        quote = quote if extra else ""
         return f"{command}{quote}{adoption.package}{extra}{quote}"
     source = f"git+https://github.com/{adoption.repository}@{moving_tag(adoption.version)}"
     quote = quote or '"'
-    return f"{command}{quote}aml-train{extra} @ {source}{quote}"
+    return f"{command}{quote}{name}{extra} @ {source}{quote}"
 
 
 def adopt(root: Path, adoption: Adoption, say: Callable[[str], object]) -> None:

@@ -13,12 +13,12 @@ from typing import Final
 from urllib.parse import urldefrag, urljoin
 
 import requests
+from packaging.utils import canonicalize_name
 
 from scripts.release.commands import ReleaseError, run, tool
 from scripts.release.record import Distribution, sha256_of
 from scripts.release.sources import Sources
 
-PACKAGE: Final = "aml-train"
 _TIMEOUT: Final = 60.0
 
 
@@ -60,7 +60,8 @@ def check_index(distribution: Distribution, simple: str) -> None:
     Raises:
         ReleaseError: it is missing, or has other bytes.
     """
-    page = f"{simple.rstrip('/')}/{PACKAGE}/"
+    name = canonicalize_name(distribution.file.partition("-")[0])
+    page = f"{simple.rstrip('/')}/{name}/"
     links = find_links(_get(page).text, page)
     if distribution.file not in links:
         raise ReleaseError(f"{page} has no {distribution.file}. Publish it: python -m scripts.release publish")

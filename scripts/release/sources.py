@@ -20,7 +20,7 @@ from scripts.release.commands import ReleaseError, run
 PLACEHOLDER: Final = "/".join(("org", "aml-train"))
 SETTING: Final = "runner/aml_train/core/version.py"
 _REPOSITORY: Final = re.compile(r'^REPOSITORY: Final\[str\] = "(.*)"$', re.MULTILINE)
-_MAJOR: Final = re.compile(r'^MAJOR: Final = "(.*)"$', re.MULTILINE)
+MAJOR_LINE: Final = re.compile(r'^MAJOR: Final = "(.*)"$', re.MULTILINE)
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?/[A-Za-z0-9._-]+")
 _VERSION: Final = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")
 
@@ -101,7 +101,7 @@ def check_version(version: str, setting: str, *, wanted: str | None) -> None:
             f"The tag asks for {wanted}, and __version__ of the commit is {version}. "
             "Set it in runner/aml_train/core/version.py, or correct the tag."
         )
-    major = _MAJOR.search(setting)
+    major = MAJOR_LINE.search(setting)
     if major is None or major[1] != moving_tag(version):
         raise ReleaseError(
             f"{SETTING} says MAJOR = {major[1] if major else None!r}, and the version {version} moves {moving_tag(version)}. "

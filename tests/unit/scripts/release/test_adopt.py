@@ -31,7 +31,9 @@ def test_every_place_gets_the_repositorys_name(contents: dict[str, bytes]) -> No
 
 def test_a_second_adoption_replaces_the_first(contents: dict[str, bytes]) -> None:
     first = contents | adopted_files(contents, Adoption(repository="Octo/Train", version="1.0.0"))
-    second = adopted_files(first, Adoption(repository="other/aml-train", version="1.0.1"))
+    second = adopted_files(first, Adoption(repository="other/aml-train", version="1.0.1", package="other-train"))
+    assert b"pip install other-train " in second["docs/tutorial.md"]
+    assert b"pip install 'other-train[azure-v1]'" in second["docs/sdk-v1.md"]
     assert b"uses: other/aml-train@v1\n" in second["README.md"]
     assert b"Octo/Train" not in second["README.md"]
 
