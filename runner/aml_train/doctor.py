@@ -35,6 +35,7 @@ from aml_train.core.text import size
 from aml_train.core.version import __version__
 from aml_train.image.base import docker_registries
 from aml_train.image.disk import room_here
+from aml_train.jobs.cost import placement_of
 from aml_train.local.admin import emulator_info
 from aml_train.local.settings import EmulatorSettings
 from aml_train.pipeline.prepare import registry_logins
@@ -133,8 +134,7 @@ def _invalid(error: AmlTrainError) -> Outcome:
 def _azure(config: Config | None, target: TargetConfig, directory: Path, host: Host) -> tuple[Check, ...]:
     """Return the checks of a workspace, or the one that it is not named."""
     document = config.job.document if config is not None else {}
-    resources = document.get("resources") or {}
-    nodes = resources.get("instance_count", 1)
+    placement = placement_of(document)
     image = config.image if config is not None else None
     repository = None
     if image is not None:
@@ -144,8 +144,8 @@ def _azure(config: Config | None, target: TargetConfig, directory: Path, host: H
             target=target,
             workspace=find_workspace(target, directory, host.environ),
             compute=target.compute or document.get("compute"),
-            size=resources.get("instance_type"),
-            nodes=nodes if isinstance(nodes, int) else 1,
+            size=placement.size,
+            nodes=placement.nodes,
             repository=repository,
             needs_compute=config is not None and (config.sdk == "v1" or config.job.runconfig is not None),
         )

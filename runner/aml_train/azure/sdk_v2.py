@@ -161,11 +161,7 @@ class AzureV2(AzureRest):
         view = super().view_of(name, properties)
         if self._page is None:
             return view
-        return dataclasses.replace(
-            view,
-            studio_url=f"{self._page}/ui/runs/{quote(name, safe='')}",
-            experiment_url=f"{self._page}/ui/?experiment={quote(view.experiment or '', safe='')}",
-        )
+        return dataclasses.replace(view, studio_url=f"{self._page}/ui/runs/{quote(name, safe='')}")
 
     def _make(self) -> MLClient:
         # Notices of experimental classes are addressed to azure-ai-ml's own users.

@@ -150,7 +150,6 @@ class Timing:
         self._waiting_since: float | None = now
         self._running_since: float | None = None
         self._limbo_since: float | None = None
-        self.requeued = 0
         self.cancelled = False
 
     def seen(self, now: float, view: JobView) -> bool:
@@ -171,7 +170,6 @@ class Timing:
                 self._waiting_since = now - _gone(view, since_start=False)
             elif back:
                 self._waiting_since, self._running_since = now, None
-                self.requeued += 1
             return back
         if status is JobStatus.RUNNING and self._running_since is None:
             self._running_since = now - (_gone(view, since_start=True) if before is None else 0.0)

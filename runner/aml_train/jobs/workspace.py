@@ -49,7 +49,6 @@ class JobView:
     Attributes:
         properties: what was written down at its submission, and cannot be changed as tags can.
         studio_url: its page in the studio, or on the page of the local AzureML.
-        experiment_url: the page of its experiment, if that can be named without the experiment's id.
         log_files: path of each log → an address that can be read by ranges; it holds for about an hour.
         error: the service's explanation of a failure, if it gave one.
         inputs: name → path of each input that is data.
@@ -69,7 +68,6 @@ class JobView:
     status: JobStatus
     experiment: str | None = None
     studio_url: str | None = None
-    experiment_url: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
     properties: Mapping[str, str] = field(default_factory=dict)
     log_files: Mapping[str, str] = field(default_factory=dict)

@@ -30,6 +30,7 @@ from aml_train.core.version import __version__
 from aml_train.image.inputs import BaseImage
 from aml_train.image.spec import CheckPolicy, Given, ImageSpec, Release, TestSpec, plan_image
 from aml_train.jobs.code import unsent_notice
+from aml_train.jobs.cost import placement_of
 from aml_train.jobs.data import input_name
 from aml_train.jobs.setup import add_setup
 from aml_train.jobs.spec import SERVERLESS, JobTemplate, NodesImage, TargetNames, job_name, stem_of
@@ -321,22 +322,14 @@ def _left_out_tags(config: Config, trust: Trust) -> list[str]:
     ]
 
 
-def for_job(image: ImageSpec, config: Config) -> ImageSpec:
-    """Return *image* with what its checks must know of the job. Pure."""
-    return replace(image, checks=_checks(image, config, config.nodes_in_image))
-
-
 def _checks(image: ImageSpec, config: Config, nodes: Sequence[JobNode]) -> CheckPolicy:
     document = config.job.document
     parts = [mapping_at(document, node.place) for node in nodes] or [dict(document)]
-    several, mpi = any(_nodes(part) > 1 for part in parts), any(_launcher(part) == "mpi" for part in parts)
+    several, mpi = (
+        any(placement_of(part).nodes > 1 for part in parts),
+        any(_launcher(part) == "mpi" for part in parts),
+    )
     return replace(image.checks, several_nodes=several, mpi=mpi)
-
-
-def _nodes(document: Mapping[str, Any]) -> int:
-    """Return how many nodes the job runs on."""
-    count = (document.get("resources") or {}).get("instance_count", 1)
-    return count if isinstance(count, int) else 1
 
 
 def _launcher(document: Mapping[str, Any]) -> str:
@@ -346,7 +339,7 @@ def _launcher(document: Mapping[str, Any]) -> str:
 
 def _processes(document: Mapping[str, Any]) -> str | None:
     """Return the numbers of nodes and processes, for people; None for one of each."""
-    nodes, launcher = _nodes(document), _launcher(document)
+    nodes, launcher = placement_of(document).nodes, _launcher(document)
     distribution = document.get("distribution") or {}
     if not distribution:
         return f"{nodes}" if nodes > 1 else None

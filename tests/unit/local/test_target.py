@@ -31,7 +31,6 @@ def test_a_job_is_looked_at_on_the_page_and_not_in_the_studio(monkeypatch: pytes
     found = workspace.find("digits-1")
     assert found is not None
     assert (found.name, found.studio_url) == ("digits-1", "http://127.0.0.1:7380/ui/runs/digits-1")
-    assert found.experiment_url == "http://127.0.0.1:7380/ui/?experiment=hand%20written"
     assert workspace.find("none") is None
 
 

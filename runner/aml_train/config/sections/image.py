@@ -48,8 +48,6 @@ from aml_train.core.checks import CHECKS
 from aml_train.core.references import ImageRef
 from aml_train.core.release_tags import DEFAULT_TAGS, template_fault
 
-Severity = Literal["low", "medium", "high", "critical"]
-
 _FORMAT: Final = Choice(words=("spdx", "cyclonedx"))
 
 
