@@ -1,4 +1,4 @@
-"""The commands ``aml-train data …``: list, transfer and remove a workspace's data."""
+"""The commands ``aml-train data …``: list and transfer a workspace's data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
 
@@ -16,24 +15,20 @@ import click
 from rich.console import Console
 
 from aml_train.azure.blob.address import DatastorePath, LocalPath, parse_address
-from aml_train.azure.blob.datastores import asset_type
+from aml_train.azure.blob.datastores import DataWorkspace, asset_type
 from aml_train.azure.blob.operations import Place
 from aml_train.azure.blob.transfer import Tally
-from aml_train.cli.console import ConsoleListener
 from aml_train.cli.live import LiveStages
-from aml_train.cli.options import this_host
+from aml_train.cli.options import open_workspace
 from aml_train.cli.output import json_option, print_result_line
-from aml_train.cli.project import ProjectOptions, gather, target_options
+from aml_train.cli.project import ProjectOptions, target_options
 from aml_train.core.errors import CancelledError, InvalidError
 from aml_train.core.text import duration, printable, size
-from aml_train.pipeline.target import DataTargets
 
 if TYPE_CHECKING:
     from aml_train.azure.blob.address import Remote
-    from aml_train.azure.blob.datastores import DataWorkspace
     from aml_train.azure.blob.storage import Entry
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 _Result = TypeVar("_Result")
 _LINE_SECONDS: Final = 10.0
 _BAR_SECONDS: Final = 0.2
@@ -44,58 +39,22 @@ _NO_REMOTE: Final = (
 
 @click.group()
 def data() -> None:
-    """List, upload, download, copy and remove data of a workspace.
+    """List, upload and download data of a workspace.
 
     \b
     Addresses:
       azureml://datastores/NAME/paths/PATH      a blob or a folder; a slash at the end means a folder
       azureml:NAME:VERSION, azureml:NAME@latest  a data asset, to read
       azureml://jobs/JOB/outputs/NAME           an output of a job, to read
-      TARGET::ADDRESS                           the same of another target than the default one
     Wildcards (* ? [abc] within a folder, ** for any folders) go in quotes.
 
     Files that were transferred before are skipped: after an interruption, run the same command again.
     """
 
 
-@dataclass(frozen=True, kw_only=True)
-class AssetOptions:
-    """The data asset to register the transferred files as; none without a name."""
-
-    name: str | None
-    version: str | None
-    type_: str | None
-
-    def __post_init__(self) -> None:
-        if self.name is None and (self.version or self.type_):
-            raise click.UsageError("--version and --type describe a data asset: which --name?")
-
-    def check_new(self, workspace: DataWorkspace) -> None:
-        """Refuse a version that exists, before anything is sent: versions are immutable."""
-        if self.name is not None and self.version is not None and workspace.has_asset(self.name, self.version):
-            raise InvalidError(
-                f"The data asset {self.name}:{self.version} is registered already, and versions are immutable.",
-                hint="Give another --version, or none for the next number.",
-            )
-
-
-def _asset_options(command: _Command) -> _Command:
-    options = {
-        "name": click.option("--name", help="Register it as a data asset of this name."),
-        "version": click.option("--version", help="The asset's version.  [default: the next number]"),
-        "type_": click.option(
-            "--type",
-            "type_",
-            type=click.Choice(["uri_folder", "uri_file", "mltable"]),
-            help="The asset's type.  [default: uri_file for a single file, else uri_folder]",
-        ),
-    }
-    return gather(command, "asset", AssetOptions, options)
-
-
-def open_targets(project: ProjectOptions) -> DataTargets:
-    """Return the targets that the options of the command line select."""
-    return DataTargets(this_host(), project.targets(), project.target, ConsoleListener(sys.stderr))
+def open_data(project: ProjectOptions) -> DataWorkspace:
+    """Return the data of the target that the options of the command line select."""
+    return DataWorkspace(open_workspace(project))
 
 
 def _remote(text: str) -> Remote:
@@ -105,55 +64,12 @@ def _remote(text: str) -> Remote:
     return address
 
 
-def _place(targets: DataTargets, text: str) -> Place:
+def _place(project: ProjectOptions, text: str) -> Place:
     """Return the place to read from."""
     address = _remote(text)
-    workspace = targets.workspace(address.target)
+    workspace = open_data(project)
     where = workspace.locate(address)
     return Place(storage=workspace.storage(where.datastore), path=where.path, address=text)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Destination:
-    """A place in a datastore that is written to."""
-
-    place: Place
-    workspace: DataWorkspace
-    datastore: str
-
-    def register(self, asset: AssetOptions, *, single: bool, file: str | None, has_mltable: bool) -> None:
-        """Print the address of the written files; register them if the asset has a name.
-
-        Args:
-            asset: the asset.
-            single: whether a single file was written.
-            file: that file's name, if the destination is a folder.
-            has_mltable: whether there is a file MLTable.
-        """
-        path = f"{self.place.folder}{file or ''}" if file or not single else self.place.path.strip("/")
-        click.echo(f"azureml://datastores/{self.datastore}/paths/{path}")
-        if asset.name is None:
-            return
-        made = self.workspace.register(
-            asset.name,
-            asset.version or self.workspace.next_version(asset.name),
-            type_=asset_type(asset.type_, single=single, has_mltable=has_mltable),
-            where=DatastorePath(datastore=self.datastore, path=path),
-        )
-        click.echo(f"azureml:{made.name}:{made.version}")
-
-
-def _destination(targets: DataTargets, text: str) -> _Destination:
-    address = _remote(text)
-    if not isinstance(address, DatastorePath):
-        raise InvalidError(
-            f"{text!r} cannot be written to: only paths in a datastore can.",
-            hint="Write to azureml://datastores/NAME/paths/PATH, and register an asset with --name.",
-        )
-    workspace = targets.workspace(address.target)
-    where = workspace.locate(address)
-    place = Place(storage=workspace.storage(where.datastore), path=where.path, address=text)
-    return _Destination(place=place, workspace=workspace, datastore=where.datastore)
 
 
 @data.command("ls")
@@ -169,9 +85,8 @@ def ls(address: str | None, project: ProjectOptions, *, recursive: bool, as_json
     aml-train data ls azureml://datastores/workspaceblobstore/paths/images/
     aml-train data ls -r azureml:digits@latest
     """
-    targets = open_targets(project)
     if address is None:
-        for one in targets.workspace(None).datastores():
+        for one in open_data(project).datastores():
             line = {"name": one.name, "type": one.kind, "place": one.place, "credentials": one.credentials}
             if as_json:
                 print_result_line({**line, "default": one.default})
@@ -179,7 +94,7 @@ def ls(address: str | None, project: ProjectOptions, *, recursive: bool, as_json
                 note = "  (default)" if one.default else ""
                 click.echo(f"{one.name:<28} {one.kind:<18} {one.credentials:<12} {one.place}{note}")
         return
-    for name, entry in _place(targets, address).listing(recursive=recursive):
+    for name, entry in _place(project, address).listing(recursive=recursive):
         if as_json:
             print_result_line(_facts(name, entry))
         else:
@@ -202,9 +117,24 @@ def _facts(name: str, entry: Entry | None) -> dict[str, object]:
 @data.command("upload")
 @click.argument("source", metavar="LOCAL")
 @click.argument("address", required=False)
-@_asset_options
+@click.option("--name", help="Register it as a data asset of this name.")
+@click.option("--version", help="The asset's version.  [default: the next number]")
+@click.option(
+    "--type",
+    "type_",
+    type=click.Choice(["uri_folder", "uri_file", "mltable"]),
+    help="The asset's type.  [default: uri_file for a single file, else uri_folder]",
+)
 @target_options
-def upload(source: str, address: str | None, project: ProjectOptions, asset: AssetOptions) -> None:
+def upload(
+    source: str,
+    address: str | None,
+    project: ProjectOptions,
+    *,
+    name: str | None,
+    version: str | None,
+    type_: str | None,
+) -> None:
     """Upload a file or a folder's contents; with --name, register a data asset.
 
     Without ADDRESS it goes to data/NAME/VERSION of the default datastore.
@@ -213,23 +143,42 @@ def upload(source: str, address: str | None, project: ProjectOptions, asset: Ass
     aml-train data upload images azureml://datastores/workspaceblobstore/paths/images
     aml-train data upload digits.csv --name digits
     """
-    targets = open_targets(project)
-    if address is None:
-        if asset.name is None:
-            raise InvalidError("Where to? Neither an address nor --name is given.", hint=_NO_REMOTE)
-        workspace = targets.workspace(None)
-        asset = replace(asset, version=asset.version or workspace.next_version(asset.name))
-        folder = "" if os.path.isdir(source) else "/"  # noqa: PTH112
-        address = (
-            f"azureml://datastores/{workspace.default_datastore()}/paths/data/{asset.name}/{asset.version}{folder}"
+    if name is None and (version or type_):
+        raise click.UsageError("--version and --type describe a data asset: which --name?")
+    if address is None and name is None:
+        raise InvalidError("Where to? Neither an address nor --name is given.", hint=_NO_REMOTE)
+    wanted = None if address is None else _remote(address)
+    if wanted is not None and not isinstance(wanted, DatastorePath):
+        raise InvalidError(
+            f"{address!r} cannot be written to: only paths in a datastore can.",
+            hint="Write to azureml://datastores/NAME/paths/PATH, and register an asset with --name.",
         )
     has_mltable = os.path.isfile(Path(source) / "MLTable")  # noqa: PTH113 - too long a name is no file
-    asset_type(asset.type_, single=os.path.isfile(source), has_mltable=has_mltable)  # noqa: PTH113
-    to = _destination(targets, address)
-    asset.check_new(to.workspace)
-    single = moved("sent", lambda tally: to.place.upload(source, tally))
-    file = Path(source).name if single and to.place.path.endswith("/") else None
-    to.register(asset, single=single, file=file, has_mltable=has_mltable)
+    asset_type(type_, single=os.path.isfile(source), has_mltable=has_mltable)  # noqa: PTH113
+    workspace = open_data(project)
+    # Versions are immutable: one that exists is refused before anything is sent.
+    if name is not None and version is not None and workspace.has_asset(name, version):
+        raise InvalidError(
+            f"The data asset {name}:{version} is registered already, and versions are immutable.",
+            hint="Give another --version, or none for the next number.",
+        )
+    if name is not None:
+        version = version or workspace.next_version(name)
+    if wanted is None:
+        folder = "" if os.path.isdir(source) else "/"  # noqa: PTH112
+        wanted = DatastorePath(datastore=workspace.default_datastore(), path=f"data/{name}/{version}{folder}")
+    where = workspace.locate(wanted)
+    place = Place(storage=workspace.storage(where.datastore), path=where.path, address=address or f"{name}:{version}")
+    single = moved("sent", lambda tally: place.upload(source, tally))
+    file = Path(source).name if single and place.path.endswith("/") else None
+    path = f"{place.folder}{file or ''}" if file or not single else place.path.strip("/")
+    click.echo(f"azureml://datastores/{where.datastore}/paths/{path}")
+    if name is not None and version is not None:
+        kind = asset_type(type_, single=single, has_mltable=has_mltable)
+        made = workspace.register(
+            name, version, type_=kind, where=DatastorePath(datastore=where.datastore, path=path)
+        )
+        click.echo(f"azureml:{made.name}:{made.version}")
 
 
 @data.command("download")
@@ -245,55 +194,8 @@ def download(address: str, local: str, project: ProjectOptions) -> None:
     aml-train data download azureml:digits@latest data/
     aml-train data download "azureml://datastores/workspaceblobstore/paths/images/*.png" data
     """
-    place = _place(open_targets(project), address)
+    place = _place(project, address)
     moved("received", lambda tally: place.download(Path(local), tally, folder_wanted=local.endswith("/")))
-
-
-@data.command("cp")
-@click.argument("source")
-@click.argument("address")
-@_asset_options
-@target_options
-def cp(source: str, address: str, project: ProjectOptions, asset: AssetOptions) -> None:
-    """Copy within a target or between targets.
-
-    The data pass through this machine. With --name, the copy is registered as a data asset.
-
-    \b
-    aml-train data cp azureml:digits:3 azure::azureml://datastores/workspaceblobstore/paths/digits/3 --name digits
-    aml-train data cp azure::azureml://jobs/JOB/outputs/model local::azureml://datastores/workspaceblobstore/paths/model
-    """
-    targets = open_targets(project)
-    read = _place(targets, source)
-    if asset.name is not None:
-        asset_type(asset.type_, single=read.find().single, has_mltable=True)
-    to = _destination(targets, address)
-    asset.check_new(to.workspace)
-    single = moved("copied", lambda tally: read.copy_to(to.place, tally))
-    file = read.path.rstrip("/").rpartition("/")[2] if single and to.place.path.endswith("/") else None
-    has_mltable = asset.name is not None and to.place.storage.find(f"{to.place.folder}MLTable") is not None
-    to.register(asset, single=single, file=file, has_mltable=has_mltable)
-
-
-@data.command("rm")
-@click.argument("address")
-@target_options
-@click.option("-r", "--recursive", is_flag=True, help="Delete folders, too, with everything in them.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
-def rm(address: str, project: ProjectOptions, *, recursive: bool, yes: bool) -> None:
-    """Delete blobs of a datastore, after a confirmation.
-
-    \b
-    aml-train data rm azureml://datastores/workspaceblobstore/paths/old.csv
-    aml-train data rm --recursive azureml://datastores/workspaceblobstore/paths/images/
-    """
-    place = _destination(open_targets(project), address).place
-    place.check_removal(recursive=recursive)
-    if not yes:
-        files, volume = place.count(recursive=recursive)
-        noun = "file" if files == 1 else "files"
-        click.confirm(f"Delete {files:,} {noun} ({size(volume)}) of {place.storage.place}?", abort=True, err=True)
-    moved("deleted", lambda tally: place.remove(tally, recursive=recursive))
 
 
 def moved(verb: str, work: Callable[[Any], _Result], *, quiet: bool = False) -> _Result:

@@ -22,7 +22,7 @@ from aml_train.azure.browse import (
     select_rows,
     view_job,
 )
-from aml_train.cli.data import moved, open_targets
+from aml_train.cli.data import moved, open_data
 from aml_train.cli.options import open_workspace, tag_filter
 from aml_train.cli.output import json_option, masker, print_facts, print_result_line, terminal_width
 from aml_train.cli.project import ProjectOptions, target_options
@@ -318,8 +318,7 @@ def download(
     aml-train jobs download JOB outputs/model 'outputs/*.json'
     aml-train jobs download JOB --output-name model -o model
     """
-    workspace = open_targets(project).workspace(None)
-    places = job_files(workspace, job, to or Path(job), patterns=patterns, outputs=outputs)
+    places = job_files(open_data(project), job, to or Path(job), patterns=patterns, outputs=outputs)
 
     def work(tally: Any) -> None:
         for place, path in places:

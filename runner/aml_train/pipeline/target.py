@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from aml_train.azure.acr import password_of
-from aml_train.azure.blob.datastores import DataWorkspace
 from aml_train.azure.names import find_workspace
 from aml_train.azure.target import WorkspaceTarget, check_azure, connect_azure
 from aml_train.config.sections.image_builder import BuilderConfig
@@ -20,11 +19,10 @@ from aml_train.core.docker import connect_engine
 from aml_train.core.temporary import sweep_folders
 from aml_train.image.builders.place import BuildPlace
 from aml_train.image.leftovers import sweep_leftovers
-from aml_train.local.admin import emulator_info, register_environments
-from aml_train.local.environment import client_environment
+from aml_train.local.admin import register_environments
 from aml_train.local.lifecycle import find_emulator, start_emulator
 from aml_train.local.settings import EmulatorSettings
-from aml_train.local.target import connect_local, local_service
+from aml_train.local.target import connect_local
 from aml_train.pipeline.override import target_override
 
 if TYPE_CHECKING:
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
 
     from aml_train.azure.credentials import Assertion
     from aml_train.azure.sign_in import Fetched
-    from aml_train.config.load import Targets
     from aml_train.config.model import Config
     from aml_train.config.sections.targets import ClusterConfig, TargetConfig
     from aml_train.core.clock import Clock
@@ -206,47 +203,3 @@ def _connect_local(
         listener=emit,
         fetched=host.on_token,
     )
-
-
-class DataTargets:
-    """The data of a command's targets; each is signed in to once, when it is needed.
-
-    Two targets may be open at once: each has its own proxy and certificates, and the environment is not changed.
-
-    Args:
-        host: this process.
-        targets: the configured targets.
-        default: the target of addresses that name none; None for the configuration's choice.
-        emit: receives what is started.
-    """
-
-    def __init__(self, host: Host, targets: Targets, default: str | None, emit: Listener) -> None:
-        self._host = host
-        self._targets = targets
-        self._default = default
-        self._emit = emit
-        self._opened: dict[str, DataWorkspace] = {}
-
-    def workspace(self, name: str | None) -> DataWorkspace:
-        """Return the data of the target *name*; None is the default one.
-
-        Raises:
-            InvalidError: there is no such target, or its workspace is not configured.
-            ServiceError: the local AzureML does not start, or there is nothing to sign in with.
-        """
-        target = self._targets.named(name or self._default)
-        if target.name not in self._opened:
-            opened = self._azure(target) if target.kind == "azure" else self._local(target)
-            self._opened[target.name] = opened
-        return self._opened[target.name]
-
-    def _local(self, target: TargetConfig) -> DataWorkspace:
-        environ = self._host.environ
-        settings = EmulatorSettings.from_environment(environ)
-        found = emulator_info(settings) or start_emulator(settings, self._emit)
-        service = local_service(settings, found, client_environment(found, environ), fetched=self._host.on_token)
-        return DataWorkspace(service, target.name)
-
-    def _azure(self, target: TargetConfig) -> DataWorkspace:
-        service = open_workspace(self._host, target, self._targets.directory, self._emit).service
-        return DataWorkspace(service, target.name)

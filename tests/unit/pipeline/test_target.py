@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from aml_train.config.load import load_targets
 from aml_train.config.sections.targets import TargetConfig
 from aml_train.core.errors import InvalidError
 from aml_train.core.events import Event
 from aml_train.pipeline.promotion import open_promoter
-from aml_train.pipeline.target import DataTargets, Host, find_open_workspace, open_workspace
+from aml_train.pipeline.target import Host, find_open_workspace, open_workspace
 
 AZURE = TargetConfig(name="prod", kind="azure", workspace="ml", resource_group="rg", subscription_id="s" * 36)
 
@@ -57,20 +56,3 @@ def test_a_promotion_misses_the_registrys_password_before_anything_is_looked_up(
     )
     with pytest.raises(InvalidError, match="signs in to its registry as me"):
         open_promoter(Host(environ={}), target, Path(), ignore)
-
-
-def test_data_targets_are_opened_once_each(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    opened: list[str] = []
-
-    def azure(_targets: DataTargets, target: TargetConfig) -> Any:
-        opened.append(target.name)
-        return SimpleNamespace(name=target.name)
-
-    monkeypatch.setattr(DataTargets, "_azure", azure)
-    (tmp_path / "aml-train.yml").write_text(
-        "target: prod\ntargets:\n  prod: {workspace: ml, resource-group: rg}\n  dev: {workspace: dev-ml, resource-group: rg}\n"
-    )
-    targets = DataTargets(Host(environ={}), load_targets(None, directory=tmp_path), None, ignore)
-    assert targets.workspace(None) is targets.workspace("prod")
-    targets.workspace("dev")
-    assert opened == ["prod", "dev"]

@@ -140,7 +140,6 @@ OPERATIONS: Mapping[str, Callable[[], object]] = {
     "find and read": lambda: list(found()),
     "upload": lambda: blobs().upload("a", iter([b"test"]), 4, md5=b"0" * 16),
     "find and download": downloaded,
-    "delete": lambda: blobs().delete("a"),
     "a promotion's record": lambda: leases().read("m"),
     "a lease": held,
     "sign-in": signed_in,

@@ -1,1 +1,1 @@
-"""Data in the datastores of a workspace: list, upload, download, copy and remove."""
+"""Data in the datastores of a workspace: list, upload and download."""

@@ -1,7 +1,6 @@
 """Addresses of data on the command line, parsed into values. Pure.
 
-Forms are AzureML's own (https://learn.microsoft.com/azure/machine-learning/how-to-read-write-data-v2), each with a target's name
-and ``::`` before it where another target than the default one is meant.
+Forms are AzureML's own (https://learn.microsoft.com/azure/machine-learning/how-to-read-write-data-v2).
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from typing import Final
 
 from aml_train.core.errors import InvalidError
 
-_TARGET: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]*)::(.*)", re.DOTALL)
 _SCOPE: Final = (
     r"(?:subscriptions/(?P<subscription>[^/]+)/resourcegroups/(?P<group>[^/]+)/"
     r"(?:providers/Microsoft\.MachineLearningServices/)?workspaces/(?P<workspace>[^/]+)/)"
@@ -28,7 +26,7 @@ _ASSET_ID: Final = re.compile(rf"(?:azureml:)?/{_SCOPE}data/(?P<name>[^/]+)/vers
 _ASSET: Final = re.compile(r"azureml:(?P<name>[^/:@]+)(?::(?P<version>[^/:@]+)|@(?P<label>[^/:@]+))?")
 _FORMS: Final = (
     "Known are azureml://datastores/NAME/paths/PATH, azureml:NAME:VERSION, azureml:NAME@latest, azureml://jobs/JOB/outputs/NAME and "
-    "local paths; TARGET:: before an address names another target."
+    "local paths."
 )
 
 
@@ -54,7 +52,6 @@ class DatastorePath:
 
     datastore: str
     path: str
-    target: str | None = None
     scope: Scope | None = None
 
 
@@ -64,7 +61,6 @@ class Asset:
 
     name: str
     version: str | None = None
-    target: str | None = None
     scope: Scope | None = None
 
 
@@ -75,7 +71,6 @@ class JobOutput:
     job: str
     output: str
     path: str
-    target: str | None = None
     scope: Scope | None = None
 
 
@@ -91,30 +86,25 @@ def parse_address(text: str) -> Address:
     """
     if not text:
         raise InvalidError("An empty address names nothing.", hint=_FORMS)
-    target, rest = None, text
-    if match := _TARGET.fullmatch(text):
-        target, rest = match.group(1), match.group(2)
-    if match := _DATASTORE.fullmatch(rest):
+    if match := _DATASTORE.fullmatch(text):
         path = match["path"] if match["path"] is not None else match["old"] or ""
-        return DatastorePath(datastore=match["name"], path=path.lstrip("/"), target=target, scope=_scope(match))
-    if match := _JOB.fullmatch(rest):
+        return DatastorePath(datastore=match["name"], path=path.lstrip("/"), scope=_scope(match))
+    if match := _JOB.fullmatch(text):
         path = match["path"] if match["path"] is not None else match["old"] or ""
-        return JobOutput(
-            job=match["name"], output=match["output"], path=path.lstrip("/"), target=target, scope=_scope(match)
-        )
-    if match := _ASSET_ID.fullmatch(rest):
-        return Asset(name=match["name"], version=match["version"], target=target, scope=_scope(match))
-    if match := _ASSET.fullmatch(rest):
+        return JobOutput(job=match["name"], output=match["output"], path=path.lstrip("/"), scope=_scope(match))
+    if match := _ASSET_ID.fullmatch(text):
+        return Asset(name=match["name"], version=match["version"], scope=_scope(match))
+    if match := _ASSET.fullmatch(text):
         if match["label"] not in (None, "latest"):
             raise InvalidError(f"{text!r}: the label {match['label']!r} is unknown.", hint="AzureML knows @latest.")
-        return Asset(name=match["name"], version=match["version"], target=target)
-    if target is not None or rest.lower().startswith("azureml:"):
+        return Asset(name=match["name"], version=match["version"])
+    if text.lower().startswith("azureml:"):
         raise InvalidError(f"{text!r} is not an address of data.", hint=_FORMS)
-    if "://" in rest:
+    if "://" in text:
         raise InvalidError(
             f"{text.partition('?')[0]!r} is not an address of data: it is reached through a datastore.", hint=_FORMS
         )
-    return LocalPath(path=rest)
+    return LocalPath(path=text)
 
 
 def _scope(match: re.Match[str]) -> Scope | None:

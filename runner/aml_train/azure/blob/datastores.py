@@ -47,11 +47,9 @@ class DataWorkspace:
 
     Args:
         rest: the workspace, whose sign-in and connections are used.
-        target: its name in messages.
     """
 
-    def __init__(self, rest: AzureRest, target: str | None = None) -> None:
-        self.target = target or rest.workspace.name
+    def __init__(self, rest: AzureRest) -> None:
         self._rest = rest
         self._opened: dict[str, AzureBlobs] = {}
 
@@ -314,8 +312,8 @@ class DataWorkspace:
         if [part.lower() for part in meant] != [part.lower() for part in own]:
             raise InvalidError(
                 f"The address is in the workspace {scope.workspace} (resource group {scope.resource_group}), and the target"
-                f" {self.target!r} is the workspace {here.name} (resource group {here.resource_group}).",
-                hint="Name that workspace's target before the address: TARGET::azureml://….",
+                f" is the workspace {here.name} (resource group {here.resource_group}).",
+                hint="Name that workspace's target with --target.",
             )
 
 

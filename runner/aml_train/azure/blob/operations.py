@@ -1,4 +1,4 @@
-"""List, upload, download, copy and remove any number of files."""
+"""List, upload and download any number of files."""
 
 from __future__ import annotations
 
@@ -145,71 +145,6 @@ class Place:
             lambda transfer, entry, path: transfer.receive(entry, self.storage, path),
             tally,
         )
-
-    def copy_to(self, target: Place, tally: Tally) -> bool:
-        """Copy a blob, a folder's contents, or a pattern's blobs; return whether one blob.
-
-        Raises:
-            InvalidError: it would be copied into itself.
-            ServiceError: a checksum does not fit, too.
-        """
-        target._check_no_wildcards()
-        found = self.find()
-        selection = select(self.path, literal=self.literal)
-        if found.single:
-            own = selection.name or ""
-            whole = target.path.endswith("/") or not target.path
-            prefix = target.folder + own.rpartition("/")[2] if whole else target.path.strip("/")
-            pairs = ((entry, prefix) for _, entry in found.items)
-            into_itself = prefix == own
-        else:
-            prefix = target.folder
-            pairs = ((entry, target.folder + relative) for relative, entry in found.items)
-            into_itself = prefix.startswith(selection.prefix) or selection.prefix.startswith(prefix)
-        if into_itself and self.storage.place == target.storage.place:
-            raise InvalidError(
-                f"{self.address} cannot be copied to {target.address}: one is inside the other.",
-                hint="Copy it to a folder next to it.",
-            )
-        _transfer(
-            pairs, lambda transfer, entry, name: transfer.copy(entry, self.storage, name, target.storage), tally
-        )
-        return found.single
-
-    def check_removal(self, *, recursive: bool) -> None:
-        """Refuse a removal of more than single blobs that was not asked for.
-
-        Raises:
-            InvalidError: the place is a folder or a container, and *recursive* is not given.
-        """
-        if recursive:
-            return
-        selection = select(self.path, literal=self.literal)
-        if not selection.prefix and selection.name is None:
-            raise InvalidError(
-                f"{self.address} means everything in the container {self.storage.place}.",
-                hint="Give a path; or --recursive, if that is what you want.",
-            )
-        if not selection.parts and not self.find().single:
-            raise InvalidError(
-                f"{self.address} is a folder: nothing was removed.", hint="Give --recursive to remove all of it."
-            )
-
-    def remove(self, tally: Tally, *, recursive: bool) -> None:
-        """Delete the blobs that are meant; see :meth:`check_removal`."""
-
-        def delete(_transfer: Transfer, entry: Entry, _goal: None) -> None:
-            self.storage.delete(entry.name)
-            tally.add(sent_files=1, sent_bytes=entry.size)
-
-        _transfer(((entry, None) for _, entry in self.find(direct=not recursive).items), delete, tally)
-
-    def count(self, *, recursive: bool) -> tuple[int, int]:
-        """Return how many blobs are meant, and their bytes."""
-        files = size = 0
-        for _, entry in self.find(direct=not recursive).items:
-            files, size = files + 1, size + entry.size
-        return files, size
 
     def _check_no_wildcards(self) -> None:
         if has_wildcards(self.path):

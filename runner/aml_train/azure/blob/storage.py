@@ -190,15 +190,6 @@ class AzureBlobs:
                 blocks, length=size, overwrite=True, max_concurrency=_AT_ONCE, content_settings=_settings(name, md5)
             )
 
-    def delete(self, name: str) -> None:
-        """Delete the blob; one that is gone already is no error."""
-        with self.translated(f"Deleting {name!r}"):
-            try:
-                self.container.get_blob_client(name).delete_blob(delete_snapshots="include")
-            except ResourceNotFoundError as error:
-                if error_code(error) == "ContainerNotFound":
-                    raise
-
     @contextlib.contextmanager
     def translated(self, what: str) -> Iterator[None]:
         """Turn the SDK's errors into ours, with place, answer and remedy."""

@@ -217,16 +217,6 @@ class Transfer:
             storage.upload(name, self._counted(blocks_of(file)), file.size, md5=md5)
         self.tally.add(sent_files=1)
 
-    def copy(self, entry: Entry, source: AzureBlobs, name: str, storage: AzureBlobs) -> None:
-        """Copy the blob *entry* to *name*, by this machine, unless that is the same already."""
-        there = storage.find(name)
-        if there is not None and is_copy(entry, there):
-            self.tally.add(same_files=1, same_bytes=entry.size)
-            return
-        with self._room(entry.size):
-            storage.upload(name, self._counted(_checked(entry, source)), entry.size, md5=entry.md5)
-        self.tally.add(sent_files=1, unchecked=entry.md5 is None)
-
     def receive(self, entry: Entry, source: AzureBlobs, path: Path) -> None:
         """Download *entry* as *path*, unless it is there; it gets its name when it is complete.
 
@@ -259,26 +249,6 @@ class Transfer:
         for data in blocks:
             self.tally.add(sent_bytes=len(data))
             yield data
-
-
-def is_copy(entry: Entry, there: Entry) -> bool:
-    """Return whether *there* has *entry*'s size and checksum; without one, is newer."""
-    if entry.size != there.size:
-        return False
-    if entry.md5 is not None and there.md5 is not None:
-        return entry.md5 == there.md5
-    return entry.md5 is None and there.modified > entry.modified
-
-
-def _checked(entry: Entry, source: AzureBlobs) -> Iterator[bytes]:
-    """Yield a blob's contents; raise before its last block if the checksum is not that of the source."""
-    whole, read = hashlib.md5(usedforsecurity=False), 0
-    for data in source.chunks(entry):
-        whole.update(data)
-        read += len(data)
-        if read >= entry.size and entry.md5 not in (None, whole.digest()):
-            raise _damaged(entry, source)
-        yield data
 
 
 def _damaged(entry: Entry, source: AzureBlobs) -> ServiceError:

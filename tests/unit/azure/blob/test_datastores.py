@@ -102,7 +102,7 @@ def workspace(**answers: Any) -> tuple[DataWorkspace, FakeRest, list[Access]]:
     rest = FakeRest(
         {"/datastores": stores, **{f"/{path.replace('__', '/')}": value for path, value in answers.items()}}
     )
-    return DataWorkspace(cast("AzureRest", rest), "azure"), rest, Opened.accesses
+    return DataWorkspace(cast("AzureRest", rest)), rest, Opened.accesses
 
 
 def asset(uri: str) -> dict[str, Any]:
@@ -200,7 +200,7 @@ def test_a_long_address_of_another_workspace_is_refused() -> None:
     scope = Scope(subscription_id="SUB", resource_group="RG", workspace="WS")
     assert found.locate(DatastorePath(datastore="d", path="p", scope=scope)).path == "p"
     other = Scope(subscription_id="sub", resource_group="rg", workspace="their")
-    with pytest.raises(InvalidError, match=r"in the workspace their .* the target 'azure' is the workspace ws"):
+    with pytest.raises(InvalidError, match=r"in the workspace their .* and the target is the workspace ws"):
         found.locate(DatastorePath(datastore="d", path="p", scope=other))
 
 

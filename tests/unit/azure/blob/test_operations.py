@@ -147,52 +147,6 @@ def test_damaged_bytes_never_get_the_name(tmp_path: Path) -> None:
     with pytest.raises(ServiceError, match="memory/one/l: what arrived has not the checksum"):
         place(storage, "l").download(tmp_path / "l", Tally(), folder_wanted=False)
     assert list(tmp_path.iterdir()) == []
-    other = MemoryStorage(place="memory/two")
-    with pytest.raises(ServiceError, match="memory/one/l: what arrived has not the checksum"):
-        place(storage, "l").copy_to(place(other, "l"), Tally())
-    assert other.contents() == {}
-
-
-@pytest.mark.parametrize("keep_md5", [True, False])
-def test_copies_between_containers(keep_md5: bool) -> None:
-    data = {"a/one": b"1", "a/two/three": os.urandom(5000), "a/empty": b"", "b": b"not meant"}
-    source, target = MemoryStorage(keep_md5=keep_md5), MemoryStorage(place="memory/two")
-    for name, content in data.items():
-        source.fill([name], content)
-    # The copy is younger than its source, as in the world.
-    for _ in range(10):
-        next(target._moment)
-    first, again = Tally(), Tally()
-    assert place(source, "a").copy_to(place(target, "x"), first) is False
-    assert target.contents() == {f"x{name[1:]}": content for name, content in data.items() if name != "b"}
-    place(source, "a/").copy_to(place(target, "x/"), again)
-    assert (first.sent_files, again.sent_files, again.same_files) == (3, 0, 3)
-
-
-def test_nothing_is_copied_into_itself() -> None:
-    storage = MemoryStorage().fill(["a/one"])
-    for source, target in (("a", "a/b"), ("a", ""), ("a/one", "a/one"), ("a/one", "a/")):
-        with pytest.raises(InvalidError, match="one is inside the other"):
-            place(storage, source).copy_to(place(storage, target), Tally())
-    place(storage, "a").copy_to(place(storage, "ab"), Tally())
-    assert list(storage.contents()) == ["a/one", "ab/one"]
-
-
-def test_removing() -> None:
-    storage = MemoryStorage().fill(["a/one", "a/two", "a/deep/three", "b"])
-    with pytest.raises(InvalidError, match="is a folder: nothing was removed"):
-        place(storage, "a").check_removal(recursive=False)
-    with pytest.raises(InvalidError, match="means everything in the container memory/one"):
-        place(storage, "/").check_removal(recursive=False)
-    place(storage, "a/*").check_removal(recursive=False)
-    place(storage, "a/*").remove(Tally(), recursive=False)
-    assert list(storage.contents()) == ["a/deep/three", "b"]
-    place(storage, "b").check_removal(recursive=False)
-    assert place(storage, "a").count(recursive=True) == (1, 1)
-    place(storage, "a").remove(Tally(), recursive=True)
-    assert list(storage.contents()) == ["b"]
-    with pytest.raises(ServiceError, match="There is nothing at azureml://datastores/d/paths/a "):
-        place(storage, "a").remove(Tally(), recursive=True)
 
 
 def test_listing() -> None:

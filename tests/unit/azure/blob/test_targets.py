@@ -70,8 +70,7 @@ def test_progress_is_lines_where_there_is_no_terminal(monkeypatch: pytest.Monkey
         (["upload", "x", "azureml:x:1"], "only paths in a datastore can"),
         (["upload", "x", "y"], "is a path on this machine, not an address of data"),
         (["download", "x"], "is a path on this machine, not an address of data"),
-        (["rm", "azureml:x:1"], "only paths in a datastore can"),
-        (["ls", "nowhere::azureml:x"], "`nowhere` is not configured"),
+        (["ls", "azureml:x", "--target", "nowhere"], "`nowhere` is not configured"),
     ],
 )
 def test_wrong_arguments_are_told_before_anything_is_asked(
