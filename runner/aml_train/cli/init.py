@@ -69,8 +69,10 @@ def init(
         files, notes = _propose(directory, job)
     if workflow:
         action = action_reference()
-        files = {**files, WORKFLOW_PATH: workflow_text(action)}
-        notes = [*notes, *([] if action else [_MISSING])]
+        files = {**files, WORKFLOW_PATH: workflow_text(action or _UNKNOWN)}
+        if action is None:
+            fill = f"{WORKFLOW_PATH}: fill in the repository and version of aml-train's action in place of {_UNKNOWN}"
+            notes = [*notes, fill]
     if dry_run:
         for path, text in files.items():
             print_exactly(f"# {path}\n{text}" if len(files) > 1 else text)
@@ -88,36 +90,20 @@ def _propose(directory: Path, job: str | None) -> tuple[Mapping[str, str], Seque
     project = scan(directory, read_project(directory, os.environ).parts[-1])
     chosen = _choose(project, directory, job)
     draft = propose(project, chosen, asked=job is not None)
-    text = render(draft)
+    text = render(draft.items)
     try:
         config = check_text(text, NAME, directory=directory)
     except InvalidError as error:
         hint = "Correct these first, or name another job or script: --job PATH. Nothing was written."
         raise InvalidError(error.faults, hint=hint) from error
-    reads = [one.path for one in chosen.reads if one.path is not None]
-    ignore, notes = _propose_ignore(directory, config, reads)
+    ignore, notes = _propose_ignore(directory, config, chosen.reads)
     return {NAME: text, **ignore}, [*draft.notes, *notes]
 
 
 def _choose(project: Project, directory: Path, job: str | None) -> Candidate:
     if job is not None:
-        path = Path(job)
-        inside = path.absolute().is_relative_to(directory.absolute()) and (path.is_absolute() or path.exists())
-        relative = path.absolute().relative_to(directory.absolute()) if inside else path
-        possible = named(project, relative.as_posix())
-        if not possible:
-            faults = [fault for fault in project.faults if fault.where.rpartition(":")[0] == relative.as_posix()]
-            if faults:
-                raise InvalidError(faults)
-            for found, line in unread(project):
-                if found == relative.as_posix():
-                    raise InvalidError(line)
-            raise InvalidError(
-                f"{job} is no command job, no runconfig and no Python script of the project.",
-                hint="A command job has `command` and `$schema: https://azuremlschemas.azureedge.net/latest/commandJob.schema.json`.",
-            )
-    else:
-        possible = candidates(project)
+        return _named(project, directory, job)
+    possible = candidates(project)
     if len(possible) == 1:
         return possible[0]
     if not possible:
@@ -134,6 +120,22 @@ def _choose(project: Project, directory: Path, job: str | None) -> Candidate:
     return possible[int(answer) - 1]
 
 
+def _named(project: Project, directory: Path, job: str) -> Candidate:
+    """Return the job that *job* names: a path, from the project folder or from here."""
+    path = Path(job).absolute() if Path(job).exists() else directory.absolute() / job
+    relative = os.path.relpath(path, directory.absolute())
+    if (found := named(project, relative)) is not None:
+        return found
+    if faults := [fault for fault in project.faults if fault.where.rpartition(":")[0] == relative]:
+        raise InvalidError(faults)
+    if (line := dict(unread(project)).get(relative)) is not None:
+        raise InvalidError(line)
+    raise InvalidError(
+        f"{job} is no command job, no runconfig and no Python script of the project.",
+        hint="A command job has `command` and `$schema: https://azuremlschemas.azureedge.net/latest/commandJob.schema.json`.",
+    )
+
+
 def _nothing(project: Project) -> InvalidError:
     if project.faults:
         return InvalidError(
@@ -145,15 +147,13 @@ def _nothing(project: Project) -> InvalidError:
         for one in project.of("other job", "component")
     ]
     other += [line for _, line in unread(project)][:MOST_NAMED]
-    found = ("\n" + "\n".join(other)) if other else ""
     return InvalidError(
-        "No command job was found, no run configuration, and no script that trains." + found,
+        "\n".join(["No command job was found, no run configuration, and no script that trains.", *other]),
         hint="Name a script with --job PATH, write a command job (job.yml with `command`, `code`, `compute`), "
         "or start from a small project: aml-train init --example",
     )
 
 
-_IGNORE: Final = ".amlignore"
 _HEADER: Final = """\
 # Written by `aml-train init`: AzureML reads this file instead of .gitignore. The lines of .gitignore, and data that the job reads:
 """
@@ -168,33 +168,23 @@ def _propose_ignore(directory: Path, config: Config, reads: Sequence[str]) -> tu
         reads: files and folders of the project that the script reads.
     """
     code, root = config.job.code, Path(os.path.abspath(directory))  # noqa: PTH100 - links stay
-    if code is None or not code.is_dir() or not code.is_relative_to(root):
+    below = [root / path for path in reads if code is not None and (root / path).is_relative_to(code)]
+    if code is None or not below:
         return {}, []
-    where = (code / _IGNORE).relative_to(root)
-    lost = _unsent(root, code, reads)
-    shown = [(where.parent / path).as_posix() for path in lost]
-    if os.path.lexists(code / _IGNORE):
-        why = f"the script reads it, and {_IGNORE} leaves it out"
-        return {}, [f"{path}: {why}: add the line `!/{path}`" for path in shown]
-    if not lost:
-        return {}, []
+    sent = {code / entry.path for entry in FileSet.collect_code(code, project=root).entries}
+    lost = [path for path in below if not any(one.is_relative_to(path) for one in sent)]
+    file, kept = code / ".amlignore", code / ".gitignore"
+    patterns = [f"!/{path.relative_to(code).as_posix()}{'/' if path.is_dir() else ''}" for path in lost]
+    where = file.relative_to(root).as_posix()
+    if file.exists():
+        return {}, [f"{where}: it leaves out what the script reads: add the line `{one}`" for one in patterns]
     why = "git ignores it, so a workflow's checkout lacks it"
-    notes = [f"{path}: {why}: store it by `aml-train data upload`, and name it under `data`" for path in shown]
-    file = code / ".gitignore"
-    ignored = file.read_text(encoding="utf-8-sig", errors="replace").strip("\n") if file.is_file() else ""
-    patterns = [f"!/{path}{'/' if (code / path).is_dir() else ''}" for path in lost]
-    notes += [f"{where.as_posix()}: {pattern} (the script reads it)" for pattern in patterns]
-    return {where.as_posix(): _HEADER + "\n".join([ignored, *patterns, ""])}, notes
-
-
-def _unsent(root: Path, code: Path, reads: Sequence[str]) -> list[str]:
-    """Return the paths below the code folder that the script reads and the snapshot lacks."""
-    found = [os.path.relpath(root / path, code) for path in reads]
-    there = [path for path in found if not path.startswith("..") and (code / path).exists()]
-    if not there:
-        return []
-    sent = {entry.path for entry in FileSet.collect_code(code, project=root).entries}
-    return [path for path in there if path not in sent and not any(one.startswith(f"{path}/") for one in sent)]
+    notes = [
+        f"{path.relative_to(root).as_posix()}: {why}: store it by `aml-train data upload`, and name it under `data`"
+        for path in lost
+    ]
+    ignored = kept.read_text(encoding="utf-8-sig", errors="replace").strip("\n") if kept.is_file() else ""
+    return {where: _HEADER + "\n".join([ignored, *patterns, ""])} if lost else {}, notes
 
 
 # Writing
@@ -305,7 +295,12 @@ EXAMPLE = {"aml-train.yml": _CONFIGURATION, "src/train.py": _TRAIN, "tests/test_
 
 WORKFLOW_PATH = ".github/workflows/train.yml"
 
-_WORKFLOW: Final = f"""\
+_UNKNOWN: Final = "OWNER/NAME@v1"
+
+
+def workflow_text(action: str) -> str:
+    """Return a workflow that runs the aml-train.yml at the top of the repository, by the action that ``uses:`` names."""
+    return f"""\
 # Written by `aml-train init --workflow`: train on every push on the local AzureML, without a cloud and without secrets.
 # For a workspace in Azure see docs/workflows.md: `target`, `permissions: id-token: write`, and a federated credential.
 name: train
@@ -326,21 +321,7 @@ jobs:
         with:
           fetch-depth: 0
           persist-credentials: false
+      - uses: {action}
+        with:
+          target: local
 """
-_UNKNOWN: Final = "OWNER/NAME@v1"
-_FILL_IN: Final = (
-    "      # Fill in: the repository and the version of aml-train's action. GitHub refuses it as it is.\n"
-)
-
-
-_MISSING: Final = f"{WORKFLOW_PATH}: fill in the repository and version of aml-train's action in place of {_UNKNOWN}"
-
-
-def workflow_text(action: str | None) -> str:
-    """Return a workflow that runs the aml-train.yml at the top of the repository.
-
-    Args:
-        action: the value of ``uses:``; None leaves it to the user, with a comment that says so.
-    """
-    step = f"      - uses: {action or _UNKNOWN}\n        with:\n          target: local\n"
-    return f"{_WORKFLOW}{'' if action else _FILL_IN}{step}"

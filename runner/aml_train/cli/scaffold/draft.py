@@ -8,7 +8,7 @@ from typing import Literal
 
 import yaml
 
-from aml_train.cli.scaffold.project import Document
+from aml_train.cli.scaffold.project import Document, Project, TextFile, is_submitter
 from aml_train.config.yaml.nodes import Mark
 
 Value = str | int | float | bool
@@ -59,15 +59,6 @@ class Environment:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Read:
-    """A file or folder that code reads, as written, and as it is in the project."""
-
-    mark: Mark
-    text: str
-    path: str | None
-
-
-@dataclass(frozen=True, kw_only=True)
 class Candidate:
     """A job that the configuration may be for.
 
@@ -78,7 +69,7 @@ class Candidate:
         code: the folder of its code.
         document: its YAML, unless it is a pipeline or sweep, which has no command of its own.
         items: the job's keys, if no YAML has them.
-        reads: files that its script reads.
+        reads: files and folders of the project that its script reads.
         notes: findings that the user should know.
     """
 
@@ -90,21 +81,33 @@ class Candidate:
     environment: Environment = field(default_factory=Environment)
     document: Document | None = None
     items: Sequence[Item] = ()
-    reads: tuple[Read, ...] = ()
+    reads: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
 @dataclass(kw_only=True)
 class Draft:
-    """A proposed configuration.
+    """A proposed configuration, as it grows.
 
     Attributes:
+        project: what was found.
+        job: the job that was chosen.
+        tests: the folders of the tests that are to run in the image.
         items: the keys, in their order.
         notes: findings that were not used, and points to check.
     """
 
+    project: Project
+    job: Candidate
+    tests: Sequence[str]
     items: list[Item] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def code(self) -> list[TextFile]:
+        """The Python files of the job's code, without those that submit jobs."""
+        lead = "" if self.job.code in ("", ".") else f"{self.job.code}/"
+        return [one for one in self.project.scripts if one.path.startswith(lead) and not is_submitter(one)]
 
 
 HEADER = """\
@@ -113,10 +116,10 @@ HEADER = """\
 """
 
 
-def render(draft: Draft) -> str:
+def render(items: Sequence[Item]) -> str:
     """Return the text of the configuration; each value that was read or guessed has its reason as a comment."""
     lines = HEADER.splitlines()
-    for item in draft.items:
+    for item in items:
         lines += [f"# {line}" for line in _lines(item)] if item.proposed else _lines(item)
     return "\n".join(lines) + "\n"
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import os
 import re
 import tomllib
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -19,12 +21,13 @@ from aml_train.core.errors import Fault
 Kind = Literal["command", "pipeline", "sweep", "other job", "component", "environment", "runconfig", "conda"]
 
 _GRAPHS: Final[tuple[Kind, ...]] = ("pipeline", "sweep")
+_CONDA_KEYS: Final = frozenset({"name", "channels", "dependencies", "variables", "prefix"})
 _OTHER_JOBS = ("spark", "automl", "parallel", "import", "finetuning")
 
 MAX_DEPTH: Final = 6
 MAX_FILES: Final = 20_000
-MAX_SCRIPTS: Final = 300
-"""Python files that are read at most."""
+MAX_TEXTS: Final = 300
+"""Files of one kind that are read at most."""
 
 SKIPPED: Final = frozenset(
     {"__pycache__", "node_modules", "site-packages", "build", "dist", "outputs", "mlruns", "wandb"}
@@ -32,23 +35,19 @@ SKIPPED: Final = frozenset(
 HIDDEN: Final = frozenset({".azureml"})
 """Hidden folders that are read; others belong to tools."""
 
-OTHERS: Final = frozenset(
-    {
-        ".python-version",
-        "config.json",
-        "setup.cfg",
-        "pytest.ini",
-    }
-)
-"""Files that are read by their names."""
-
 ENVIRONMENTS: Final = ("pyvenv.cfg", "conda-meta")
 """Files that mark a folder as an environment of Python or conda."""
 
-_TEST_FILE: Final = re.compile(r"test_\w+\.py|\w+_test\.py")
 _TEST: Final = re.compile(r"^\s*(?:async\s+)?def test", re.MULTILINE)
-_REQUIREMENTS: Final = re.compile(r"requirements[\w.-]*\.(txt|in)|[\w-]+[-_.]requirements\.txt")
-_DOCKERFILE: Final = re.compile(r"Dockerfile(\.[\w-]+)?|[\w-]+\.Dockerfile", re.IGNORECASE)
+_NAMES: Final = {
+    "others": re.compile(r"\.python-version|setup\.cfg|pytest\.ini"),
+    "requirements": re.compile(r"requirements[\w.-]*\.(txt|in)|[\w-]+[-_.]requirements\.txt"),
+    "dockerfiles": re.compile(r"Dockerfile(\.[\w-]+)?|[\w-]+\.Dockerfile", re.IGNORECASE),
+    "pyproject": re.compile(r"pyproject\.toml"),
+    "testing": re.compile(r"test_\w+\.py|\w+_test\.py"),
+    "scripts": re.compile(r".*\.py"),
+}
+"""What files are by their names; the first that fits counts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +73,11 @@ class Document:
         mark = place(self.tree, *keys)
         return Mark(file=self.path, line=mark.line or 1)
 
+    def marked(self, *keys: str) -> tuple[Mark, str] | None:
+        """Return the text under *keys* with its place, or None."""
+        text = self.said(*keys)
+        return (self.mark(*keys), text) if text else None
+
     def items(self, *keys: str) -> list[tuple[Mark, str]]:
         """Return the scalars of the list under *keys*, each with its place."""
         node = self.node(*keys)
@@ -84,7 +88,7 @@ class Document:
     @property
     def folder(self) -> str:
         """The folder that its relative paths start from."""
-        return self.path.rpartition("/")[0]
+        return folder_of(self.path)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +117,36 @@ class TextFile:
         """Its folder, empty for the project folder."""
         return folder_of(self.path)
 
+    @property
+    def name(self) -> str:
+        """Its name without the folder."""
+        return self.path.rpartition("/")[2]
+
+    def declared(self, *keys: str) -> Any:
+        """Return the value under *keys* of a TOML file; None if there is none, or it cannot be read."""
+        found: Any = self._toml
+        for key in keys:
+            found = found.get(key) if isinstance(found, dict) else None
+        return found
+
+    @functools.cached_property
+    def _toml(self) -> dict[str, Any]:
+        try:
+            return tomllib.loads(self.text)
+        except tomllib.TOMLDecodeError:
+            # Other tools report it; here it is ignored.
+            return {}
+
+    @functools.cached_property
+    def tree(self) -> ast.Module:
+        """The syntax tree of Python code; an empty one if it is none of Python 3."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of the user's code, such as escapes that Python does not know
+                return ast.parse(self.text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return ast.Module(body=[], type_ignores=[])
+
 
 @dataclass(frozen=True, kw_only=True)
 class Project:
@@ -123,12 +157,11 @@ class Project:
         documents: YAML files of AzureML or conda.
         requirements: requirements files.
         dockerfiles: Dockerfiles.
-        pyproject: the pyproject.toml files, parsed.
+        pyproject: the pyproject.toml files.
         tests: folders that hold tests, the outermost ones, with the files that define any.
         scripts: Python files, without tests.
         others: small files with a known name, such as ``.python-version``.
         faults: faults of files that look like AzureML's and cannot be read.
-        truncated: whether files were skipped because there are too many.
         files: the paths of all files.
     """
 
@@ -136,12 +169,11 @@ class Project:
     documents: Sequence[Document] = ()
     requirements: Sequence[TextFile] = ()
     dockerfiles: Sequence[TextFile] = ()
-    pyproject: Sequence[tuple[TextFile, Mapping[str, Any]]] = ()
+    pyproject: Sequence[TextFile] = ()
     tests: Mapping[str, Sequence[TextFile]] = field(default_factory=dict)
     scripts: Sequence[TextFile] = ()
-    others: Mapping[str, TextFile] = field(default_factory=dict)
+    others: Sequence[TextFile] = ()
     faults: Sequence[Fault] = ()
-    truncated: bool = False
     files: frozenset[str] = frozenset()
 
     def of(self, *kinds: Kind) -> list[Document]:
@@ -159,11 +191,6 @@ class Project:
                 folder = folder_of(folder)
         return frozenset(found)
 
-    @property
-    def notebooks(self) -> list[str]:
-        """The paths of notebooks."""
-        return sorted(path for path in self.files if path.endswith(".ipynb"))
-
 
 def scan(directory: Path, called: str | None = None) -> Project:
     """Look through a project folder.
@@ -172,43 +199,23 @@ def scan(directory: Path, called: str | None = None) -> Project:
         directory: the folder; deeper levels and folders of tools are skipped.
         called: the project's name; the folder's name by default.
     """
-    paths, truncated = _walk(directory)
-    faults: list[Fault] = []
+    paths, faults = _walk(directory), list[Fault]()
     documents: list[Document] = []
-    requirements: list[TextFile] = []
-    dockerfiles: list[TextFile] = []
-    scripts: list[TextFile] = []
-    testing: list[TextFile] = []
-    pyproject: list[tuple[TextFile, Mapping[str, Any]]] = []
-    others: dict[str, TextFile] = {}
+    texts: dict[str, list[TextFile]] = {kind: [] for kind in _NAMES}
     for path in paths:
         name = path.rpartition("/")[2]
-        if name in OTHERS:
-            others |= {file.path: file for file in _text(directory, path)}
-        elif name.endswith((".yml", ".yaml", ".runconfig")) or path.startswith(".azureml/"):
-            document = _document(directory, path, faults)
-            if document is not None:
-                documents.append(document)
-        elif _REQUIREMENTS.fullmatch(name):
-            requirements += _text(directory, path)
-        elif _DOCKERFILE.fullmatch(name):
-            dockerfiles += _text(directory, path)
-        elif name == "pyproject.toml":
-            pyproject += [(file, _toml(file)) for file in _text(directory, path)]
-        elif name.endswith(".py") and len(scripts) + len(testing) < MAX_SCRIPTS:
-            (testing if _TEST_FILE.fullmatch(name) else scripts).extend(_text(directory, path))
+        kind = next((kind for kind, pattern in _NAMES.items() if pattern.fullmatch(name)), None)
+        if name.endswith((".yml", ".yaml", ".runconfig")) or path.startswith(".azureml/"):
+            documents += _document(directory, path, faults)
+        elif kind is not None and len(texts[kind]) < MAX_TEXTS:
+            texts[kind] += _text(directory, path)
     return Project(
         name=called or directory.resolve().name,
         documents=documents,
-        requirements=requirements,
-        dockerfiles=dockerfiles,
-        pyproject=pyproject,
-        tests=_test_folders([file for file in testing if _TEST.search(file.text)]),
-        scripts=scripts,
-        others=others,
+        tests=_test_folders([file for file in texts.pop("testing") if _TEST.search(file.text)]),
         faults=tuple(faults),
-        truncated=truncated,
         files=frozenset(paths),
+        **texts,
     )
 
 
@@ -236,7 +243,7 @@ def nearness(path: str, goal: str) -> tuple[int, int, str]:
     return len(folder) - common + len(wanted) - common, len(folder), path
 
 
-def _walk(directory: Path) -> tuple[list[str], bool]:
+def _walk(directory: Path) -> list[str]:
     found: list[str] = []
     for folder, folders, files in os.walk(directory):
         here = PurePosixPath(Path(folder).relative_to(directory).as_posix())
@@ -251,8 +258,8 @@ def _walk(directory: Path) -> tuple[list[str], bool]:
         )
         found += [str(here / name) for name in sorted(files)]
         if len(found) > MAX_FILES:
-            return found[:MAX_FILES], True
-    return found, False
+            break
+    return found[:MAX_FILES]
 
 
 def _text(directory: Path, path: str) -> list[TextFile]:
@@ -267,27 +274,16 @@ def _text(directory: Path, path: str) -> list[TextFile]:
         return []
 
 
-def _document(directory: Path, path: str, faults: list[Fault]) -> Document | None:
-    """Read a YAML file of AzureML, or return None; a broken one is a fault."""
+def _document(directory: Path, path: str, faults: list[Fault]) -> list[Document]:
+    """Return what a YAML file is, if it is one of AzureML; a broken one is a fault."""
     mine = Faults()
     text = read_text(directory / path, Mark(file=path), path, mine)
     tree = None if text is None else parse(text, path, mine)
-    if mine or not isinstance(tree, MapNode):
-        if mine and looks_like_azureml(path, text or ""):
-            faults += mine
-        return None
-    kind = kind_of(path, tree)
-    if kind is None:
-        return None
-    return Document(path=path, kind=kind, tree=tree, text=text or "")
-
-
-def _toml(file: TextFile) -> Mapping[str, Any]:
-    try:
-        return tomllib.loads(file.text)
-    except tomllib.TOMLDecodeError:
-        # Other tools report it; here it is ignored.
-        return {}
+    if mine and looks_like_azureml(path, text or ""):
+        faults += mine
+    if mine or not isinstance(tree, MapNode) or (kind := kind_of(path, tree)) is None:
+        return []
+    return [Document(path=path, kind=kind, tree=tree, text=text or "")]
 
 
 def _test_folders(files: Sequence[TextFile]) -> dict[str, list[TextFile]]:
@@ -324,7 +320,7 @@ def unread(project: Project) -> Iterator[tuple[str, str]]:
         found = file.first(_SUBMITS) if is_submitter(file) else None
         if found is not None:
             yield file.path, f"{found[0].where}: {remedy}"
-    for path in project.notebooks:
+    for path in sorted(one for one in project.files if one.endswith(".ipynb")):
         yield path, f"{path}:1: a notebook, which is not read: export it with `jupyter nbconvert --to script`"
 
 
@@ -352,15 +348,8 @@ def kind_of(path: str, tree: MapNode) -> Kind | None:
         return "other job"
     if _is_runconfig(path, keys):
         return "runconfig"
-    if isinstance(find(tree, "dependencies"), ListNode) and keys <= {
-        "name",
-        "channels",
-        "dependencies",
-        "variables",
-        "prefix",
-    }:
-        return "conda"
-    return None
+    conda = isinstance(find(tree, "dependencies"), ListNode) and keys <= _CONDA_KEYS
+    return "conda" if conda else None
 
 
 def _is_runconfig(path: str, keys: set[str]) -> bool:

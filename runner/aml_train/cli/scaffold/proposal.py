@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
+import itertools
 import posixpath
 import re
-import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
 from aml_train.cli.scaffold.draft import Candidate, Draft, Environment, Item
-from aml_train.cli.scaffold.image import code_of_job, propose_image
+from aml_train.cli.scaffold.image import propose_image
 from aml_train.cli.scaffold.project import (
     Document,
     Project,
@@ -21,7 +20,7 @@ from aml_train.cli.scaffold.project import (
     nearness,
     unread,
 )
-from aml_train.cli.scaffold.scripts import imports_of, parse_source, rank, script_of, training_scripts
+from aml_train.cli.scaffold.scripts import imports_of, rank, script_of, training_scripts
 from aml_train.config.yaml.nodes import MapNode, Mark
 
 MOST_METRICS: Final = 8
@@ -44,35 +43,30 @@ def propose(project: Project, job: Candidate, *, asked: bool) -> Draft:
         job: the job that was chosen.
         asked: whether the user named it.
     """
-    draft = Draft(items=[_job_item(job, asked=asked)], notes=list(job.notes))
-    if job.noun in ("pipeline job", "sweep job"):
-        _look_around(project, job, draft)
-        return draft
-    folders = near_tests(project, job)
-    image = propose_image(project, job, needs_pytest=bool(folders))
-    if image.item is not None:
-        draft.items.append(image.item)
-    draft.notes += image.notes
-    if not folders:
-        draft.notes.append(
-            "no tests were found (files test_*.py): with `tests`, they run inside the image before the job"
-        )
-    elif image.item is not None:
-        draft.items.append(_tests(project, folders))
-        if image.has_pytest is None:
-            draft.notes.append("the tests need pytest in the image: check that it is installed")
-        others = sorted(set(project.tests) - set(folders))
-        if others:
-            draft.notes.append(f"tests elsewhere were left aside: {', '.join(others[:6])}")
-    draft.notes += [
-        f"{one.mark.where}: reads {one.text}, which is not here: put it there, or name a data asset under `data`"
-        for one in job.reads
-        if one.path is None
-    ]
-    _gate(project, job, draft)
-    model = _model(project, job)
-    draft.items += [] if model is None else [model]
-    _look_around(project, job, draft)
+    graph = job.noun in ("pipeline job", "sweep job")
+    draft = Draft(project=project, job=job, tests=[] if graph else near_tests(project, job), notes=list(job.notes))
+    draft.items.append(_job_item(job, asked=asked))
+    if not graph:
+        image = propose_image(draft)
+        if image is not None:
+            draft.items.append(image)
+        if not draft.tests:
+            draft.notes.append(
+                "no tests were found (files test_*.py): with `tests`, they run inside the image before the job"
+            )
+        elif image is not None:
+            draft.items.append(_tests(project, draft.tests))
+            others = sorted(set(project.tests) - set(draft.tests))
+            if others:
+                draft.notes.append(f"tests elsewhere were left aside: {', '.join(others[:6])}")
+        _gate(draft)
+        _model(draft)
+    for document in project.of("other job"):
+        what = document.said("type") or "another"
+        draft.notes.append(f"{document.path}:1: a job of the type {what}, which aml-train does not run")
+    if job.noun == "script":
+        draft.notes += [line for _, line in unread(project)][:MOST_UNREAD]
+    draft.notes += [str(fault) for fault in project.faults]
     return draft
 
 
@@ -112,7 +106,7 @@ def python_path(project: Project, folders: Sequence[str]) -> list[str]:
 
     Source: https://docs.pytest.org/en/stable/explanation/pythonpath.html
     """
-    configured = [file.text for file, _ in project.pyproject] + [file.text for file in project.others.values()]
+    configured = [file.text for file in (*project.pyproject, *project.others)]
     tests = [file for folder in folders for file in project.tests[folder]]
     files = [*tests, *(one for one in project.scripts if _is_conftest(one, tests))]
     if any(re.search(r"^\s*pythonpath\s*=", text, re.MULTILINE) for text in configured) or any(
@@ -136,8 +130,7 @@ def _is_conftest(file: TextFile, tests: Sequence[TextFile]) -> bool:
 
 
 def _imported(file: TextFile) -> Iterator[str]:
-    tree = parse_source(file.text)
-    for one in imports_of(tree, file.path) if tree is not None else ():
+    for one in imports_of(file):
         top = one.module.partition(".")[0]
         if not one.relative and top not in sys.stdlib_module_names:
             yield top
@@ -156,9 +149,10 @@ def _homes(project: Project, module: str) -> set[str]:
 # Gate and model
 
 
-def _gate(project: Project, job: Candidate, draft: Draft) -> None:
+def _gate(draft: Draft) -> None:
+    """Propose rules for the metrics that the code logs."""
     found: dict[str, Mark] = {}
-    for file in code_of_job(project, job):
+    for file in draft.code:
         for mark, match in file.all(_METRIC):
             found.setdefault(match[1] or match[2], mark)
         for mark, match in file.all(_METRICS):
@@ -177,45 +171,22 @@ def _gate(project: Project, job: Candidate, draft: Draft) -> None:
     draft.items.append(Item(key="gate", value=rules, why=why, proposed=True))
 
 
-def _model(project: Project, job: Candidate) -> Item | None:
-    """Return the model: an output with a model's type, or a path that the code writes."""
-    name = Item(key="name", value=re.sub(r"[^A-Za-z0-9._-]+", "-", project.name).strip("-._") or "model")
-    document = job.document
+def _model(draft: Draft) -> None:
+    """Propose a model: an output with a model's type, or a path that the code writes."""
+    name = Item(key="name", value=re.sub(r"[^A-Za-z0-9._-]+", "-", draft.project.name).strip("-._") or "model")
+    document = draft.job.document
     outputs = document.node("outputs") if document is not None else None
     for output in outputs.entries if isinstance(outputs, MapNode) else ():
         if document is not None and (kind := document.said("outputs", output, "type")) in _MODEL_TYPES:
             mark = document.mark("outputs", output)
             value = [name, Item(key="output", value=output, origin=mark), Item(key="type", value=kind)]
-            return Item(key="model", value=value, why="a model, as its type says")
-    for file in code_of_job(project, job):
-        for mark, match in file.all(_OUTPUT):
-            if "model" in match[1]:
-                value = [name, Item(key="path", value=match[1], origin=mark)]
-                why = "the code writes it: registered after the gate, if you want"
-                return Item(key="model", value=value, why=why, proposed=True)
-    return None
-
-
-def _look_around(project: Project, job: Candidate, draft: Draft) -> None:
-    for document in project.of("other job"):
-        what = document.said("type") or "another"
-        draft.notes.append(f"{document.path}:1: a job of the type {what}, which aml-train does not run")
-    if job.noun == "script":
-        draft.notes += [line for _, line in unread(project)][:MOST_UNREAD]
-    for path, file in sorted(project.others.items()):
-        if path in ("config.json", ".azureml/config.json") and _is_workspace(file.text):
-            draft.notes.append(f"{path}:1: it names a workspace: for runs in Azure add `targets: {{azure: {{}}}}`")
-    if project.truncated:
-        draft.notes.append("the folder holds very many files: not all of them were looked at")
-    draft.notes += [str(fault) for fault in project.faults]
-
-
-def _is_workspace(text: str) -> bool:
-    try:
-        said = json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(said, dict) and {"subscription_id", "resource_group", "workspace_name"} <= set(said)
+            draft.items.append(Item(key="model", value=value, why="a model, as its type says"))
+            return
+    written = ((mark, match[1]) for file in draft.code for mark, match in file.all(_OUTPUT) if "model" in match[1])
+    for mark, path in itertools.islice(written, 1):
+        why = "the code writes it: registered after the gate, if you want"
+        value = [name, Item(key="path", value=path, origin=mark)]
+        draft.items.append(Item(key="model", value=value, why=why, proposed=True))
 
 
 # The jobs to choose from
@@ -229,14 +200,12 @@ def candidates(project: Project) -> list[Candidate]:
     return _scripts(project)
 
 
-def named(project: Project, path: str) -> list[Candidate]:
-    """Return the job of a file, of any kind; none if it has none."""
-    wanted = posixpath.normpath(path)
-    for document in project.of("command", "pipeline", "sweep", "runconfig"):
-        if document.path == wanted:
-            return [_of_document(project, document)]
-    files = (one for one in project.scripts if one.path == wanted and not is_submitter(one))
-    return [script_of(project, file) for file in files]
+def named(project: Project, path: str) -> Candidate | None:
+    """Return the job of a file, of any kind; None if it has none."""
+    documents = project.of("command", "pipeline", "sweep", "runconfig")
+    jobs = (_of_document(project, one) for one in documents if one.path == path)
+    scripts = (script_of(project, one) for one in project.scripts if one.path == path and not is_submitter(one))
+    return next(itertools.chain(jobs, scripts), None)
 
 
 def _job_item(candidate: Candidate, *, asked: bool) -> Item:
@@ -250,9 +219,19 @@ def _job_item(candidate: Candidate, *, asked: bool) -> Item:
 
 
 def _of_document(project: Project, document: Document) -> Candidate:
-    if document.kind == "command":
-        return _command(project, document)
-    return _runconfig(document) if document.kind == "runconfig" else _graph(document)
+    if document.kind == "runconfig":
+        return _runconfig(document)
+    if document.kind != "command":
+        return _graph(document)
+    return Candidate(
+        path=document.path,
+        noun="command job",
+        mark=document.mark("command"),
+        what=" ".join(document.said("command").split())[:80],
+        code=_code(document),
+        environment=_environment_of(project, document),
+        document=document,
+    )
 
 
 def _graph(document: Document) -> Candidate:
@@ -285,52 +264,35 @@ def _code(document: Document) -> str:
     return _joined(document.folder, code) if local else document.folder or "."
 
 
-def _command(project: Project, document: Document) -> Candidate:
-    return Candidate(
-        path=document.path,
-        noun="command job",
-        mark=document.mark("command"),
-        what=" ".join(document.said("command").split())[:80],
-        code=_code(document),
-        environment=_environment_of(project, document),
-        document=document,
-    )
-
-
 def _environment_of(project: Project, document: Document) -> Environment:
     """Return the environment of a command job's YAML."""
     if isinstance(document.node("environment"), MapNode):
         return _described(document, ("environment",))
-    text = document.said("environment")
-    if not text:
+    named = document.marked("environment")
+    if named is None:
         return Environment()
-    mark = document.mark("environment")
+    text = named[1]
     is_file = text.startswith(("file:", ".", "/")) or text.endswith((".yml", ".yaml"))
     name = re.match(r"(?:azureml:)?([^:@/]+)", text)
     for own in project.of("environment"):
         if own.path == _joined(document.folder, text) if is_file else name and own.said("name") == name[1]:
             return _described(own, ())
-    if is_file or text.startswith(("azureml://", "azureml:/")):
-        return Environment(name=(mark, text))
-    full = re.sub(r":latest$", "@latest", text if text.startswith("azureml:") else f"azureml:{text}")
-    versioned = re.search(r"[:@][^:@]+$", full.removeprefix("azureml:"))
-    return Environment(name=(mark, full if versioned else f"{full}@latest"))
+    return Environment(name=named)
 
 
 def _described(document: Document, under: tuple[str, ...]) -> Environment:
     """Read the environment that a mapping of a file defines."""
-    base, conda = document.said(*under, "image"), document.said(*under, "conda_file")
-    build = document.said(*under, "build", "path")
+    conda, build = document.marked(*under, "conda_file"), document.marked(*under, "build", "path")
     dockerfile = None
     if build:
-        context = _joined(document.folder, build)
+        context = _joined(document.folder, build[1])
         inner = document.said(*under, "build", "dockerfile_path") or "Dockerfile"
         dockerfile = (document.mark(*under, "build"), _joined(context, inner), context)
-    mark = document.mark(*under, "conda_file")
+    listed = isinstance(document.node(*under, "conda_file"), MapNode)
     return Environment(
-        base=(document.mark(*under, "image"), base) if base else None,
-        conda=(mark, _joined(document.folder, conda)) if conda else None,
-        inline_conda=mark if isinstance(document.node(*under, "conda_file"), MapNode) else None,
+        base=document.marked(*under, "image"),
+        conda=(conda[0], _joined(document.folder, conda[1])) if conda else None,
+        inline_conda=document.mark(*under, "conda_file") if listed else None,
         dockerfile=dockerfile,
     )
 
@@ -342,27 +304,19 @@ def _runconfig(document: Document) -> Candidate:
     # SDK v1 keeps them in `.azureml` or `aml_config` of the folder that it sends.
     folder, _, last = document.folder.rpartition("/")
     code = folder if last in (".azureml", "aml_config") else document.folder
-    image, packages = ("environment", "docker", "baseImage"), ("environment", "python", "condaDependenciesFile")
-    base, conda = document.said(*image), document.said(*packages)
+    conda = document.marked("environment", "python", "condaDependenciesFile")
     return Candidate(
         path=document.path,
         noun="run configuration of SDK v1",
         mark=document.mark("script" if document.said("script") else "command"),
-        what=_v1_command(document),
+        what=document.said("script") or document.said("command"),
         code=code or ".",
         environment=Environment(
-            base=(document.mark(*image), base) if base else None,
-            conda=(document.mark(*packages), _joined(code, conda)) if conda else None,
+            base=document.marked("environment", "docker", "baseImage"),
+            conda=(conda[0], _joined(code, conda[1])) if conda else None,
         ),
         document=document,
     )
-
-
-def _v1_command(document: Document) -> str:
-    words = [text for _, text in document.items("command")] or [document.said("command")]
-    if any(words):
-        return " ".join(words)
-    return shlex.join(["python", document.said("script"), *(text for _, text in document.items("arguments"))])
 
 
 # Scripts

@@ -6,12 +6,11 @@ import ast
 import posixpath
 import re
 import shlex
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from aml_train.cli.scaffold.draft import Candidate, Item, Read
+from aml_train.cli.scaffold.draft import Candidate, Item
 from aml_train.cli.scaffold.project import Project, TextFile, above_packages, folder_of, is_submitter
 from aml_train.config.yaml.nodes import Mark
 
@@ -34,31 +33,21 @@ _ABOVE: Final = re.compile(r"__file__.*(?:\.parents\[[1-9]\]|\.parent\.parent|\.
 _SETS_UP: Final = frozenset(
     {"basicConfig", "filterwarnings", "simplefilter", "append", "insert", "seed", "set_option", "load_dotenv"}
 )
-_DATA_NAMES: Final = re.compile(r"data|input|csv|file|train|path|dir", re.IGNORECASE)
-_DATA_FOLDERS: Final = ("data", "dataset", "datasets", "input")
 
 
 def training_scripts(project: Project) -> list[TextFile]:
     """Return the scripts that probably train, by their name or their code."""
-    files = [file for file in project.scripts if _may_train(file)]
-    named = [file for file in files if _NAMED.fullmatch(file.path.rpartition("/")[2])]
+    possible = (file for file in project.scripts if file.name not in _NO_SCRIPTS and not is_submitter(file))
+    files = [file for file in possible if start_of(file.tree) is not None]
+    named = [file for file in files if _NAMED.fullmatch(file.name)]
     return named or [file for file in files if _FITS.search(file.text)]
 
 
 def rank(file: TextFile) -> tuple[int, int]:
     """Return a sort key that puts the likeliest script first."""
-    name = file.path.rpartition("/")[2].lower()
+    name = file.name.lower()
     kind = 0 if name == "train.py" else 1 if "train" in name else 2 if name == "main.py" else 3
     return kind, 0 if _FITS.search(file.text) else 1
-
-
-def _may_train(file: TextFile) -> bool:
-    if file.path.rpartition("/")[2] in _NO_SCRIPTS or is_submitter(file):
-        return False
-    tree = parse_source(file.text)
-    if tree is None:  # Python 2: its guard shows that it is run
-        return re.search(r"^if __name__ ==", file.text, re.MULTILINE) is not None
-    return start_of(tree) is not None
 
 
 def start_of(tree: ast.Module) -> int | None:
@@ -83,52 +72,36 @@ def start_of(tree: ast.Module) -> int | None:
 
 def script_of(project: Project, file: TextFile, notes: tuple[str, ...] = ()) -> Candidate:
     """Return a script as a job: the form of its command, its folder, its arguments."""
-    tree = parse_source(file.text)
-    reads: tuple[Read, ...] = ()
-    inputs: tuple[Item, ...] = ()
-    if tree is None:
-        command, code, python_path, why = (
-            f"python {shlex.quote(file.path.rpartition('/')[2])}",
-            file.folder or ".",
-            "",
-            "",
-        )
-        notes = (*notes, f"{file.path}:1: it is not Python 3 as it is: it was not read")
-    else:
-        reads = tuple(_reads_of_all(project, file))
-        command, code, python_path, why = _layout(project, file, tree, reads)
-        arguments, inputs, remarks = _arguments(project, file, tree)
-        command = " ".join([command, *arguments])
-        why = why or ("add the script's arguments" if _TAKES_ARGUMENTS.search(file.text) else "")
-        notes = (*notes, *remarks)
+    reads = _reads(project, file)
+    command, code, python_path, why = _layout(project, file, reads)
+    why = why or ("add the script's arguments" if _TAKES_ARGUMENTS.search(file.text) else "")
     cluster = "a guess: the name of your cluster; the target `local` needs none"
     path = Item(key="PYTHONPATH", value=python_path, why="the script imports from it")
     items = [
         Item(key="command", value=command, why=why),
         Item(key="code", value=code),
         Item(key="compute", value="azureml:cpu-cluster", why=cluster),
-        *([Item(key="inputs", value=list(inputs))] if inputs else []),
         *([Item(key="environment_variables", value=[path])] if python_path else []),
     ]
     return Candidate(
         path=file.path,
         noun="script",
-        mark=Mark(file=file.path, line=(start_of(tree) if tree is not None else None) or 1),
+        mark=Mark(file=file.path, line=start_of(file.tree) or 1),
         what=command,
         code=code,
         items=items,
-        reads=reads,
-        notes=notes,
+        reads=tuple(reads.values()),
+        notes=(*notes, *_required(file)),
     )
 
 
 # The folder and the form of the command
 
 
-def _layout(project: Project, file: TextFile, tree: ast.Module, reads: Sequence[Read]) -> tuple[str, str, str, str]:
+def _layout(project: Project, file: TextFile, reads: Mapping[str, str]) -> tuple[str, str, str, str]:
     """Return the command, the folder of the code, what of it has to be in PYTHONPATH, and the reason."""
     folder = file.folder
-    roots = _import_roots(project, file, tree)
+    roots = _import_roots(project, file)
     others = roots - {folder}
     from_top = _reads_from_top(file, reads)
     root = _module_root(project, folder, roots)
@@ -142,7 +115,7 @@ def _layout(project: Project, file: TextFile, tree: ast.Module, reads: Sequence[
         why = "it reads files of the project" if from_top else "it imports from several folders"
         path = (min(others, key=len) or ".") if others else ""
         return f"python {shlex.quote(file.path)}", ".", path, why
-    return f"python {shlex.quote(file.path.rpartition('/')[2])}", folder or ".", "", ""
+    return f"python {shlex.quote(file.name)}", folder or ".", "", ""
 
 
 def _module_root(project: Project, folder: str, roots: set[str]) -> str | None:
@@ -165,10 +138,10 @@ def _above(folder: str) -> list[str]:
     return found if "src" in found else [*found, "src"]
 
 
-def _import_roots(project: Project, file: TextFile, tree: ast.Module) -> set[str]:
+def _import_roots(project: Project, file: TextFile) -> set[str]:
     """Return the folders that the script's absolute imports need."""
     found: set[str] = set()
-    for one in imports_of(tree, file.path):
+    for one in imports_of(file):
         top = one.module.partition(".")[0]
         for root in _above(file.folder) if not one.relative else ():
             if find_module(project, top, root) not in (None, file.path):
@@ -180,35 +153,15 @@ def _import_roots(project: Project, file: TextFile, tree: ast.Module) -> set[str
 # Files that it reads
 
 
-def _reads_of_all(project: Project, file: TextFile) -> Iterator[Read]:
-    """Yield what a script and the local modules that it loads read."""
-    texts = {one.path: one.text for one in project.scripts}
-    seen: set[str] = set()
-    for path in loaded_by(project, file.path, _above(file.folder)):
-        tree = parse_source(texts[path])
-        for one in _reads(project, path, tree) if tree is not None else ():
-            if one.text not in seen:
-                seen.add(one.text)
-                yield one
-
-
-def _reads(project: Project, path: str, tree: ast.Module) -> Iterator[Read]:
-    """Yield the data that strings of a file name: what is in the project, and what a call reads."""
-    opened = {id(call.args[0]) for call in _calls(tree) if _opens(call)}
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
-            continue
-        text = node.value
-        if len(text) > 300 or "\n" in text or not ("/" in text or text.endswith(_SUFFIXES)):
-            continue
-        found = _existing(project, path, text)
-        missing = text.endswith(_SUFFIXES) and "*" not in text and not text.startswith(("outputs", "./outputs", "/"))
-        if found is not None or (missing and id(node) in opened):
-            yield Read(mark=Mark(file=path, line=node.lineno), text=text, path=found)
-
-
-def _calls(tree: ast.Module) -> Iterator[ast.Call]:
-    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+def _reads(project: Project, file: TextFile) -> dict[str, str]:
+    """Return the data of the project that strings of a script and of the modules that it loads name: path by text."""
+    found: dict[str, str] = {}
+    for one in loaded_by(project, file, _above(file.folder)):
+        for node in ast.walk(one.tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                read = _existing(project, one, node.value)
+                found |= {node.value: read} if read is not None else {}
+    return found
 
 
 def _name(call: ast.Call) -> str:
@@ -217,20 +170,13 @@ def _name(call: ast.Call) -> str:
     return func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
 
 
-def _opens(call: ast.Call) -> bool:
-    """Return whether a call reads the file that its first argument names."""
-    if not call.args or not _READS.fullmatch(_name(call)):
-        return False
-    modes = [*call.args[1:2], *(one.value for one in call.keywords if one.arg == "mode")]
-    written = any(isinstance(mode, ast.Constant) and str(mode.value)[:1] in ("w", "a", "x") for mode in modes)
-    return not (_name(call) == "open" and written)
-
-
-def _existing(project: Project, path: str, text: str) -> str | None:
+def _existing(project: Project, file: TextFile, text: str) -> str | None:
     """Return the path of data of the project: relative to the project, or to the file."""
+    if len(text) > 300 or "\n" in text or not ("/" in text or text.endswith(_SUFFIXES)):
+        return None
     if text.startswith(("/", "~")) or "://" in text or ".." in text.split("/"):
         return None
-    possible = (posixpath.normpath(text), posixpath.normpath(posixpath.join(folder_of(path), text)))
+    possible = (posixpath.normpath(text), posixpath.normpath(posixpath.join(file.folder, text)))
     return next((found for found in possible if _is_data(project, found)), None)
 
 
@@ -240,42 +186,27 @@ def _is_data(project: Project, path: str) -> bool:
     return path in project.folders and not any(one.path.startswith(f"{path}/") for one in project.scripts)
 
 
-def _reads_from_top(file: TextFile, reads: Sequence[Read]) -> bool:
+def _reads_from_top(file: TextFile, reads: Mapping[str, str]) -> bool:
     """Return whether paths start from a folder above the script's."""
-    if not file.folder:
-        return False
-    found = [one for one in reads if one.path is not None]
-    return _ABOVE.search(file.text) is not None or any(
-        posixpath.normpath(one.text) == one.path or not str(one.path).startswith(f"{file.folder}/") for one in found
+    return bool(file.folder) and (
+        _ABOVE.search(file.text) is not None
+        or any(
+            posixpath.normpath(text) == path or not path.startswith(f"{file.folder}/") for text, path in reads.items()
+        )
     )
 
 
 # Arguments
 
 
-def _arguments(project: Project, file: TextFile, tree: ast.Module) -> tuple[list[str], tuple[Item, ...], list[str]]:
-    """Return required arguments, the inputs they name, and notes on the others."""
-    words: list[str] = []
-    inputs: list[Item] = []
-    notes: list[str] = []
-    for call in sorted(_calls(tree), key=lambda one: one.lineno):
+def _required(file: TextFile) -> Iterator[str]:
+    """Yield a note for each argument that the script requires."""
+    calls = (node for node in ast.walk(file.tree) if isinstance(node, ast.Call))
+    for call in sorted(calls, key=lambda one: one.lineno):
         flags = [one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
-        if _name(call) != "add_argument" or not flags or not _is_required(call, flags[0]):
-            continue
-        flag = next((one for one in flags if one.startswith("--")), flags[0])
-        name = re.sub(r"\W", "_", flag.lstrip("-"))
-        mark = Mark(file=file.path, line=call.lineno)
-        source = _only_data(project) if _DATA_NAMES.search(name) and "out" not in name.lower() else None
-        if source is None:
-            notes.append(f"{mark.where}: the script requires {flag}: add it to the command")
-            continue
-        kind = "uri_file" if source in project.files else "uri_folder"
-        why = "a guess: the only data here, uploaded with the job"
-        inputs.append(
-            Item(key=name, value=[Item(key="type", value=kind), Item(key="path", value=source, why=why, origin=mark)])
-        )
-        words += [*([flag] if flag.startswith("-") else []), f"${{{{inputs.{name}}}}}"]
-    return words, tuple(inputs), notes
+        if _name(call) == "add_argument" and flags and _is_required(call, flags[0]):
+            flag = next((one for one in flags if one.startswith("--")), flags[0])
+            yield f"{file.path}:{call.lineno}: the script requires {flag}: add it to the command"
 
 
 def _is_required(call: ast.Call, flag: str) -> bool:
@@ -284,22 +215,6 @@ def _is_required(call: ast.Call, flag: str) -> bool:
     if flag.startswith("-"):
         return isinstance(required, ast.Constant) and required.value is True
     return "default" not in given and not (isinstance(nargs, ast.Constant) and nargs.value in ("?", "*"))
-
-
-def _only_data(project: Project) -> str | None:
-    """Return the only data file or folder of the project."""
-    folders = [name for name in _DATA_FOLDERS if name in project.folders]
-    inside = [path for path in project.files if any(path.startswith(f"{name}/") for name in folders)]
-    data = [path for path in inside if path.endswith(_SUFFIXES) and not path.endswith(".txt")]
-    if len(data) == 1:
-        return data[0]
-    if len(folders) == 1 and data:
-        return folders[0]
-    top = [path for path in project.files if path.endswith((".csv", ".parquet", ".npz", ".tsv", ".jsonl"))]
-    return top[0] if len(top) == 1 and not folders else None
-
-
-_MOST_FILES: Final = 300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -311,29 +226,19 @@ class Imported:
     relative: bool = False
 
 
-def parse_source(text: str) -> ast.Module | None:
-    """Return the syntax tree of Python code, or None."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the user's code, such as escapes that Python does not know
-            return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
-def imports_of(tree: ast.Module, path: str) -> Iterator[Imported]:
+def imports_of(file: TextFile) -> Iterator[Imported]:
     """Yield what a file imports; a relative import as a module of the project's folder.
 
     Imports under a ``try`` with an ``except`` or under ``if TYPE_CHECKING`` are optional, and left out.
     """
-    for node in _statements(tree.body):
+    for node in _statements(file.tree.body):
         if isinstance(node, ast.Import):
             for name in node.names:
                 yield Imported(module=name.name, line=node.lineno)
         elif isinstance(node, ast.ImportFrom):
             module = node.module or ""
             if node.level:
-                parts = folder_of(path).split("/")
+                parts = file.folder.split("/")
                 module = ".".join([*filter(None, parts[: len(parts) - node.level + 1]), *filter(None, [module])])
             names = [f"{module}.{name.name}".lstrip(".") for name in node.names if name.name != "*"]
             for found in filter(None, [module, *names]):
@@ -360,22 +265,16 @@ def find_module(project: Project, module: str, root: str) -> str | None:
     return base if any(one.path.startswith(f"{base}/") for one in project.scripts) else None
 
 
-def loaded_by(project: Project, path: str, roots: Sequence[str]) -> list[str]:
-    """Return a file and the project's modules that it loads, directly or not.
-
-    Args:
-        project: what was found.
-        path: the file that is run.
-        roots: the folders of its ``sys.path``.
-    """
-    texts = {one.path: one.text for one in project.scripts}
-    waiting, found = [path], list[str]()
-    while waiting and len(found) < _MOST_FILES:
-        one = waiting.pop(0)
-        tree = parse_source(texts[one]) if one in texts and one not in found else None
-        if one in texts and one not in found:
-            found.append(one)
-        for each in imports_of(tree, one) if tree is not None else ():
+def loaded_by(project: Project, file: TextFile, roots: Sequence[str]) -> list[TextFile]:
+    """Return a file and the project's modules that it loads, directly or not; *roots* are the folders of its ``sys.path``."""
+    files = {one.path: one for one in project.scripts}
+    waiting, found = [file.path], dict[str, TextFile]()
+    while waiting:
+        path = waiting.pop(0)
+        if path not in files or path in found:
+            continue
+        found[path] = files[path]
+        for each in imports_of(files[path]):
             targets = (find_module(project, each.module, root) for root in ([""] if each.relative else roots))
             waiting += [target for target in targets if target is not None]
-    return found
+    return list(found.values())

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.cli.scaffold.project import scan
+from aml_train.cli.scaffold.project import TextFile, scan
 from aml_train.cli.scaffold.proposal import python_path
-from aml_train.cli.scaffold.scripts import imports_of, loaded_by, parse_source
+from aml_train.cli.scaffold.scripts import imports_of, loaded_by
 
 
 def write(folder: Path, files: Mapping[str, str]) -> None:
@@ -60,13 +60,14 @@ def test_files_that_import_each_other_are_read_once(tmp_path: Path) -> None:
             "c/e.py": "",
         },
     )
-    assert loaded_by(scan(tmp_path), "a.py", [""]) == ["a.py", "b.py", "c/d.py", "c/e.py"]
+    project = scan(tmp_path)
+    start = next(one for one in project.scripts if one.path == "a.py")
+    assert [one.path for one in loaded_by(project, start, [""])] == ["a.py", "b.py", "c/d.py", "c/e.py"]
 
 
 def test_optional_imports_are_left_out() -> None:
-    tree = parse_source(
+    text = (
         "with x:\n    import a\nif __name__ == '__main__':\n    import b\nif TYPE_CHECKING:\n    import c\n"
         "try:\n    import d\nexcept ImportError:\n    d = None\ndef f():\n    import e\n"
     )
-    assert tree is not None
-    assert [one.module for one in imports_of(tree, "x.py")] == ["a", "b", "e"]
+    assert [one.module for one in imports_of(TextFile(path="x.py", text=text))] == ["a", "b", "e"]

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aml_train import __main__
-from aml_train.cli.scaffold.draft import Draft, Item, render, scalar
+from aml_train.cli.scaffold.draft import Item, render, scalar
 from aml_train.cli.scaffold.project import nearness, scan
 from aml_train.config.load import load_config
 from aml_train.config.yaml.nodes import Mark
@@ -141,10 +141,7 @@ VALID: Sequence[tuple[str, Sequence[str], dict[str, object], Sequence[str]]] = [
                 "conda": "conda.yml",
             },
         },
-        [
-            ".azureml/train.runconfig:1: the only run configuration of SDK v1 here",
-            ".azureml/config.json:1: it names a workspace",
-        ],
+        [".azureml/train.runconfig:1: the only run configuration of SDK v1 here"],
     ),
     (
         "monorepo",
@@ -197,7 +194,6 @@ VALID: Sequence[tuple[str, Sequence[str], dict[str, object], Sequence[str]]] = [
         },
         [
             "train.py:10: a guess: the code imports them, and nothing lists packages",
-            "note: .amlignore: !/data/points.csv (the script reads it)",
             "data/points.csv: git ignores it, so a workflow's checkout lacks it",
         ],
     ),
@@ -358,9 +354,7 @@ def test_a_workflow_names_its_action_or_says_that_it_is_missing(
     folder = project(tmp_path, "bare_job")
     ran = init("-C", str(folder), "--workflow", "--dry-run")
     assert "note: .github/workflows/train.yml: fill in the repository and version" in ran.err
-    line = ran.out.partition("# .github/workflows/train.yml\n")[2].splitlines()[21]
-    assert line == "      - uses: OWNER/NAME@v1"
-    assert "# Fill in: the repository and the version of aml-train's action." in ran.out
+    assert "      - uses: OWNER/NAME@v1\n" in ran.out
     monkeypatch.setattr("aml_train.cli.init.action_reference", lambda: "octo/released@v1")
     ran = init("-C", str(folder), "--workflow", "--dry-run")
     assert "uses: octo/released@v1\n" in ran.out
@@ -414,7 +408,7 @@ def test_whatever_is_written_reads_back(value: str | int) -> None:
     if isinstance(value, str) and not value.isprintable():
         return
     item = Item(key="a b: c", value=value, why="because", origin=Mark(file="x", line=3))
-    text = render(Draft(items=[Item(key="top", value=[item])]))
+    text = render([Item(key="top", value=[item])])
     assert yaml.safe_load(text) == {"top": {"a b: c": value}}
     assert "\n" not in scalar(value)
 
@@ -430,10 +424,7 @@ def test_data_that_an_amlignore_leaves_out_is_noted(tmp_path: Path, init: Init) 
     folder = project(tmp_path, "flat_script")
     (folder / ".amlignore").write_text("data/\n")
     ran = init("-C", str(folder))
-    assert (
-        "data/points.csv: the script reads it, and .amlignore leaves it out: add the line `!/data/points.csv`"
-        in ran.err
-    )
+    assert ".amlignore: it leaves out what the script reads: add the line `!/data/points.csv`" in ran.err
     assert (folder / ".amlignore").read_text() == "data/\n"
 
 

