@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from aml_train.azure.sdk_v2 import AzureV2
 
 _LONGEST_NAME: Final = 200
-#: Seconds between two readings of metrics.
-_PAUSE: Final = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +142,7 @@ class Reproducer:
     def _read(self, job: str, model: ModelView, *, metrics: Sequence[str] = ()) -> Training:
         """Return what *job* made, which trained *model* or is to repeat that; *metrics* are those it should have logged."""
         files = hash_files(self.evidence.store.model_files(replace(model, path=place_of(model, job))))
-        values, _ = settle_metrics(self._service, job, metrics, clock=self.clock, pause=lambda: _PAUSE)
+        values, _ = settle_metrics(self._service, job, metrics, clock=self.clock)
         return Training(job=job, files=dict(files.digests), metrics=values)
 
     def _train(self, job: str, name: str, compute: str | None) -> None:

@@ -357,7 +357,7 @@ class PassportWorld:
         self.passports.models[shape.source] = dict(shape.files)
         if shape.code is not None:
             self.passports.code[JOB] = dict(shape.code)
-        found = evaluate(self.service, JOB, shape.gate, None, clock=_clock(), pause=lambda: 0.05)
+        found = evaluate(self.service, JOB, shape.gate, None, clock=_clock(), pause=0.05)
         return found.decision
 
 

@@ -41,8 +41,7 @@ from aml_train.jobs.states import JobStatus, failure_of
 if TYPE_CHECKING:
     from aml_train.azure.browse import JobRow
     from aml_train.azure.sdk_v2 import AzureV2
-    from aml_train.core.events import Event
-    from aml_train.jobs.logs.follow import LogText
+    from aml_train.core.events import Event, LogLines
 
 _FOLLOW_PAUSE: Final = 0.5
 
@@ -205,11 +204,11 @@ def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> No
     view_job(service, job)  # also has the secrets among its variables masked
     shown: list[str] = []
 
-    def say(text: LogText) -> None:
-        if shown[-1:] != [text.name.path]:
+    def say(text: LogLines) -> None:
+        if shown[-1:] != [text.origin]:
             if several:
-                click.echo(f"==> {text.name.path} <==")
-            shown[:] = [text.name.path]
+                click.echo(f"==> {text.origin} <==")
+            shown[:] = [text.origin]
         click.echo(printable_lines(text.text), nl=not text.more)
 
     reader = LogReader(service, job, _remark)

@@ -1,8 +1,7 @@
-"""Checks of the code before it is sent: its size, and metrics it never flushes."""
+"""Check of the code before it is sent: its size."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import Final
@@ -87,38 +86,3 @@ def _offenders(weights: Counter[str], whole: int) -> list[str]:
         if not any(path.startswith(one) or one.startswith(path) for one in found):
             found.append(path)
     return found
-
-
-#: azureml-core sends metrics once in a while from a daemon thread and has no exit hook: docs/sdk-v1.md.
-_STARTS: Final = re.compile(rb"(?:get_context|get_submitted_run|start_logging)\(")
-_LOGS: Final = re.compile(rb"\.log(?:_list|_row|_table|_image)?\(")
-_SENDS: Final = re.compile(rb"run\w*\.(?:flush|complete|fail)\(|\bwith .*(?:run\b|get_context\()", re.IGNORECASE)
-#: Bytes of a file that is read: what is larger was not written by hand.
-_MOST: Final = 1 << 20
-
-
-def unsent_metrics(code: FileSet) -> str | None:
-    """Return the first file that logs by a ``Run`` of azureml-core, if no file sends what it holds.
-
-    Files are read as text: what they do is not known for certain, and this makes a notice alone.
-    """
-    texts = {
-        entry.path: (code.root / entry.path).read_bytes()
-        for entry in code.entries
-        if entry.path.endswith(".py") and entry.link is None and entry.size <= _MOST
-    }
-    if any(_SENDS.search(text) for text in texts.values()):
-        return None
-    logging = (
-        path for path, text in texts.items() if b"azureml" in text and _STARTS.search(text) and _LOGS.search(text)
-    )
-    return next(logging, None)
-
-
-def unsent_notice(where: str) -> str:
-    """Return what is said of such code before it is submitted."""
-    return (
-        f"{where} logs by azureml-core's `Run`, and nothing calls `run.flush()`. azureml-core sends values with a delay; the local AzureML"
-        " sends the rest when the script ends, and Microsoft does not document that AzureML does. Values of the last seconds may be"
-        " missing there, and the gate would decide on earlier ones: call `run.flush()` at the end of the script."
-    )

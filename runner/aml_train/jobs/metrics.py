@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from aml_train.config.sections.gate import JsonValue
 from aml_train.core.clock import Clock
@@ -18,25 +18,21 @@ from aml_train.gate.history import MetricPoint
 from aml_train.gate.logged import MOST_BYTES, LoggedSet, columns_of, file_of, is_json, tables_of
 from aml_train.gate.recompute import fault_of_rule
 from aml_train.gate.rules import parse_rule
-from aml_train.jobs.workspace import Files, Metrics, Workspace
+from aml_train.jobs.workspace import Workspace
 
 _READS: Final = 6
 _MOST_FILES: Final = 10
 _Found = TypeVar("_Found")
 
 
-class Logged(Metrics, Files, Protocol):
-    """The parts of a workspace that hold what jobs logged."""
-
-
 def settle_metrics(
-    service: Metrics, name: str, metrics: Sequence[str], *, clock: Clock, pause: Callable[[], float] = lambda: 0.5
+    service: Workspace, name: str, metrics: Sequence[str], *, clock: Clock, pause: float = 0.5
 ) -> tuple[Mapping[str, float], Mapping[str, Sequence[MetricPoint]]]:
     """Read the metrics of an ended job until two reads agree, six times at most.
 
     Args:
         metrics: the names whose whole history is wanted.
-        pause: returns the seconds between two reads; called after the first one.
+        pause: seconds between two reads.
 
     Returns:
         every metric's last value, and the history of each one in *metrics* that exists.
@@ -55,13 +51,13 @@ def settle_metrics(
 
 
 def settle_logged(
-    service: Logged,
+    service: Workspace,
     job: str,
     *,
     known: Collection[str],
     wanted: Sequence[str],
     clock: Clock,
-    pause: Callable[[], float],
+    pause: float,
 ) -> LoggedSet:
     """Read what an ended job logged besides numbers until two reads agree.
 
@@ -70,7 +66,7 @@ def settle_logged(
     Args:
         known: the metrics that MLflow has.
         wanted: names that rules need and MLflow does not have.
-        pause: returns the seconds between two reads; called after the first one.
+        pause: seconds between two reads.
 
     Raises:
         ServiceError: the service does not answer.
@@ -87,13 +83,11 @@ def settle_logged(
     return _settled(lambda: next(reads), complete, clock, pause)
 
 
-def _settled(
-    read: Callable[[], _Found], complete: Callable[[_Found], bool], clock: Clock, pause: Callable[[], float]
-) -> _Found:
+def _settled(read: Callable[[], _Found], complete: Callable[[_Found], bool], clock: Clock, pause: float) -> _Found:
     """Return what two reads agree on, or the last of six; what is not complete is read three times."""
     found = read()
     for attempt in range(1, _READS):
-        clock.sleep(pause())
+        clock.sleep(pause)
         # As text, in which NaN is like NaN.
         previous, found = repr(found), read()
         if repr(found) == previous and (attempt > 1 or complete(found)):
@@ -101,7 +95,7 @@ def _settled(
     return found
 
 
-def read_tables(service: Logged, job: str, found: LoggedSet) -> tuple[tuple[Table, ...], int, str]:
+def read_tables(service: Workspace, job: str, found: LoggedSet) -> tuple[tuple[Table, ...], int, str]:
     """Return the logged tables, how many more exist, and a remark on unreadable files."""
     remark = ""
     contents: dict[str, bytes | None] = {}
@@ -115,7 +109,7 @@ def read_tables(service: Logged, job: str, found: LoggedSet) -> tuple[tuple[Tabl
     return tables, more, remark
 
 
-def tables_of_job(service: Logged, name: str, metrics: Mapping[str, float]) -> tuple[tuple[Table, ...], int, str]:
+def tables_of_job(service: Workspace, name: str, metrics: Mapping[str, float]) -> tuple[tuple[Table, ...], int, str]:
     """Return tables besides *metrics*, how many more there are, and what is not shown."""
     try:
         found = service.logged(name, known=metrics)

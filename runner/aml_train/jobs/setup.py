@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from aml_train.config.sections.code import DataLink, SetupCommand
@@ -57,32 +56,19 @@ _END: Final = """aml_train_end 0
 _MARK: Final = "AML_TRAIN_PATH"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Prepared:
-    """A job's document with its prologue.
-
-    Attributes:
-        document: what is submitted; its command begins with the prologue.
-        inputs: local path → the input that brings it.
-    """
-
-    document: Mapping[str, Any]
-    inputs: Mapping[str, str]
-
-
-def add_setup(document: Mapping[str, Any], setup: Sequence[SetupCommand], links: Sequence[DataLink]) -> Prepared:
+def add_setup(
+    document: Mapping[str, Any], setup: Sequence[SetupCommand], links: Sequence[DataLink]
+) -> Mapping[str, Any]:
     """Return *document* with inputs for *links*, and the command prefixed."""
     if not setup and not links:
-        return Prepared(document=document, inputs={})
+        return document
     inputs = dict(document.get("inputs") or {})
     names: dict[str, str] = {}
     for link in links:
         names[link.local] = name = _input_name(link.local, inputs)
         inputs[name] = {"type": link.type, "path": link.path, "mode": link.mode}
     changed = {**document, "command": script(setup, links, names) + str(document["command"])}
-    if links:
-        changed["inputs"] = inputs
-    return Prepared(document=changed, inputs=names)
+    return {**changed, "inputs": inputs} if links else changed
 
 
 def script(setup: Sequence[SetupCommand], links: Sequence[DataLink], names: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""Interface of a workspace: Jobs, Metrics, Files, Models, and their values."""
+"""The interface of a workspace, and its values."""
 
 from __future__ import annotations
 
@@ -145,8 +145,14 @@ class LogBeganAnewError(Exception):
     """A log is another blob or shorter than before: its job may have restarted."""
 
 
-class Jobs(Protocol):
-    """The jobs of a workspace."""
+class Workspace(Protocol):
+    """A workspace: its jobs, metrics, files and models, and the kind of its nodes.
+
+    The metrics of a pipeline are its nodes', as ``NODE/METRIC``, and by their bare names if only one node logged them; its files are below
+    ``NODE/``. Those of a sweep are its best trial's, and the numbers of its trials.
+
+    Every method raises :class:`aml_train.core.errors.ServiceError` (exit code 8) when the service refuses or does not answer.
+    """
 
     def find(self, name: str) -> JobView | None:
         """Return the job with its status and tags, without logs; None for an unknown name."""
@@ -207,14 +213,6 @@ class Jobs(Protocol):
         A log that is shorter than *offset* has nothing more. It costs more than :meth:`read_log`.
         """
 
-
-class Metrics(Protocol):
-    """The metrics, parameters, rows and tables that the jobs of a workspace logged.
-
-    Those of a pipeline are its nodes', as ``NODE/METRIC``, and by their bare names if only one node logged them. Those of a sweep are
-    its best trial's, and the numbers of its trials.
-    """
-
     def last_metrics(self, name: str) -> Mapping[str, float]:
         """Return every metric's last value."""
 
@@ -229,13 +227,6 @@ class Metrics(Protocol):
 
         Names that *first* means, or columns of, are read before the others: there is a bound to what is read.
         """
-
-
-class Files(Protocol):
-    """The files that the jobs of a workspace wrote.
-
-    Those of a pipeline's nodes are below ``NODE/``; those of a sweep are its best trial's.
-    """
 
     def artifact_paths(self, name: str, path: str) -> Iterator[str]:
         """Yield the files at or below *path* among the job's artefacts, on demand.
@@ -255,10 +246,6 @@ class Files(Protocol):
         At most *most* bytes and one more are read, so that the caller sees a file that is too large.
         """
 
-
-class Models(Protocol):
-    """The registered models of a workspace, its assets' versions, and what data are."""
-
     def models(self, name: str) -> Sequence[ModelView]:
         """Return every version of a model, newest first; none for an unknown model."""
 
@@ -274,13 +261,6 @@ class Models(Protocol):
         Data that cannot be listed within bounds are not identified, and no error.
         """
 
-
-class Workspace(Jobs, Metrics, Files, Models, Protocol):
-    """A workspace: its jobs, metrics, files and models, and the kind of its nodes.
-
-    Every method raises :class:`aml_train.core.errors.ServiceError` (exit code 8) when the service refuses or does not answer.
-    """
-
     def node_kind(self, placement: Placement) -> NodeKind:
         """Return the kind of nodes of *placement*; None for unknown parts, and why."""
 
@@ -288,7 +268,7 @@ class Workspace(Jobs, Metrics, Files, Models, Protocol):
         """Return a sentence that says why a job of *placement* waits; empty if unknown."""
 
 
-def descendants(service: Jobs, name: str, before: str = "", depth: int = 0) -> Iterator[ChildView]:
+def descendants(service: Workspace, name: str, before: str = "", depth: int = 0) -> Iterator[ChildView]:
     """Yield the children of a job, and of pipelines among them as ``OUTER/INNER``.
 
     Raises:
@@ -313,7 +293,7 @@ def no_job(tagged_jobs: Callable[[str], Iterator[JobView]], name: str) -> Invali
     return InvalidError(f"There is no job {name} in the workspace.", hint=f"{meant}See: aml-train jobs list")
 
 
-def wrote(service: Jobs, job: str, run: str) -> bool:
+def wrote(service: Workspace, job: str, run: str) -> bool:
     """Return whether *run* is a node or trial of *job*, or was reused for one.
 
     Raises:

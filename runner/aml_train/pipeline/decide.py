@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import functools
-from collections.abc import Callable
-from typing import Final
 
 from aml_train.core.errors import GateFailedError, ServiceError
 from aml_train.core.events import BaselineCompared, MetricsSettled
@@ -21,12 +18,6 @@ from aml_train.pipeline.evaluate import evaluate
 from aml_train.pipeline.result import CompletedJob
 from aml_train.pipeline.target import Target
 
-# Seconds between two readings of the metrics of a job that may have just ended: its last values may still arrive.
-_METRIC_PAUSE: Final = 0.3
-# Nothing arrives this long after the end. Two reads must agree all the same, in case the clocks of the service and of this machine
-# differ by more than that.
-_SETTLED_AFTER: Final = datetime.timedelta(seconds=30)
-
 
 def decide(ctx: RunContext, target: Target, job: CompletedJob, baseline: FoundBaseline | None) -> GateResult:
     """Read the job's metrics and decide every rule.
@@ -39,14 +30,12 @@ def decide(ctx: RunContext, target: Target, job: CompletedJob, baseline: FoundBa
     """
     plan, name = ctx.plan, job.view.name
     with ctx.stage("gate", "Decide the gate") as summary:
-        end = _end_of(target, job)
         gate = evaluate(
             target.service,
             name,
             plan.gate,
             plan.baseline,
             clock=ctx.clock,
-            pause=lambda: 0.0 if job.settled and _is_long_ago(end) else _METRIC_PAUSE,
             prover=ctx.prover(target),
             earlier=earlier_baseline(plan.baseline, baseline, job.view.tags, candidate=name),
         )
@@ -61,7 +50,7 @@ def decide(ctx: RunContext, target: Target, job: CompletedJob, baseline: FoundBa
         )
         if gate.remark:
             ctx.warn(gate.remark)
-        _report_late(ctx, gate, end)
+        _report_late(ctx, target, job, gate)
         ctx.progress.add(gate=gate)
         if gate.comparison is not None and plan.baseline is not None:
             before = series_of(gate.baseline_histories)
@@ -110,27 +99,10 @@ def _is_baseline_of_others(ctx: RunContext, origin: Origin | None) -> bool:
     return baseline is not None and branch is not None and branch == baseline.branch
 
 
-def _end_of(target: Target, job: CompletedJob) -> Callable[[], datetime.datetime | None]:
-    """Return a function that returns when the job ended, and looks up an unknown time once."""
-    known = job.view.ended
-    if known is not None:
-        return lambda: known
-    return functools.cache(lambda: target.service.details(job.view.name).ended)
-
-
-def _is_long_ago(end: Callable[[], datetime.datetime | None]) -> bool:
-    """Return whether the job ended long ago; False if that is not known."""
-    try:
-        ended = end()
-    except ServiceError:
-        return False
-    return ended is not None and datetime.datetime.now(datetime.UTC) - ended > _SETTLED_AFTER
-
-
-def _report_late(ctx: RunContext, gate: GateResult, end: Callable[[], datetime.datetime | None]) -> None:
+def _report_late(ctx: RunContext, target: Target, job: CompletedJob, gate: GateResult) -> None:
     """Warn of values logged after the job's end: anyone may have written them."""
     if not any(gate.histories.values()):
         return
-    ended = end()
+    ended = job.view.ended or target.service.details(job.view.name).ended
     for name, points in sorted(written_after(gate.histories, ended).items()):
         ctx.warn(late_text(name, points, ended))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -55,7 +55,7 @@ def evaluate(
     baseline: BaselineConfig | None,
     *,
     clock: Clock,
-    pause: Callable[[], float],
+    pause: float = 0.3,
     prover: Prover | None = None,
     earlier: str = "",
 ) -> GateResult:
@@ -67,7 +67,7 @@ def evaluate(
         rules: the gate.
         baseline: what its rules compare with, as it is now.
         clock: time.
-        pause: returns the seconds between two readings of the metrics; called after the first one.
+        pause: seconds between two readings of the metrics.
         prover: proves verdicts, for the baseline of a branch.
         earlier: what the baseline was before the job ended; empty for none. If it is gone by now, ``bootstrap`` does not hold.
 
@@ -162,9 +162,7 @@ def check_baseline(
     return found
 
 
-def _read_metrics(
-    service: Workspace, job: str, rules: Sequence[GateRule], *, clock: Clock, pause: Callable[[], float]
-) -> _Metrics:
+def _read_metrics(service: Workspace, job: str, rules: Sequence[GateRule], *, clock: Clock, pause: float) -> _Metrics:
     """Read what the job logged, once it settles.
 
     That is metrics, columns of tables that rules name, and values of files.
@@ -195,7 +193,7 @@ def _read_others(
     wanted: Sequence[str],
     *,
     clock: Clock,
-    pause: Callable[[], float],
+    pause: float,
 ) -> tuple[LoggedSet, str]:
     """Return what was logged other than numbers, or why that is not known.
 

@@ -29,7 +29,6 @@ from aml_train.core.trust import PROTECTED, Trust
 from aml_train.core.version import __version__
 from aml_train.image.inputs import BaseImage
 from aml_train.image.spec import CheckPolicy, Given, ImageSpec, Release, TestSpec, plan_image
-from aml_train.jobs.code import unsent_notice
 from aml_train.jobs.cost import placement_of
 from aml_train.jobs.data import input_name
 from aml_train.jobs.setup import add_setup
@@ -165,8 +164,6 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url
         notices.append(f"There is nothing to send in {code.root}: the job gets no code.")
         del document["code"]
         code, code_digest = None, None
-    if resolved.unsent is not None:
-        notices.append(unsent_notice(resolved.unsent))
     origin = origin_of(config, resolved.commit)
     return Plan(
         origin=origin,
@@ -291,7 +288,7 @@ def _runconfig(config: Config) -> Mapping[str, Any]:
     values = config.job.runconfig.values
     if not config.setup:
         return values
-    command = str(add_setup({"command": config.job.runconfig.command}, config.setup, ()).document["command"])
+    command = str(add_setup({"command": config.job.runconfig.command}, config.setup, ())["command"])
     return {**values, "command": command, "script": None, "arguments": []}
 
 
@@ -370,7 +367,7 @@ def _document(config: Config, names: TargetNames, image: ImageSpec | None) -> tu
         del document["compute"]
     if image is not None and document.get("environment") is not None:
         notices.append(f"The image replaces the job's own environment {_short(document['environment'])}.")
-    return dict(add_setup(document, config.setup, config.data).document), notices
+    return dict(add_setup(document, config.setup, config.data)), notices
 
 
 def _kept_out(tests: TestSpec | None) -> list[str]:

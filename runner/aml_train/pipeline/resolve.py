@@ -29,7 +29,7 @@ from aml_train.core.trust import PROTECTED, Trust, proposal
 from aml_train.image.collect import collect_inputs
 from aml_train.image.inputs import BaseImage, ImageInputs
 from aml_train.image.project_files import read_file
-from aml_train.jobs.code import check_code, unsent_metrics
+from aml_train.jobs.code import check_code
 from aml_train.jobs.setup import check_links
 from aml_train.pipeline.project_name import ProjectName, name_project, repository_of
 from aml_train.pipeline.run_files import DEVCONTAINER, not_code
@@ -100,7 +100,6 @@ class Resolved:
         code_digest: digest of the job's code snapshot, where it is local.
         local_digests: other local paths that the job sends: place in the document → digest.
         folders: the code of a pipeline's nodes, or of a sweep's trial: place of the mapping with ``code`` → files.
-        unsent: where the code logs by azureml-core's ``Run`` and never sends what is held; None for nowhere.
         project: what the project is called; None leaves it to its folder.
         images: the images that are built, by their names; that of ``image`` is empty.
         trust: whether the commit is the protected branch's, or proposed.
@@ -111,7 +110,6 @@ class Resolved:
     code_digest: str | None
     local_digests: Mapping[str, str] = field(default_factory=dict)
     folders: Mapping[Place, FileSet] = field(default_factory=dict)
-    unsent: str | None = None
     project: ProjectName | None = None
     images: Mapping[str, ResolvedImage] = field(default_factory=dict)
     trust: Trust = PROTECTED
@@ -223,7 +221,6 @@ def resolve(config: Config, here: Surroundings) -> Resolved:
     if path is not None:
         code_digest = _digest_of(path, config.directory) if code is None else code.digest()
     folders = _folders(config, own)
-    sent = [code, *folders.values()]
     return Resolved(
         commit=here.commit(config.directory),
         code=code,
@@ -232,7 +229,6 @@ def resolve(config: Config, here: Surroundings) -> Resolved:
         | {".".join((*place, "code")): files.digest() for place, files in folders.items()},
         folders=folders,
         images=images,
-        unsent=next((where for one in sent if one is not None and (where := _unsent(one, config.directory))), None),
     )
 
 
@@ -262,14 +258,6 @@ def _test_files(folder: Path, tests: TestsConfig, own: Collection[FileId]) -> Fi
     """
     leave_out = (*SECRETS, *CACHES, f"/{DEVCONTAINER}")
     return FileSet.collect(folder, tests.files, ignore_files=GIT_IGNORE_FILES, leave_out=leave_out, own=own)
-
-
-def _unsent(code: FileSet, project: Path) -> str | None:
-    """Return the place of :func:`unsent_metrics` as the project calls it."""
-    where = unsent_metrics(code)
-    if where is None or not code.root.resolve().is_relative_to(project.resolve()):
-        return where
-    return (code.root.resolve().relative_to(project.resolve()) / where).as_posix()
 
 
 def _code(folder: Path, config: Config, own: Collection[FileId]) -> FileSet:

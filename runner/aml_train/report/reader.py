@@ -94,7 +94,7 @@ class PartReader:
                 config.gate,
                 config.baseline,
                 clock=clock,
-                pause=lambda: 0.0,
+                pause=0.0,
                 prover=Recorded(origin=origin),
             ),
             None,

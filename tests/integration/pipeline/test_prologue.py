@@ -86,7 +86,7 @@ def test_data_is_linked_whatever_it_is_called(shell: str, tmp_path: Path, run_id
     prepared = add_setup(
         {"command": "cat 'da ta/it'\"'\"'s $x/a.txt'; readlink odd"}, [], [link("da ta/it's $x"), link("odd")]
     )
-    command = str(prepared.document["command"])
+    command = str(prepared["command"])
     command = command.replace("${{inputs.data_da_ta_it_s_x}}", str(target)).replace("${{inputs.data_odd}}", ODD)
     assert "${{" not in command
     assert ended(start(shell, command, tmp_path, run_id)) == (0, f"data{ODD}\n")

@@ -26,7 +26,7 @@ def rule(text: str, metric: str = "m", source: JsonValue | None = None) -> GateR
 
 def decide(service: FakeService, *rules: GateRule, baseline: BaselineConfig | None = None) -> GateResult:
     clock = FakeClock()
-    return evaluate(service, "job", rules, baseline, clock=Clock(now=clock.now, sleep=clock.sleep), pause=lambda: 0.1)
+    return evaluate(service, "job", rules, baseline, clock=Clock(now=clock.now, sleep=clock.sleep), pause=0.1)
 
 
 REPORT = JsonValue(file="outputs/report.json", pointer="/f1")

@@ -14,7 +14,7 @@ from aml_train.core.events import Event, JobStatusChanged, Notice
 from aml_train.gate.history import MetricPoint
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView
-from tests.support.fake_workspace import FakeClock, FakeService
+from tests.support.fake_workspace import FakeService
 from tests.unit.pipeline.test_run import good_service, make_plan, run
 
 PRODUCTION = BaselineConfig(model="digits", stage="production", bootstrap=True, where="aml-train.yml:3")
@@ -105,12 +105,3 @@ def test_values_that_were_written_after_the_end_are_reported() -> None:
     assert notice.text == (
         "acc has 1 value that was logged after the job's end, at step 1, 90 s after it; it counts for the gate."
     )
-
-
-@pytest.mark.parametrize(("ago", "pause"), [(5, 0.3), (120, 0.0), (None, 0.3)])
-def test_only_metrics_of_a_job_that_ended_long_ago_are_read_twice_at_once(ago: int | None, pause: float) -> None:
-    service, clock = late_service(-5), FakeClock()
-    ended = None if ago is None else datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=ago)
-    service.jobs["job"] = replace(service.jobs["job"], ended=ended)
-    outcome, _ = run(make_plan({"acc": [">= 0.5"]}), service, clock=clock, attach=True, job="job")
-    assert (outcome.status, clock.sleeps) == ("passed", [pause])

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from aml_train.core.errors import ServiceError
-from aml_train.core.events import Listener, LogTail, Notice
+from aml_train.core.events import Listener, LogLines, LogTail, Notice
 from aml_train.core.masking import Masker, Scrubber, without_tokens
 from aml_train.core.text import LineBlocks, Piece
 from aml_train.jobs.logs.names import LogName
@@ -96,26 +96,9 @@ _KNOWN_BYTES: Final = 256
 _BEGAN_ANEW: Final = "--- this log starts again: the job has probably been preempted and restarted ---"
 
 
-@dataclass(frozen=True, kw_only=True)
-class LogText:
-    """Lines of one log, as many as arrived together.
-
-    Attributes:
-        name: the log.
-        text: the lines, joined by line feeds, without the end of the last one.
-        more: the last line continues in the next text of the same log.
-        several: several ranks write logs, so that readers need to see whose lines these are.
-    """
-
-    name: LogName
-    text: str
-    more: bool = False
-    several: bool = False
-
-
 #: A log, and the address that it can be read at by ranges.
 LogAddress = tuple[LogName, str]
-LogSink = Callable[[LogText], None]
+LogSink = Callable[[LogLines], None]
 
 
 class Tail:
@@ -248,21 +231,18 @@ class LogFollower:
         if known:
             return
         self._pass_on(log, b"", final=True)
-        self._sink(LogText(name=log.name, text=_BEGAN_ANEW))
+        self._sink(LogLines(origin=log.name.path, rank=log.name.rank, text=_BEGAN_ANEW))
         log.offset, log.recent = 0, b""
         log.blocks, log.scrubber = LineBlocks(), Scrubber(self._masker)
         yield from self._service.read_log(url, 0)
 
     def _pass_on(self, log: _Log, data: bytes, *, final: bool = False) -> None:
-        several = self._several
+        path, rank = log.name.path, log.name.rank
+        several = sum(bool(one.name.rank) for one in self._logs.values()) > 1
         for piece in log.blocks.feed(log.scrubber.feed(data, final=final), final=final):
             text = without_tokens(piece.text)
             log.tail.add(Piece(text, piece.more))
-            self._sink(LogText(name=log.name, text=text, more=piece.more, several=several))
-
-    @property
-    def _several(self) -> bool:
-        return sum(bool(log.name.rank) for log in self._logs.values()) > 1
+            self._sink(LogLines(origin=path, rank=rank, text=text, more=piece.more, several=several))
 
 
 def log_addresses(names: Iterable[LogName], log_files: Mapping[str, str]) -> Iterator[LogAddress]:

@@ -15,7 +15,6 @@ from aml_train.jobs.logs.follow import (
     LogAddress,
     LogFollower,
     LogReader,
-    LogText,
     log_addresses,
 )
 from aml_train.jobs.logs.names import chosen, log_name
@@ -212,15 +211,12 @@ class JobLogs:
             self._listener(Notice(text=f"AzureML's own logs could not be read: {error.message}", level="warning"))
         return quiet.tails()
 
-    def _take(self, text: LogText) -> None:
-        name = text.name
+    def _take(self, lines: LogLines) -> None:
         self._grew = True
-        if not name.system:
-            self._tracebacks.feed(name.path, text.text, rank=name.rank)
-            self._nccl.feed(text.text)
-        self._listener(
-            LogLines(origin=name.path, rank=name.rank, text=text.text, more=text.more, several=text.several)
-        )
+        if not log_name(lines.origin).system:
+            self._tracebacks.feed(lines.origin, lines.text, rank=lines.rank)
+            self._nccl.feed(lines.text)
+        self._listener(lines)
 
     def _warn(self) -> None:
         """Warn once of NCCL on sockets if the job's nodes have InfiniBand."""

@@ -89,11 +89,6 @@ class TracebackFinder:
             for line in text.split("\n"):
                 self._line(origin, rank, line[:_LONGEST])
 
-    def finish(self, origin: str) -> None:
-        """The log *origin* has ended."""
-        for key in [key for key in self._open if key[0] == origin]:
-            self._close(key)
-
     def found(self) -> tuple[Traceback, ...]:
         """Return the tracebacks in order of arrival: the first of each log, and its last."""
         for key in list(self._open):

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Final
 
 from aml_train.config.sections.gate import BaselineConfig
 from aml_train.core.clock import Clock
@@ -55,8 +54,6 @@ from aml_train.models.promotion.choose import (
 )
 from aml_train.models.promotion.record import Change, Record, encode
 
-#: Seconds between two readings of metrics.
-_METRIC_PAUSE: Final = 0.05
 Evaluate = Callable[..., GateResult]
 """The pipeline's evaluation of a job: :func:`aml_train.pipeline.evaluate.evaluate`."""
 
@@ -220,9 +217,7 @@ class Promoter:
             )
             # A lineage without a job is broken, and has ended the promotion by now.
             job = chosen.origin or ""
-            gated = self.evaluate(
-                self.service, job, policy.rules, baseline, clock=self.clock, pause=lambda: _METRIC_PAUSE
-            )
+            gated = self.evaluate(self.service, job, policy.rules, baseline, clock=self.clock)
             self.listener(MetricsSettled(job=job, metrics=gated.metrics, histories=series_of(gated.histories)))
             if gated.comparison is not None:
                 self.listener(BaselineCompared(comparison=gated.comparison, where=baseline.where))

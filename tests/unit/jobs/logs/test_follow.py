@@ -7,9 +7,10 @@ from typing import Any, cast
 import pytest
 
 from aml_train.core.errors import ServiceError
+from aml_train.core.events import LogLines
 from aml_train.core.masking import Masker
 from aml_train.core.text import Piece
-from aml_train.jobs.logs.follow import TAIL_LINES, LogFollower, LogText, Tail
+from aml_train.jobs.logs.follow import TAIL_LINES, LogFollower, Tail
 from aml_train.jobs.logs.names import log_name
 from tests.support.fake_workspace import FakeService, lost
 
@@ -21,7 +22,7 @@ class Following:
 
     def __init__(self, *secrets: str, **logs: bytes) -> None:
         self.service = FakeService(logs={f"user_logs/std_log{name}.txt": data for name, data in logs.items()})
-        self.seen: list[LogText] = []
+        self.seen: list[LogLines] = []
         self.follower = LogFollower(cast("Any", self.service), self.seen.append, masker=Masker(secrets))
 
     def look(self, *, final: bool = False) -> str:
@@ -31,7 +32,7 @@ class Following:
         return self.text()
 
     def text(self, path: str = STD) -> str:
-        return "".join(one.text + "\n" * (not one.more) for one in self.seen if one.name.path == path)
+        return "".join(one.text + "\n" * (not one.more) for one in self.seen if one.origin == path)
 
 
 def test_each_byte_is_read_once() -> None:
@@ -70,7 +71,7 @@ def test_every_rank_has_its_own_lines_and_tail() -> None:
     logs = {f"_process_{rank}": f"hello of {rank}\nrest {rank}".encode() for rank in range(12)}
     one = Following(**logs)
     one.look(final=True)
-    assert {(text.name.rank, text.text, text.several) for text in one.seen} >= {("11", "hello of 11", True)}
+    assert {(text.rank, text.text, text.several) for text in one.seen} >= {("11", "hello of 11", True)}
     assert [tail.rank for tail in one.follower.tails()] == [str(rank) for rank in range(12)]
     assert one.follower.tails()[3].lines == ("hello of 3", "rest 3")
 
@@ -115,7 +116,7 @@ def test_memory_is_bounded_whatever_the_lines_are(width: int, monkeypatch: pytes
     one = Following("a-secret", **{"": b""})
     passed = 0
 
-    def count(text: LogText) -> None:
+    def count(text: LogLines) -> None:
         nonlocal passed
         passed += len(text.text) + (not text.more)
 
