@@ -176,110 +176,6 @@ def run(given: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def endings(given: dict[str, str]) -> dict[str, Any]:
-    """Jobs that end in other ways: failed, cancelled, refused."""
-    from azure.ai.ml.exceptions import JobException
-    from azure.core.exceptions import HttpResponseError
-
-    ml = client(given)
-    failing = ml.jobs.create_or_update(job(given, command="echo last words; exit 3"))
-    sleeping = ml.jobs.create_or_update(job(given, command="sleep 36000"))
-    failed = wait(ml, failing.name)
-    stream = ""
-    try:
-        with contextlib.redirect_stdout(io.StringIO()):
-            ml.jobs.stream(failing.name)
-    except JobException as error:
-        stream = str(error)
-    wait(ml, sleeping.name, until=("Running",))
-    ml.jobs.begin_cancel(sleeping.name).result()
-    cancelled = wait(ml, sleeping.name)
-    refusals = {}
-    for what, settings in (
-        ("instances", {"instance_count": 2}),
-        ("compute", {"compute": "nowhere"}),
-        ("docker", {"docker_args": "--privileged"}),
-    ):
-        try:
-            ml.jobs.create_or_update(job(given, **settings))
-            refusals[what] = "accepted"
-        except HttpResponseError as error:
-            refusals[what] = str(error)
-    return {
-        "failed": failed[-1],
-        "properties": dict(ml.jobs.get(failing.name).properties),
-        "stream": stream,
-        "cancelled": cancelled[-1],
-        "refusals": refusals,
-    }
-
-
-def assets(given: dict[str, str]) -> dict[str, Any]:
-    """Data and models from local files, and looking after jobs."""
-    from azure.ai.ml.entities import Data, Model
-    from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
-
-    ml = client(given)
-    source = Path(given["folder"], "local-model")
-    source.mkdir(exist_ok=True)
-    (source / "weights.txt").write_text("w\n")
-    data = ml.data.create_or_update(Data(name="table", path=str(source / "weights.txt"), type="uri_file"))
-    model = ml.models.create_or_update(Model(name="local", path=str(source), type="custom_model"))
-    downloads = Path(given["folder"], "downloads-of-assets")
-    ml.models.download("local", "1", download_path=str(downloads))
-    from azure.ai.ml import Input
-
-    uses = ml.jobs.create_or_update(
-        job(
-            given,
-            code=None,
-            command="cat ${{inputs.file}}; ls ${{inputs.model}} >&2",
-            inputs={
-                "file": Input(type="uri_file", path="azureml:table:1"),
-                "model": Input(type="custom_model", path="azureml:local:1"),
-            },
-            outputs={},
-        )
-    )
-    ended = wait(ml, uses.name)[-1]
-    before = len(list(ml.jobs.list()))
-    ml.jobs.archive(uses.name)
-    after = len(list(ml.jobs.list()))
-    ml.jobs.download(uses.name, download_path=str(downloads))
-    refused = {}
-    for what, call in (
-        ("job", lambda: ml.jobs.get("nothing")),
-        ("model", lambda: ml.models.get("nothing", "1")),
-        ("feature store", lambda: ml.feature_sets.get("nothing", "1")),
-    ):
-        try:
-            call()  # type: ignore[no-untyped-call]
-            refused[what] = "found"
-        except ResourceNotFoundError:
-            refused[what] = "missing"
-        except HttpResponseError as error:
-            refused[what] = str(error)
-    lists: tuple[Any, ...] = (ml.components, ml.schedules, ml.connections, ml.online_endpoints, ml.batch_endpoints)
-    services = ml.jobs.show_services(uses.name)
-    ml.jobs.begin_delete(uses.name).result()
-    try:
-        deleted = ml.jobs.get(uses.name).status
-    except ResourceNotFoundError:
-        deleted = "missing"
-    return {
-        "inventory": [[item.name for item in one.list()] for one in lists],
-        "services": services,
-        "deleted": deleted,
-        "data": [data.version, data.path],
-        "model": [model.version, model.path],
-        "ended": ended,
-        "archived": before - after,
-        "log": next(downloads.rglob("std_log.txt")).read_text().splitlines(),
-        "files": sorted(path.name for path in downloads.rglob("*") if path.is_file()),
-        "refused": refused,
-    }
-
-
 def track(given: dict[str, str]) -> dict[str, Any]:
     """Track a run with MLflow, outside of any job."""
     import mlflow
@@ -385,7 +281,7 @@ def beside_v1(given: dict[str, str]) -> dict[str, Any]:
 
 
 STEPS: dict[str, Callable[[dict[str, str]], dict[str, Any]]] = {
-    step.__name__: step for step in (workspace, run, endings, assets, track, recall, begin, beside_v1)
+    step.__name__: step for step in (workspace, run, track, recall, begin, beside_v1)
 }
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What azure-ai-ml does with pipelines and sweeps. Run as a separate process by test_graphs.py."""
+"""What azure-ai-ml does with a pipeline that has a sweep. Run as a separate process by test_graphs.py."""
 
 from __future__ import annotations
 
@@ -96,37 +96,6 @@ def seen_of(ml: Any, job: Any, folder: Path) -> dict[str, Any]:
     }
 
 
-def by_hand(given: dict[str, str]) -> dict[str, Any]:
-    """Run a pipeline whose sweep node is a component's ``sweep()``, before a node that uses it."""
-    from azure.ai.ml import Input, command, dsl, load_component
-    from azure.ai.ml.entities import Environment
-    from azure.ai.ml.sweep import BanditPolicy, Choice
-
-    ml, folder = client(given), written(given)
-    component = load_component(folder / "played_trial.yml")
-    using = command(
-        name="use",
-        display_name="use",
-        command="say used",
-        environment=Environment(image=IMAGE),
-        inputs={"model": Input(type="uri_folder")},
-        compute=given["compute"],
-    )
-
-    @dsl.pipeline(default_compute=given["compute"], experiment_name="tuned")  # type: ignore[untyped-decorator]
-    def graph() -> dict[str, Any]:
-        tune = component(rate=Choice([2, 4]), factor=3).sweep(
-            primary_metric="score", goal="maximize", sampling_algorithm="random", compute=given["compute"]
-        )
-        tune.set_limits(max_total_trials=2, max_concurrent_trials=2, timeout=3600)
-        tune.early_termination = BanditPolicy(slack_factor=0.9, evaluation_interval=1, delay_evaluation=5)
-        after = using(model=tune.outputs.model)
-        after.name = "use"
-        return {"best": tune.outputs.model}
-
-    return seen_of(ml, ml.jobs.create_or_update(graph()), folder)
-
-
 def played(given: dict[str, str]) -> dict[str, Any]:
     """Run a pipeline with a sweep twice; read the first nodes and those that reuse them."""
     import mlflow
@@ -157,7 +126,7 @@ def played(given: dict[str, str]) -> dict[str, Any]:
     return seen
 
 
-STEPS = {"by_hand": by_hand, "played": played}
+STEPS = {"played": played}
 
 if __name__ == "__main__":
     print(json.dumps(STEPS[sys.argv[1]](json.loads(sys.argv[2]))))

@@ -33,20 +33,6 @@ def of_azureml_core(given: dict[str, str]) -> dict[str, Any]:
     return {"workspace": workspace.name, "computes": sorted(workspace.compute_targets)}
 
 
-def refused(given: dict[str, str]) -> dict[str, Any]:
-    """Sign in as an application that the tenant does not have."""
-    from azure.core.exceptions import ClientAuthenticationError
-    from azure.identity import DeviceCodeCredential
-
-    try:
-        DeviceCodeCredential(client_id="00000000-0000-0000-0000-000000000000").get_token(
-            "https://ml.azure.com/.default"
-        )
-    except ClientAuthenticationError as error:
-        return {"message": error.message}
-    return {"message": ""}
-
-
 def main() -> None:
     """Run one step; the last line says what it saw."""
     given = json.loads(sys.argv[2])

@@ -19,25 +19,6 @@ def of_registry(name: str) -> Any:
     return MLClient(EnvironmentCredential(), registry_name=name)
 
 
-def curated(given: dict[str, str]) -> dict[str, Any]:
-    """Look curated environments up, in their registry and in the workspace, and run in one."""
-    from azure.ai.ml import command
-
-    public, ml = of_registry("azureml"), client(given)
-    found = public.environments.get("sklearn-1.5", label="latest")
-    job = command(
-        command="say hello", environment="azureml://registries/azureml/environments/sklearn-1.5/labels/latest"
-    )
-    return {
-        "names": [one.name for one in public.environments.list()],
-        "versions": [one.version for one in public.environments.list("sklearn-1.5")],
-        "latest": [found.name, found.version, found.image, found.id],
-        "exact": public.environments.get("sklearn-1.5", version="30").version,
-        "workspace": ml.environments.get("AzureML-sklearn-1.5", label="latest").image,
-        "ended": wait(ml, ml.jobs.create_or_update(job).name)[-1],
-    }
-
-
 def registry(given: dict[str, str]) -> dict[str, Any]:
     """Put an asset of each kind into a registry, read them back, share one, and use them in a serverless job."""
     from azure.ai.ml import Input, command, load_component
@@ -95,7 +76,7 @@ def registry(given: dict[str, str]) -> dict[str, Any]:
     }
 
 
-STEPS: dict[str, Callable[[dict[str, str]], dict[str, Any]]] = {"curated": curated, "registry": registry}
+STEPS: dict[str, Callable[[dict[str, str]], dict[str, Any]]] = {"registry": registry}
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import sqlite3
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,11 +10,9 @@ import docker
 import pytest
 import requests
 
-from aml_emulator.executor import reporting
-from aml_emulator.executor.ranks import MPI_LOG_PATH
 from aml_emulator.executor.spec import LOG_PATH, Folder, InputSpec, OutputSpec
 from tests.integration.emulator.executor_bench import STORE, Bench, assert_clean, nodes, own, put_on_each_node, until
-from tests.support.fake_executor import HANGING_SECONDS, RecordingSink
+from tests.support.fake_executor import HANGING_SECONDS
 
 
 def test_a_job_gets_its_code_inputs_and_environment_and_its_outputs_are_kept(
@@ -226,26 +223,6 @@ def test_a_running_job_is_taken_up_after_a_restart(
     assert_clean(engine, after)
 
 
-def test_an_end_that_cannot_be_stored_is_stored_later(
-    bench: Bench, engine: docker.DockerClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    really_finished, left = RecordingSink.finished, [sqlite3.OperationalError("database or disk is full")] * 2
-
-    def finished(sink: RecordingSink, *end: Any) -> None:
-        if left:
-            raise left.pop()
-        really_finished(sink, *end)
-
-    monkeypatch.setattr(reporting, "PAUSE_SECONDS", 0)
-    monkeypatch.setattr(RecordingSink, "finished", finished)
-    spec, sink = bench.submit("echo done; exit 3")
-    assert sink.wait() == "Failed"
-    assert sink.error is not None
-    assert (sink.error.code, sink.error.exit_code) == ("UserError", 3)
-    assert bench.log(spec) == b"done\n"
-    assert_clean(engine, bench)
-
-
 def lost_at(bench: Bench, run_id: str) -> Callable[[str], Any]:
     """Return the engine's search for containers, which loses the connection at one run."""
     really_find = bench.runner._engine.find
@@ -256,20 +233,3 @@ def lost_at(bench: Bench, run_id: str) -> Callable[[str], Any]:
         return really_find(wanted)
 
     return find
-
-
-def test_mpi_is_started_by_the_mpirun_of_the_image(bench: Bench) -> None:
-    bench.blobs.put(STORE, "mpi/mpirun", b'#!/bin/sh\nprintf "[%s]" "$@"; echo " $OMPI_ALLOW_RUN_AS_ROOT"\n')
-    run_id = f"run-{secrets.token_hex(4)}"
-    spec, sink = bench.submit(
-        "echo 'one  two'",
-        run_id=run_id,
-        code=Folder(container=STORE, prefix="mpi"),
-        environment_variables={"PATH": f"/mnt/azureml/cr/j/{run_id}/exe/wd:/usr/bin:/bin"},
-        launcher="mpi",
-        processes=4,
-    )
-    assert sink.wait() == "Completed", sink.error
-    assert (
-        bench.log(spec, MPI_LOG_PATH).decode() == "[-n][4][/bin/sh][/mnt/azureml/cr/node/rank][echo 'one  two'] 1\n"
-    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests import contracts
 from tests.support.emulator_process import Emulator
 
@@ -27,10 +25,3 @@ def test_clients_read_of_a_reused_node_what_the_earlier_one_has(instant: Emulato
     assert wrong == {"JobBase .properties: null, not JobBaseProperties": "GET {WS}/jobs/{}"}
     assert sorted(beyond - contracts.undeclared().keys()) == []
     assert "PUT {WS}/jobs/{} 201" in checked, sorted(checked)
-
-
-@pytest.mark.full
-def test_a_sweep_of_a_component_is_a_node(instant: Emulator) -> None:
-    seen = instant.client("by_hand", script=SCRIPT)
-    assert (seen["status"], seen["trials"]) == ("Completed", ["0", "1"]), seen
-    assert seen["score"] == f"{seen['files']['named-outputs/model/weights']}.0"

@@ -121,43 +121,6 @@ def test_cancelling_and_the_time_limit_reach_every_process(
 
 
 @pytest.mark.full
-def test_mpi_runs_on_nodes_by_the_images_mpirun(bench: Bench, engine: docker.DockerClient, mpi_image: str) -> None:
-    program = (
-        "import json, os, socket\n"
-        "from mpi4py import MPI\n"
-        "world = MPI.COMM_WORLD\n"
-        "names = ('OMPI_COMM_WORLD_RANK', 'OMPI_COMM_WORLD_SIZE', 'OMPI_COMM_WORLD_LOCAL_RANK', 'OMPI_COMM_WORLD_LOCAL_SIZE',"
-        " 'AZ_BATCH_MASTER_NODE', 'AZUREML_NODE_COUNT', 'AZUREML_CR_NODE_RANK', 'OWN')\n"
-        "met = world.allgather(socket.gethostname())\n"
-        "print(json.dumps([world.allreduce(world.rank), met, *(os.environ[name] for name in names)]))\n"
-    )
-    bench.blobs.put(STORE, "mpi/ring.py", program.encode())
-    spec, sink = bench.submit(
-        "python ring.py",
-        launcher="mpi",
-        nodes=2,
-        processes=2,
-        image=mpi_image,
-        code=Folder(container=STORE, prefix="mpi"),
-        environment_variables={"OWN": "a b;c"},
-    )
-    assert sink.wait() == "Completed", (sink.error, told(bench, spec))
-    ranks = range(4)
-    for rank in ranks:
-        seen = json.loads(bench.rank_log(spec, rank))
-        master = seen.pop(6)
-        assert seen == [
-            sum(ranks),
-            [f"node-{one // 2}" for one in ranks],
-            *(str(rank), str(len(ranks)), str(rank % 2), "2"),
-            *("2", str(rank // 2), "a b;c"),
-        ]
-        assert master.endswith(":6000")
-    assert bench.log(spec, MPI_LOG_PATH).decode() == ""
-    assert_clean(engine, bench)
-
-
-@pytest.mark.full
 def test_a_job_on_several_nodes_is_taken_up_after_a_restart(
     make_bench: Callable[..., Bench], engine: docker.DockerClient, mpi_image: str
 ) -> None:

@@ -28,10 +28,3 @@ def test_a_person_signs_in_by_azure_identity(instant: Emulator, way: str) -> Non
 def test_a_workspace_of_azureml_core_without_a_word_on_signing_in(instant: Emulator) -> None:
     seen = instant.client("of_azureml_core", script="people_steps.py", python=python_of_v1())
     assert seen == {"workspace": "local", "computes": ["local-cluster"]}
-
-
-def test_the_refusal_is_entra_s(instant: Emulator) -> None:
-    seen = instant.client("refused", script="people_steps.py")
-    assert (
-        "AADSTS700016: Application with identifier '00000000-0000-0000-0000-000000000000' was not" in seen["message"]
-    )

@@ -71,36 +71,6 @@ def test_a_job_is_submitted_followed_downloaded_and_registered(emulator: Emulato
 
 
 @pytest.mark.full
-def test_jobs_end_in_other_ways(emulator: Emulator) -> None:
-    seen = emulator.client("endings")
-    assert seen["failed"] == "Failed"
-    assert seen["properties"]["exitCode"] == "3"
-    assert "UserError" in seen["stream"]
-    assert seen["cancelled"] == "Canceled"
-    assert "resources.instanceCount 2" in seen["refusals"]["instances"]
-    assert "NotImplemented" in seen["refusals"]["instances"]
-    assert "'nowhere'" in seen["refusals"]["compute"]
-    assert "resources.docker_args" in seen["refusals"]["docker"]
-    unsupported = emulator.admin("GET", "status").json()["unsupported"]
-    assert any("resources.docker_args" in what for what in unsupported)
-
-
-@pytest.mark.full
-def test_data_and_models_come_from_local_files_too(emulator: Emulator) -> None:
-    seen = emulator.client("assets")
-    assert seen["data"][0] == "1"
-    assert "/datastores/workspaceblobstore/paths/LocalUpload/" in seen["data"][1]
-    assert seen["model"][0] == "1"
-    assert (seen["ended"], seen["archived"]) == ("Completed", 1)
-    assert sorted(seen["log"]) == ["w", "weights.txt"]
-    assert seen["files"] == ["std_log.txt", "weights.txt"]
-    assert (seen["refused"]["job"], seen["refused"]["model"]) == ("missing", "missing")
-    assert "does not support GET https://management.azure.com" in seen["refused"]["feature store"]
-    assert seen["inventory"] == [[], [], [], [], []]
-    assert (seen["services"], seen["deleted"]) == (None, "missing")
-
-
-@pytest.mark.full
 def test_what_was_there_before_a_restart_is_there_after_it(emulator: Emulator, engine: docker.DockerClient) -> None:
     tracked = emulator.client("track")
     assert (tracked["status"], tracked["name"]) == ("FINISHED", "first")

@@ -22,7 +22,6 @@ pathlib.Path("outputs/model.txt").write_text("weights")
 
 DOCKERFILE = f"""
 FROM {IMAGE}
-RUN apt-get update && apt-get install -y --no-install-recommends openmpi-bin && rm -rf /var/lib/apt/lists/*
 RUN PIP_BREAK_SYSTEM_PACKAGES=1 python -m pip install --quiet --no-cache-dir --root-user-action=ignore azureml-core==1.61.0.post4
 """
 CONTEXT = """
@@ -167,7 +166,6 @@ def tutorial(given: dict[str, str]) -> dict[str, Any]:
     from azureml.core import Environment, Experiment, Model, ScriptRunConfig
     from azureml.core.compute import AmlCompute, ComputeTarget
     from azureml.core.compute_target import ComputeTargetException
-    from azureml.core.runconfig import MpiConfiguration
 
     ws = workspace(given)
     try:
@@ -186,24 +184,12 @@ def tutorial(given: dict[str, str]) -> dict[str, Any]:
     registered = own.register(ws)
     folder = source(given, "tutorial", {"train.py": CONTEXT})
     config = ScriptRunConfig(folder, script="train.py", compute_target=cluster, environment=registered)
-    experiment = Experiment(ws, "tutorial")
-    run = experiment.submit(config, tags={"from": "outside"})
+    run = Experiment(ws, "tutorial").submit(config, tags={"from": "outside"})
     run.wait_for_completion(show_output=False)
     model = run.register_model(
         "tutorial-model", model_path="outputs/model.txt", tags={"a": "b"}, properties={"p": "q"}
     )
     model.add_tags({"k": "v"})
-    ranks = source(given, "ranks", {"rank.py": "import os; print('rank', os.environ['OMPI_COMM_WORLD_RANK'])"})
-    distributed = experiment.submit(
-        ScriptRunConfig(
-            ranks,
-            script="rank.py",
-            compute_target=cluster,
-            environment=registered,
-            distributed_job_config=MpiConfiguration(process_count_per_node=4, node_count=2),
-        )
-    )
-    distributed.wait_for_completion(show_output=False)
     downloads = Path(given["folder"], "downloads-tutorial")
     path = Model(ws, "tutorial-model").download(str(downloads))
     local = source(given, "local-model", {"one/weights.txt": "w", "two.txt": "2"})
@@ -225,11 +211,6 @@ def tutorial(given: dict[str, str]) -> dict[str, Any]:
             Environment.get(ws, "tutorial-env").docker.base_dockerfile,
         ],
         "status": run.get_status(),
-        "ranks": sorted(
-            text.strip()
-            for name, text in distributed.get_details_with_logs()["logFiles"].items()
-            if name.startswith("user_logs/std_log_process_")
-        ),
         "metrics": run.get_metrics(),
         "files": run.get_file_names(),
         "tags": run.get_tags(),
@@ -242,50 +223,6 @@ def tutorial(given: dict[str, str]) -> dict[str, Any]:
         "content": Path(path).read_text(),
         "back": sorted(str(one.relative_to(back)) for one in Path(back).rglob("*.txt")),
         "framework": Model(ws, "uploaded").model_framework,
-    }
-
-
-def endings(given: dict[str, str]) -> dict[str, Any]:
-    """Runs that end otherwise, and what is refused."""
-    from azureml.core import Experiment, ScriptRunConfig
-    from azureml.core.runconfig import MpiConfiguration
-    from azureml.exceptions import ActivityFailedException, AzureMLException
-
-    ws = workspace(given)
-    folder = source(given, "endings", {"fail.py": "import sys; print('last words'); sys.exit(3)"})
-    experiment = Experiment(ws, "endings")
-
-    def submit(**more: Any) -> Any:
-        settings = {"compute_target": given["compute"], "environment": environment("v1-env"), **more}
-        return experiment.submit(ScriptRunConfig(folder, **settings))
-
-    failing, sleeping = submit(script="fail.py"), submit(command=["sleep", "36000"])
-    short = submit(command=["sleep", "36000"], max_run_duration_seconds=1)
-    failure = ""
-    try:
-        failing.wait_for_completion(show_output=False)
-    except ActivityFailedException as error:
-        failure = str(error)
-    sleeping.cancel()
-    sleeping.wait_for_completion(show_output=False, raise_on_error=False)
-    short.wait_for_completion(show_output=False, raise_on_error=False)
-    refusals = {}
-    for name, settings in {
-        "compute": {"script": "fail.py", "compute_target": "nowhere"},
-        "processes": {"script": "fail.py", "distributed_job_config": MpiConfiguration(1000, 1)},
-    }.items():
-        try:
-            submit(**settings)
-            refusals[name] = "accepted"
-        except AzureMLException as error:
-            refusals[name] = str(error)
-    return {
-        "failed": failing.get_status(),
-        "failure": failure,
-        "details": failing.get_details()["error"]["error"]["message"],
-        "cancelled": sleeping.get_status(),
-        "short": short.get_status(),
-        "refusals": refusals,
     }
 
 
@@ -362,7 +299,6 @@ STEPS: dict[str, Callable[[dict[str, str]], dict[str, Any]]] = {
     "run": run,
     "tutorial": tutorial,
     "build": build,
-    "endings": endings,
     "data": data,
 }
 

@@ -205,7 +205,7 @@ def nothing(*_: object) -> None:
 
 
 NO_CODE = Snapshot(files=FileSet(root=Path(), entries=()), content_hash="0", blocks={}, md5s={})
-#: Operation → how it is used. Those of azure-ai-ml decode in the SDK, see tests/integration/azure/test_sdk_answers.py.
+#: Operation → how it is used. Those of azure-ai-ml decode in the SDK.
 OPERATIONS: Mapping[str, Callable[[], object]] = {
     "find": lambda: rest().find("j"),
     "identity": lambda: identity(),
