@@ -40,7 +40,7 @@ test: ## lint and unit tests side by side, then the core of the tests with conta
 test-all: ## the same with every test there is: before a release, and each night
 	@$(BOOTSTRAP) --for tests
 	@$(MAKE) --no-print-directory -j2 _lint _unit AML_TRAIN_ANSWERS=10000 AML_TRAIN_GRAPHS=3000
-	$(WITH_SERVICES) AML_TRAIN_ANSWERS=10000 $(PYTEST) tests/integration tests/e2e $(PYTEST_ARGS)
+	$(WITH_SERVICES) $(PYTEST) tests/integration tests/e2e $(PYTEST_ARGS)
 
 unit: ## only the unit tests: no Docker, no sockets
 	@$(BOOTSTRAP) --for venv

@@ -19,11 +19,7 @@ nox.options.sessions = ["lint", "unit"]
 nox.options.error_on_external_run = True
 
 _SERVICES = str(Path(__file__).parent / ".aml-train/bin")
-#: No engine is needed; azure-ai-ml takes seconds to import, so that it is no unit test.
-_SDK_ANSWERS = "tests/integration/azure/test_sdk_answers.py"
 _WITH_CONTAINERS = ("tests/integration", "tests/e2e")
-#: As in the Makefile, for every test that there is.
-_ALL_ANSWERS = {"AML_TRAIN_ANSWERS": "10000"}
 _WORKERS = ("-n", os.environ.get("TEST_WORKERS", "3"), "--max-worker-restart=1")
 
 
@@ -75,14 +71,14 @@ def full(session: nox.Session) -> None:
     """Run every test with real Docker, registry, Azurite and SDKs."""
     _install(session)
     environ = _make_ready(session, "services")
-    session.run("pytest", *_WORKERS, *_WITH_CONTAINERS, *session.posargs, env={**_ALL_ANSWERS, **environ})
+    session.run("pytest", *_WORKERS, *_WITH_CONTAINERS, *session.posargs, env=environ)
 
 
 @nox.session
 def properties(session: nox.Session) -> None:
     """Look for foreign input that breaks a property: a million answers of services, then 40 minutes guided by coverage."""
     _install(session)
-    options = ("--hypothesis-profile=search", "--timeout=14400", "tests/unit/properties", _SDK_ANSWERS)
+    options = ("--hypothesis-profile=search", "--timeout=14400", "tests/unit/properties")
     session.run("pytest", *_WORKERS, *options, env={"AML_TRAIN_ANSWERS": "1000000"})
     # A wheel of 35 MB for this alone, and for Linux alone.
     session.install("atheris==3.0.0")
@@ -104,15 +100,6 @@ def simulation(session: nox.Session) -> None:
     session.run(
         "python", "-m", "simulation", *(session.posargs or night), *common, env={"PYTHONPATH": "runner:action"}
     )
-
-
-@nox.session
-def fresh_engine(session: nox.Session) -> None:
-    """Run every test on an engine with a new data root. As root, on Linux."""
-    _install(session)
-    paths = {"PATH": os.pathsep.join((session.bin, _SERVICES, os.environ.get("PATH", os.defpath)))}
-    tests = session.posargs or ["tests/unit", *_WITH_CONTAINERS]
-    session.run("python", "-m", "tests.support.fresh_engine", *_WORKERS, *tests, env={**_ALL_ANSWERS, **paths})
 
 
 @nox.session

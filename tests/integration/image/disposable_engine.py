@@ -3,9 +3,6 @@
 It has its own network, mounts and processes (unshare(1)), so that it can touch neither the machine's firewall and bridges nor its
 containerd; its data root is a small file system in a file. When its first process ends, the kernel ends all the others and
 takes the mounts away. It reaches no network: what is to be in it is loaded.
-
-One that is *connected* is a fresh machine's engine for whatever is run inside its walls: with the machine's programs and files, an empty
-``/run``, the engine at its usual socket, and a way to the network of its own through the machine's.
 """
 
 from __future__ import annotations
@@ -13,13 +10,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -32,47 +28,26 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 NEEDED: Final = ("dockerd", "containerd", "unshare", "mkfs.ext4", "mount", "ip")
-_NEEDED_CONNECTED: Final = ("iptables", "nsenter")
 _PATIENCE: Final = 300.0
 """Seconds; a bound for what hangs."""
 
 _WALLED: Final = r"""
 set -e
 folder=$1 name=$2
-shift 2
 mount -t tmpfs tmpfs /run/containerd
 mount -o loop "$folder/disk" "$folder/data"
 ip link set lo up
 exec dockerd --host="unix://$folder/docker.sock" --data-root="$folder/data" --exec-root="$folder/exec" --pidfile="$folder/pid" \
     --exec-opt=native.cgroupdriver=cgroupfs --cgroup-parent="/aml-train-test-$name" \
-    --iptables=false --ip6tables=false --ip-masq=false --bip=10.251.7.1/24 "$@"
+    --iptables=false --ip6tables=false --ip-masq=false --bip=10.251.7.1/24
 """
-# The engine's bridge is of its own making, and so are the rules of its firewall, in a network that nobody else has.
-_CONNECTED: Final = r"""
-set -e
-folder=$1 name=$2
-shift 2
-names=$(readlink -f /etc/resolv.conf)
-mount -t tmpfs tmpfs /run
-mkdir -p /run/containerd /run/lock "$(dirname "$names")"
-[ -e "$names" ] || : > "$names"
-mount --bind "$folder/resolv.conf" "$names"
-mount -o loop "$folder/disk" "$folder/data"
-ip link set lo up
-exec dockerd --host="unix://$folder/docker.sock" --host=unix:///var/run/docker.sock --data-root="$folder/data" --exec-root="$folder/exec" \
-    --pidfile="$folder/pid" --exec-opt=native.cgroupdriver=cgroupfs --cgroup-parent="/aml-train-test-$name" \
-    "$@"
-"""
-_RESOLVERS: Final = ("/run/systemd/resolve/resolv.conf", "/etc/resolv.conf")
-"""The first that exists counts: systemd-resolved's stub in ``/etc`` answers on the machine's own loopback alone
-(systemd-resolved.service(8))."""
 
 
-def missing(*, connected: bool = False) -> str | None:
+def missing() -> str | None:
     """Return why there can be no such engine here, or None."""
     if os.geteuid() != 0:
         return "it needs root"
-    lacking = [name for name in (*NEEDED, *(_NEEDED_CONNECTED if connected else ())) if shutil.which(name) is None]
+    lacking = [name for name in NEEDED if shutil.which(name) is None]
     if lacking:
         return f"it needs {', '.join(lacking)}"
     return (
@@ -82,23 +57,9 @@ def missing(*, connected: bool = False) -> str | None:
 
 @dataclass
 class DisposableEngine:
-    """A running engine; *folder* holds its socket, its disk and its log.
-
-    Attributes:
-        connected: whether it has a way to the network, and :meth:`inside` a machine of its own around it.
-        programs: a folder with other programs than the machine's, ``usr/sbin/dockerd`` and what belongs to it.
-        options: more options of dockerd.
-        network: the first three numbers of its addresses, if it is connected. One engine may be connected inside another's walls,
-            so that they are drawn.
-        address: its address as this machine sees it, while it is connected.
-    """
+    """A running engine; *folder* holds its socket, its disk and its log."""
 
     folder: Path
-    connected: bool = False
-    programs: Path | None = None
-    options: Sequence[str] = ()
-    network: str = field(default_factory=lambda: f"10.251.{16 + secrets.randbelow(200)}")
-    address: str | None = None
     process: subprocess.Popen[bytes] | None = None
     clients: list[DockerClient] = field(default_factory=list)
 
@@ -121,34 +82,17 @@ class DisposableEngine:
         walls = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                [
-                    *walls,
-                    "sh",
-                    "-c",
-                    _CONNECTED if self.connected else _WALLED,
-                    "sh",
-                    str(self.folder),
-                    self.folder.name,
-                    *self.options,
-                ],
-                env={**os.environ, "PATH": self._path},
+                [*walls, "sh", "-c", _WALLED, "sh", str(self.folder), self.folder.name],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
-        if self.connected:
-            self.address = _connect(self.process.pid, self._await_first_process(), self.network)
         deadline = time.monotonic() + _PATIENCE
         while not ping_socket(self.folder / "docker.sock").answers:
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise AssertionError(f"the engine does not start:\n{self.log}")
             time.sleep(0.1)
-
-    @property
-    def _path(self) -> str:
-        own = () if self.programs is None else (f"{self.programs}/usr/sbin", f"{self.programs}/usr/bin")
-        return os.pathsep.join((*own, os.environ["PATH"]))
 
     def _children(self) -> list[int]:
         """Return the processes that unshare has forked: none yet, or the first one inside the walls."""
@@ -159,19 +103,10 @@ class DisposableEngine:
             for word in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         ]
 
-    def _await_first_process(self) -> int:
-        """Return the first process inside the walls; before it is there, its network is still the machine's."""
-        deadline = time.monotonic() + _PATIENCE
-        while not (children := self._children()):
-            if time.monotonic() > deadline:
-                raise AssertionError(f"nothing starts inside the walls:\n{self.log}")
-            time.sleep(0.01)
-        return children[0]
-
     def inside(self, command: Sequence[str]) -> list[str]:
         """Return *command* as it is run inside the walls, in this process's folder."""
-        walls = [f"--target={self._await_first_process()}", "--net", "--mount", "--pid", f"--wd={Path.cwd()}"]
-        return ["nsenter", *walls, *command]
+        first = self._children()[0]
+        return ["nsenter", f"--target={first}", "--net", "--mount", "--pid", f"--wd={Path.cwd()}", *command]
 
     def client(self) -> DockerClient:
         """Return a client; it is closed at the end."""
@@ -192,10 +127,6 @@ class DisposableEngine:
             self.process.kill()
             self.process.wait()
             raise
-        finally:
-            if self.address is not None:
-                _disconnect(self.address)
-                self.address = None
 
     def load(self, image: str, source: DockerClient) -> None:
         """Copy *image* from another engine."""
@@ -207,30 +138,16 @@ class DisposableEngine:
 
 
 @contextlib.contextmanager
-def disposable_engine(
-    *,
-    disk: int,
-    connected: bool = False,
-    programs: Path | None = None,
-    prepare: Callable[[DisposableEngine], Sequence[str]] = lambda _engine: (),
-) -> Iterator[DisposableEngine]:
-    """Give an engine with a disk of so many bytes, *connected* or not; nothing of it is left.
-
-    Args:
-        programs: see :class:`DisposableEngine`.
-        prepare: is called before the engine starts, and returns more options of dockerd.
-    """
+def disposable_engine(*, disk: int) -> Iterator[DisposableEngine]:
+    """Give an engine with a disk of so many bytes; nothing of it is left."""
     # Not below pytest's folder: the path of a socket has room for about a hundred characters.
     folder = Path(tempfile.mkdtemp(prefix="aml-engine-"))
-    engine = DisposableEngine(folder, connected, programs)
+    engine = DisposableEngine(folder)
     try:
         (folder / "data").mkdir()
         with (folder / "disk").open("wb") as file:
             file.truncate(disk)
-        resolvers = next(Path(name) for name in _RESOLVERS if Path(name).exists())
-        shutil.copyfile(resolvers, folder / "resolv.conf")
         subprocess.run(["mkfs.ext4", "-q", "-m", "0", str(folder / "disk")], check=True)
-        engine.options = prepare(engine)
         engine.start()
         yield engine
     finally:
@@ -261,41 +178,3 @@ def _remove_groups(name: str) -> None:
                     time.sleep(0.05)
                 else:
                     break
-
-
-#: Docker's own rules drop what is forwarded for others than its containers, so that these come before them.
-_RULES: Final[Sequence[str]] = (
-    "--table nat {} POSTROUTING --source {} --jump MASQUERADE",
-    "--table filter {} FORWARD --source {} --jump ACCEPT",
-    "--table filter {} FORWARD --destination {} --jump ACCEPT",
-)
-
-
-def _connect(number: int, first: int, network: str) -> str:
-    """Lay a way between this machine and the network of the process *first*; return its address there.
-
-    Both interfaces end with the process; the machine's is named by *number*.
-    """
-    outer = f"aml-{number}"
-    _run(f"ip link add {outer} type veth peer name outside netns {first}")
-    _run(f"ip addr add {network}.1/30 dev {outer}")
-    _run(f"ip link set {outer} up")
-    for words in (
-        f"addr add {network}.2/30 dev outside",
-        "link set outside up",
-        f"route add default via {network}.1",
-    ):
-        _run(f"nsenter --target={first} --net ip {words}")
-    for rule in _RULES:
-        _run("iptables --wait " + rule.format("--insert", f"{network}.2"))
-    return f"{network}.2"
-
-
-def _disconnect(address: str) -> None:
-    """Remove the rules for *address*; the kernel has taken the interfaces away with the last process."""
-    for rule in _RULES:
-        _run("iptables --wait " + rule.format("--delete", address))
-
-
-def _run(command: str) -> None:
-    subprocess.run(command.split(), check=True)
