@@ -149,14 +149,15 @@ TABLE = (
         "@LONG/direct",
     ),
     makes("registers", "echo 1 > $AZURE_ML_OUTPUT_o/made.txt", "type: uri_folder, name: made-by-job"),
-    makes("registers-version", "echo version > ${{outputs.o}}", "type: uri_file, name: made-by-version, version: 7"),
+    makes("registers-version", "echo version > ${{outputs.o}}", "type: uri_file, name: made-by-version"),
     makes("registers-model", "echo weights > ${{outputs.o}}/weights.txt", "type: custom_model, name: model-by-job"),
+    ends("services", "command: echo alone\nservices: {s: {type: ssh}, j: {type: jupyter_lab}}", "alone"),
     ends("artifacts", "command: echo noted > outputs/note"),
     takes("uses-placed", "uri_file", "@STORE/placed/@JOB:placed/o/made.txt", "made", later=True),
     takes(
         "uses-registered", "uri_folder", "azureml:made-by-job@latest", "made.txt", how="ls ${{inputs.d}}", later=True
     ),
-    takes("uses-version", "uri_file", "azureml:made-by-version:7", "version", later=True),
+    takes("uses-version", "uri_file", "azureml:made-by-version:1", "version", later=True),
     takes("uses-model", "custom_model", "azureml:model-by-job:1", "weights.txt", how="ls ${{inputs.d}}", later=True),
     fails(
         "registers-nothing",

@@ -84,4 +84,5 @@ def test_what_changes_nothing_here_is_in_the_log_of_the_run(seen: dict[str, dict
     assert "Spot jobs run as all others do" in seen["spot"]["notes"]
     assert "resources.instance_type" in seen["locations"]["notes"]
     assert "resources.locations: the job runs on this machine" in seen["locations"]["notes"]
+    assert "services.s: no SSH service is started" in seen["services"]["notes"]
     assert seen["output"]["notes"] == ""

@@ -15,7 +15,7 @@ from aml_emulator.domain.errors import InvalidError, NotSupportedError
 from aml_emulator.domain.jobs.composed import PIPELINE, composed_kind, is_child
 from aml_emulator.domain.jobs.compute import DEFAULT_TIER, is_serverless
 from aml_emulator.domain.jobs.service import JobService
-from aml_emulator.domain.jobs.types import JOB_CHANGES, JOB_SHAPE, PIPELINE_SHAPE, SWEEP_SHAPE
+from aml_emulator.domain.jobs.types import JOB_CHANGES, JOB_SHAPE, PIPELINE_SHAPE, SWEEP_SHAPE, unknown_members
 from aml_emulator.domain.runs import known_job
 from aml_emulator.executor.spec import Folder
 from aml_emulator.schema import TEXT, Fields
@@ -170,7 +170,7 @@ def _stored_at(context: Context, run: Run, output: str) -> str | None:
 
 
 def _services(context: Context, run: Run) -> dict[str, Any]:
-    """Return where the job is followed: by MLflow, and in the studio."""
+    """Return the job's own services, and where it is followed: by MLflow, and in the studio."""
     identity = context.identity
     # The studio's form of a workspace id.
     place = f"/subscriptions/{identity.subscription_id}/resourcegroups/{identity.resource_group}"
@@ -179,7 +179,11 @@ def _services(context: Context, run: Run) -> dict[str, Any]:
         "Tracking": f"azureml://{identity.api_host}/mlflow/v1.0{identity.workspace_arm_id}?",
         "Studio": f"https://ml.azure.com/runs/{run.id}?wsid={workspace}&tid={identity.tenant_id}",
     }
-    return {name: {**_SERVICE, "jobServiceType": name, "endpoint": endpoint} for name, endpoint in endpoints.items()}
+    own = {name: value for name, value in ((run.job or {}).get("services") or {}).items() if name not in endpoints}
+    return {
+        **{name: {**_SERVICE, "endpoint": None, **(value or {})} for name, value in own.items()},
+        **{name: {**_SERVICE, "jobServiceType": name, "endpoint": endpoint} for name, endpoint in endpoints.items()},
+    }
 
 
 PAGE = 50
@@ -242,9 +246,14 @@ class Jobs:
         """Submit a job, or change its tags and names."""
         sent = call.json(Fields({"properties": Fields({"jobType": TEXT})})).get("properties")
         shape = _SHAPES.get(composed_kind(sent) or "", JOB_SHAPE)
-        run, new = self._jobs.put(
-            call.params["name"], call.json(Fields({"properties": shape})).get("properties") or {}
-        )
+        job = call.json(Fields({"properties": shape})).get("properties") or {}
+        if unknown := unknown_members(job, call.query.get("api-version", "")):
+            raise InvalidError(
+                "Request is invalid and/or missing fields.",
+                reasons=("RequestInvalid",),
+                details=tuple({"code": "RequestInvalid", "message": said} for said in unknown),
+            )
+        run, new = self._jobs.put(call.params["name"], job)
         return created(call, self._view(run), new=new)
 
     def patch(self, call: Call) -> dict[str, Any]:

@@ -57,7 +57,6 @@ def check_job(job: Mapping[str, Any]) -> None:
         raise InvalidError("The job has no command.")
     if not job.get("environmentId"):
         raise InvalidError("The job has no environment.")
-    _check_services(job.get("services") or {})
     _check_identity(job.get("identity") or {})
     _check_queue(job.get("queueSettings") or {})
     _check_resources(job.get("resources") or {})
@@ -67,13 +66,6 @@ def check_job(job: Mapping[str, Any]) -> None:
     _check_command(job)
     timeout_seconds(job)
     shm_bytes(job)
-
-
-def _check_services(services: Mapping[str, Any]) -> None:
-    for name, value in services.items():
-        kind = str((value or {}).get("jobServiceType") or "")
-        if kind not in ("Tracking", "Studio"):
-            raise NotSupportedError(f"services.{name}" + (f" of type '{kind}'" if kind else ""))
 
 
 def _check_identity(identity: Mapping[str, Any]) -> None:

@@ -128,6 +128,12 @@ def _notes(job: Mapping[str, Any], cluster: str) -> tuple[str, ...]:
         notes.append(f"compute: serverless jobs run on {where}.")
     if resources.get("instanceType"):
         notes.append(f"resources.instance_type: the job runs on {where}; of the size it has the memory at most.")
+    for name, service in (job.get("services") or {}).items():
+        kind = str((service or {}).get("jobServiceType") or "Custom")
+        if kind not in ("Tracking", "Studio"):
+            notes.append(
+                f"services.{name}: no {kind} service is started, and no port is opened; the command runs alone."
+            )
     if resources.get("locations"):
         notes.append("resources.locations: the job runs on this machine.")
     return tuple(notes)

@@ -6,6 +6,9 @@ values are checked by `aml_emulator.domain.jobs.check` and `aml_emulator.domain.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
 from aml_emulator.domain.environments import DOCKER
 from aml_emulator.schema import FLAG, NUMBER, OBJECT, TEXT, WHOLE, WORD, WORDS, Either, Fields, ListOf, MapOf, Whole
 
@@ -16,6 +19,17 @@ OUTPUT = Fields(
 
 JOB_CHANGES = Fields({"displayName": TEXT, "description": TEXT, "tags": WORDS, "isArchived": FLAG})
 """The fields of a job that may change."""
+
+RESOURCES = Fields(
+    {
+        "dockerArgs": TEXT,
+        "dockerArgsList": ListOf(WORD),
+        "instanceType": TEXT,
+        "locations": ListOf(TEXT),
+        "properties": OBJECT,
+        "shmSize": TEXT,
+    }
+)
 
 JOB_SHAPE = Fields(
     # Also those that nothing here reads by itself: a job with any further field is refused.
@@ -35,16 +49,7 @@ JOB_SHAPE = Fields(
         "services": MapOf(Fields({"jobServiceType": WORD})),
         "identity": Fields({"identityType": TEXT, "clientId": TEXT}),
         "queueSettings": Fields({"jobTier": TEXT, "priority": WHOLE}),
-        "resources": Fields(
-            {
-                "dockerArgs": TEXT,
-                "dockerArgsList": ListOf(WORD),
-                "instanceType": TEXT,
-                "locations": ListOf(TEXT),
-                "properties": OBJECT,
-                "shmSize": TEXT,
-            }
-        ),
+        "resources": RESOURCES,
         "distribution": Fields({"distributionType": TEXT}),
         "limits": Fields({"timeout": TEXT}),
     }
@@ -193,3 +198,61 @@ RUNCONFIG_SHAPE = Fields(
         "outputData": MapOf(_OUTPUT_DATA),
     }
 )
+
+
+_MODELS: Final = {
+    "uri_file": "UriFile",
+    "uri_folder": "UriFolder",
+    "mltable": "MLTable",
+    "mlflow_model": "MLFlowModel",
+    "custom_model": "CustomModel",
+    "triton_model": "TritonModel",
+    "literal": "Literal",
+}
+_OF_EVERY_JOB: Final = frozenset(
+    {"componentId", "notificationSetting", "provisioningState", "secretsConfiguration", "status"}
+)
+_JOB_MODELS: Final = {
+    "command": ("CommandJob", JOB_SHAPE.fields.keys() | _OF_EVERY_JOB | {"autologgerSettings", "parameters"}),
+    "pipeline": ("PipelineJob", PIPELINE_SHAPE.fields.keys() | _OF_EVERY_JOB | {"sourceJobId"}),
+    "sweep": ("SweepJob", SWEEP_SHAPE.fields.keys() | _OF_EVERY_JOB),
+}
+_NO_ASSET_VERSION: Final = "2025-01-01"
+"""The API version from which a job's output has no ``assetVersion``."""
+
+
+def unknown_members(job: Mapping[str, Any], api_version: str) -> tuple[str, ...]:
+    """Return what AzureML says of each member of a job that its models do not have; of another kind of job, nothing.
+
+    Recorded in March 2026 (Azure/azure-sdk-assets, ``test_command_job_register_output``); members are those of the
+    REST interface, 2024-01-01-preview and 2025-01-01-preview.
+    """
+    kind = str(job.get("jobType") or "").lower()
+    if kind not in _JOB_MODELS:
+        return ()
+    model, known = _JOB_MODELS[kind]
+    of_outputs = OUTPUT.fields.keys() | {"autoDeleteSetting", "pathOnCompute"}
+    if api_version >= _NO_ASSET_VERSION:
+        of_outputs -= {"assetVersion"}
+    of_resources = RESOURCES.fields.keys() | {"instanceCount", "maxInstanceCount"}
+    checked: list[tuple[str, Mapping[str, Any], frozenset[str]]] = [
+        (model, job, frozenset(known)),
+        ("JobResourceConfiguration", job.get("resources") or {}, frozenset(of_resources)),
+        *_typed(job, "inputs", "jobInputType", "JobInput", frozenset(INPUT.fields.keys() | {"pathOnCompute"})),
+        *_typed(job, "outputs", "jobOutputType", "JobOutput", frozenset(of_outputs)),
+    ]
+    return tuple(
+        f"Could not find member '{name}' on object of type '{model}'. Path '{name}'."
+        for model, value, names in checked
+        for name, content in value.items()
+        if name not in names and content is not None
+    )
+
+
+def _typed(
+    job: Mapping[str, Any], group: str, key: str, ending: str, names: frozenset[str]
+) -> Iterator[tuple[str, Mapping[str, Any], frozenset[str]]]:
+    """Yield inputs or outputs of known types: the name of the model, the value and the model's members."""
+    for value in (job.get(group) or {}).values():
+        if model := _MODELS.get(str((value or {}).get(key) or "").lower()):
+            yield f"{model}{ending}", value, names

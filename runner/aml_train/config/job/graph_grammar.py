@@ -326,7 +326,8 @@ SWEEP: Final = Record(
     ignored=JOB.ignored,
     hints={"command": "write it in `trial`", "environment": "write it in `trial`", "code": "write it in `trial`"},
     keys={
-        **_of_job(*_OF_EVERY_JOB, "inputs", "outputs"),
+        **_of_job(*_OF_EVERY_JOB, "inputs"),
+        "outputs": Key(Table(value=OUTPUT, noun="a mapping of outputs", key=_IDENTIFIER), JOB.keys["outputs"].text),
         "type": Key(Choice(words=("sweep",), fold=lower), "`sweep`.", required=True),
         "trial": Key(TRIAL, "Command of each trial.", required=True),
         **_OF_A_SWEEP,

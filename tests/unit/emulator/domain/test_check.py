@@ -7,6 +7,7 @@ import pytest
 from aml_emulator.api.errors import service_error
 from aml_emulator.domain.errors import DomainError
 from aml_emulator.domain.jobs.check import changed, check_job, essence
+from aml_emulator.domain.jobs.types import unknown_members
 
 JOB: dict[str, Any] = {"jobType": "Command", "command": "true", "environmentId": "e", "computeId": "c"}
 
@@ -22,6 +23,7 @@ JOB: dict[str, Any] = {"jobType": "Command", "command": "true", "environmentId":
         {"distribution": {"distributionType": "PyTorch", "processCountPerInstance": 1}},
         {"identity": None, "services": {}, "status": "Completed", "parameters": {"a": 1}},
         {"services": {"Tracking": {"jobServiceType": "Tracking"}, "Studio": {"jobServiceType": "Studio"}}},
+        {"services": {"shell": {"jobServiceType": "SSH"}, "own": {"port": 8080}}},
         {"identity": {"identityType": "AMLToken"}},
         {"identity": {"identityType": "Managed", "clientId": "1"}},
         {"identity": {"identityType": "UserIdentity"}},
@@ -48,8 +50,6 @@ def test_what_can_be_run_is_accepted(more: dict[str, Any]) -> None:
     [
         ({"jobType": "Sweep"}, 501, "jobs of type 'Sweep'"),
         ({"jobType": "Pipeline"}, 501, "jobs of type 'Pipeline'"),
-        ({"services": {"shell": {"jobServiceType": "SSH"}}}, 501, "services.shell of type 'SSH'"),
-        ({"services": {"own": {"port": 8080}}}, 501, "services.own"),
         ({"identity": {"identityType": "Other"}}, 501, "identity of type 'Other'"),
         ({"notificationSetting": {"emails": ["x"]}}, 501, "'notificationSetting'"),
         ({"componentId": "x"}, 501, "'componentId'"),
@@ -125,3 +125,34 @@ def test_another_submission_of_a_name_is_compared_part_by_part(
     known: dict[str, Any], sent: dict[str, Any], parts: list[str]
 ) -> None:
     assert changed({**JOB, **known}, {**JOB, **sent}) == parts
+
+
+_NAMED = {"jobOutputType": "uri_folder", "assetName": "n", "assetVersion": "2", "mode": "Upload"}
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        # Recorded in March 2026: Azure/azure-sdk-assets, test_command_job_register_output.
+        ({"outputs": {"o": _NAMED}}, ["'assetVersion' on object of type 'UriFolderJobOutput'"]),
+        ({"outputs": {"o": {**_NAMED, "assetVersion": None}}}, []),
+        ({"jobType": "Command", "somethingNew": 1}, ["'somethingNew' on object of type 'CommandJob'"]),
+        ({"jobType": "Sweep", "command": "true"}, ["'command' on object of type 'SweepJob'"]),
+        ({"resources": {"memory": 1}}, ["'memory' on object of type 'JobResourceConfiguration'"]),
+        (
+            {"inputs": {"a": {"jobInputType": "literal", "values": [1]}}},
+            ["'values' on object of type 'LiteralJobInput'"],
+        ),
+        ({"inputs": {"a": {"jobInputType": "strange", "x": 1}}}, []),
+        ({"notificationSetting": {"emails": ["x"]}, "parameters": {}, "status": "Running"}, []),
+        ({"jobType": "Spark", "x": 1}, []),
+    ],
+)
+def test_members_that_azures_models_do_not_have(more: dict[str, Any], said: list[str]) -> None:
+    job = {name: value for name, value in {**JOB, **more}.items() if more.get("jobType") != "Sweep" or name in more}
+    found = unknown_members(job, "2025-01-01-preview")
+    assert [text.removeprefix("Could not find member ").partition(". Path")[0] for text in found] == said
+
+
+def test_older_versions_of_the_interface_register_outputs_under_a_version() -> None:
+    assert unknown_members({**JOB, "outputs": {"o": _NAMED}}, "2024-01-01-preview") == ()

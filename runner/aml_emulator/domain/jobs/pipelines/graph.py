@@ -38,6 +38,7 @@ _FIELDS: Final = frozenset(
         "properties",
         "queue_settings",
         "resources",
+        "services",
         "settings",
         "tags",
         "type",

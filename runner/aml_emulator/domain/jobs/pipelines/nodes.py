@@ -378,6 +378,10 @@ def _command(node: Node, component: Component) -> dict[str, Any]:
         "limits": {"jobLimitsType": "Command", "timeout": limits.get("timeout")} if limits.get("timeout") else None,
         "identity": _identity(fields.get("identity") or {}),
         "queueSettings": _queue(fields.get("queue_settings") or {}),
+        "services": {
+            name: {"jobServiceType": (given or {}).get("job_service_type")}
+            for name, given in (fields.get("services") or {}).items()
+        },
     }
     return {name: value for name, value in found.items() if value not in (None, {}, "")}
 
