@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final, Protocol
 
 from aml_train.azure.http import AzureHttp
@@ -154,40 +154,6 @@ class Runs(Protocol):
         """See :meth:`Workspace.logged_parameters`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Known:
-    """Facts about a job or run that may have parts."""
-
-    kind: JobKind
-    objective: Objective | None = None
-    reported_best: str | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
-    ended: bool = False
-    stale: bool = False
-
-
-class Parts(Protocol):
-    """The results of a pipeline or sweep, which its nodes or trials have.
-
-    Attributes:
-        run: the run whose tables are its own: the pipeline itself, or the best trial.
-    """
-
-    run: str
-
-    def last_metrics(self) -> Mapping[str, float]:
-        """Return every metric's last value."""
-
-    def metric_history(self, metric: str) -> Sequence[MetricPoint]:
-        """Return every value of a metric."""
-
-    def logged_parameters(self) -> Mapping[str, str]:
-        """Return the parameters."""
-
-    def place(self, path: str) -> tuple[str, str, str]:
-        """Return the place of a file: the beginning of its path, the run, the rest."""
-
-
 class ComposedJobs:
     """Knows which jobs are pipelines and sweeps, and reads what their parts logged.
 
@@ -197,37 +163,28 @@ class ComposedJobs:
 
     def __init__(self, rest: Runs) -> None:
         self._rest = rest
-        self._known: dict[str, _Known] = {}
+        self._views: dict[str, JobView | ChildView] = {}
+        self._labels: dict[str, Mapping[str, str]] = {}
+        self._stale: set[str] = set()
+        self._commands: set[str] = set()
         self._parts: dict[str, Parts] = {}
 
     def seen(self, view: JobView, labels: Mapping[str, str]) -> None:
-        """Remember what a job is."""
-        if view.kind is not None:
-            self._known[view.name] = _Known(
-                kind=view.kind,
-                objective=view.objective,
-                reported_best=view.reported_best,
-                labels=labels,
-                ended=view.status.final,
-            )
+        """Remember a job, and the names of its nodes by those that their runs show."""
+        self._views[view.name], self._labels[view.name] = view, labels
+        self._stale.discard(view.name)
 
     def has_ended(self, name: str) -> None:
-        """Note that a job has ended: what is known of it from before is looked up again."""
-        if (known := self._known.get(name)) is not None and not known.ended and known.kind != "command":
-            # Its best trial, for instance; the names of its nodes stay the same.
-            self._known[name] = replace(known, stale=True)
+        """Note that a job has ended: what is known of it from before is looked up again, such as its best trial."""
+        known = self._views.get(name)
+        if known is not None and not known.status.final and known.kind != "command":
+            self._stale.add(name)
 
     def named(self, name: str, views: Sequence[ChildView]) -> list[ChildView]:
         """Return the children of a run under the names of their nodes, and remember them."""
-        known = self._known.get(name)
-        labels = {} if known is None else known.labels
-        for view in views:
-            self._known[view.source] = _Known(
-                kind=view.kind,
-                objective=view.objective,
-                reported_best=view.reported_best,
-                ended=view.status.final,
-            )
+        labels = self._labels.get(name, {})
+        self._views |= {view.source: view for view in views}
+        self._stale -= {view.source for view in views}
         return [replace(view, node=labels.get(view.node, view.node)) for view in views]
 
     def parts(self, name: str) -> Parts | None:
@@ -237,11 +194,12 @@ class ComposedJobs:
             ServiceError: the service does not answer.
             GateFailedError: AzureML reports another trial as the best than the one that is.
         """
-        if name not in self._known or self._known[name].stale:
+        if name in self._stale or (name not in self._views and name not in self._commands):
             # Nothing is known of it in this process; a run without a job is no pipeline.
             self._rest.find(name)
-        known = self._known.setdefault(name, _Known(kind="command"))
-        if known.kind == "command":
+        known = self._views.get(name)
+        if known is None or known.kind in (None, "command"):
+            self._commands.add(name)
             return None
         if name in self._parts:
             return self._parts[name]
@@ -250,18 +208,21 @@ class ComposedJobs:
             made = _Pipeline(self._rest, name)
         else:
             made = _Sweep(self._rest, name, known.objective, known.reported_best)
-        if known.ended:
+        if known.status.final and name not in self._stale:
             self._parts[name] = made
         return made
 
     def place(self, name: str, path: str) -> tuple[str, str, str]:
-        """Return the place of a job's file, as :meth:`Parts.place` does."""
+        """Return the place of a job's file."""
         parts = self.parts(name)
         return ("", name, path) if parts is None else parts.place(path)
 
 
 class _Pipeline:
-    """The results of a pipeline's nodes: of those that completed."""
+    """The results of a pipeline's nodes: of those that completed.
+
+    ``place`` returns where a file is: the beginning of its path, the run, the rest.
+    """
 
     def __init__(self, rest: Runs, name: str) -> None:
         self.run = name
@@ -348,3 +309,7 @@ class _Sweep:
 
     def place(self, path: str) -> tuple[str, str, str]:
         return "", self.run, path
+
+
+Parts = _Pipeline | _Sweep
+"""The results of a pipeline or sweep, which its nodes or trials have; *run* is the one whose tables are its own."""
