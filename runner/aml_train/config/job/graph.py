@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import graphlib
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -375,22 +376,14 @@ def _problem(scope: _Scope, name: str, inner: str, needs: dict[str, None]) -> tu
 
 def _check_order(scope: _Scope, trees: MapNode, needs: Mapping[str, tuple[str, ...]]) -> None:
     """Check that no node needs itself, by way of others."""
-    left = {name: {need for need in wanted if need in needs} for name, wanted in needs.items()}
-    while ready := [name for name, wanted in left.items() if not wanted]:
-        for name in ready:
-            del left[name]
-        for wanted in left.values():
-            wanted.difference_update(ready)
-    if left:
-        # Those that only wait for a circle are not part of it.
-        while behind := [name for name in left if all(name not in wanted for wanted in left.values())]:
-            for name in behind:
-                del left[name]
-        names = ", ".join(f"`{name}`" for name in left)
-        first = next(iter(left))
-        scope.faults.add(
-            trees.entries[first].mark, f"the nodes {names} need each other's outputs: none can begin first"
+    try:
+        graphlib.TopologicalSorter(needs).prepare()
+    except graphlib.CycleError as error:
+        circle = [name for name in needs if name in error.args[1]]
+        what = (
+            f"the nodes {', '.join(f'`{name}`' for name in circle)} need each other's outputs: none can begin first"
         )
+        scope.faults.add(trees.entries[circle[0]].mark, what)
 
 
 def _check_settings(scope: _Scope) -> None:
