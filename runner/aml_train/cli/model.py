@@ -35,7 +35,7 @@ from aml_train.core.errors import GateFailedError, InvalidError, ServiceError
 from aml_train.core.events import Broadcast
 from aml_train.core.tags import TAG_GATE
 from aml_train.core.text import printable
-from aml_train.models.browse import ModelFilter, describe_model, find_model, list_models, metrics_of, version_facts
+from aml_train.models.browse import ModelFilter, describe_model, find_model, list_models, metrics_of
 from aml_train.models.download import check_target, download_model
 from aml_train.models.lineage import render_lineage
 from aml_train.pipeline.passport import policy_of
@@ -127,7 +127,7 @@ def list_(
     each = list(itertools.islice((one for row in rows for one in row.versions), lines or None))
     if as_json:
         for one in each:
-            print_result_line(version_facts(one))
+            print_result_line(describe_model(one))
         return
 
     cells = [

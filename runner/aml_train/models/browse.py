@@ -43,21 +43,6 @@ def metrics_of(version: ModelView) -> dict[str, float]:
     return {name.removeprefix(TAG_METRIC): float(value) for name, value in tags if name.startswith(TAG_METRIC)}
 
 
-def version_facts(version: ModelView) -> dict[str, Any]:
-    """Return a version as plain values, for JSON."""
-    return {
-        "name": version.name,
-        "version": version.version,
-        "stage": version.staged,
-        "gate": version.tags.get(TAG_GATE),
-        "metrics": metrics_of(version),
-        "type": version.type,
-        "created": version.created,
-        "job": version.origin,
-        "tags": dict(version.tags),
-    }
-
-
 @dataclass(frozen=True, kw_only=True)
 class ModelRow:
     """A model, for a list: its versions that are wanted, the newest first."""
@@ -125,12 +110,12 @@ def find_model(service: Workspace, catalogue: Catalogue, address: str) -> ModelV
     raise InvalidError(f"The model {match['name']} has no {wanted}.", hint=f"The newest are: {known}.")
 
 
-def describe_model(version: ModelView, record: Record | None) -> dict[str, Any]:
+def describe_model(version: ModelView, record: Record | None = None) -> dict[str, Any]:
     """Return the facts of a version, the most important first, without empty ones.
 
     Args:
         version: the version.
-        record: the model's promotions; None where they cannot be read.
+        record: the model's promotions; None where they are not read.
     """
     ours = (TAG_METRIC, TAG_PARAMETER)
     fields: dict[str, Any] = {

@@ -9,7 +9,7 @@ import pytest
 from aml_train.config.sections.model import StagePolicy
 from aml_train.core.errors import InvalidError
 from aml_train.jobs.workspace import ModelView
-from aml_train.models.browse import ModelFilter, describe_model, find_model, list_models, version_facts
+from aml_train.models.browse import ModelFilter, describe_model, find_model, list_models
 from aml_train.models.promotion.change import PromotionRequest
 from tests.support.fake_promotion import Place
 
@@ -88,5 +88,5 @@ def test_a_version_whole_with_its_promotions() -> None:
         ("archived from production", None, "2"),
     ]
     assert "aml-train.metric.acc" not in told["tags"]
-    facts = json.loads(json.dumps(version_facts(find_model(place.service, place.catalogue, "digits@production"))))
+    facts = json.loads(json.dumps(describe_model(find_model(place.service, place.catalogue, "digits@production"))))
     assert (facts["version"], facts["gate"], facts["metrics"]) == ("2", "passed", {"acc": 0.2})
