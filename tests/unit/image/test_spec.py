@@ -111,6 +111,7 @@ def test_test_key(tmp_path: Path) -> None:
             for change in (
                 {"command": "x"},
                 {"env": {"A": "1"}},
+                {"workdir": "tests"},
                 {"timeout": 1.0},
                 {"network": True},
                 {"junit": "r"},
@@ -118,7 +119,7 @@ def test_test_key(tmp_path: Path) -> None:
             )
         ),
     }
-    assert len(keys) == 8
+    assert len(keys) == 9
     assert spec.key(DIGEST) == replace(spec, files=FileSet.collect(tmp_path)).key(DIGEST)
     (tmp_path / "t.py").write_text("2")
     assert replace(spec, files=FileSet.collect(tmp_path)).key(DIGEST) not in keys
