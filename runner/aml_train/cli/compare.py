@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from aml_train.cli.options import open_workspace
-from aml_train.cli.output import json_option, print_result, printable_line, terminal_width
+from aml_train.cli.output import json_option, print_lines, print_result, printable_line, terminal_width
 from aml_train.cli.project import ProjectOptions, target_options
 from aml_train.cli.tables import comparison_table
 from aml_train.comparison import (
@@ -79,8 +79,7 @@ def compare(
     for sign, side in (("A", found.left), ("B", found.right)):
         click.echo(f"{sign}  {printable_line(side.title)}")
     click.echo()
-    for line in comparison_table(found, head=("", "A", "B", "A - B"), width=terminal_width()):
-        click.echo(line)
+    print_lines(comparison_table(found, head=("", "A", "B", "A - B"), width=terminal_width()))
     if charts:
         _print_charts(workspace, found, len(metrics) or _CHARTS)
 

@@ -18,7 +18,7 @@ import click
 
 from aml_train.cli.console import ConsoleListener
 from aml_train.cli.options import this_host
-from aml_train.cli.output import json_option, print_result
+from aml_train.cli.output import json_option, print_result, write_file
 from aml_train.cli.project import ProjectOptions, project_options
 from aml_train.core.docker import connect_engine
 from aml_train.core.errors import Fault, ImageError, InvalidError, OutdatedError
@@ -100,7 +100,7 @@ def devcontainer(
             hint="Write it, and commit it: aml-train image devcontainer",
         )
     if status != "unchanged":
-        _write(path, after)
+        write_file(path, after.encode())
     facts: dict[str, Any] = {"status": status, "file": str(DEVCONTAINER), "image": image.reference, **image.origin()}
     if as_json:
         print_result(facts)
@@ -155,14 +155,6 @@ def _read(path: Path) -> str | None:
         return None
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidError(f"{path} cannot be read: {error}") from error
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(text.encode("utf-8"))
-    except OSError as error:
-        raise InvalidError(f"{path} cannot be written: {error.strerror}") from error
 
 
 _PLACE: Final = "/workspaces"

@@ -17,11 +17,13 @@ from aml_train.cli.console import FINDINGS, ConsoleListener
 from aml_train.cli.devcontainer import devcontainer, shell
 from aml_train.cli.options import (
     OutputOptions,
+    force_build,
+    keep_tests,
     output_options,
     secret_path,
     this_host,
 )
-from aml_train.cli.output import json_option, print_exactly, print_result
+from aml_train.cli.output import json_option, print_exactly, print_lines, print_result
 from aml_train.cli.project import ProjectOptions, project_options
 from aml_train.cli.tables import table
 from aml_train.core.checks import CHECKS
@@ -84,25 +86,22 @@ def prune(
     options = PruneOptions(older_than=older_than, keep_tags=keep_tags)
     prepared = prepare_prune(config, named, this_host(), options, ConsoleListener(sys.stderr))
     with prepared.registry:
-        _show(_planned(prepared.plan), err=as_json)
+        print_lines(_planned(prepared.plan), err=as_json)
         if not prepared.plan.inventory.untagged_listed:
             click.echo(f"note: {_UNLISTED}", err=True)
         result = None if dry_run else prepared.execute(_report)
-    _show(_summary(prepared.plan, result), err=as_json)
+    click.echo(_summary(prepared.plan, result), err=as_json)
     if as_json:
         print_result(prune_facts(prepared.plan, result))
-
-
-def _show(lines: Iterator[str], *, err: bool) -> None:
-    for line in lines:
-        click.echo(printable(line), err=err)
 
 
 def _planned(plan: PrunePlan) -> Iterator[str]:
     """Yield a line for each manifest that is to go, and what keeps the others."""
     if plan.delete:
+        sizes = ("?" if one.entry.size is None else size(one.entry.size) for one in plan.delete)
         rows = [
-            (one.entry.repository, one.entry.digest[:19], _size(one.entry.size), one.reason) for one in plan.delete
+            (one.entry.repository, one.entry.digest[:19], volume, one.reason)
+            for one, volume in zip(plan.delete, sizes, strict=True)
         ]
         yield from table(
             ("REPOSITORY", "MANIFEST", "SIZE", "REASON"), rows, right={(at, 2) for at in range(len(rows))}
@@ -117,21 +116,13 @@ def _report(outcome: PruneOutcome) -> None:
         click.echo(f"left: {entry.repository}@{entry.digest[:19]}: {outcome.why}", err=True)
 
 
-def _summary(plan: PrunePlan, result: PruneResult | None) -> Iterator[str]:
+def _summary(plan: PrunePlan, result: PruneResult | None) -> str:
     total = len(plan.inventory.entries)
     if result is None:
-        yield f"{len(plan.delete)} of {total} manifests would be deleted, at most {size(plan.bytes)}"
-        return
-    parts = [f"{result.count('deleted')} of {total} manifests deleted, at most {size(result.bytes)}"]
-    if gone := result.count("gone"):
-        parts.append(f"{gone} already gone")
-    if left := result.count("left"):
-        parts.append(f"{left} left")
-    yield ", ".join(parts)
-
-
-def _size(count: int | None) -> str:
-    return "?" if count is None else size(count)
+        return f"{len(plan.delete)} of {total} manifests would be deleted, at most {size(plan.bytes)}"
+    gone, left = result.count("gone"), result.count("left")
+    text = f"{result.count('deleted')} of {total} manifests deleted, at most {size(result.bytes)}"
+    return text + (f", {gone} already gone" if gone else "") + (f", {left} left" if left else "")
 
 
 @click.group()
@@ -145,8 +136,8 @@ for _command in (prune, shell, devcontainer):
 
 @image.command("build")
 @project_options
-@click.option("--force-build", is_flag=True, help="Build and test the image again, even if it is in the registry.")
-@click.option("--keep-tests", is_flag=True, help="Run the tests in any case, and keep their container.")
+@force_build
+@keep_tests
 @secret_path
 @output_options
 def build(
@@ -217,13 +208,8 @@ def check(
     needed = tuple(one.lower().replace("_", "-") for one in packages)
     policy = CheckPolicy(ignore=ignored, packages=needed, infiniband=infiniband)
     findings = judge_facts(facts, policy)
-    document: dict[str, object] = {
-        "image": reference,
-        "findings": [vars(finding) for finding in findings],
-        "facts": facts,
-    }
     if as_json:
-        print_result(document)
+        print_result({"image": reference, "findings": [vars(finding) for finding in findings], "facts": facts})
     for finding in findings:
         mark, colour = FINDINGS[finding.counts_as]
         click.echo(f"{click.style(mark, fg=colour)} {printable(str(finding))}", err=as_json)
@@ -232,10 +218,6 @@ def check(
         click.echo(f"{reference} is not ready: {count} {'error' if count == 1 else 'errors'}", err=True)
         sys.exit(failed.exit_code)
     click.echo(f"{reference} is ready", err=as_json)
-
-
-def _note(text: str) -> None:
-    click.echo(f"note: {text}", err=True)
 
 
 @image.command("render")
@@ -262,7 +244,9 @@ def render(
     aml-train image render --write build && docker build build/context -f build/Dockerfile
     """
     loaded = project.load()
-    spec = plan_image_only(loaded, this_host(), remark=_note, offline=offline)
+    spec = plan_image_only(
+        loaded, this_host(), remark=lambda text: click.echo(f"note: {text}", err=True), offline=offline
+    )
     print_exactly(spec.dockerfile)
     if not offline:
         click.echo(f"address {spec.address_tag} ({spec.platform})", err=True)

@@ -10,7 +10,7 @@ from typing import Final
 
 import click
 
-from aml_train.cli.output import print_exactly
+from aml_train.cli.output import print_exactly, write_file
 from aml_train.cli.scaffold.draft import Candidate, render
 from aml_train.cli.scaffold.project import Project, scan, unread
 from aml_train.cli.scaffold.proposal import candidates, named, propose
@@ -208,15 +208,7 @@ def write_files(directory: Path, files: Mapping[str, str], *, force: bool) -> No
             hint="Replace with --force, or only look with --dry-run.",
         )
     for path, text in files.items():
-        file = directory / path
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text, encoding="utf-8", newline="\n")
-        except OSError as error:
-            raise InvalidError(
-                f"{file} cannot be written: {error.strerror}.",
-                hint="Allow it (ls -ld shows the folder's permissions), or only look with --dry-run.",
-            ) from error
+        write_file(directory / path, text.encode())
 
 
 # The example project and the workflow

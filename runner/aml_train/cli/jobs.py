@@ -23,8 +23,8 @@ from aml_train.azure.browse import (
     view_job,
 )
 from aml_train.cli.data import moved, open_data
-from aml_train.cli.options import open_workspace, tag_filter
-from aml_train.cli.output import json_option, masker, print_facts, print_result_line, terminal_width
+from aml_train.cli.options import most, open_workspace, shown_metrics, tag_filter
+from aml_train.cli.output import json_option, masker, print_facts, print_lines, print_result_line, terminal_width
 from aml_train.cli.project import ProjectOptions, target_options
 from aml_train.cli.tables import fitted_table, logged_tables, metric_cell
 from aml_train.core.clock import SYSTEM_CLOCK
@@ -71,9 +71,7 @@ def jobs() -> None:
 @click.option("--name", metavar="PATTERN", help="Only jobs of this name or display name; * and ? are wildcards.")
 @click.option("--tag", "tags", multiple=True, metavar="KEY[=VALUE]", help="Only jobs with this tag; may be repeated.")
 @click.option("--archived", is_flag=True, help="Include archived jobs.")
-@click.option(
-    "-n", "--lines", type=click.IntRange(min=0), default=20, help="List at most this many; 0 for all.  [default: 20]"
-)
+@most
 @click.option(
     "--sort",
     "key",
@@ -84,9 +82,7 @@ def jobs() -> None:
     help="Sort by created, duration or a metric, in descending order. Without KEY, by the one of --metric.  [default: created]",
 )
 @click.option("-r", "--reverse", is_flag=True, help="Sort in the other direction.")
-@click.option(
-    "--metric", "metrics", multiple=True, metavar="NAME", help="Show this metric; may be repeated.  [default: all]"
-)
+@shown_metrics
 @json_option(lines=True)
 def list_(
     project: ProjectOptions,
@@ -125,14 +121,12 @@ def list_(
     read = functools.partial(read_results, service, now=datetime.datetime.now(datetime.UTC))
     order = JobOrder(key=key or metrics[0], reverse=reverse, most=lines or None)
     rows, notes = select_rows(list_jobs(service, wanted), order, read)
-    for note in notes:
-        click.echo(f"note: {printable(note)}", err=True)
+    print_lines((f"note: {note}" for note in notes), err=True)
     if as_json:
         for row in rows:
             print_result_line(row.facts())
         return
-    for line in _table(rows, metrics, terminal_width()):
-        click.echo(line)
+    print_lines(_table(rows, metrics, terminal_width()))
 
 
 def _table(rows: Sequence[JobRow], metrics: Sequence[str] = (), width: int | None = None) -> Iterator[str]:
@@ -170,10 +164,8 @@ def show(job: str, project: ProjectOptions, *, as_json: bool) -> None:
     if as_json and tables:
         facts |= {"tables": [one.facts() for one in tables], "more_tables": more}
     print_facts(facts, as_json=as_json)
-    if as_json:
-        return
-    for line in logged_tables(tables, more):
-        click.echo(line)
+    if not as_json:
+        print_lines(logged_tables(tables, more))
 
 
 @jobs.command("logs")

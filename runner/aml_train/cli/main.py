@@ -69,19 +69,10 @@ class _LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in _COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
-            near = [*self._with(ctx, name), *difflib.get_close_matches(name, _COMMANDS, n=3)]
+            near = difflib.get_close_matches(name, _COMMANDS, n=3)
             hint = f" Did you mean {' or '.join(f'`aml-train {one}`' for one in near)}?" if near else ""
             raise click.UsageError(f"No such command '{name}'.{hint}", ctx)
         return super().resolve_command(ctx, args)
-
-    def _with(self, ctx: click.Context, name: str) -> list[str]:
-        """Return the commands of groups that are called *name*."""
-        groups = {group: self.get_command(ctx, group) for group in _COMMANDS}
-        return [
-            f"{at} {name}"
-            for at, group in groups.items()
-            if isinstance(group, click.Group) and name in group.commands
-        ]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for task, commands in _TASKS.items():

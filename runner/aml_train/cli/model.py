@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -18,13 +18,16 @@ from aml_train.azure.models import AzureCatalogue, AzurePassports
 from aml_train.cli.data import moved
 from aml_train.cli.options import (
     OutputOptions,
+    model_address,
+    most,
     open_workspace,
     output_options,
     place_of,
+    shown_metrics,
     tag_filter,
     this_host,
 )
-from aml_train.cli.output import json_option, print_facts, print_result, print_result_line
+from aml_train.cli.output import json_option, print_facts, print_lines, print_result, print_result_line
 from aml_train.cli.passport import passport
 from aml_train.cli.project import ProjectOptions, gather, target_options
 from aml_train.cli.reproduce import reproduce
@@ -34,7 +37,6 @@ from aml_train.core.clock import SYSTEM_CLOCK
 from aml_train.core.errors import GateFailedError, InvalidError, ServiceError
 from aml_train.core.events import Broadcast
 from aml_train.core.tags import TAG_GATE
-from aml_train.core.text import printable
 from aml_train.models.browse import ModelFilter, describe_model, find_model, list_models, metrics_of
 from aml_train.models.download import check_target, download_model
 from aml_train.models.lineage import render_lineage
@@ -42,9 +44,7 @@ from aml_train.pipeline.passport import policy_of
 from aml_train.pipeline.promotion import open_promoter, promotion_request, run_promotion
 
 if TYPE_CHECKING:
-    from aml_train.config.model import Config
-    from aml_train.config.policy import PolicyConfig
-    from aml_train.config.sections.targets import TargetConfig
+    from aml_train.core.events import Listener
     from aml_train.models.browse import ModelRow
     from aml_train.models.download import DownloadedModel
     from aml_train.models.promotion.change import Confirm, Promotion, PromotionRequest
@@ -88,12 +88,8 @@ def _open(project: ProjectOptions) -> Promoter:
 @click.option(
     "--tag", "tags", multiple=True, metavar="KEY[=VALUE]", help="Only versions with this tag; may be repeated."
 )
-@click.option(
-    "--metric", "metrics", multiple=True, metavar="NAME", help="Show this metric; may be repeated.  [default: all]"
-)
-@click.option(
-    "-n", "--lines", type=click.IntRange(min=0), default=20, help="List at most this many; 0 for all.  [default: 20]"
-)
+@shown_metrics
+@most
 @json_option(lines=True)
 def list_(
     pattern: str | None,
@@ -108,59 +104,40 @@ def list_(
 ) -> None:
     """List models with their stages, or their versions. MODEL may have * and ?."""
     promoter = _open(project)
-    versions = versions or bool(metrics)
-    rows = list_models(
-        promoter.service,
-        promoter.catalogue,
-        pattern,
-        ModelFilter(stage=stage.lower() if stage else None, tags=tag_filter(tags)),
-    )
-    if not versions:
+    chosen = ModelFilter(stage=stage.lower() if stage else None, tags=tag_filter(tags))
+    rows = list_models(promoter.service, promoter.catalogue, pattern, chosen)
+    if versions or metrics:
+        each = list(itertools.islice((one for row in rows for one in row.versions), lines or None))
+        facts = [describe_model(one) for one in each]
+        head: tuple[str, ...] = ("NAME", "VERSION", "STAGE", "GATE", "METRICS", "CREATED", "JOB")
+        cells: list[tuple[str, ...]] = [
+            (
+                one.name,
+                one.version,
+                one.staged or "",
+                one.tags.get(TAG_GATE, ""),
+                metric_cell(metrics_of(one), metrics),
+                one.created[:19].replace("T", " "),
+                one.origin or "",
+            )
+            for one in each
+        ]
+    else:
         found = list(itertools.islice(rows, lines or None))
-        if as_json:
-            for row in found:
-                print_result_line(row.facts())
-            return
-        for line in _models(found):
-            click.echo(line)
-        return
-    each = list(itertools.islice((one for row in rows for one in row.versions), lines or None))
-    if as_json:
-        for one in each:
-            print_result_line(describe_model(one))
-        return
-
-    cells = [
-        (
-            one.name,
-            one.version,
-            one.staged or "",
-            one.tags.get(TAG_GATE, ""),
-            metric_cell(metrics_of(one), metrics),
-            one.created[:19].replace("T", " "),
-            one.origin or "",
-        )
-        for one in each
-    ]
-    for line in table(("NAME", "VERSION", "STAGE", "GATE", "METRICS", "CREATED", "JOB"), cells):
-        click.echo(line)
+        facts, head = [row.facts() for row in found], ("NAME", "VERSIONS", "LATEST", "STAGES")
+        cells = [(row.name, str(len(row.versions)), row.versions[0].version, _stages(row)) for row in found]
+    if not as_json:
+        print_lines(table(head, cells))
+    for one in facts if as_json else ():
+        print_result_line(one)
 
 
-def _models(rows: Sequence[ModelRow]) -> list[str]:
-    cells = [
-        (
-            row.name,
-            str(len(row.versions)),
-            row.versions[0].version,
-            "  ".join(f"{stage}: {', '.join(names[:5])}" for stage, names in sorted(row.stages.items())),
-        )
-        for row in rows
-    ]
-    return list(table(("NAME", "VERSIONS", "LATEST", "STAGES"), cells))
+def _stages(row: ModelRow) -> str:
+    return "  ".join(f"{stage}: {', '.join(names[:5])}" for stage, names in sorted(row.stages.items()))
 
 
 @model.command("show")
-@click.argument("address", metavar="MODEL[:VERSION|@STAGE]")
+@model_address
 @target_options
 @json_option()
 def show(address: str, project: ProjectOptions, *, as_json: bool) -> None:
@@ -230,7 +207,7 @@ def download(address: str, project: ProjectOptions, *, to: Path | None, force: b
 
 
 @model.command("lineage")
-@click.argument("address", metavar="MODEL[:VERSION|@STAGE]")
+@model_address
 @target_options
 @json_option()
 def lineage(address: str, project: ProjectOptions, *, as_json: bool) -> None:
@@ -249,8 +226,7 @@ def lineage(address: str, project: ProjectOptions, *, as_json: bool) -> None:
     if as_json:
         print_result(traced.facts())
     else:
-        for line in render_lineage(traced):
-            click.echo(printable(line))
+        print_lines(render_lineage(traced))
     if traced.broken:
         raise GateFailedError(f"The lineage of {traced.name} is broken: {'; '.join(traced.broken)}")
 
@@ -268,6 +244,8 @@ class ChangeOptions:
 
     def request(self, model: str, **more: Any) -> PromotionRequest:
         """Return the request for a change of the model's stage."""
+        if not model:
+            raise InvalidError("Which model? aml-train.yml has no `model`.", hint="Name it: MODEL --to STAGE")
         return promotion_request(
             model,
             environ=os.environ,
@@ -280,19 +258,19 @@ class ChangeOptions:
         )
 
     @property
-    def asks(self) -> bool:
-        """Whether a question precedes every change.
+    def ask(self) -> Confirm | None:
+        """The question that precedes every change; None if there is none.
 
         Raises:
             InvalidError: no one can answer.
         """
         if self.yes or self.dry_run:
-            return False
+            return None
         if not sys.stdin.isatty():
             raise InvalidError(
                 "Confirmation needed, but stdin is not a terminal: pass --yes.", hint="Or look first: --dry-run."
             )
-        return True
+        return _ask
 
 
 def _change_options(command: _Command) -> _Command:
@@ -357,22 +335,16 @@ def promote(
     """
     found = load_promotion(project.config, directory=project.directory, target=project.target)
     name, _, version = (model or found.model or "").partition(":")
-    if not name:
-        raise InvalidError(
-            "Which model? aml-train.yml has no `model`.", hint="aml-train promote MODEL:VERSION --to …"
-        )
     policy = found.promote.of(change.stage)
     request = change.request(name, version=version or None, policy=policy, allow_foreign=allow_foreign)
-    asks = change.asks
-    _carry_out(
-        lambda promoter, ask: promoter.promote(request, ask),
-        found.target,
-        found.directory,
-        output,
-        asks=asks,
-        project=found.project,
-        policy=policy_of(found.passport, None, found.directory),
-    )
+    ask, signers = change.ask, policy_of(found.passport, None, found.directory)
+
+    def work(listener: Listener) -> Promotion:
+        host, project = this_host(), found.project
+        promoter = open_promoter(host, found.target, found.directory, listener, project=project, policy=signers)
+        return promoter.promote(request, ask)
+
+    _carry_out(work, output)
 
 
 @click.command()
@@ -391,17 +363,12 @@ def rollback(model: str | None, project: ProjectOptions, change: ChangeOptions, 
 
     Exit codes: 0 it is in the stage again, 6 no record of an earlier version, 8 the service.
     """
-    request = change.request(model or _configured_model(project))
-    asks = change.asks
-    _, target, directory, _ = place_of(project)
-    _carry_out(lambda promoter, ask: promoter.rollback(request, ask), target, directory, output, asks=asks)
-
-
-def _configured_model(project: ProjectOptions) -> str:
     found = load_promotion(project.config, directory=project.directory, target=project.target)
-    if found.model is None:
-        raise InvalidError("Which model? aml-train.yml has no `model`.", hint="aml-train rollback MODEL --to …")
-    return found.model
+    request, ask = change.request(model or found.model or ""), change.ask
+    _carry_out(
+        lambda listener: open_promoter(this_host(), found.target, found.directory, listener).rollback(request, ask),
+        output,
+    )
 
 
 def _ask(question: str) -> bool:
@@ -412,25 +379,9 @@ def _ask(question: str) -> bool:
         return False
 
 
-def _carry_out(
-    change: Callable[[Promoter, Confirm | None], Promotion],
-    target: TargetConfig,
-    directory: Path,
-    output: OutputOptions,
-    *,
-    asks: bool,
-    project: Callable[[], Config] | None = None,
-    policy: PolicyConfig | None = None,
-) -> NoReturn:
+def _carry_out(work: Callable[[Listener], Promotion], output: OutputOptions) -> NoReturn:
     """Change the stage, show it, and end with its exit code."""
     with output.listener() as shown:
         listener = Broadcast(shown)
-
-        def work() -> Promotion:
-            return change(
-                open_promoter(this_host(), target, directory, listener, project=project, policy=policy),
-                _ask if asks else None,
-            )
-
-        end, _ = run_promotion(work, listener)
+        end, _ = run_promotion(lambda: work(listener), listener)
     sys.exit(end.exit_code)

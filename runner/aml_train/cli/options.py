@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 import click
 
@@ -183,26 +183,37 @@ def output_options(command: Command) -> Command:
     return gather(command, "output", OutputOptions, options)
 
 
-def gate_junit(command: Command) -> Command:
-    """Add the option that writes a JUnit report of the gate."""
-    return click.option(
-        "--gate-junit",
-        metavar="FILE",
-        type=click.Path(path_type=Path, dir_okay=False),
-        help="Write a JUnit report in which each rule of the gate is a test case.",
-    )(command)
-
-
-def secret_path(command: Command) -> Command:
-    """Add the option that allows secret files outside the workspace."""
-    return click.option(
-        "--secret-path",
-        "secret_paths",
-        multiple=True,
-        type=click.Path(path_type=Path),
-        metavar="PATH",
-        help="A file or folder outside the workspace that `image.secrets` may read; may be repeated.",
-    )(command)
+#: Options that several commands have.
+gate_junit: Final = click.option(
+    "--gate-junit",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write a JUnit report in which each rule of the gate is a test case.",
+)
+secret_path: Final = click.option(
+    "--secret-path",
+    "secret_paths",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="A file or folder outside the workspace that `image.secrets` may read; may be repeated.",
+)
+force_build: Final = click.option(
+    "--force-build", is_flag=True, help="Build and test the image again, even if it is in the registry."
+)
+keep_tests: Final = click.option(
+    "--keep-tests", is_flag=True, help="Run the tests in any case, and keep their container."
+)
+no_register: Final = click.option(
+    "--no-register", is_flag=True, help="Decide the gate, but register no model, as for a pull request."
+)
+most: Final = click.option(
+    "-n", "--lines", type=click.IntRange(min=0), default=20, help="List at most this many; 0 for all.  [default: 20]"
+)
+shown_metrics: Final = click.option(
+    "--metric", "metrics", multiple=True, metavar="NAME", help="Show this metric; may be repeated.  [default: all]"
+)
+model_address: Final = click.argument("address", metavar="MODEL[:VERSION|@STAGE]")
 
 
 def with_secret_paths(environ: Mapping[str, str], paths: Sequence[Path]) -> dict[str, str]:

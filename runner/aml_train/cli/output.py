@@ -6,14 +6,16 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
 
 import click
 import yaml
 
 from aml_train.core import text as plain
 from aml_train.core.answers import json_number
+from aml_train.core.errors import InvalidError
 from aml_train.core.masking import Masker
 from aml_train.core.secrets import known_secrets
 from aml_train.core.streams import unmasked
@@ -36,31 +38,25 @@ def print_exactly(text: str) -> None:
     click.echo(text, nl=False, file=unmasked(sys.stdout))
 
 
-_HELP: Final = "Print the result as JSON, and nothing else on standard output."
-_LINES_HELP: Final = "Print each result as a line of JSON, and nothing else on standard output."
-
-
 def json_option(*, lines: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return the option ``--json``, whose parameter is ``as_json``.
 
     Args:
         lines: the result is a list, printed as one line for each.
     """
-    return click.option("--json", "as_json", is_flag=True, help=_LINES_HELP if lines else _HELP)
+    what = "each result as a line of JSON" if lines else "the result as JSON"
+    help_ = f"Print {what}, and nothing else on standard output."
+    return click.option("--json", "as_json", is_flag=True, help=help_)
 
 
-def print_result(document: object) -> None:
+def print_result(document: object, *, indent: int | None = 2) -> None:
     """Print a result as JSON, in lines for people."""
-    _print(document, indent=2)
+    print_exactly(json.dumps(_as_json(document, masker().mask), ensure_ascii=False, indent=indent) + "\n")
 
 
 def print_result_line(document: object) -> None:
     """Print one of several results as a line of JSON."""
-    _print(document, indent=None)
-
-
-def _print(document: object, *, indent: int | None) -> None:
-    print_exactly(json.dumps(_as_json(document, masker().mask), ensure_ascii=False, indent=indent) + "\n")
+    print_result(document, indent=None)
 
 
 def result_text(document: object) -> str:
@@ -83,6 +79,27 @@ def printable_line(text: str) -> str:
     """Return *text* masked and made printable, on one line, which may be cut."""
     shown = plain.printable_line(text)
     return masker().mask(shown) if click.get_current_context(silent=True) is not None else shown
+
+
+def print_lines(lines: Iterable[str], *, err: bool = False) -> None:
+    """Print lines of text from outside, made printable."""
+    for line in lines:
+        click.echo(plain.printable(line), err=err)
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file, with its folder.
+
+    Raises:
+        InvalidError: it cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    except OSError as error:
+        raise InvalidError(
+            f"{path} cannot be written: {error.strerror}.", hint="Allow it: ls -ld shows its folder's permissions."
+        ) from error
 
 
 def terminal_width() -> int | None:

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aml_train.cli.options import place_of
-from aml_train.cli.output import json_option, print_result
+from aml_train.cli.options import model_address, place_of
+from aml_train.cli.output import json_option, print_lines, print_result
 from aml_train.cli.project import ProjectOptions, target_options
 from aml_train.config.load import load_passport
 from aml_train.core.errors import PassportError
-from aml_train.core.text import printable
 from aml_train.models.browse import find_model
 from aml_train.models.passport.issue import PASSPORT_FILE
 from aml_train.models.passport.manifest import SIGNATURE_FILE
@@ -32,7 +31,7 @@ _POLICY = click.option(
 
 
 @click.command()
-@click.argument("address", metavar="MODEL[:VERSION|@STAGE]")
+@model_address
 @_POLICY
 @target_options
 @json_option()
@@ -58,14 +57,13 @@ def verify(address: str, project: ProjectOptions, policy: Path | None, *, as_jso
     if as_json:
         print_result(found.facts())
     else:
-        for line in found.lines():
-            click.echo(printable(line))
+        print_lines(found.lines())
     if faults := found.faults(rules.require if rules is not None else ()):
         raise PassportError(f"{found.model} is not verified:\n" + "\n".join(faults))
 
 
 @click.command("passport")
-@click.argument("address", metavar="MODEL[:VERSION|@STAGE]")
+@model_address
 @click.option(
     "-o",
     "--output",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from aml_train.cli.options import place_of
-from aml_train.cli.output import masker, print_exactly, printable_line
+from aml_train.cli.output import masker, print_exactly, printable_line, write_file
 from aml_train.cli.project import ProjectOptions, target_options
 from aml_train.comparison import parse_reference, project_of
 from aml_train.core.errors import InvalidError
@@ -20,14 +20,11 @@ from aml_train.report.html import render_html
 from aml_train.report.markdown import render_markdown
 
 if TYPE_CHECKING:
-    from aml_train.report.convert import ReportSources
     from aml_train.report.values import Report
 
 _SUFFIXES: Final[Mapping[str, str]] = {
     ".html": "html",
-    ".htm": "html",
     ".md": "markdown",
-    ".markdown": "markdown",
     ".json": "json",
 }
 _RENDERERS: Final[Mapping[str, Callable[[Report], bytes]]] = {
@@ -80,7 +77,13 @@ def report(
         raise click.UsageError(f"-o {output}: write .html, .md or .json behind it, or name the form: --format html.")
     references = [parse_reference(text) for text in jobs]
     side = parse_reference(baseline) if baseline is not None else None
-    made = collect_report(_sources(project), references, baseline=side)
+    sources = open_report(
+        *place_of(project),
+        project=functools.cache(lambda: project_of(project.load())),
+        masker=masker(),
+        progress=lambda part: click.echo(f"reading: {part}", err=True),
+    )
+    made = collect_report(sources, references, baseline=side)
     try:
         content = _RENDERERS[form](made)
     except ValueError as error:
@@ -90,21 +93,7 @@ def report(
     if output == "-":
         print_exactly(content.decode())
         return
-    try:
-        Path(output).write_bytes(content)
-    except OSError as error:
-        hint = "Create its folder, or name another file with -o."
-        raise InvalidError(f"{output} cannot be written: {error.strerror}.", hint=hint) from error
+    write_file(Path(output), content)
     for missing in made.missing:
         click.echo(f"note: {missing.part} is incomplete: {printable_line(missing.reason)}", err=True)
     click.echo(output)
-
-
-def _sources(project: ProjectOptions) -> ReportSources:
-    """Open the target's workspace; progress is shown on standard error."""
-    return open_report(
-        *place_of(project),
-        project=functools.cache(lambda: project_of(project.load())),
-        masker=masker(),
-        progress=lambda part: click.echo(f"reading: {part}", err=True),
-    )

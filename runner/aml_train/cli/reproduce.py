@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
-from aml_train.cli.options import place_of
-from aml_train.cli.output import json_option, print_result
+from aml_train.cli.options import model_address, place_of
+from aml_train.cli.output import json_option, print_lines, print_result
 from aml_train.cli.project import ProjectOptions, target_options
 from aml_train.core.errors import GateFailedError
-from aml_train.core.text import printable
 from aml_train.models.lineage import render_lineage
 from aml_train.reproduce import failed_reproduction, open_reproducer
 
-if TYPE_CHECKING:
-    from aml_train.models.reproduce import Reproduction
-    from aml_train.reproduce import ReproductionPlan
-
 
 @click.command("reproduce")
-@click.argument("address", metavar="MODEL[:VERSION|@STAGE]")
+@model_address
 @target_options
 @click.option("--plan", "plan_only", is_flag=True, help="Show what it needs and what is gone; submit nothing.")
 @click.option(
@@ -54,33 +47,20 @@ def reproduce(
     """
     reproducer = open_reproducer(*place_of(project))
     plan = reproducer.plan(address)
-    _show_lineage(plan, err=as_json or not plan_only)
+    print_lines(render_lineage(plan.lineage), err=as_json or not plan_only)
     if plan_only:
-        _show_gone(plan, as_json=as_json)
-    else:
-        _show(plan.name, reproducer.repeat(plan, tolerance=tolerance, compute=compute), as_json=as_json)
-
-
-def _show_lineage(plan: ReproductionPlan, *, err: bool) -> None:
-    for line in render_lineage(plan.lineage):
-        click.echo(printable(line), err=err)
-
-
-def _show_gone(plan: ReproductionPlan, *, as_json: bool) -> None:
-    if as_json:
-        print_result(plan.facts())
-    if plan.gone:
-        raise GateFailedError(f"{plan.name} cannot be trained again: {len(plan.gone)} parts of its lineage are gone")
-
-
-def _show(model: str, found: Reproduction, *, as_json: bool) -> None:
-    """Print a comparison; raise if the two trainings differ."""
+        if as_json:
+            print_result(plan.facts())
+        if plan.gone:
+            gone = f"{len(plan.gone)} parts of its lineage are gone"
+            raise GateFailedError(f"{plan.name} cannot be trained again: {gone}")
+        return
+    found = reproducer.repeat(plan, tolerance=tolerance, compute=compute)
     if as_json:
         print_result(found.facts())
     else:
-        click.echo(f"{model}: {found.state} ({found.repeated})")
+        click.echo(f"{plan.name}: {found.state} ({found.repeated})")
         for noun, differences in (("file", found.files), ("metric", found.metrics)):
-            for one in differences:
-                click.echo(printable(f"{noun} {one.name}: {one.original} → {one.repeated}"))
+            print_lines(f"{noun} {one.name}: {one.original} → {one.repeated}" for one in differences)
     if (error := failed_reproduction(found)) is not None:
         raise error

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from aml_train.cli.options import OutputOptions, gate_junit, output_options, print_plan, secret_path, this_host
+from aml_train.cli.options import (
+    OutputOptions,
+    force_build,
+    gate_junit,
+    keep_tests,
+    no_register,
+    output_options,
+    print_plan,
+    secret_path,
+    this_host,
+)
 from aml_train.cli.output import json_option
 from aml_train.cli.project import ProjectOptions, project_options
 from aml_train.pipeline.prepare import prepare_run
 from aml_train.pipeline.result import Group, RunOptions
 from aml_train.pipeline.run_files import own_output
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command()
@@ -33,8 +39,8 @@ def plan(project: ProjectOptions, *, as_json: bool) -> None:
 @click.command()
 @project_options
 @click.option("--fresh", is_flag=True, help="Train again, even if the same job has completed.")
-@click.option("--force-build", is_flag=True, help="Build and test the image again, even if it is in the registry.")
-@click.option("--keep-tests", is_flag=True, help="Run the tests in any case, and keep their container.")
+@force_build
+@keep_tests
 @click.option("--no-wait", is_flag=True, help="Submit and return; `aml-train attach` gates later.")
 @click.option(
     "--on-cancel",
@@ -43,7 +49,7 @@ def plan(project: ProjectOptions, *, as_json: bool) -> None:
 )
 @click.option("--group", metavar="NAME", help="Group of the run, such as a pull request; see --supersede.")
 @click.option("--supersede", is_flag=True, help="Cancel the unfinished jobs of older runs of the same --group.")
-@click.option("--no-register", is_flag=True, help="Decide the gate, but register no model, as for a pull request.")
+@no_register
 @click.option("--dry-run", is_flag=True, help="Print the plan and change nothing, like `aml-train plan`.")
 @secret_path
 @gate_junit
@@ -99,7 +105,7 @@ def run(
 @click.command()
 @project_options
 @click.argument("job_name", metavar="[JOB]", required=False)
-@click.option("--no-register", is_flag=True, help="Decide the gate, but register no model, as for a pull request.")
+@no_register
 @gate_junit
 @output_options
 def attach(

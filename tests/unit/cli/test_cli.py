@@ -62,9 +62,6 @@ def test_every_fault_is_told_with_its_line_and_ends_with_2(
         (["validate", "--bogus"], "No such option"),
         (["frobnicate"], "No such command 'frobnicate'.\n"),
         (["rnu"], "No such command 'rnu'. Did you mean `aml-train run`?"),
-        (["logs"], "Did you mean `aml-train jobs logs` or `aml-train emulator logs`?"),
-        (["status"], "Did you mean `aml-train emulator status`?"),
-        (["reproduce"], "Did you mean `aml-train model reproduce`?"),
     ],
 )
 def test_bad_arguments_end_with_2(

@@ -17,7 +17,7 @@ from tests.unit.report.test_collect import sources, world
 @pytest.fixture(autouse=True)
 def in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     made = sources(world())
-    monkeypatch.setattr("aml_train.cli.report._sources", lambda _project: made)
+    monkeypatch.setattr("aml_train.cli.report.open_report", lambda *_place, **_options: made)
     monkeypatch.chdir(tmp_path)
 
 
@@ -29,9 +29,7 @@ def run(*arguments: str) -> Result:
     ("file", "begin"),
     [
         ("report.html", b"<!DOCTYPE html>"),
-        ("r.HTM", b"<!DOCTYPE html>"),
-        ("r.md", b"## "),
-        ("r.markdown", b"## "),
+        ("r.MD", b"## "),
         ("r.json", b'{"format":1'),
     ],
 )

@@ -483,6 +483,6 @@ def test_a_folder_that_cannot_be_written_is_no_fault_of_ours(
         raise PermissionError(13, "Permission denied", str(self))
 
     folder = project(tmp_path, "bare_job")
-    monkeypatch.setattr(Path, "write_text", refuse)
+    monkeypatch.setattr(Path, "write_bytes", refuse)
     ran = init("-C", str(folder))
     assert (ran.code, "aml-train.yml cannot be written: Permission denied." in ran.err) == (2, True)
