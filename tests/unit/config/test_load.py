@@ -301,6 +301,28 @@ def test_set_of_what_the_job_has_not(job: str, given: str, fault: str, tmp_path:
         load(tmp_path, path=Path(file), sets=sets)
 
 
+def test_a_pipeline_job_that_is_a_component_has_its_nodes(tmp_path: Path) -> None:
+    part = "type: pipeline\ninputs: {n: {type: integer}, k: {type: integer, default: 2}, o: {type: string, optional: true}}\n"
+    part += "outputs: {model: {type: uri_folder}}\nsettings: {default_compute: a}\njobs:\n  train:\n    command: x $[[${{inputs.o}}]]\n"
+    part += "    code: src\n    environment: azureml:e:1\n    inputs: {n: '${{parent.inputs.n}}', o: '${{parent.inputs.o}}'}\n"
+    (tmp_path / "sub" / "src").mkdir(parents=True)
+    write(tmp_path, part, "sub/part.yml")
+    write(tmp_path, "type: pipeline\ncomponent: sub/part.yml\ninputs: {n: 3}\n", "job.yml")
+    job = load(tmp_path, path=Path("job.yml")).job
+    assert [node.name for node in job.nodes] == ["train"]
+    assert job.document["inputs"] == {"k": 2, "n": 3}
+    assert job.document["outputs"] == {"model": {"type": "uri_folder"}}
+    assert job.document["settings"] == {"default_compute": "a"}
+    assert job.document["jobs"]["train"]["inputs"] == {"n": "${{parent.inputs.n}}"}
+    assert job.document["jobs"]["train"]["code"] == "sub/src"
+    write(tmp_path, "type: pipeline\ncomponent: sub/part.yml\n", "job.yml")
+    assert complaint(tmp_path, path=Path("job.yml")) == (
+        "job.yml:1: the input `n` of the component is missing: give it under `inputs`"
+    )
+    write(tmp_path, "type: pipeline\ncomponent: azureml:part:1\n", "job.yml")
+    assert "job.yml:2: the nodes of the pipeline are not known here" in complaint(tmp_path, path=Path("job.yml"))
+
+
 def test_set_of_an_input_that_a_later_set_uses(tmp_path: Path) -> None:
     write(tmp_path, "command: x\nenvironment: azureml:e:1\n", "job.yml")
     sets = ["job.inputs.n=3", "job.command=echo ${{inputs.n}}"]

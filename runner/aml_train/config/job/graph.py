@@ -101,9 +101,50 @@ def check_pipeline(
         unchecked=unchecked,
         faults=faults,
     )
+    if "component" in document:
+        return document, _check_whole(scope)
     nodes = _check_nodes(scope)
     _check_settings(scope)
     return document, nodes
+
+
+def _check_whole(scope: _Scope) -> tuple[JobNode, ...]:
+    """Check a pipeline job that is a component, and put the component's nodes into it; return them.
+
+    azure-ai-ml takes no component within the job's own file, and the nodes have to be known.
+    """
+    document = scope.document
+    given = document.pop("component")
+    if isinstance(given, str) and given.startswith("azureml:"):
+        what = "the nodes of the pipeline are not known here"
+        remedy = f"write `jobs: {{all: {{type: pipeline, component: {shown(given)}}}}}`, or the path of the component's YAML"
+        scope.faults.add(
+            value_mark(scope.source.tree, "component"), what, why="the component is in Azure", remedy=remedy
+        )
+        return ()
+    component = _component(scope, scope.source, {"component": given}, "component", "pipeline")
+    if component is None:
+        return ()
+    inner, checked = component
+    _check_given(scope, scope.source, document, checked, "pipeline")
+    nodes = _check_nodes(replace(scope, source=inner, document=checked))
+    inputs = {name: one["default"] for name, one in (checked.get("inputs") or {}).items() if "default" in one}
+    inputs |= document.get("inputs") or {}
+    outputs = {name: {"type": one["type"]} for name, one in (checked.get("outputs") or {}).items() if "type" in one}
+    outputs |= {name: one for name, one in (document.get("outputs") or {}).items() if one}
+    settings = (checked.get("settings") or {}) | (document.get("settings") or {})
+    document |= {"jobs": checked.get("jobs") or {}}
+    document |= {
+        key: value for key, value in (("inputs", inputs), ("outputs", outputs), ("settings", settings)) if value
+    }
+    for node in document["jobs"].values():
+        # An optional input without a value is bound to nothing.
+        bound = {name: BINDING.fullmatch(str(value)) for name, value in (node.get("inputs") or {}).items()}
+        for name, found in bound.items():
+            if found and found[1].startswith("inputs.") and found[1].removeprefix("inputs.") not in inputs:
+                del node["inputs"][name]
+    _check_settings(scope)
+    return nodes
 
 
 def _check_nodes(scope: _Scope) -> tuple[JobNode, ...]:
@@ -317,7 +358,8 @@ def _check_given(
     for name, one in declared.items():
         optional = isinstance(one, dict) and (one.get("optional") or "default" in one)
         if name not in given and name not in searched and not optional:
-            what = f"the input `{name}` of the component is missing in `{source.prefix}`"
+            place = f" in `{source.prefix}`" if source.prefix else ""
+            what = f"the input `{name}` of the component is missing{place}"
             scope.faults.add(source.tree.mark, what, remedy=f"give it under `{source.name('inputs')}`")
 
 

@@ -428,6 +428,7 @@ def pipeline(*, unchecked: bool = False) -> Record:
     """Return the grammar of a pipeline job; *unchecked* lets other nodes pass."""
     return Record(
         noun="a pipeline job",
+        one_of=("jobs", "component"),
         ignored=JOB.ignored,
         hints={"command": "write it in a node below `jobs`", "environment": "write it in a node below `jobs`"},
         keys={
@@ -435,7 +436,8 @@ def pipeline(*, unchecked: bool = False) -> Record:
             "type": Key(Choice(words=("pipeline",), fold=lower), "`pipeline`.", required=True),
             "outputs": _PIPELINE_OUTPUTS,
             "settings": Key(SETTINGS, "Settings of all nodes."),
-            "jobs": Key(_nodes(unchecked), "Nodes, by name.", required=True),
+            "jobs": Key(_nodes(unchecked), "Nodes, by name."),
+            "component": Key(_COMPONENT, "Pipeline component instead of `jobs`: its YAML."),
         },
     )
 
