@@ -34,13 +34,6 @@ def _make_ready(session: nox.Session, profile: str) -> dict[str, str]:
     return {"PATH": os.pathsep.join((session.bin, _SERVICES, os.environ.get("PATH", os.defpath)))}
 
 
-def _folder_argument(session: nox.Session, what: str) -> str:
-    """Return the session's one argument, an existing folder."""
-    if len(session.posargs) != 1 or not Path(session.posargs[0]).is_dir():
-        session.error(f"pass one folder: {what}")
-    return str(Path(session.posargs[0]).resolve())
-
-
 @nox.session
 def lint(session: nox.Session) -> None:
     """Run ruff, mypy and the import contracts."""
@@ -76,14 +69,10 @@ def full(session: nox.Session) -> None:
 
 @nox.session
 def properties(session: nox.Session) -> None:
-    """Look for foreign input that breaks a property: a million answers of services, then 40 minutes guided by coverage."""
+    """Look for foreign input that breaks a property: a million answers of services."""
     _install(session)
     options = ("--hypothesis-profile=search", "--timeout=14400", "tests/unit/properties")
     session.run("pytest", *_WORKERS, *options, env={"AML_TRAIN_ANSWERS": "1000000"})
-    # A wheel of 35 MB for this alone, and for Linux alone.
-    session.install("atheris==3.0.0")
-    environ = {"PYTHONPATH": ".:runner:action"}
-    session.run("python", "-m", "tests.unit.properties.night", *(session.posargs or ("40",)), env=environ)
 
 
 @nox.session
@@ -130,19 +119,6 @@ def distributed_torch(session: nox.Session) -> None:
     session.run(
         "pytest", "tests/large/test_torch.py", *session.posargs, env={**environ, "AML_TRAIN_TORCH_IMAGE": image}
     )
-
-
-@nox.session
-def azureml_examples(session: nox.Session) -> None:
-    """Run the command jobs of Azure/azureml-examples.
-
-    Argument: a checkout of it.
-    """
-    examples = _folder_argument(session, "a checkout of Azure/azureml-examples")
-    _install(session)
-    environ = _make_ready(session, "services")
-    found = {"AML_TRAIN_AZUREML_EXAMPLES": examples}
-    session.run("pytest", *_WORKERS, "tests/large/test_azureml_examples.py", env={**environ, **found})
 
 
 @nox.session

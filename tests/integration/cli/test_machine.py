@@ -76,6 +76,15 @@ def test_a_working_directory_that_is_gone(project: Path) -> None:
     assert _run(f"rmdir {gone} && $AML --version", gone).returncode == 0
 
 
+def test_validating_imports_no_sdk_and_nothing_that_is_slow() -> None:
+    program = "import sys, aml_train.__main__, aml_train.cli.main, aml_train.cli.validate; print(*sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    found = set(ended.stdout.split())
+    assert "aml_train.gate.rules" in found
+    slow = {"azure", "azureml", "mlflow", "sigstore", "rich", "docker", "aml_train.azure", "aml_train.pipeline"}
+    assert not slow & found
+
+
 @pytest.fixture
 def full(tmp_path: Path) -> Iterator[Path]:
     """A disk with room for nothing."""

@@ -51,41 +51,6 @@ def test_the_latest_verdict_counts_and_not_the_latest_job() -> None:
     assert service.jobs["old"].tags["aml-train.gate"] == "passed"
 
 
-def test_a_run_without_rules_passes_as_well() -> None:
-    service = service_with("job")
-    record(service, "job", "none")
-    assert latest(service) == "job"
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"branch": "feature"},
-        {"branch": "pull/7"},
-        {"branch": None},
-        {"dirty": True},
-        {"repository": "github.com/fork/r"},
-        {"repository": ""},
-        {"configuration": "other/aml-train.yml"},
-    ],
-)
-def test_what_is_no_run_of_the_branch(changes: dict[str, Any]) -> None:
-    service = service_with("job")
-    record(service, "job", "passed", **changes)
-    assert latest(service) is None
-
-
-def test_a_branch_that_attaches_to_what_a_pull_request_trained_has_a_verdict_of_its_own() -> None:
-    service = service_with("job")
-    record(service, "job", "failed", branch="pull/7")
-    record(service, "job", "passed", 1)
-    assert latest(service) == "job"
-    record(service, "job", "failed", 2, branch="pull/8")
-    assert latest(service) == "job", "a stricter gate of a pull request takes nothing from main"
-    record(service, "job", "failed", 3)
-    assert latest(service) is None
-
-
 def test_the_candidate_is_not_its_own_baseline() -> None:
     service = service_with("one", "two")
     record(service, "one", "passed")
@@ -95,13 +60,6 @@ def test_the_candidate_is_not_its_own_baseline() -> None:
         "no run of aml-train.yml in github.com/o/r on the branch main has passed"
     )
     assert latest_passed(service, None, "main").why.startswith("this is not a git repository")
-
-
-@pytest.mark.parametrize("status", [status for status in JobStatus if status is not JobStatus.COMPLETED])
-def test_only_a_completed_job_counts(status: JobStatus) -> None:
-    service = service_with("job", status=status)
-    record(service, "job", "passed")
-    assert latest(service) is None
 
 
 def test_the_same_verdict_once_more_is_not_later() -> None:

@@ -9,24 +9,16 @@ import pytest
 from scripts.bootstrap.decisions import (
     AptInstall,
     AwaitDaemon,
-    BaseImageFacts,
     Blocked,
-    BuildEmulatorImage,
-    CreateVenv,
-    EmulatorImageFacts,
     EngineFacts,
     Host,
-    ImportStandIn,
     InstallAzurite,
     InstallDevcontainers,
     InstallNode,
-    PullImage,
     ServiceFacts,
     StartDaemon,
     Step,
     VenvFacts,
-    decide_base_image,
-    decide_emulator_image,
     decide_engine,
     decide_services,
     decide_venv,
@@ -53,31 +45,6 @@ def remedy(decision: object, problem: str) -> str:
     assert isinstance(decision, Blocked)
     assert problem in decision.problem
     return decision.remedy
-
-
-@pytest.mark.parametrize(
-    ("host", "up_to_date", "can_make_venvs", "attempted", "expected"),
-    [
-        (CONTAINER, True, True, tried(), None),
-        (CONTAINER, False, True, tried(), CreateVenv()),
-        (
-            CONTAINER,
-            False,
-            False,
-            tried(),
-            AptInstall(packages=("python3.11-venv",), why="this Python cannot make virtual environments"),
-        ),
-    ],
-)
-def test_venv_steps(
-    host: Host,
-    up_to_date: bool,
-    can_make_venvs: bool,
-    attempted: frozenset[type[Step]],
-    expected: Step | None,
-) -> None:
-    facts = VenvFacts(host=host, up_to_date=up_to_date, can_make_venvs=can_make_venvs, attempted=attempted)
-    assert decide_venv(facts) == expected
 
 
 @pytest.mark.parametrize(
@@ -136,40 +103,6 @@ def test_a_client_that_can_build_is_installed_beside_an_engine_that_answers() ->
     assert packages(step) == ("docker.io",)
     assert isinstance(step, AptInstall)
     assert step.optional == ("docker-cli", "docker-buildx")
-
-
-ABSENT = BaseImageFacts(host=CONTAINER, reference=REFERENCE, present=False)
-UNREACHABLE = replace(ABSENT, pull_error="no such host")
-
-
-@pytest.mark.parametrize(
-    ("facts", "expected"),
-    [
-        (replace(ABSENT, present=True), None),
-        # A stand-in is never made before a pull has failed.
-        (ABSENT, PullImage(reference=REFERENCE)),
-        (replace(ABSENT, host=MAC), PullImage(reference=REFERENCE)),
-        (
-            replace(UNREACHABLE, debootstrap=True),
-            ImportStandIn(reference=REFERENCE, reason="no such host"),
-        ),
-    ],
-)
-def test_base_image_steps(facts: BaseImageFacts, expected: Step | None) -> None:
-    assert decide_base_image(facts) == expected
-
-
-@pytest.mark.parametrize(
-    ("built_from", "expected"),
-    [
-        ("aaa", None),
-        ("bbb", BuildEmulatorImage(reference="e:1", source="aaa")),
-        (None, BuildEmulatorImage(reference="e:1", source="aaa")),
-    ],
-)
-def test_the_emulators_image_is_built_when_its_sources_differ(built_from: str | None, expected: Step | None) -> None:
-    facts = EmulatorImageFacts(reference="e:1", built_from=built_from, source="aaa")
-    assert decide_emulator_image(facts) == expected
 
 
 @pytest.mark.parametrize(
