@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from aml_train.azure.image_uses import read_image_uses
@@ -14,7 +14,7 @@ from aml_train.core.errors import ImageError, InvalidError, ServiceError
 from aml_train.core.events import Listener
 from aml_train.core.trust import PROPOSALS_SUFFIX
 from aml_train.image.prune.plan import Inventory, PrunePlan, PrunePolicy, Use, plan_prune
-from aml_train.image.prune.registry import PruneOutcome, PruneResult, execute_prune, read_entries
+from aml_train.image.prune.registry import PruneResult, read_entries
 from aml_train.image.registry.client import Registry
 from aml_train.pipeline.resolve import read_project
 from aml_train.pipeline.target import Host, open_workspace
@@ -26,44 +26,16 @@ if TYPE_CHECKING:
 _NOTHING = "Nothing was deleted."
 
 
-@dataclass(frozen=True, kw_only=True)
-class PruneOptions:
-    """The images that a clean-up keeps in addition to those in use.
-
-    Attributes:
-        older_than: what was pushed or tagged in the last so many days is kept, and the images of the jobs of these days.
-        keep_tags: patterns of tags that keep their image.
-    """
-
-    older_than: float = 30.0
-    keep_tags: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Prune:
-    """A clean-up that is planned: what goes and what stays, and where."""
-
-    plan: PrunePlan
-    registry: Registry
-
-    def execute(self, report: Callable[[PruneOutcome], None]) -> PruneResult:
-        """Delete what the plan says.
-
-        Raises:
-            ImageError: the registry does not answer.
-        """
-        return execute_prune(self.plan, self.registry, report)
-
-
 def prepare_prune(
-    config: Config, targets: Sequence[TargetConfig], host: Host, options: PruneOptions, emit: Listener
-) -> Prune:
-    """Read the registry and everything that uses its images, and plan.
+    config: Config, targets: Sequence[TargetConfig], host: Host, policy: PrunePolicy, emit: Listener
+) -> tuple[PrunePlan, Registry]:
+    """Read the registry and everything that uses its images; return what goes and what stays, and where.
 
     Args:
         config: the project, whose repository is cleaned up.
         targets: every target of the configuration: workspaces with the same registry are read, too.
         host: this process.
+        policy: what stays besides what is in use; images of jobs of the same time do, too.
         emit: receives what is started.
 
     Raises:
@@ -92,17 +64,14 @@ def prepare_prune(
         entries = tuple(entry for place in places for entry in read_entries(registry, place))
     except ImageError as error:
         raise ImageError(f"{error.message}. {_NOTHING}", hint=error.hint) from error
-    uses = _read_uses(connections, name, options)
+    uses = _read_uses(connections, name, policy.older_than)
     inventory = Inventory(host=name, entries=entries, untagged_listed=registry.can_lock, uses=uses, now=now)
-    policy = PrunePolicy(
-        older_than=options.older_than * 24 * 3600.0, keep_tags=options.keep_tags, templates=image.tags
-    )
-    return Prune(plan=plan_prune(inventory, policy), registry=registry)
+    return plan_prune(inventory, replace(policy, templates=image.tags)), registry
 
 
-def _read_uses(connections: Sequence[WorkspaceTarget], registry: str, options: PruneOptions) -> tuple[Use, ...]:
+def _read_uses(connections: Sequence[WorkspaceTarget], registry: str, seconds: float) -> tuple[Use, ...]:
     """Return who uses which image, by all workspaces."""
-    since = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=options.older_than)
+    since = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=seconds)
     try:
         return tuple(use for one in connections for use in read_image_uses(one.service, registry, since=since))
     except ServiceError as error:

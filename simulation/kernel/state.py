@@ -87,7 +87,7 @@ PRODUCT: Final = (
     Slot("aml_train.image.leftovers", "this_owner", uncached),
     Slot("aml_train.local.target", "_changed", lambda _: {}),
     Slot("aml_train.models.passport.keyless", "_trust_config", uncached),
-    Slot("aml_train.pipeline.override", "_present", list),
+    Slot("aml_train.pipeline.target", "_present", list),
 )
 
 #: What processes share without harm: what is computed from the code or the machine alone, or kept for each thread anyway.

@@ -20,7 +20,8 @@ from aml_train.config.load import load_config, load_promotion, load_targets
 from aml_train.core.errors import AmlTrainError
 from aml_train.core.events import Broadcast, Event, Listener, RunFinished, to_json
 from aml_train.core.machine import expected
-from aml_train.image.prune.registry import PruneResult
+from aml_train.image.prune.plan import PrunePolicy
+from aml_train.image.prune.registry import PruneResult, execute_prune
 from aml_train.models.promotion.change import Promotion, PromotionRequest
 from aml_train.models.promotion.promote import Promoter
 from aml_train.pipeline.execute import run_prepared
@@ -28,7 +29,7 @@ from aml_train.pipeline.prepare import prepare_run
 from aml_train.pipeline.promotion import open_promoter, run_promotion
 from aml_train.pipeline.result import RunOptions
 from aml_train.pipeline.target import Host
-from aml_train.prune import PruneOptions, prepare_prune
+from aml_train.prune import prepare_prune
 from simulation.world.builder import SimulatedBuilder, SimulatedHost
 from simulation.world.ends import Ended
 from simulation.world.project import MODEL, Project
@@ -136,9 +137,10 @@ class Client:
         config = load_config(None, directory=self.folder)
         targets = load_targets(None, directory=self.folder)
         named = [targets.named(name) for name in targets.names("targets")]
-        prepared = prepare_prune(config, named, self.host(), PruneOptions(), lambda _event: None)
-        with prepared.registry:
-            return prepared.execute(lambda _outcome: None)
+        policy = PrunePolicy(older_than=30 * 24 * 3600.0)
+        plan, registry = prepare_prune(config, named, self.host(), policy, lambda _event: None)
+        with registry:
+            return execute_prune(plan, registry)
 
     def _request(self, **more: Any) -> PromotionRequest:
         found = load_promotion(None, directory=self.folder, target=None)

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Self
 
 from aml_train.config.sections.image import ImageConfig
 from aml_train.core.references import ImageRef
+from aml_train.image.base import BaseImages
 from aml_train.image.inputs import BaseImage
 
 
-@dataclass
-class Bases:
-    """See :class:`aml_train.pipeline.resolve.ImageLookup`."""
+class Bases(BaseImages):
+    """Finds bases by *find*."""
 
-    find: Callable[[ImageRef, str], BaseImage]
+    def __init__(self, find: Callable[[ImageRef, str], BaseImage]) -> None:
+        object.__setattr__(self, "find", find)
 
     def resolve(self, reference: ImageRef, platform: str) -> BaseImage:
-        return self.find(reference, platform)
+        found: BaseImage = self.find(reference, platform)  # type: ignore[attr-defined]
+        return found
 
     def distribution(self, base: BaseImage, platform: str) -> str:
         raise AssertionError("no base is looked into")

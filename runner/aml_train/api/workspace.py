@@ -19,8 +19,7 @@ from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import no_job
 from aml_train.models.browse import ModelFilter, find_model, list_models
 from aml_train.models.download import download_model
-from aml_train.pipeline.override import target_override
-from aml_train.pipeline.target import open_workspace
+from aml_train.pipeline.target import open_workspace, target_override
 from aml_train.report.series import History, plot
 
 if TYPE_CHECKING:

@@ -32,11 +32,13 @@ from aml_train.core.errors import ImageError, InvalidError
 from aml_train.core.text import printable, size
 from aml_train.core.threads import drain
 from aml_train.image.build.build import write_context
+from aml_train.image.prune.plan import PrunePolicy
+from aml_train.image.prune.registry import execute_prune
 from aml_train.image.readiness.check import judge_facts, probe_image, readiness_error
 from aml_train.image.spec import CheckPolicy
 from aml_train.pipeline.prepare import plan_image_only
 from aml_train.pipeline.result import RunOptions
-from aml_train.prune import PruneOptions, prepare_prune, prune_facts
+from aml_train.prune import prepare_prune, prune_facts
 
 if TYPE_CHECKING:
     from aml_train.image.prune.plan import PrunePlan
@@ -83,16 +85,16 @@ def prune(
     """
     config, targets = project.load(), project.targets()
     named = [targets.named(name) for name in targets.names("targets")]
-    options = PruneOptions(older_than=older_than, keep_tags=keep_tags)
-    prepared = prepare_prune(config, named, this_host(), options, ConsoleListener(sys.stderr))
-    with prepared.registry:
-        print_lines(_planned(prepared.plan), err=as_json)
-        if not prepared.plan.inventory.untagged_listed:
+    policy = PrunePolicy(older_than=older_than * 24 * 3600.0, keep_tags=keep_tags)
+    plan, registry = prepare_prune(config, named, this_host(), policy, ConsoleListener(sys.stderr))
+    with registry:
+        print_lines(_planned(plan), err=as_json)
+        if not plan.inventory.untagged_listed:
             click.echo(f"note: {_UNLISTED}", err=True)
-        result = None if dry_run else prepared.execute(_report)
-    click.echo(_summary(prepared.plan, result), err=as_json)
+        result = None if dry_run else execute_prune(plan, registry, _report)
+    click.echo(_summary(plan, result), err=as_json)
     if as_json:
-        print_result(prune_facts(prepared.plan, result))
+        print_result(prune_facts(plan, result))
 
 
 def _planned(plan: PrunePlan) -> Iterator[str]:

@@ -10,10 +10,10 @@ import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Final
 
 from aml_train.core.errors import AmlTrainError, PreemptedError, ServiceError
+from aml_train.core.events import AttemptEnded
 from aml_train.core.tags import TAG_FINGERPRINT, TAG_RESUBMITTED, TAG_RETRIES, TAG_SUBMISSION
 from aml_train.core.text import whole
 from aml_train.core.threads import CancelToken
@@ -28,16 +28,6 @@ _RETRIED: Final = re.compile(r"(.*)-retry([1-9]\d{0,5})", re.DOTALL)
 #: AzureML's bound of a name is 255 characters (azure-ai-ml, ``_schema/core/fields.py``).
 _LONGEST: Final = 240
 _MOST_EARLIER: Final = 100
-
-
-@dataclass(frozen=True, kw_only=True)
-class Attempt:
-    """One ended attempt: its number, status, and ending (docs/states.md)."""
-
-    job: str
-    number: int
-    status: str
-    ending: str
 
 
 def number_of(name: str) -> int:
@@ -56,10 +46,12 @@ def next_name(name: str) -> str:
     return f"{match[1]}-retry{int(match[2]) + 1}" if match else f"{name[:_LONGEST]}-retry1"
 
 
-def attempt_of(view: JobView) -> Attempt:
-    """Return the attempt that *view*, a job that has ended, shows."""
+def attempt_of(view: JobView, *, again: str | None = None) -> AttemptEnded:
+    """Return the attempt that *view*, a job that has ended, shows; *again* is the name of the next one."""
     ending = ending_of(view.status, reason=view.error, codes=view.codes)
-    return Attempt(job=view.name, number=number_of(view.name), status=view.status.value, ending=ending.value)
+    return AttemptEnded(
+        job=view.name, attempt=number_of(view.name), status=view.status.value, ending=ending.value, again=again
+    )
 
 
 def retries_of(tags: Mapping[str, str]) -> int:
@@ -96,10 +88,6 @@ def may_follow(
     return preempted and not cancelled and retries_of(tags) < most
 
 
-def _as_it_is(job: JobSpec, _digests: frozenset[str]) -> JobSpec:
-    return job
-
-
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
     """How a job that has an attempt's name is compared with what would be submitted.
@@ -112,7 +100,7 @@ class Comparison:
 
     foreign: Callable[[JobView, str], None]
     files: bool
-    in_builds: Callable[[JobSpec, frozenset[str]], JobSpec] = _as_it_is
+    in_builds: Callable[[JobSpec, frozenset[str]], JobSpec] = lambda job, _digests: job
 
     def match(self, service: Workspace, job: JobSpec, found: JobView) -> JobSpec | None:
         """Return *job* in the images of *found*, whose name it has; None if *found* is another job.
@@ -201,21 +189,16 @@ def resubmit(
                 spec, view = submit_next(service, spec, answer_for=answer_for, comparison=comparison)
                 return view, spec, False
         live = answer_for(name)
-        view = live.send(partial(_again, service, before.name, name, tags)) if found is None else found
+
+        def again(submission: CancelToken, new: str = name) -> JobView:
+            return service.resubmit(before.name, new, tags=tags, submission=submission)
+
+        view = live.send(again) if found is None else found
         if spec is not None:
             if (same := comparison.match(service, spec, view)) is not None:
                 return view, same, found is not None
-        elif why := _why_another(service, before, view):
+        elif why := in_one_line(identity_difference(service.identity(before.name), service.identity(name))):
             comparison.foreign(view, why)
         else:
             return view, None, found is not None
         name = next_name(name)
-
-
-def _again(service: Workspace, name: str, new: str, tags: Mapping[str, str], submission: CancelToken) -> JobView:
-    return service.resubmit(name, new, tags=tags, submission=submission)
-
-
-def _why_another(service: Workspace, before: JobView, view: JobView) -> str:
-    """Return what of *view* is not as of the job *before*, of which it is an attempt."""
-    return in_one_line(identity_difference(service.identity(before.name), service.identity(view.name)))

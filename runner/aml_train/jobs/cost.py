@@ -16,6 +16,7 @@ from typing import Any, Final
 from aml_train.config.sections.targets import ClusterConfig
 from aml_train.config.sections.watch import CostConfig
 from aml_train.core.errors import CancelledError, InvalidError, ServiceError
+from aml_train.core.events import CostCounted
 from aml_train.jobs.attempts import earlier_attempts
 from aml_train.jobs.composed import COMPOSED, ChildView
 from aml_train.jobs.pace import Cap, Exceeded
@@ -35,32 +36,6 @@ class Usage:
     def node_hours(self) -> float:
         """Hours of all nodes together."""
         return self.placement.nodes * self.seconds / _HOUR
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cost:
-    """The cost of all attempts together.
-
-    Attributes:
-        node_hours: hours of all nodes together.
-        gpu_hours: hours of all GPUs together; None where the number of GPUs is not known.
-        amount: in *currency*; None where no price is known.
-        unknown: why something is not known; empty where everything is.
-    """
-
-    node_hours: float
-    gpu_hours: float | None
-    amount: float | None
-    currency: str
-    unknown: str = ""
-
-    def __str__(self) -> str:
-        parts = [f"{self.node_hours:.4g} node hours"]
-        if self.gpu_hours is not None:
-            parts.append(f"{self.gpu_hours:.4g} GPU hours")
-        if self.amount is not None:
-            parts.append(f"{self.amount:.2f} {self.currency}")
-        return ", ".join(parts)
 
 
 def price_of(config: CostConfig, kind: NodeKind) -> float | None:
@@ -134,7 +109,6 @@ class Spending:
         self._service = service
         self._kinds: dict[Placement, NodeKind] = {}
         self._used: dict[str, Usage] = {}
-        self._over: dict[str, list[ChildView]] = {}
         self._problem = ""
         self._now: datetime.datetime | None = None
         self._begun = False
@@ -235,7 +209,7 @@ class Spending:
         except ServiceError as error:
             self._problem = f"Not all nodes are counted: {error.message}"
 
-    def cost(self) -> Cost | None:
+    def cost(self) -> CostCounted | None:
         """Return the cost, with a remark on unknown parts; None if nothing ran.
 
         A node without an end counts up to the last look.
@@ -256,11 +230,20 @@ class Spending:
             if self._config.prices and price is None and kind.size:
                 unknown.append(f"`cost.prices` has no {_tier(kind)} price of {kind.size}.")
             unknown.append(kind.problem)
-        return Cost(
-            node_hours=self._hours(),
-            gpu_hours=None if None in gpus else sum(some or 0.0 for some in gpus),
-            amount=None if None in amounts else sum(some or 0.0 for some in amounts),
-            currency=self._config.currency,
+        node_hours, currency = self._hours(), self._config.currency
+        gpu_hours = None if None in gpus else sum(some or 0.0 for some in gpus)
+        amount = None if None in amounts else sum(some or 0.0 for some in amounts)
+        parts = [f"{node_hours:.4g} node hours"]
+        if gpu_hours is not None:
+            parts.append(f"{gpu_hours:.4g} GPU hours")
+        if amount is not None:
+            parts.append(f"{amount:.2f} {currency}")
+        return CostCounted(
+            node_hours=node_hours,
+            gpu_hours=gpu_hours,
+            cost=amount,
+            currency=currency,
+            text=", ".join(parts),
             unknown=" ".join(filter(None, dict.fromkeys([*unknown, self._problem]))),
         )
 
@@ -305,24 +288,15 @@ class Spending:
                 self._used[child.name] = Usage(placement=placement, seconds=seconds)
 
     def _with_inner(self, children: Iterable[ChildView]) -> Iterator[ChildView]:
-        """Yield the children, and the nodes and trials within them.
-
-        Those of a child that has ended are listed once.
-        """
+        """Yield the children, and the nodes and trials within them."""
         for child in children:
             yield child
             if child.kind == "command" or child.reused_from is not None:
                 continue
-            inner = self._over.get(child.name)
-            if inner is None:
-                listed = descendants(self._service, child.name)
-                inner = [one for found in listed for one in (found, *self._trials(found))]
-                if child.status.final:
-                    self._over[child.name] = inner
-            yield from inner
-
-    def _trials(self, child: ChildView) -> Iterable[ChildView]:
-        return self._service.children(child.name) if child.kind == "sweep" and child.reused_from is None else ()
+            for found in descendants(self._service, child.name):
+                yield found
+                if found.kind == "sweep" and found.reused_from is None:
+                    yield from self._service.children(found.name)
 
     def _kind(self, placement: Placement) -> NodeKind:
         key = replace(placement, nodes=1)

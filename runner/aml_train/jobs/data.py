@@ -17,7 +17,7 @@ from aml_train.config.job.paths import is_local
 from aml_train.core.tags import TAG_DATA_IDENTITY, VALUE_LENGTH
 
 _DIGITS: Final = 16
-_MODELS: Final = frozenset({"custom_model", "mlflow_model", "triton_model"})
+MODEL_TYPES: Final = frozenset({"custom_model", "mlflow_model", "triton_model"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class DataSource:
     @property
     def is_model(self) -> bool:
         """Whether an asset at that address is a model."""
-        return self.type in _MODELS or "/models/" in self.path
+        return self.type in MODEL_TYPES or "/models/" in self.path
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 from aml_train.config.job.model import inner_mappings
 from aml_train.core.errors import InvalidError
 from aml_train.core.tags import KEY_LENGTH, TAG_DATA, VALUE_LENGTH
-from aml_train.jobs.data import recorded_contents
+from aml_train.jobs.data import MODEL_TYPES, recorded_contents
 from aml_train.jobs.identity import version_of
 from aml_train.jobs.spec import JobTemplate
 from aml_train.jobs.workspace import JobView, Workspace
@@ -23,7 +23,6 @@ from aml_train.jobs.workspace import JobView, Workspace
 _LABELLED: Final = re.compile(r"azureml:(?P<name>[^/:@]+)@(?P<label>[^/:@]+)")
 #: A run has 50 tags at most.
 _MOST_TAGS: Final = 20
-_MODELS: Final = frozenset({"custom_model", "mlflow_model", "triton_model"})
 
 
 def pin_data(template: JobTemplate, service: Workspace) -> JobTemplate:
@@ -55,7 +54,7 @@ def pin_data(template: JobTemplate, service: Workspace) -> JobTemplate:
 
 
 def _kind(given: Mapping[str, Any]) -> Literal["data", "models"]:
-    return "models" if given.get("type") in _MODELS else "data"
+    return "models" if given.get("type") in MODEL_TYPES else "data"
 
 
 def data_to_be(template: JobTemplate) -> dict[str, str] | None:

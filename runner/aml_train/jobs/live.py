@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import functools
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Final
@@ -77,8 +78,6 @@ def await_end(service: Workspace, name: str, *, clock: Clock, timeout: float = T
 
 
 _CALL_OFF_PATIENCE: Final = 1.0
-#: How many more interruptions do not end the request to cancel.
-_STUBBORN: Final = 1
 
 
 class LiveJob:
@@ -152,14 +151,13 @@ class LiveJob:
 
     def _request_cancel(self) -> bool:
         """Request the cancellation; only the runner's third signal ends that."""
-        for _ in range(_STUBBORN):
-            with contextlib.suppress(KeyboardInterrupt):
-                return self._request_once()
-            self._listener(Notice(text=f"Still requesting the cancellation of {self.name}.", level="warning"))
-        return self._request_once()
-
-    def _request_once(self) -> bool:
-        return request_cancel(self._service, self.name, clock=self._clock, may_appear=self._may_appear)
+        request = functools.partial(
+            request_cancel, self._service, self.name, clock=self._clock, may_appear=self._may_appear
+        )
+        with contextlib.suppress(KeyboardInterrupt):
+            return request()
+        self._listener(Notice(text=f"Still requesting the cancellation of {self.name}.", level="warning"))
+        return request()
 
     def _may_appear(self) -> bool:
         return self._submitting is not None and not self._submitting.done()

@@ -30,7 +30,7 @@ from aml_train.jobs.inputs import data_of
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView, Workspace
 from aml_train.models.register import fault_of_registration
-from aml_train.pipeline.branch_verdicts import Prover, latest_passed
+from aml_train.pipeline.branch_verdicts import Prover, Recorded, latest_passed
 
 NOT_CONFIGURED: Final = "no `baseline` is configured"
 
@@ -134,7 +134,7 @@ def find_baseline(
         last = latest_passed(service, prover, config.branch, besides=candidate)
         if last.view is None:
             return BaselineLookup(why=last.why, doubted=last.doubted)
-        place = f"branch {config.branch}{', verdict not proved' if last.recorded else ''}"
+        place = f"branch {config.branch}{', verdict not proved' if isinstance(prover, Recorded) else ''}"
         return BaselineLookup(found=_of_job(service, last.view, f"the job {last.view.name} ({place})", metrics))
     return _of_model(service, config, metrics)
 

@@ -67,12 +67,10 @@ class Proof:
     Attributes:
         fault: why it is not proved; empty if it is.
         altered: the job is the branch's own work, and something of it was changed after its verdict.
-        recorded: nothing was proved: what the tags say is taken as it is.
     """
 
     fault: str = ""
     altered: bool = False
-    recorded: bool = False
 
 
 class Prover(Protocol):
@@ -98,7 +96,7 @@ class Recorded:
     def prove(self, service: Workspace, job: JobView, branch: str, verdict: BranchVerdict) -> Proof:
         """See :class:`Prover`."""
         del service, job, branch, verdict
-        return Proof(recorded=True)
+        return Proof()
 
     def fault_of_work(self, service: Workspace, job: JobView, branch: str, commit: str) -> str:
         """See :class:`Prover`."""
@@ -114,13 +112,11 @@ class LastPassed:
         view: the job; None where there is none.
         why: why there is none.
         doubted: there are verdicts that could not be proved: that there is none does not mean that there never was one.
-        recorded: it is the last one by what tags say.
     """
 
     view: JobView | None = None
     why: str = ""
     doubted: bool = False
-    recorded: bool = False
 
 
 def verdict_tag(branch: str) -> str:
@@ -267,7 +263,7 @@ def _first_proved(
     for verdict, view in itertools.islice(newest, _MOST_PROVED):
         proof = prover.prove(service, view, branch, verdict)
         if not proof.fault:
-            return LastPassed(view=view, recorded=proof.recorded)
+            return LastPassed(view=view)
         why = f"the verdict of the job {view.name} on the branch {branch} does not count: {proof.fault}"
         if proof.altered:
             return LastPassed(why=why, doubted=True)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from aml_train.core.errors import AmlTrainError
-from aml_train.core.events import AttemptEnded, Event, JobStatusChanged, LogsEnded
+from aml_train.core.events import Event, JobStatusChanged, LogsEnded
 from aml_train.jobs.attempts import Comparison, attempt_of, may_follow, next_name, number_of, resubmit, retries_of
 from aml_train.jobs.composed import COMPOSED
 from aml_train.jobs.cost import Spending
@@ -18,7 +18,7 @@ from aml_train.jobs.workspace import JobView
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.graph import GraphFollower
 from aml_train.pipeline.plan import Plan
-from aml_train.pipeline.result import CompletedJob, SubmittedJob, counted_cost
+from aml_train.pipeline.result import CompletedJob, SubmittedJob
 from aml_train.pipeline.submit import report_job
 from aml_train.pipeline.target import Target
 
@@ -82,7 +82,7 @@ def _follow_attempts(ctx: RunContext, target: Target, job: SubmittedJob, spendin
             spending.ended(watch.last or view, watch.timing.running_seconds(ctx.clock.now()))
         retry = may_follow(ended, failure, cancelled=watch.timing.cancelled, tags=view.tags, most=most)
         name = next_name(view.name) if retry and spending.allows_another() else None
-        _report_attempt(ctx, ended, next_attempt=name)
+        _report_attempt(ctx, ended, again=name)
         ctx.progress.live = None
         if failure is None:
             return replace(view, started=ended.started, ended=ended.ended)
@@ -158,22 +158,14 @@ def _resubmit(ctx: RunContext, target: Target, job: SubmittedJob) -> SubmittedJo
     return job
 
 
-def _report_attempt(ctx: RunContext, view: JobView, *, next_attempt: str | None = None) -> None:
-    attempt = attempt_of(view)
+def _report_attempt(ctx: RunContext, view: JobView, *, again: str | None = None) -> None:
+    attempt = attempt_of(view, again=again)
     ctx.progress.add(attempts=(*ctx.progress.result.attempts, attempt))
-    ctx.emit(
-        AttemptEnded(
-            job=attempt.job,
-            attempt=attempt.number,
-            status=attempt.status,
-            ending=attempt.ending,
-            again=next_attempt,
-        )
-    )
+    ctx.emit(attempt)
 
 
 def _report_cost(ctx: RunContext, spending: Spending) -> None:
     cost = spending.cost()
     ctx.progress.add(cost=cost)
     if cost is not None:
-        ctx.emit(counted_cost(cost))
+        ctx.emit(cost)

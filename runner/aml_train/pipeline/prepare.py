@@ -26,7 +26,6 @@ from aml_train.image.spec import plan_image
 from aml_train.jobs.spec import TargetNames
 from aml_train.local.settings import EmulatorSettings
 from aml_train.local.target import local_names
-from aml_train.pipeline.override import target_override
 from aml_train.pipeline.plan import Plan, make_plan, render_plan
 from aml_train.pipeline.resolve import (
     BRANCH_VARIABLE,
@@ -40,7 +39,7 @@ from aml_train.pipeline.resolve import (
 )
 from aml_train.pipeline.run_files import file_ids, secret_files
 from aml_train.pipeline.sdk import with_sdk
-from aml_train.pipeline.target import Host
+from aml_train.pipeline.target import Host, target_override
 
 if TYPE_CHECKING:
     from aml_train.azure.sign_in import SignIn

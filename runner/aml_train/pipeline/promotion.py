@@ -14,11 +14,9 @@ from aml_train.azure.models import AzureCatalogue
 from aml_train.config.model import Config
 from aml_train.config.policy import PolicyConfig
 from aml_train.config.sections.targets import TargetConfig
-from aml_train.core.clock import SYSTEM_CLOCK, Clock
+from aml_train.core.clock import SYSTEM_CLOCK
 from aml_train.core.errors import AmlTrainError, CancelledError
 from aml_train.core.events import Listener, RunFinished
-from aml_train.jobs.workspace import Workspace
-from aml_train.models.catalogue import Catalogue, PromotionStore
 from aml_train.models.lineage import Tracer
 from aml_train.models.passport.trust import load_trust
 from aml_train.models.passport.verify import Verifier
@@ -26,9 +24,8 @@ from aml_train.models.promotion.change import Promotion, PromotionRequest
 from aml_train.models.promotion.promote import Promoter
 from aml_train.pipeline.candidates import proved, sealed
 from aml_train.pipeline.evaluate import evaluate
-from aml_train.pipeline.override import target_override
 from aml_train.pipeline.passport import open_evidence
-from aml_train.pipeline.target import Host, open_workspace
+from aml_train.pipeline.target import Host, open_workspace, target_override
 
 #: Who promotes: the action and workflows set it.
 _ACTOR_VARIABLE: Final = "AML_TRAIN_ACTOR"
@@ -80,22 +77,6 @@ def open_promoter(
         listener=emit,
         prove=sealed(verifier) if verifier is not None else proved(host, connection, directory, project),
         verify=verifier.verify if verifier is not None else None,
-    )
-
-
-def make_promoter(
-    service: Workspace, catalogue: Catalogue, store: PromotionStore, emit: Listener, clock: Clock = SYSTEM_CLOCK
-) -> Promoter:
-    """Return the promoter of a workspace in memory: lineages end at images, and no version is foreign."""
-    return Promoter(
-        service=service,
-        catalogue=catalogue,
-        store=store,
-        tracer=Tracer(service=service, catalogue=catalogue, registry=lambda _host: None),
-        evaluate=evaluate,
-        clock=clock,
-        listener=emit,
-        prove=lambda _model, _policy: "",
     )
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import yaml
 
@@ -24,8 +24,8 @@ from aml_train.core import git
 from aml_train.core.file_selection import CACHES, GIT_IGNORE_FILES, IGNORE_FILES, SECRETS, FileId
 from aml_train.core.files import FileSet
 from aml_train.core.git import DIRTY
-from aml_train.core.references import ImageRef
 from aml_train.core.trust import PROTECTED, Trust, proposal
+from aml_train.image.base import BaseImages
 from aml_train.image.collect import collect_inputs
 from aml_train.image.inputs import BaseImage, ImageInputs
 from aml_train.image.project_files import read_file
@@ -62,22 +62,6 @@ class Commit:
 
     def __str__(self) -> str:
         return f"{self.sha}{DIRTY}" if self.dirty else self.sha
-
-
-class ImageLookup(Protocol):
-    """Looks up base images (:class:`aml_train.image.base.BaseImages`)."""
-
-    def resolve(self, reference: ImageRef, platform: str) -> BaseImage:
-        """Find a base image's digest."""
-
-    def distribution(self, base: BaseImage, platform: str) -> str:
-        """Find a base image's distribution."""
-
-    def drivers(self, base: BaseImage, platform: str) -> str | None:
-        """Find the drivers that a base image brings."""
-
-    def for_image(self, image: ImageConfig) -> ImageLookup:
-        """Return what looks up the bases of one of ``images``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +176,7 @@ class Surroundings:
     """
 
     platform: str
-    lookup: ImageLookup | None = None
+    lookup: BaseImages | None = None
     commit: Callable[[Path], Commit | None] = read_commit
     own: Collection[FileId] = ()
     now: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.UTC))
@@ -233,7 +217,7 @@ def resolve(config: Config, here: Surroundings) -> Resolved:
 
 
 def _resolve_image(
-    image: ImageConfig, tests: TestsConfig | None, project: Path, lookup: ImageLookup, here: Surroundings
+    image: ImageConfig, tests: TestsConfig | None, project: Path, lookup: BaseImages, here: Surroundings
 ) -> ResolvedImage:
     platform = image.platform or here.platform
     base, inputs = collect_inputs(

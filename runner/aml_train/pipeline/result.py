@@ -7,12 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from aml_train.core.errors import error_of
-from aml_train.core.events import CostCounted, LogsEnded
+from aml_train.core.events import AttemptEnded, CostCounted, LogsEnded
 from aml_train.core.text import printable_line
 from aml_train.gate.decide import GateResult
 from aml_train.image.spec import JobImage, Tested
-from aml_train.jobs.attempts import Attempt
-from aml_train.jobs.cost import Cost
 from aml_train.jobs.spec import JobSpec
 from aml_train.jobs.workspace import JobView, ModelView
 
@@ -100,18 +98,6 @@ class CompletedJob:
     settled: bool = False
 
 
-def counted_cost(cost: Cost) -> CostCounted:
-    """Return the event that reports *cost*."""
-    return CostCounted(
-        node_hours=cost.node_hours,
-        gpu_hours=cost.gpu_hours,
-        cost=cost.amount,
-        currency=cost.currency,
-        text=str(cost),
-        unknown=cost.unknown,
-    )
-
-
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
     """The ending of a run, and the results of its stages.
@@ -138,9 +124,9 @@ class RunResult:
     interrupted: bool = False
     images: Mapping[str, JobImage] = dataclasses.field(default_factory=dict)
     job: SubmittedJob | None = None
-    attempts: tuple[Attempt, ...] = ()
+    attempts: tuple[AttemptEnded, ...] = ()
     logs: LogsEnded | None = None
-    cost: Cost | None = None
+    cost: CostCounted | None = None
     gate: GateResult | None = None
     model: ModelView | None = None
     data_changed: str = ""
@@ -188,7 +174,7 @@ class RunResult:
         if isinstance(self.image, Tested):
             yield "image", str(self.image.reference)
         if self.cost is not None:
-            yield "cost", str(self.cost)
+            yield "cost", self.cost.text
 
     def facts(self) -> dict[str, object]:
         """Return it as plain values, for `--json` and the outputs."""
@@ -208,7 +194,10 @@ class RunResult:
         if job:
             facts |= {"job": job.name, "experiment": job.view.experiment, "run_url": job.view.studio_url}
         if self.attempts:
-            facts["attempts"] = [dataclasses.asdict(attempt) for attempt in self.attempts]
+            facts["attempts"] = [
+                {"job": one.job, "number": one.attempt, "status": one.status, "ending": one.ending}
+                for one in self.attempts
+            ]
             facts["ending"] = self.attempts[-1].ending
         if self.logs:
             facts["logs"] = [{"origin": one.origin, "rank": one.rank, "bytes": one.size} for one in self.logs.tails]
@@ -216,7 +205,7 @@ class RunResult:
                 first = self.logs.tracebacks[0]
                 facts["traceback"] = {"origin": first.origin, "rank": first.rank, "message": first.message}
         if self.cost:
-            facts |= {"node_hours": self.cost.node_hours, "gpu_hours": self.cost.gpu_hours, "cost": self.cost.amount}
+            facts |= {"node_hours": self.cost.node_hours, "gpu_hours": self.cost.gpu_hours, "cost": self.cost.cost}
             facts["currency"] = self.cost.currency
         if gate and gate.decision.rules:
             facts["gate"] = gate.decision.word

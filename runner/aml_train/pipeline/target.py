@@ -5,11 +5,12 @@ Runs, jobs, data and promotions all open theirs here.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from aml_train.azure.acr import password_of
 from aml_train.azure.names import find_workspace
@@ -23,7 +24,6 @@ from aml_train.local.admin import register_environments
 from aml_train.local.lifecycle import find_emulator, start_emulator
 from aml_train.local.settings import EmulatorSettings
 from aml_train.local.target import connect_local
-from aml_train.pipeline.override import target_override
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from aml_train.jobs.pace import Pace
     from aml_train.jobs.workspace import Workspace
     from aml_train.local.settings import EmulatorInfo
+    from aml_train.models.promotion.promote import Promoter
     from aml_train.pipeline.plan import Plan
 
 
@@ -110,6 +111,41 @@ class Target(Protocol):
         """Return the client of a registry by its host; None for one that is not reached."""
 
 
+class TargetOverride(Protocol):
+    """A workspace in memory that is used in place of every target, in tests of programs that use aml-train."""
+
+    @property
+    def service(self) -> Workspace:
+        """Its jobs, metrics and models."""
+
+    def target(self) -> Target:
+        """Return the target that runs use."""
+
+    def backend(self) -> Any:
+        """Return what :class:`aml_train.api.workspace.Workspace` reads."""
+
+    def promoter(self, emit: Listener) -> Promoter:
+        """Return the promoter of its models."""
+
+
+_present: list[TargetOverride] = []
+
+
+def target_override() -> TargetOverride | None:
+    """Return the override that is in place; None if there is none."""
+    return _present[-1] if _present else None
+
+
+@contextlib.contextmanager
+def overriding_targets(one: TargetOverride) -> Iterator[None]:
+    """Use *one* in place of every target of this process, during the block."""
+    _present.append(one)
+    try:
+        yield
+    finally:
+        _present.remove(one)
+
+
 def open_target(host: Host, config: Config, plan: Plan, emit: Listener) -> Target:
     """Open the target of a run.
 
@@ -123,8 +159,7 @@ def open_target(host: Host, config: Config, plan: Plan, emit: Listener) -> Targe
         ImageError: the engine does not answer.
     """
     if (instead := target_override()) is not None:
-        found: Target = instead.target()
-        return found
+        return instead.target()
     sweep_folders(emit)
     place = host.place(config.builder)
     engine = place.engine() if plan.images else None

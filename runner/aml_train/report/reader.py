@@ -224,7 +224,8 @@ class PartReader:
         return {
             "cost": cost,
             "attempts": tuple(
-                values.Attempt(job=one.job, attempt=one.number, status=one.status, ending=one.ending) for one in ended
+                values.Attempt(job=one.job, attempt=one.attempt, status=one.status, ending=one.ending)
+                for one in ended
             ),
         }
 
@@ -239,10 +240,10 @@ class PartReader:
         if cost is None:
             return None
         return values.Cost(
-            text=str(cost),
+            text=cost.text,
             node_hours=cost.node_hours,
             gpu_hours=cost.gpu_hours,
-            amount=cost.amount,
-            currency=cost.currency if cost.amount is not None else "",
+            amount=cost.cost,
+            currency=cost.currency if cost.cost is not None else "",
             unknown=cost.unknown,
         )

@@ -15,7 +15,7 @@ from aml_train.api.backend import Backend
 from aml_train.azure.blob.globs import has_wildcards, select
 from aml_train.azure.browse import JobFilter, JobRow
 from aml_train.config.sections.targets import ClusterConfig
-from aml_train.core.clock import Clock
+from aml_train.core.clock import SYSTEM_CLOCK, Clock
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import Listener
 from aml_train.core.references import ImageRef
@@ -24,10 +24,10 @@ from aml_train.image.spec import ImageSpec, Tested, TestSpec
 from aml_train.jobs.pace import Pace
 from aml_train.jobs.workspace import JobView, ModelView, no_job
 from aml_train.models.catalogue import Catalogue, PassportStore, StoredFile
+from aml_train.models.lineage import Tracer
 from aml_train.models.promotion.promote import Promoter
-from aml_train.pipeline.override import overriding_targets
-from aml_train.pipeline.promotion import make_promoter
-from aml_train.pipeline.target import Target
+from aml_train.pipeline.evaluate import evaluate
+from aml_train.pipeline.target import Target, overriding_targets
 from aml_train.testing.memory import MemoryService, Training, nothing
 
 
@@ -150,22 +150,32 @@ def memory_workspace(training: Training = nothing, service: MemoryService | None
 
 @dataclass
 class MemoryOverride:
-    """See :class:`aml_train.pipeline.override.TargetOverride`."""
+    """See :class:`aml_train.pipeline.target.TargetOverride`."""
 
     service: MemoryService
     records: MemoryRecords = field(default_factory=MemoryRecords)
 
     def target(self) -> Target:
-        """See :class:`aml_train.pipeline.override.TargetOverride`."""
+        """See :class:`aml_train.pipeline.target.TargetOverride`."""
         return MemoryTarget(service=self.service)
 
     def backend(self) -> Backend:
-        """See :class:`aml_train.pipeline.override.TargetOverride`."""
+        """See :class:`aml_train.pipeline.target.TargetOverride`."""
         return MemoryBackend(service=self.service)
 
     def promoter(self, emit: Listener) -> Promoter:
         """Return a promoter; lineages end at images, as there is no registry."""
-        return make_promoter(self.service, MemoryCatalogue(self.service), self.records, emit)
+        catalogue = MemoryCatalogue(self.service)
+        return Promoter(
+            service=self.service,
+            catalogue=catalogue,
+            store=self.records,
+            tracer=Tracer(service=self.service, catalogue=catalogue, registry=lambda _host: None),
+            evaluate=evaluate,
+            clock=SYSTEM_CLOCK,
+            listener=emit,
+            prove=lambda _model, _policy: "",
+        )
 
 
 @dataclass

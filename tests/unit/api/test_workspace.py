@@ -156,7 +156,7 @@ def test_a_training_that_fails_is_a_failed_job(memory: MemoryService) -> None:
 
 def test_an_image_counts_as_built_only_in_memory(project: Path) -> None:
     """A configuration with `image` needs no engine there, and outside of the block it does again."""
-    from aml_train.pipeline.override import target_override
+    from aml_train.pipeline.target import target_override
     from aml_train.testing import memory_workspace
 
     (project / "job.yml").write_text("command: python train.py\n")

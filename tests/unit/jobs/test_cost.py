@@ -47,8 +47,8 @@ def spent(config: CostConfig, kind: NodeKind, *hours: float, nodes: int = 1) -> 
 def test_node_hours_gpu_hours_and_money_add_up_over_the_attempts() -> None:
     cost = spent(CostConfig(currency="EUR", prices=PRICES), A100, 0.5, 2.0, nodes=4)[0].cost()
     assert cost is not None
-    assert (cost.node_hours, cost.gpu_hours, cost.amount) == (10.0, 80.0, 272.0)
-    assert str(cost) == "10 node hours, 80 GPU hours, 272.00 EUR"
+    assert (cost.node_hours, cost.gpu_hours, cost.cost) == (10.0, 80.0, 272.0)
+    assert cost.text == "10 node hours, 80 GPU hours, 272.00 EUR"
     assert cost.unknown == ""
 
 
@@ -69,8 +69,8 @@ def test_the_price_is_that_of_size_and_tier(kind: NodeKind, price: float | None)
 def test_what_is_not_known_is_said_and_not_guessed() -> None:
     cost = spent(CostConfig(prices=PRICES), NodeKind(problem="AzureML does not say."), 1)[0].cost()
     assert cost is not None
-    assert (cost.gpu_hours, cost.amount, cost.unknown) == (None, None, "AzureML does not say.")
-    assert str(cost) == "1 node hours"
+    assert (cost.gpu_hours, cost.cost, cost.unknown) == (None, None, "AzureML does not say.")
+    assert cost.text == "1 node hours"
 
 
 def test_the_bounds_become_the_time_that_is_left() -> None:

@@ -53,7 +53,7 @@ def test_nodes_count_side_by_side_on_the_kinds_of_their_computes() -> None:
     spending.ended(JobView(name="job", status=S.COMPLETED), 0.0)
     cost = spending.cost()
     assert cost is not None
-    assert (cost.node_hours, cost.gpu_hours, cost.amount) == (5.0, 32.0, 121.0)
+    assert (cost.node_hours, cost.gpu_hours, cost.cost) == (5.0, 32.0, 121.0)
 
 
 def test_inner_pipelines_and_sweeps_count_by_their_nodes_and_trials() -> None:
