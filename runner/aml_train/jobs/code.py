@@ -1,7 +1,8 @@
-"""Check of the code before it is sent: its size."""
+"""Checks of the code before it is sent: its size, and whether the checkout has all of it."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import Final
@@ -49,6 +50,40 @@ def check_code(files: FileSet, limits: CodeConfig, ignore_file: str | None) -> N
     raise InvalidError(
         message, hint=f"{_where(ignore_file)}\n{patterns}\nOr raise the limit in aml-train.yml, under `code`."
     )
+
+
+_POINTER: Final = b"version https://git-lfs.github.com/spec/v1\n"
+#: Bytes of a pointer of Git LFS: https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md.
+_POINTER_SIZES: Final = range(120, 1024)
+
+
+def unfetched(files: FileSet) -> list[str]:
+    """Return remarks on what a checkout has not fetched of the code: files of Git LFS, and submodules."""
+    remarks = []
+    pointers = [entry.path for entry in files.entries if entry.size in _POINTER_SIZES and _is_pointer(files, entry)]
+    if pointers:
+        more = f" and {len(pointers) - 1} more" if len(pointers) > 1 else ""
+        remarks.append(
+            f"{pointers[0]}{more} in {files.root} is a pointer of Git LFS, not the file: `git lfs pull`, or `lfs: true` of"
+            " actions/checkout."
+        )
+    top = next((folder for folder in (files.root, *files.root.parents) if (folder / ".git").exists()), None)
+    if top is None or not (top / ".gitmodules").is_file():
+        return remarks
+    text = (top / ".gitmodules").read_text(encoding="utf-8", errors="replace")
+    for path in re.findall(r"(?m)^\s*path\s*=\s*(.*\S)", text):
+        folder = top / path
+        if folder.is_relative_to(files.root) and folder.is_dir() and not any(folder.iterdir()):
+            remarks.append(
+                f"The submodule {path} is empty: `git submodule update --init {path}`, or `submodules: true` of"
+                " actions/checkout."
+            )
+    return remarks
+
+
+def _is_pointer(files: FileSet, entry: FileEntry) -> bool:
+    with files.open(entry) as file:
+        return file.read(len(_POINTER)) == _POINTER
 
 
 def _where(ignore_file: str | None) -> str:

@@ -23,6 +23,7 @@ from aml_train.image.base import BaseImages
 from aml_train.image.build_secrets import secret_access
 from aml_train.image.collect import collect_inputs, unresolved_base
 from aml_train.image.spec import plan_image
+from aml_train.jobs.code import unfetched
 from aml_train.jobs.spec import TargetNames
 from aml_train.local.settings import EmulatorSettings
 from aml_train.local.target import local_names
@@ -99,6 +100,8 @@ def prepare_run(
     lookup = _lookup(config, host, remarks.append)
     platform = host.place(config.builder).platform() if config.image is not None else ""
     resolved = resolve(config, Surroundings(platform=platform, lookup=lookup, commit=read, own=own))
+    sent = (resolved.code, *resolved.folders.values())
+    remarks += dict.fromkeys(remark for files in sent if files is not None for remark in unfetched(files))
     named, commit_read = environ.get(BRANCH_VARIABLE) or None, resolved.commit
     trust = trust or read_trust(config.directory, commit_read, named=named, proposed=proposed)
     resolved = dataclasses.replace(

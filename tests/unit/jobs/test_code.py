@@ -10,7 +10,7 @@ from aml_train.config.sections.code import CodeConfig
 from aml_train.core.errors import InvalidError
 from aml_train.core.file_selection import FileEntry
 from aml_train.core.files import FileSet
-from aml_train.jobs.code import check_code
+from aml_train.jobs.code import check_code, unfetched
 
 
 def files(*items: tuple[str, int]) -> FileSet:
@@ -50,3 +50,25 @@ def test_odd_names_become_patterns_that_mean_them_alone(tmp_path: Path) -> None:
     patterns = [line[2:] for line in hint.split("\n") if line.startswith("  /")]
     (code / ".amlignore").write_text("\n".join(pattern for pattern in patterns if "b1x" not in pattern) + "\n")
     assert [entry.path for entry in FileSet.collect_code(code).entries] == [".amlignore", "ab1x"]
+
+
+def test_pointers_of_git_lfs_and_empty_submodules_are_remarked_on(tmp_path: Path) -> None:
+    code = tmp_path / "src"
+    (code / "vendor" / "empty").mkdir(parents=True)
+    (code / "vendor" / "full").mkdir()
+    (code / "vendor" / "full" / "a.py").write_text("")
+    (tmp_path / ".git").mkdir()
+    modules = "".join(
+        f'[submodule "{one}"]\n\tpath = {one}\n\turl = u\n' for one in ("src/vendor/empty", "src/vendor/full", "docs")
+    )
+    (tmp_path / ".gitmodules").write_text(modules)
+    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'a' * 64}\nsize 104857600\n"
+    (code / "weights.bin").write_text(pointer)
+    (code / "train.py").write_text(f"# {pointer}")
+    assert unfetched(FileSet.collect_code(code)) == [
+        f"weights.bin in {code} is a pointer of Git LFS, not the file: `git lfs pull`, or `lfs: true` of actions/checkout.",
+        (
+            "The submodule src/vendor/empty is empty: `git submodule update --init src/vendor/empty`, or `submodules: true` of"
+            " actions/checkout."
+        ),
+    ]
