@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final
 from docker.errors import DockerException
 from packaging.requirements import Requirement
 
-from aml_train.azure.doctor.checks import azure_checks
-from aml_train.azure.doctor.probe import Wanted
-from aml_train.azure.names import find_workspace
+from aml_train.azure.doctor import AzureChecks
+from aml_train.azure.names import azure_names, find_workspace
 from aml_train.core.diagnosis import (
     Check,
     CheckResult,
@@ -134,22 +133,23 @@ def _invalid(error: AmlTrainError) -> Outcome:
 def _azure(config: Config | None, target: TargetConfig, directory: Path, host: Host) -> tuple[Check, ...]:
     """Return the checks of a workspace, or the one that it is not named."""
     document = config.job.document if config is not None else {}
-    placement = placement_of(document)
     image = config.image if config is not None else None
     repository = None
     if image is not None:
         repository = image.named(read_project(directory, host.environ).repository).repository
     try:
-        wanted = Wanted(
+        if config is not None:
+            azure_names(config, host.environ)
+        return AzureChecks(
             target=target,
             workspace=find_workspace(target, directory, host.environ),
             compute=target.compute or document.get("compute"),
-            size=placement.size,
-            nodes=placement.nodes,
+            nodes=placement_of(document).nodes,
             repository=repository,
-            needs_compute=config is not None and (config.sdk == "v1" or config.job.runconfig is not None),
-        )
-        return azure_checks(wanted, environ=host.environ, assertion=host.assertion, fetched=host.on_token)
+            environ=host.environ,
+            assertion=host.assertion,
+            fetched=host.on_token,
+        ).checks()
     except InvalidError as error:
         outcome = _invalid(error)
         return (Check(name="workspace", run=lambda: outcome),)

@@ -38,13 +38,13 @@ def checks(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         kept["config"] = config
         return (Check(name="engine", run=lambda: ok("e")),)
 
-    def azure(wanted: Any, **_given: Any) -> tuple[Check, ...]:
+    def azure(wanted: Any) -> tuple[Check, ...]:
         kept["wanted"] = wanted
         return (Check(name="sign-in", run=lambda: ok("the-secret-of-mine")),)
 
     monkeypatch.setattr(module, "machine_checks", machine)
     monkeypatch.setattr(module, "read_project", lambda *_args: SimpleNamespace(repository="named"))
-    monkeypatch.setattr("aml_train.doctor.azure_checks", azure)
+    monkeypatch.setattr("aml_train.doctor.AzureChecks.checks", azure)
     return kept
 
 
@@ -103,7 +103,7 @@ def test_an_unknown_cloud_is_a_result(tmp_path: Path, monkeypatch: pytest.Monkey
     found = results(tmp_path, text, {"AZURE_ENVIRONMENT": "mars"})
     assert found.exit_code == 2
     (failure,) = found.failures
-    assert (failure.name, "there is no cloud 'mars'" in failure.outcome.found) == ("workspace", True)
+    assert (failure.name, "there is no cloud 'mars'" in failure.outcome.found) == ("sign-in", True)
 
 
 def test_secrets_are_masked(tmp_path: Path) -> None:

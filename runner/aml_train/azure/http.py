@@ -73,7 +73,7 @@ def refusal_of(response: requests.Response) -> tuple[str, str]:
 
 #: Status of a refusal → the remedy, for every sender.
 HINTS: Final[Mapping[int, str]] = {
-    401: "Sign-in was refused: check the client and tenant ids, and that the credential has not expired.",
+    401: "Sign-in was refused: check AZURE_CLIENT_ID and AZURE_TENANT_ID (az login --tenant), and that the credential has not expired.",
     403: "The identity needs the role 'AzureML Data Scientist' on the workspace.",
     404: "Check the subscription, the resource group and the workspace's name.",
     501: "The local AzureML does not do this: see docs/emulator.md.",
@@ -139,6 +139,7 @@ class AzureHttp:
         credential: signs in; its tokens are kept and renewed by azure-identity.
         cloud: the cloud that the workspace is in.
         session: sends the requests; one that does as the environment says by default.
+        attempts: how often a request is sent at most.
     """
 
     def __init__(
@@ -148,11 +149,13 @@ class AzureHttp:
         cloud: Cloud = AZURE_PUBLIC,
         *,
         session: requests.Session | None = None,
+        attempts: int = retries.ATTEMPTS,
     ) -> None:
         self.workspace = workspace
         self.cloud = cloud
         self.credential = credential
         self.session = session or Session()
+        self._attempts = attempts
         self._resource: Answer | None = None
         self._location = ""
         self._hosts: Mapping[str, object] | None = None
@@ -162,23 +165,35 @@ class AzureHttp:
         method: str,
         url: str,
         what: str,
+        use: Callable[[requests.Response], _Found],
         *,
         params: Mapping[str, str] | None = None,
         body: object = None,
-        attempts: int = retries.ATTEMPTS,
-    ) -> requests.Response:
-        """Send one request, again after a transient failure; return any other answer.
+        attempts: int | None = None,
+    ) -> _Found:
+        """Send one request, again after a transient failure; return what *use* makes of any other answer.
 
         A refused token is replaced once: this machine's clock may have taken it for valid for too long. Signing in is not
         repeated here, for it has separate retries.
 
         Args:
+            use: may raise a transient error, after which the request is sent again.
             attempts: how often it is sent at most; see :mod:`aml_train.core.retry`.
 
         Raises:
             ServiceError: if there is no answer, or the answers stay transient failures.
         """
-        return self._called(method, url, what, params, body, attempts, lambda response: response)
+        for last in (False, True):
+            token = self._token()
+            for attempt in retries.repeated(attempts or self._attempts):
+                with attempt:
+                    response = self._send(method, url, what, params, body, token)
+                    if response.status_code in retries.TRANSIENT_STATUS:
+                        raise error_for(response, what)
+                    if response.status_code != requests.codes.unauthorized or last:
+                        return use(response)
+            self.credential.forget()
+        raise AssertionError("the last attempt returns or raises")
 
     def ask(
         self,
@@ -188,7 +203,7 @@ class AzureHttp:
         *,
         params: Mapping[str, str] | None = None,
         body: object = None,
-        attempts: int = retries.ATTEMPTS,
+        attempts: int | None = None,
     ) -> Answer | None:
         """Send one request as :meth:`call` does, and return its JSON; None for 404.
 
@@ -201,38 +216,13 @@ class AzureHttp:
         def use(response: requests.Response) -> Answer | None:
             return None if response.status_code == requests.codes.not_found else read_answer(response, what)
 
-        return self._called(method, url, what, params, body, attempts, use)
+        return self.call(method, url, what, use, params=params, body=body, attempts=attempts)
 
     def need(
         self, method: str, url: str, what: str, *, params: Mapping[str, str] | None = None, body: object = None
     ) -> Answer:
         """Send one request as :meth:`ask` does; 404 is an error as well."""
-        return self._called(
-            method, url, what, params, body, retries.ATTEMPTS, lambda response: read_answer(response, what)
-        )
-
-    def _called(
-        self,
-        method: str,
-        url: str,
-        what: str,
-        params: Mapping[str, str] | None,
-        body: object,
-        attempts: int,
-        use: Callable[[requests.Response], _Found],
-        *,
-        renewed: bool = False,
-    ) -> _Found:
-        token = self._token()
-        for attempt in retries.repeated(attempts):
-            with attempt:
-                response = self._send(method, url, what, params, body, token)
-                if response.status_code in retries.TRANSIENT_STATUS:
-                    raise error_for(response, what)
-                if response.status_code != requests.codes.unauthorized or renewed:
-                    return use(response)
-        self.credential.forget()
-        return self._called(method, url, what, params, body, attempts, use, renewed=True)
+        return self.call(method, url, what, lambda response: read_answer(response, what), params=params, body=body)
 
     def _token(self) -> str:
         return self.credential.token(self.cloud.scope)
@@ -271,7 +261,7 @@ class AzureHttp:
         return response
 
     def read(
-        self, url: str, what: str, *, params: Mapping[str, str] | None = None, attempts: int = retries.ATTEMPTS
+        self, url: str, what: str, *, params: Mapping[str, str] | None = None, attempts: int | None = None
     ) -> Answer | None:
         """GET *url* and return its JSON; None for 404.
 

@@ -127,7 +127,8 @@ class _Reader:
     def _offered(self, kind: str, what: str) -> Iterator[Answer]:
         """Yield a list's items; none if the service has no such interface at all."""
         url, params = self.rest.arm(f"/{kind}"), {"api-version": _API}
-        if self.rest.call("GET", url, what, params=params).status_code != requests.codes.not_implemented:
+        status = self.rest.call("GET", url, what, lambda response: response.status_code, params=params)
+        if status != requests.codes.not_implemented:
             yield from self.rest.items(url, what, params=params, required=True)
 
     def _all(self, item: Answer, by: str) -> Iterator[Use]:

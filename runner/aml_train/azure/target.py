@@ -15,6 +15,7 @@ from aml_train.azure.names import nearest_of
 from aml_train.azure.sdk_v2 import AzureV2
 from aml_train.azure.sign_in import Fetched, sign_in_to_azure, without_secrets
 from aml_train.azure.workspace import AzureRest
+from aml_train.core.answers import Answer
 from aml_train.core.clock import Clock
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.events import Listener, Notice
@@ -221,16 +222,16 @@ def check_azure(target: WorkspaceTarget, compute: str | None) -> None:
     """
     service = target.service
     target.listener(Notice(text=f"Signing in to {_cloud_title(service.cloud)} with {service.credential.title}."))
-    _check_workspace(service)
+    check_workspace(service)
     if compute is not None:
-        _check_compute(service, compute)
+        check_compute(service, compute)
 
 
 def _cloud_title(cloud: Cloud) -> str:
     return "Azure" if cloud.name == "AzureCloud" else cloud.name
 
 
-def _check_workspace(rest: AzureRest) -> None:
+def check_workspace(rest: AzureRest) -> None:
     """Look the workspace up; where it is missing, say which the resource group has."""
     try:
         rest.describe()
@@ -242,16 +243,23 @@ def _check_workspace(rest: AzureRest) -> None:
         raise ServiceError(error.message, hint=f"{error.hint} {known}") from None
 
 
-def _check_compute(rest: AzureRest, compute: str) -> None:
+def check_compute(rest: AzureRest, compute: str) -> Answer | None:
+    """Return a compute of the workspace; None for a job that names none of it.
+
+    Raises:
+        InvalidError: there is no such compute.
+    """
     name = compute.removeprefix("azureml:")
-    if "/" in name or name == SERVERLESS:
-        return  # an ARM id, perhaps of another workspace: the service checks it on submission
-    if rest.find_compute(name) is None:
+    if "/" in name or name in ("", SERVERLESS):
+        return None  # an ARM id, perhaps of another workspace: the service checks it on submission
+    found = rest.find_compute(name)
+    if found is None:
         known = known_names(rest, f"{rest.workspace.path}/computes", "computes", name)
         raise InvalidError(
             f"There is no compute {name!r} in the workspace {rest.workspace.name}. {known}",
             hint="Correct the target's or the job's compute, or make it: az ml compute create.",
         )
+    return found
 
 
 def known_names(rest: AzureRest, path: str, kind: str, wanted: str) -> str:

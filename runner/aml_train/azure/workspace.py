@@ -227,14 +227,8 @@ class AzureRest(AzureHttp):
         azure-ai-ml 1.34.1's generated client (``_restclient/runhistory``).
         """
         what = f"Tagging the job {name}"
-        response = self.call(
-            "PATCH",
-            self.history(f"/runs/{quote(name)}"),
-            what,
-            body={"tags": dict(tags), **({"properties": dict(properties)} if properties else {})},
-        )
-        if not response.ok:
-            raise error_for(response, what)
+        body = {"tags": dict(tags), **({"properties": dict(properties)} if properties else {})}
+        self.need("PATCH", self.history(f"/runs/{quote(name)}"), what, body=body)
 
     def latest_version(self, kind: Literal["data", "models"], name: str) -> str | None:
         """See :meth:`aml_train.jobs.workspace.Workspace.latest_version`.

@@ -167,18 +167,15 @@ PLANTED: Mapping[str, tuple[Plant, str, str, int, str]] = {
         "--role AcrDelete",
     ),
     "no registry": (
-        faulty("status", status="404", path="*/registries/*", code="ResourceNotFound"), "registry", "failed", 8,
-        "az acr create|az ml workspace update|--container-registry",
+        faulty("status", status="404", path="*/registries/*", code="ResourceNotFound"), "registry", "failed", 8, "targets.NAME.registry",
     ),
     "a registry that may not be seen": (
-        faulty("status", status="403", path="*/registries/*", code="AuthorizationFailed"), "registry", "failed", 8,
-        "--role Reader --scope",
+        faulty("status", status="403", path="*/registries/*", code="AuthorizationFailed"), "registry", "failed", 8, "the role Reader",
     ),
     "unknown tenant": (variables(AZURE_TENANT_ID=NOBODY), "sign-in", "failed", 8, "AZURE_TENANT_ID"),
     "other tenant": (
-        faulty("status", status="401", method="GET", path="/subscriptions/????????-????-????-????-????????????",
-               code="InvalidAuthenticationTokenTenant"),
-        "subscription", "failed", 2, "Set AZURE_TENANT_ID=",
+        faulty("status", status="401", method="GET", path="*/workspaces/local", code="InvalidAuthenticationTokenTenant"),
+        "workspace", "failed", 8, "AZURE_TENANT_ID|az login --tenant",
     ),
     "wrong secret": (variables(AZURE_CLIENT_SECRET="not-the-secret"), "sign-in", "failed", 8, "The client secret is wrong"),
     "nothing to sign in with": (
@@ -188,11 +185,11 @@ PLANTED: Mapping[str, tuple[Plant, str, str, int, str]] = {
         variables(AML_TRAIN_SIGN_IN="cli"), "sign-in", "failed", 8, "az login --tenant"
     ),
     "wrong subscription": (
-        target(subscription_id=NOBODY), "subscription", "failed", 2, "az account list|targets.azure.subscription-id"
+        target(subscription_id=NOBODY), "workspace", "failed", 8, "subscription-id"
     ),
-    "wrong workspace": (target(workspace="locla"), "workspace", "failed", 2, "az ml workspace list|targets.azure.workspace"),
-    "wrong resource group": (target(resource_group="elsewhere"), "workspace", "failed", 2, "targets.azure.resource-group"),
-    "wrong compute": (target(compute="local-clutser"), "compute", "failed", 2, "az ml compute create --name local-clutser"),
+    "wrong workspace": (target(workspace="locla"), "workspace", "failed", 8, "workspace of the target|Did you mean local?"),
+    "wrong resource group": (target(resource_group="elsewhere"), "workspace", "failed", 8, "resource-group"),
+    "wrong compute": (target(compute="local-clutser"), "compute", "failed", 2, "az ml compute create"),
     "too few nodes": (
         lambda machine: setattr(machine, "job", "resources: {instance_count: 5}\n"), "compute", "failed", 8,
         "az ml compute update --name local-cluster --max-instances 5",
@@ -205,13 +202,10 @@ PLANTED: Mapping[str, tuple[Plant, str, str, int, str]] = {
         faulty("status", status="403", host=BLOBS, code="AuthorizationFailure"), "storage", "failed", 8, "firewall",
     ),
     "blocked storage": (faulty("outage", host=BLOBS), "storage", "failed", 8, "HTTPS_PROXY"),
-    "blocked sign-in": (
-        faulty("outage", host="login.microsoftonline.com"), "network", "failed", 8,
-        "curl --head --verbose https://login.microsoftonline.com/",
-    ),
-    "proxy that is away": (variables(HTTPS_PROXY="http://127.0.0.1:9"), "network", "failed", 8, "http://127.0.0.1:9|allow the host there"),
+    "blocked sign-in": (faulty("outage", host="login.microsoftonline.com"), "sign-in", "failed", 8, "HTTPS_PROXY"),
+    "proxy that is away": (variables(HTTPS_PROXY="http://127.0.0.1:9"), "sign-in", "failed", 8, "HTTPS_PROXY"),
     "unknown authority": (
-        variables(REQUESTS_CA_BUNDLE="/etc/ssl/certs/ca-certificates.crt"), "network", "failed", 2, "Set REQUESTS_CA_BUNDLE"
+        variables(REQUESTS_CA_BUNDLE="/etc/ssl/certs/ca-certificates.crt"), "sign-in", "failed", 8, "the CA bundle"
     ),
     "outage": (faulty("status", status="503", path="*/computes/*"), "compute", "failed", 8, "https://azure.status.microsoft"),
     "engine that is away": (with_image(lambda _machine: None), "engine", "failed", 2, "systemctl start docker"),

@@ -38,9 +38,9 @@ class Recording(AzureRest):
         super().__init__(workspace, sign_in_to_azure({**os.environ, "AML_TRAIN_SIGN_IN": "secret"}))
         self.asked: list[str] = []
 
-    def _called(self, method: str, url: str, *given: Any, **options: Any) -> Any:
+    def call(self, method: str, url: str, *given: Any, **options: Any) -> Any:
         self.asked.append(f"{method} {url.partition('/workspaces/')[2].partition('/')[2]}")
-        return super()._called(method, url, *given, **options)
+        return super().call(method, url, *given, **options)
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def blobs(emulator: Emulator, asset: str, rest: AzureRest) -> dict[str, bytes]:
     found = rest.need("GET", rest.arm(f"/codes/{name}/versions/{version}"), "Reading the asset", params=query)
     container, _, folder = found.text("properties.codeUri").removeprefix("https://").partition("/")[2].partition("/")
     store = "datastores/workspaceblobstore/listSecrets"
-    secret = rest.call("POST", rest.arm(f"/{store}"), "key", params={"api-version": "2024-10-01-preview"}).json()
+    secret = rest.need("POST", rest.arm(f"/{store}"), "key", params={"api-version": "2024-10-01-preview"}).value
     account = emulator.info["storage_account"]
     client = ContainerClient(f"https://{account}.blob.core.windows.net", container, credential=secret["key"])
     with client:

@@ -76,7 +76,9 @@ class Rest(AzureRest):
         place = WorkspaceId(subscription_id="s", resource_group="g", name="w")
         super().__init__(place, None, AZURE_PUBLIC, session=self.storage)  # type: ignore[arg-type]
 
-    def read(self, url: str, what: str, *, params: Mapping[str, str] | None = None, attempts: int = 4) -> Any:
+    def read(
+        self, url: str, what: str, *, params: Mapping[str, str] | None = None, attempts: int | None = None
+    ) -> Any:
         folder = "azureml://subscriptions/s/resourcegroups/g/workspaces/w/datastores/blobs/paths/images"
         known: Mapping[str, Any] = {
             "datastores/blobs": {

@@ -60,9 +60,9 @@ class FakeRest:
     def find_job(self, name: str) -> Any:
         return answered(self.answers.get(f"/jobs/{name}"))
 
-    def call(self, _method: str, url: str, _what: str, *, params: Mapping[str, str]) -> Any:
+    def call(self, _method: str, url: str, _what: str, use: Any, *, params: Mapping[str, str]) -> Any:
         assert params
-        return types.SimpleNamespace(status_code=200 if url in self.answers else 501)
+        return use(types.SimpleNamespace(status_code=200 if url in self.answers else 501))
 
 
 def uses(answers: Mapping[str, Any]) -> set[tuple[str | None, str]]:

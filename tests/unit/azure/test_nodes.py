@@ -27,7 +27,9 @@ class Rest(AzureRest):
     def location(self) -> str:
         return "westeurope"
 
-    def read(self, url: str, what: str, *, params: Mapping[str, str] | None = None, attempts: int = 4) -> Any:
+    def read(
+        self, url: str, what: str, *, params: Mapping[str, str] | None = None, attempts: int | None = None
+    ) -> Any:
         assert params is not None
         answer = self.answers.get(url.rpartition("/")[2])
         if isinstance(answer, Exception):

@@ -185,7 +185,7 @@ class Rest(AzureRest):
     def metrics(self, path: str) -> str:
         return path
 
-    def call(self, method: str, url: str, what: str, *, body: Any = None, **_: Any) -> requests.Response:
+    def answer(self, method: str, url: str, body: Any) -> requests.Response:
         verb = url.rpartition("/")[2]
         self.asked.append(f"{method} {url} {body.get('metricName')}")
         answer = self.answers.get((verb, body.get("metricName"), body.get("continuationToken")))
@@ -196,7 +196,7 @@ class Rest(AzureRest):
         return response
 
     def ask(self, method: str, url: str, what: str, **more: Any) -> Answer | None:
-        response = self.call(method, url, what, **more)
+        response = self.answer(method, url, more.get("body"))
         return None if response.status_code == 404 else read_answer(response, what)
 
 

@@ -24,7 +24,7 @@ from aml_train.azure.identity import read_identity, read_run_identity
 from aml_train.azure.image_uses import read_image_uses
 from aml_train.azure.models import AzureCatalogue
 from aml_train.azure.sign_in import SignIn
-from aml_train.azure.target import _check_compute, _check_workspace, login_server
+from aml_train.azure.target import check_compute, check_workspace, login_server
 from aml_train.azure.workspace import AzureRest
 from aml_train.config.sections.targets import ClusterConfig
 from aml_train.core.clock import Clock
@@ -234,6 +234,9 @@ OPERATIONS: Mapping[str, Callable[[], object]] = {
     "artifact_paths": lambda: list(rest().artifact_paths("j", "outputs")),
     "has_artifact": lambda: rest().has_artifact("j", "outputs/none"),
     "read_artifact": lambda: rest().read_artifact("j", "outputs/x", most=50),
+    "children": lambda: rest().children("j"),
+    "results_run": lambda: rest().results_run("j"),
+    "root_of": lambda: rest().root_of("j"),
     "models": lambda: [(one.origin, one.staged) for one in rest().models("m")],
     "names": lambda: list(catalogue().names()),
     "version": lambda: catalogue().version("m", "1"),
@@ -253,8 +256,8 @@ OPERATIONS: Mapping[str, Callable[[], object]] = {
     "find code": lambda: _find(rest(), "n", NO_CODE),
     "begin an upload": lambda: _ask(rest(), "POST", "/codes/n/versions/1/startPendingUpload", "Preparing", {}),
     "login_server": lambda: login_server(rest()),
-    "check_workspace": lambda: _check_workspace(rest()),
-    "check_compute": lambda: _check_compute(rest(), "gpu"),
+    "check_workspace": lambda: check_workspace(rest()),
+    "check_compute": lambda: check_compute(rest(), "gpu"),
     "settled cluster": lambda: settled(),
     "check_size": lambda: _check_size(rest(), CLUSTER),  # type: ignore[arg-type]
 }

@@ -9,7 +9,6 @@ from urllib.parse import quote
 
 from aml_train.azure.blob.address import Asset, DatastorePath, JobOutput, Remote, Scope, parse_address
 from aml_train.azure.blob.storage import Access, AzureBlobs
-from aml_train.azure.http import error_for
 from aml_train.azure.workspace import AzureRest
 from aml_train.config.yaml.shapes import nearest
 from aml_train.core.answers import Answer, split
@@ -148,9 +147,7 @@ class DataWorkspace:
         body = {"properties": {"dataType": type_, "dataUri": uri, "isAnonymous": False, "isArchived": False}}
         what = f"Registering the data asset {name}:{version}"
         url = self._rest.arm(f"/data/{quote(name)}/versions/{quote(version)}")
-        response = self._rest.call("PUT", url, what, params=_API, body=body)
-        if not response.ok:
-            raise error_for(response, what)
+        self._rest.need("PUT", url, what, params=_API, body=body)
         return AssetView(name=name, version=version, type=type_, uri=uri)
 
     def _latest(self, name: str) -> str:

@@ -1,1 +1,0 @@
-"""Checks of a workspace in Azure: identity, roles, compute, registry, network."""
