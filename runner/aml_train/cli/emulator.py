@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 import time
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ from aml_train.core.text import printable
 from aml_train.local import lifecycle
 from aml_train.local.admin import emulator_info, request_admin
 from aml_train.local.browser import answer_program, browser_variables, is_sign_in, sign_in_page
-from aml_train.local.environment import client_environment, shell_exports
+from aml_train.local.environment import client_environment
 from aml_train.local.lifecycle import reset_emulator, start_emulator, stop_emulator
 from aml_train.local.settings import EmulatorSettings
 
@@ -159,7 +160,8 @@ def emulator_env(*, workspace: str | None) -> None:
     """
     variables = client_environment(running_emulator(workspace), dict(os.environ))
     named = {} if workspace is None else {"AML_TRAIN_EMULATOR_WORKSPACE": workspace}
-    print_exactly(shell_exports(variables | browser_variables(sys.executable) | named) + "\n")
+    variables |= browser_variables(sys.executable) | named
+    print_exactly("".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()))
 
 
 @emulator.command("config")

@@ -56,16 +56,12 @@ def _ask_at(
     return status, answer
 
 
-def healthy(settings: EmulatorSettings) -> bool:
-    """Return whether the local AzureML is ready for requests."""
-    answer = request_admin(settings, "health")
-    return answer is not None and answer[0] == http.client.OK
-
-
 def read_problems(settings: EmulatorSettings) -> list[str]:
-    """Return the local AzureML's own problems; none if it is ready, or silent."""
+    """Return why the local AzureML is not ready for requests; nothing if it is."""
     answer = request_admin(settings, "health")
-    if answer is None or answer[0] == http.client.OK:
+    if answer is None:
+        return ["it does not answer"]
+    if answer[0] == http.client.OK:
         return []
     missing = answer[1].get("missing")
     return [str(one) for one in missing] if isinstance(missing, list) else [f"its health is {answer[0]}"]

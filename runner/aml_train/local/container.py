@@ -15,7 +15,7 @@ from docker.errors import APIError, ImageNotFound, NotFound
 from docker.types import LogConfig
 
 from aml_train.core.docker import connect_engine, in_container, own_container
-from aml_train.core.errors import AmlTrainError, ServiceError
+from aml_train.core.errors import ServiceError
 from aml_train.local.settings import EmulatorSettings
 
 if TYPE_CHECKING:
@@ -34,13 +34,18 @@ RUN_LABEL: Final = "org.aml-train.emulator.run"
 DATA: Final = "/var/lib/aml-emulator"
 SOCKET: Final = "/var/run/docker.sock"
 STOP_SECONDS: Final = 10
-LOG_TAIL: Final = 30
 
 
-def connect() -> DockerClient:
-    """Return a client of the Docker engine after it has answered, or raise ImageError."""
+@contextlib.contextmanager
+def opened(settings: EmulatorSettings) -> Iterator[tuple[DockerClient, Container | None]]:
+    """Give a client of the engine and the local AzureML's container, as :func:`find` does.
 
-    return connect_engine(os.environ)
+    Raises:
+        ImageError: the engine does not answer.
+        ServiceError: a container of this name is something else.
+    """
+    with contextlib.closing(connect_engine(os.environ)) as client:
+        yield client, find(client, settings)
 
 
 def find(client: DockerClient, settings: EmulatorSettings) -> Container | None:
@@ -49,7 +54,6 @@ def find(client: DockerClient, settings: EmulatorSettings) -> Container | None:
     Raises:
         ServiceError: a container of this name is something else.
     """
-
     try:
         container = client.containers.get(settings.name)
     except NotFound:
@@ -64,10 +68,8 @@ def find(client: DockerClient, settings: EmulatorSettings) -> Container | None:
 
 def fingerprint(settings: EmulatorSettings) -> str:
     """Return the settings that a container cannot change once it is made."""
-    fixed: dict[str, object] = {"port": settings.port, "registry_port": settings.registry_port}
-    fixed |= {"max_jobs": settings.max_jobs, "fuse": settings.fuse}
-    fixed |= {"job_memory": settings.job_memory, "job_processes": settings.job_processes}
-    return json.dumps(fixed, sort_keys=True)
+    fixed = ("port", "registry_port", "max_jobs", "fuse", "job_memory", "job_processes")
+    return json.dumps({name: getattr(settings, name) for name in fixed}, sort_keys=True)
 
 
 def image_id(client: DockerClient, settings: EmulatorSettings) -> str | None:
@@ -154,7 +156,7 @@ def _engine_socket(outer: Mapping[str, str]) -> str:
     return path if scheme == "unix" and path else SOCKET
 
 
-def start_container(container: Container, settings: EmulatorSettings) -> None:
+def start_container(container: Container) -> None:
     """Start the container.
 
     Raises:
@@ -164,26 +166,12 @@ def start_container(container: Container, settings: EmulatorSettings) -> None:
     try:
         container.start()
     except APIError as error:
-        raise _start_error(str(error.explanation or error), settings) from error
-
-
-def _start_error(said: str, settings: EmulatorSettings) -> AmlTrainError:
-    if any(word in said for word in ("already allocated", "address already in use", "ports are not available")):
-        variables = {
-            settings.port: "AML_TRAIN_EMULATOR_PORT",
-            settings.registry_port: "AML_TRAIN_EMULATOR_REGISTRY_PORT",
-        }
-        taken = next((port for port in variables if f":{port}" in said), settings.port)
-        return ServiceError(
-            f"The local AzureML cannot start: the port {taken} is taken.",
-            hint=f"Stop what listens there, or choose another port: {variables[taken]}.",
+        said = str(error.explanation or error)
+        taken = any(
+            word in said for word in ("already allocated", "address already in use", "ports are not available")
         )
-    return ServiceError(f"The local AzureML's container cannot start: {said}")
-
-
-def log_tail(container: Container) -> str:
-    """Return the last lines of the container's log."""
-    return container.logs(tail=LOG_TAIL).decode("utf-8", errors="replace").rstrip()
+        hint = "Stop what listens there, or choose other ports: AML_TRAIN_EMULATOR_PORT and AML_TRAIN_EMULATOR_REGISTRY_PORT."
+        raise ServiceError(f"The local AzureML cannot start: {said}", hint=hint if taken else None) from error
 
 
 def log_lines(container: Container, *, follow: bool) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import ssl
 import tempfile
 from collections.abc import Mapping
@@ -47,7 +46,11 @@ def client_environment(
     """
     proxy = f"http://{info.host}:{info.port}"
     direct = no_proxy(base_environment)
-    bundle = str(write_ca_bundle(info, base_environment, cache or _cache_folder(info.name)))
+    bundle = str(
+        write_ca_bundle(
+            info, base_environment, cache or Path(platformdirs.user_cache_dir("aml-train"), "emulator", info.name)
+        )
+    )
     return {
         "HTTPS_PROXY": proxy,
         "https_proxy": proxy,
@@ -61,11 +64,6 @@ def client_environment(
         "AML_RESOURCE_GROUP": info.resource_group,
         "AML_WORKSPACE": info.workspace,
     }
-
-
-def shell_exports(variables: Mapping[str, str]) -> str:
-    """Return *variables* as lines for a POSIX shell, to be evaluated."""
-    return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in variables.items())
 
 
 def no_proxy(base_environment: Mapping[str, str]) -> str:
@@ -134,8 +132,3 @@ def _default_bundle() -> str:
             return path
 
     return certifi.where()
-
-
-def _cache_folder(name: str) -> Path:
-
-    return Path(platformdirs.user_cache_dir("aml-train")) / "emulator" / name

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import re
+import os
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from docker.errors import NotFound
 
+from aml_train.core.docker import connect_engine
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import Listener, Notice
-from aml_train.core.version import __version__
 from aml_train.local import container as containers
-from aml_train.local.admin import emulator_info, healthy, read_problems, request_admin
+from aml_train.local.admin import emulator_info, read_problems, request_admin
 from aml_train.local.container import reached
 from aml_train.local.image import obtain_image
 from aml_train.local.settings import EmulatorInfo, EmulatorSettings
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from docker import DockerClient
     from docker.models.containers import Container
 
+LOG_TAIL: Final = 30
 READY_SECONDS: Final = 180.0
 """How long a container that was started may take until it is ready."""
 
@@ -33,7 +34,6 @@ def start_emulator(
     settings: EmulatorSettings,
     listener: Listener,
     *,
-    replace_busy: bool = False,
     engine: DockerClient | None = None,
 ) -> EmulatorInfo:
     """Start the local AzureML; return its description once it is ready.
@@ -44,17 +44,20 @@ def start_emulator(
     Args:
         settings: what is wanted.
         listener: receives each step that is taken.
-        replace_busy: recreate it even while jobs run; they continue without tracking until it is back.
         engine: the engine, if this process is connected to it already.
 
     Raises:
         ImageError: there is no engine, or no image.
         ServiceError: jobs run in a container that must be recreated, a port is taken, or it does not get ready.
     """
-    with contextlib.nullcontext(engine) if engine is not None else contextlib.closing(containers.connect()) as client:
+    with (
+        contextlib.nullcontext(engine)
+        if engine is not None
+        else contextlib.closing(connect_engine(os.environ)) as client
+    ):
         container = containers.find(client, settings)
         if container is not None and not containers.is_current(client, container, settings):
-            _make_room(client, container, settings, listener, replace_busy=replace_busy)
+            _make_room(client, container, settings, listener)
             container = None
         if container is None:
             if containers.image_id(client, settings) is None:
@@ -62,32 +65,14 @@ def start_emulator(
             container = containers.create(client, settings)
         if container.status != "running":
             listener(Notice(text=f"Starting the local AzureML in the container {settings.name}"))
-            containers.start_container(container, settings)
-        info = _await_ready(container, reached(client, container, settings))
-    if (text := version_difference(info.version)) is not None:
-        listener(Notice(text=text, level="warning"))
-    return info
+            containers.start_container(container)
+        return _await_ready(container, reached(client, container, settings))
 
 
-def version_difference(emulator: str, own: str = __version__) -> str | None:
-    """Return a warning if the local AzureML is of another release; None if not.
-
-    A version that is no release's, as in a checkout, says nothing.
-    """
-    if emulator == own or not all(re.fullmatch(r"[\d.]+", one) for one in (emulator, own)):
-        return None
-    return (
-        f"The local AzureML has version {emulator}, and aml-train {own}: it may answer otherwise than expected. Use the same version of"
-        " both: unset AML_TRAIN_EMULATOR_IMAGE, then: aml-train emulator start (docs/support.md)."
-    )
-
-
-def _make_room(
-    client: DockerClient, container: Container, settings: EmulatorSettings, listener: Listener, *, replace_busy: bool
-) -> None:
+def _make_room(client: DockerClient, container: Container, settings: EmulatorSettings, listener: Listener) -> None:
     """Remove a container that is not what is wanted."""
     jobs = containers.running_jobs(client, container)
-    if jobs and not replace_busy:
+    if jobs:
         raise ServiceError(
             f"{settings.name} was made from another image or with other settings, and jobs run in it: {', '.join(jobs)}.",
             hint="Wait for them or cancel them, or use another AML_TRAIN_EMULATOR_NAME and other ports.",
@@ -99,19 +84,18 @@ def _make_room(
 
 def _await_ready(container: Container, settings: EmulatorSettings) -> EmulatorInfo:
     deadline = time.monotonic() + READY_SECONDS
-    while not healthy(settings):
+    while problems := read_problems(settings):
         container.reload()
         if container.status not in {"created", "running", "restarting"}:
             problem = f"ended with status code {container.attrs['State']['ExitCode']}"
         elif time.monotonic() > deadline:
-            missing = "; ".join(read_problems(settings))
-            problem = f"was not ready after {READY_SECONDS:g} seconds" + (f" ({missing})" if missing else "")
+            problem = f"was not ready after {READY_SECONDS:g} seconds ({'; '.join(problems)})"
         else:
             time.sleep(_POLL_SECONDS)
             continue
         raise ServiceError(
             f"The local AzureML in the container {settings.name} {problem}. Its log ends with:\n"
-            f"{containers.log_tail(container)}",
+            + container.logs(tail=LOG_TAIL).decode("utf-8", errors="replace").rstrip(),
             hint="All of it: aml-train emulator logs. To begin again from nothing: aml-train emulator reset.",
         )
     found = emulator_info(settings)
@@ -122,8 +106,7 @@ def _await_ready(container: Container, settings: EmulatorSettings) -> EmulatorIn
 
 def find_emulator(settings: EmulatorSettings) -> EmulatorInfo | None:
     """Return the description of a running local AzureML, also from a container."""
-    with contextlib.closing(containers.connect()) as client:
-        container = containers.find(client, settings)
+    with containers.opened(settings) as (client, container):
         if container is None or container.status != "running":
             return None
         return emulator_info(reached(client, container, settings))
@@ -135,26 +118,20 @@ def emulator_status(settings: EmulatorSettings) -> dict[str, Any]:
     ``state`` is ``absent``, ``running``, ``unhealthy`` (it runs, and ``problems`` says what is wrong) or the engine's word for a
     container that does not run.
     """
-    with contextlib.closing(containers.connect()) as client:
-        container = containers.find(client, settings)
-    if container is None:
-        return {"name": settings.name, "state": "absent"}
-    if container.status != "running":
-        return {"name": settings.name, "state": container.status}
+    with containers.opened(settings) as (_, container):
+        state = "absent" if container is None else container.status
+    if state != "running":
+        return {"name": settings.name, "state": state}
     answer, problems = request_admin(settings, settings.path_of("status")), read_problems(settings)
     address = f"http://{settings.host}:{settings.reached_port}"
-    found: dict[str, Any] = {"name": settings.name, "state": "unhealthy", "address": address}
-    if answer is None or problems:
-        found["problems"] = problems or ["it does not answer"]
-    else:
-        found["state"] = "running"
-    return {**found, **(answer[1] if answer else {})}
+    state = "unhealthy" if problems else "running"
+    found: dict[str, Any] = {"name": settings.name, "state": state, "address": address}
+    return {**found, **({"problems": problems} if problems else {}), **(answer[1] if answer else {})}
 
 
 def stop_emulator(settings: EmulatorSettings) -> bool:
     """Stop the local AzureML; return whether it ran. Its state and jobs are kept."""
-    with contextlib.closing(containers.connect()) as client:
-        container = containers.find(client, settings)
+    with containers.opened(settings) as (_, container):
         if container is None or container.status != "running":
             return False
         container.stop(timeout=containers.STOP_SECONDS)
@@ -163,9 +140,7 @@ def stop_emulator(settings: EmulatorSettings) -> bool:
 
 def reset_emulator(settings: EmulatorSettings) -> None:
     """Remove the local AzureML with its state and jobs, if they exist."""
-
-    with contextlib.closing(containers.connect()) as client:
-        container = containers.find(client, settings)
+    with containers.opened(settings) as (client, container):
         if container is not None:
             said = request_admin(settings, "workspaces") if container.status == "running" else None
             container.stop(timeout=containers.STOP_SECONDS)
@@ -184,8 +159,7 @@ def emulator_logs(settings: EmulatorSettings, *, follow: bool = False) -> Iterat
     Raises:
         ServiceError: there is no such container.
     """
-    with contextlib.closing(containers.connect()) as client:
-        container = containers.find(client, settings)
+    with containers.opened(settings) as (_, container):
         if container is None:
             raise ServiceError(f"There is no container {settings.name}.", hint="Start it: aml-train emulator start")
         yield from containers.log_lines(container, follow=follow)

@@ -147,7 +147,6 @@ class EmulatorInfo:
     name: str
     host: str
     port: int
-    version: str
     instance: str
     tenant_id: str
     client_id: str
@@ -157,11 +156,8 @@ class EmulatorInfo:
     workspace: str
     location: str
     compute: str
-    registry_login_server: str
     registry_engine_name: str
     registry_address: str
-    storage_account: str
-    api_host: str
     ca_pem: str = field(repr=False)
 
     @classmethod
@@ -179,7 +175,6 @@ class EmulatorInfo:
             "host": settings.host,
             "port": settings.reached_port,
             "registry_address": settings.registry_address,
-            "registry_login_server": registry.get("login_server"),
             "registry_engine_name": registry.get("engine"),
         }
         missing = [item.name for item in fields(cls) if not isinstance(said.get(item.name), _TYPES[str(item.type)])]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import os
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 #: Seconds for which a run waits for a container that has stopped: enough to start it, and to replace it by a newer one.
 PATIENCE: Final = 120.0
 START: Final = "Start it: aml-train emulator start. Then run the same command again to attach to the job."
-_KILLED: Final = 137
 
 
 class EmulatorSession(Session):
@@ -42,8 +40,8 @@ class EmulatorSession(Session):
 
     Args:
         stopped: returns how the container has ended, None if it runs or the engine does not answer.
-        ca: path of the CAs that its certificates are checked with; those of the environment by default.
-        proxy: address of its proxy, which serves all hosts of Azure; by default the environment is read for each request.
+        ca: path of the CAs that its certificates are checked with.
+        proxy: address of its proxy, which serves all hosts of Azure.
         now: seconds of a clock that only grows.
     """
 
@@ -51,15 +49,14 @@ class EmulatorSession(Session):
         self,
         stopped: Callable[[], str | None],
         *,
-        ca: Path | None = None,
-        proxy: str | None = None,
+        ca: Path,
+        proxy: str,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__()
         self._ca = ca
-        if proxy is not None:
-            self.trust_env = False
-            self.proxies = {"https": proxy}
+        self.trust_env = False
+        self.proxies = {"https": proxy}
         self._stopped = stopped
         self._now = now
         self._since: float | None = None
@@ -70,10 +67,8 @@ class EmulatorSession(Session):
         Raises:
             ServiceError: the container has stopped; transient as long as it may be about to be started again.
         """
-        if self._ca is not None:  # requests prefers the environment's to `verify` of the session
-            options["verify"] = str(self._ca)
         try:
-            response = super().send(request, **options)
+            response = super().send(request, **{**options, "verify": str(self._ca)})  # whatever an SDK passes
         except requests.ConnectionError as error:
             how = self._stopped()
             if how is None:
@@ -87,28 +82,17 @@ class EmulatorSession(Session):
 
 def how_stopped(settings: EmulatorSettings) -> str | None:
     """Return a sentence on how the container has ended; None if it runs."""
-
     try:
-        with contextlib.closing(containers.connect()) as client:
-            container = containers.find(client, settings)
+        with containers.opened(settings) as (_, container):
+            pass
     except AmlTrainError:
         return None
     if container is None:
         return f"The local AzureML's container {settings.name} is gone."
-    return ending(settings.name, container.status, container.attrs.get("State") or {})
-
-
-def ending(name: str, status: str, state: dict[str, Any]) -> str | None:
-    """Return how a container has ended; None for one that runs or starts."""
-    if status in {"created", "running", "restarting"}:
+    if container.status in {"created", "running", "restarting"}:
         return None
-    if status == "paused":
-        return f"The local AzureML's container {name} is paused."
-    code = state.get("ExitCode")
-    why = (
-        ": the machine ran out of memory" if state.get("OOMKilled") else ": it was killed" if code == _KILLED else ""
-    )
-    return f"The local AzureML's container {name} has stopped with exit code {code}{why}."
+    code = (container.attrs.get("State") or {}).get("ExitCode")
+    return f"The local AzureML's container {settings.name} is {container.status} (exit code {code})."
 
 
 #: The emulator answers within milliseconds and has no rate limit.
@@ -127,24 +111,6 @@ def local_names(settings: EmulatorSettings, target: str = "local") -> TargetName
         registry_for_engine=f"localhost:{settings.registry_port}",
         compute=_COMPUTE,
     )
-
-
-def local_service(
-    settings: EmulatorSettings, info: EmulatorInfo, variables: Mapping[str, str], *, fetched: Fetched
-) -> AzureV2:
-    """Return the workspace of the local AzureML, signed in to; this process's environment is not changed.
-
-    Args:
-        settings: which emulator.
-        info: how it is reached.
-        variables: those of :func:`aml_train.local.environment.client_environment`.
-        fetched: receives each token, and the secrets of jobs that are read.
-    """
-    place = WorkspaceId(subscription_id=info.subscription_id, resource_group=info.resource_group, name=info.workspace)
-    stopped = functools.partial(how_stopped, EmulatorSettings(name=info.name))
-    session = EmulatorSession(stopped, ca=Path(variables["REQUESTS_CA_BUNDLE"]), proxy=variables["HTTPS_PROXY"])
-    identity = sign_in_to_azure(variables, named="secret", session=session, fetched=fetched)
-    return AzureV2(place, identity, session=session, page=settings.page_origin)
 
 
 def connect_local(
@@ -172,7 +138,11 @@ def connect_local(
     outer = without_secrets(place.environ)
     variables = client_environment(info, outer)
     _enter(variables)
-    service = local_service(settings, info, variables, fetched=fetched)
+    where = WorkspaceId(subscription_id=info.subscription_id, resource_group=info.resource_group, name=info.workspace)
+    stopped = functools.partial(how_stopped, EmulatorSettings(name=info.name))
+    session = EmulatorSession(stopped, ca=Path(variables["REQUESTS_CA_BUNDLE"]), proxy=variables["HTTPS_PROXY"])
+    identity = sign_in_to_azure(variables, named="secret", session=session, fetched=fetched)
+    service = AzureV2(where, identity, session=session, page=settings.page_origin)
     names = local_names(settings)
     loopback = RegistryLocation(
         push_name=names.registry_for_engine,
@@ -228,9 +198,7 @@ def leave_local() -> None:
     A program that runs with it, and afterwards in Azure, calls this in between.
     """
     before = environment_before()
-    for name in list(_changed):
-        if name in before:
-            os.environ[name] = before[name]
-        else:
-            os.environ.pop(name, None)
+    for name in _changed:
+        os.environ.pop(name, None)
+    os.environ.update({name: before[name] for name in _changed if name in before})
     _changed.clear()

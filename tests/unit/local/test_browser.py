@@ -32,7 +32,7 @@ class Page:
 
 @pytest.fixture(autouse=True)
 def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("aml_train.local.environment._cache_folder", lambda _name: tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
 
 def shown(monkeypatch: pytest.MonkeyPatch, page: Page) -> tuple[str, dict[str, str]]:

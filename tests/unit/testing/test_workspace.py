@@ -28,7 +28,7 @@ class Admin:
         self.answers: dict[str, Any] = {}
         for module in (emulator_admin, workspace):
             monkeypatch.setattr(module, "request_admin", self)
-        monkeypatch.setattr("aml_train.local.environment._cache_folder", lambda _name: tmp_path)
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
     def __call__(self, _settings: object, path: str, *, method: str = "GET", seconds: float = 0) -> Any:
         parts = urlsplit(path)

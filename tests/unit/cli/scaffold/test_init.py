@@ -265,8 +265,8 @@ MISSING: Sequence[tuple[str, Sequence[str], Sequence[str]]] = [
         ["There are 2 jobs; which one is meant?", "jobs/cats.yml:2: python train.py --kind cats", "--job"],
     ),
     ("monorepo", (), ["packages/speech/job.yml:3", "packages/vision/job.yml:3"]),
-    ("broken_yaml", (), ["job.yml:5: the indentation", "look like jobs and cannot be read"]),
-    ("broken_yaml", ("--job", "job.yml"), ["job.yml:5: the indentation"]),
+    ("broken_yaml", (), ["job.yml:5: this is not YAML", "look like jobs and cannot be read"]),
+    ("broken_yaml", ("--job", "job.yml"), ["job.yml:5: this is not YAML"]),
     ("spark_only", (), ["job.yml:1: a job of the type spark", "train.yml:1: a component", "--example"]),
     (
         "sdk_pipeline",
