@@ -22,8 +22,8 @@ from aml_train.core.tags import TAG_STAGE
 from aml_train.gate.decide import Decision
 from aml_train.gate.history import MetricPoint
 from aml_train.gate.rules import parse_rule
-from aml_train.image.attestations import IN_TOTO, SLSA_PROVENANCE, provenance
 from aml_train.image.inputs import ImageInputs
+from aml_train.image.provenance import IN_TOTO, SLSA_PROVENANCE, provenance
 from aml_train.image.records import store_record
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.manifest import OCI_MANIFEST, Manifest
@@ -82,8 +82,8 @@ class Shape:
         gate: the rules, in order.
         code: the files of the code snapshot; None for a job without one.
         tags: of the job, besides those of its image; None leaves one out.
-        image: whether the job ran in an image of ours, which has tests and attestations.
-        sbom: type and contents of the list of packages.
+        image: whether the job ran in an image of ours, which has tests and a provenance.
+        facts: what the record of the image's tests says of the image.
         artifacts: other files of the job.
     """
 
@@ -103,7 +103,7 @@ class Shape:
     )
     tags: Mapping[str, str | None] = field(default_factory=dict)
     image: bool = True
-    sbom: tuple[str, bytes] = ("application/spdx+json", b'{"spdxVersion": "SPDX-2.3"}')
+    facts: Mapping[str, Any] = field(default_factory=lambda: {"format": 1, "bash": None, "python": None})
     artifacts: Mapping[str, bytes] = field(default_factory=dict)
 
 
@@ -250,7 +250,6 @@ class PassportWorld:
 
     def push_record(self, **changes: Any) -> None:
         """Write the record of the tests, perhaps a changed one."""
-        facts = {"format": 1, "bash": None, "python": None}
         record = TestRecord(
             digest=self.image.digest,
             key=KEY,
@@ -261,7 +260,7 @@ class PassportWorld:
             seconds=1.0,
             at="2026-11-21",
             commit="c0ffee",
-            facts=facts,
+            facts=self.shape.facts,
             probe="p",
         )
         with self.registry() as registry:
@@ -284,8 +283,6 @@ class PassportWorld:
             self.image = image
             self.push_record()
             self.attach_provenance(image, registry)
-            kind, contents = self.shape.sbom
-            attach_document(registry, REPOSITORY, image, artifact_type=kind, content=contents)
         return image
 
     def attach_provenance(self, image: Manifest, registry: Registry, **changes: Any) -> None:

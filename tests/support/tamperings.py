@@ -31,7 +31,6 @@ from tests.support.passport_bundles import (
 from tests.support.passport_world import HOST, JOB, KEY, REPOSITORY, SOURCE, new_signer
 
 IN_TOTO = "application/vnd.in-toto+json"
-SPDX = "application/spdx+json"
 
 
 def job_tag(name: str, value: str | None) -> Tampering:
@@ -266,7 +265,6 @@ TAMPERINGS: Mapping[str, tuple[Tampering, str]] = {
         _claim_other_provenance,
         "provenance: its predicate is not https://slsa.dev/provenance/v1",
     ),
-    "no list of packages": (_drop(SPDX), "the image has no sbom"),
     "no passport with the image": (_drop(BUNDLE), "has no referrer that is this passport"),
     "no list of referrers": (_no_list, "is not a list of referrers"),
     # The code, the data and what was logged.

@@ -17,7 +17,6 @@ from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError
 from aml_train.core.events import Event, ImageChecked, ImageReady, Listener, StageStarted, TestsFinished
 from aml_train.core.references import ImageRef
-from aml_train.image.attestations import check_found
 from aml_train.image.builders.engine import EngineBuilder
 from aml_train.image.context import ImageContext
 from aml_train.image.make import address_of, digest_tag, lock, make_image, put_release_tags
@@ -196,8 +195,6 @@ def _build(ctx: ImageContext, builder: Callable[[], Builder], started: float, *,
 def _reuse(ctx: ImageContext, builder: Callable[[], Builder], found: Manifest, record: TestRecord | None) -> Tested:
     """Verify the image that the registry has, and give it the tags of this run."""
     record = verify_found(ctx, found, builder, record)
-    if ctx.spec.sbom is not None:
-        check_found(ctx, found)
     _put_tags(ctx, found)
     return _ready(ctx, found, "found", record)
 

@@ -6,14 +6,12 @@ One digest throughout: the image that the tests ran in is, byte for byte, the on
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from aml_train.core.release_tags import commit_tags
 from aml_train.core.threads import cleanup_on_interrupt
-from aml_train.image.attestations import Attestations, keep_attestations, make_attestations
 from aml_train.image.build.build import CACHE_TAG
 from aml_train.image.builder import Builder, Candidate
 from aml_train.image.context import ImageContext
+from aml_train.image.provenance import attach_provenance
 from aml_train.image.push import release
 from aml_train.image.readiness.check import store_facts
 from aml_train.image.readiness.facts import Facts
@@ -22,9 +20,6 @@ from aml_train.image.registry.client import Registry
 from aml_train.image.registry.manifest import Manifest
 from aml_train.image.spec import ImageSpec, TestRecord
 from aml_train.image.verify import make_record
-
-if TYPE_CHECKING:
-    pass
 
 
 def digest_tag(digest: str) -> str:
@@ -88,12 +83,11 @@ def make_image(
         record = make_record(ctx, manifest.digest, built.results, built.facts)
         other = None if force else _released_meanwhile(ctx, manifest)
         if other is None:
-            attestations = make_attestations(ctx, manifest, started, builder=builder.identity(ctx))
-            other = None if force else _released_meanwhile(ctx, manifest)
-        if other is None:
             # The image that was built in the place of another one has its own address.
             spec = ctx.spec.rebuilt(manifest.digest) if force else ctx.spec
-            _store(ctx, spec, manifest, record, built.facts, attestations)
+            _store(ctx, spec, manifest, record, built.facts)
+            if spec.provenance:
+                attach_provenance(ctx, manifest, started, builder=builder.identity(ctx))
             _release(ctx, spec, manifest)
     except Exception:
         remove()
@@ -120,7 +114,6 @@ def _store(
     manifest: Manifest,
     record: TestRecord | None,
     facts: Facts,
-    attestations: Attestations,
 ) -> None:
     """Put the image of *spec*, and all that belongs to it, under the tag of its digest."""
     tags = (digest_tag(manifest.digest), spec.build_tag(manifest.digest))
@@ -129,7 +122,6 @@ def _store(
     if record is not None:
         store_record(ctx.registry, ctx.repository, record)
     store_facts(ctx.registry, ctx.repository, manifest.digest, facts)
-    keep_attestations(ctx, manifest, attestations)
 
 
 def _release(ctx: ImageContext, spec: ImageSpec, manifest: Manifest) -> None:

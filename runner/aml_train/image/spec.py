@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from aml_train.config.sections.image import ImageConfig, SbomConfig, SecretConfig
+from aml_train.config.sections.image import ImageConfig, SecretConfig
 from aml_train.config.sections.image_packages import ProtectConfig
 from aml_train.config.sections.tests import ContainerLimits
 from aml_train.core.errors import InvalidError
@@ -98,7 +98,6 @@ class ImageSpec:
         protect: the packages that the build of a user's Dockerfile must leave as in the base; None if the
             rendered text sees to it.
         provenance: whether a build states what went into it; not covered by the address.
-        sbom: what lists the packages; None for no list; not covered by the address.
         trust: of the run, which decides what it writes and reads; not covered by the address.
     """
 
@@ -119,7 +118,6 @@ class ImageSpec:
     named: tuple[str, ...] = ()
     protect: ProtectConfig | None = None
     provenance: bool = True
-    sbom: SbomConfig | None = None
     trust: Trust = PROTECTED
 
     @property
@@ -243,7 +241,6 @@ def plan_image(config: ImageConfig, base: BaseImage, inputs: ImageInputs | None,
         protect=config.protect if config.dockerfile is not None else None,
         checks=_check_policy(config, installs_ofed=ofed is not None),
         provenance=config.provenance,
-        sbom=config.sbom,
     )
 
 

@@ -11,7 +11,6 @@ from aml_train.core.errors import ImageError
 from aml_train.core.references import ImageRef, is_digest
 from aml_train.core.tags import TAG_ADDRESS, TAG_DIGEST, TAG_IMAGE, TAG_IMAGES, TAG_TESTED
 from aml_train.image.records import any_record
-from aml_train.image.sbom import read_packages
 from aml_train.jobs.workspace import JobView
 from aml_train.models.catalogue import Catalogue
 from aml_train.report import values
@@ -70,7 +69,7 @@ def read_packages_of(
     """Return the packages of a job's image.
 
     Raises:
-        ImageError: they are not known, and the message says why; the registry refuses, or the list is damaged.
+        ImageError: they are not known, and the message says why; the registry refuses, or the record is damaged.
     """
     reference = pinned(image)
     if reference is None:
@@ -82,8 +81,7 @@ def read_packages_of(
         )
     if not found:
         raise ImageError(
-            f"The packages of {reference.familiar} are not known: its registry has neither the image's list of packages (`image.sbom`)"
-            " nor a record of its tests."
+            f"The packages of {reference.familiar} are not known: its registry has no record of its tests."
         )
     return found
 
@@ -91,7 +89,7 @@ def read_packages_of(
 def image_packages(
     registry: Callable[[str], Registry | None], image: ImageRef, tested: str
 ) -> Mapping[str, str] | None:
-    """Return the packages of an image by their list, else by the record of its tests.
+    """Return the packages of an image by the record of its tests.
 
     Args:
         registry: opens the registry of that host; None for one that cannot be reached.
@@ -102,15 +100,14 @@ def image_packages(
         ``pip:numpy`` → version; None if the image has no digest, or its registry cannot be reached.
 
     Raises:
-        ImageError: the registry refuses, or the list is damaged.
+        ImageError: the registry refuses, or the record is damaged.
     """
     opened = registry(image.registry) if image.digest is not None else None
     if opened is None or image.digest is None:
         return None
     with opened:
-        found = read_packages(opened, image.repository, image.digest)
-        if found or not tested or " " in tested:
-            return found
+        if not tested or " " in tested:
+            return {}
         record = any_record(opened, image.repository, image.digest, tested)
         return {} if record is None else record.packages
 

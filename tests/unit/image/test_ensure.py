@@ -44,7 +44,7 @@ class World:
     def __init__(self, folder: Path) -> None:
         spec = plan()
         checks = dataclasses.replace(spec.checks, ignore=tuple(CHECKS))
-        self.spec: ImageSpec = dataclasses.replace(spec, checks=checks, sbom=None)
+        self.spec: ImageSpec = dataclasses.replace(spec, checks=checks)
         self.tests = TestSpec(files=FileSet.collect(folder), command="pytest")
         self.registry = FakeRegistry()
         self.location = Location(push_name="localhost:1", job_name="r.test", url="https://r.test")

@@ -18,7 +18,6 @@ from aml_train.image.registry.auth import RegistryAuth
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.manifest import OCI_INDEX, OCI_MANIFEST, Manifest, sha256_digest
 from aml_train.image.registry.referrers import list_referrers, load_document
-from aml_train.image.sbom import read_packages
 from aml_train.image.spec import TestRecord
 from tests.support.wrong_answers import CASES, Answering, Reply, as_json, tries
 
@@ -156,7 +155,6 @@ OPERATIONS: Mapping[str, Callable[[], object]] = {
     "referrers": lambda: [entry.text("digest") for entry in registry().referrers("r", DIGEST) or ()],
     "referrers as they are listed": lambda: list_referrers(registry(), "r", DIGEST),
     "artifact": lambda: load_document(registry(), "r", "t", media_type="application/x", noun="thing", hint=""),
-    "packages": lambda: read_packages(registry(), "r", LISTED),
     "record": lambda: load_record(registry(), "r", DIGEST, KEY),
     "facts": lambda: load_facts(registry(), "r", DIGEST),
     "sign-in": login,

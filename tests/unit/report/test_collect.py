@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -36,21 +35,21 @@ from tests.support.passport_world import JOB, PassportWorld, Shape
 NOW = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
 PNG = b"\x89PNG\r\n\x1a\n" + b"x" * 20
 ORIGIN = Origin(repository="github.com/o/r", configuration="aml-train.yml", branch="main", commit="c0ffee")
-SPDX = {
-    "spdxVersion": "SPDX-2.3",
-    "packages": [
-        {"externalRefs": [{"referenceType": "purl", "referenceLocator": f"pkg:{name}"}]}
-        for name in ("pypi/torch@2.6", "deb/debian/bash@5.2")
-    ],
+FACTS = {
+    "format": 1,
+    "bash": None,
+    "python": None,
+    "python_packages": {"torch": "2.6"},
+    "system_packages": {"bash": "5.2"},
 }
 
 
 def world(**shape: Any) -> PassportWorld:
-    """A workspace with a job of three epochs, its model, its image with tests and a list of packages."""
+    """A workspace with a job of three epochs, its model, its image with tests."""
     made = PassportWorld(
         shape=Shape(
             metrics={"accuracy": [0.8, 0.9, 0.95], "loss": [0.6, 0.4, 0.3], "seconds": [3.0]},
-            sbom=("application/spdx+json", json.dumps(SPDX).encode()),
+            facts=FACTS,
             tags={"aml-train.configuration": "aml-train.yml", "aml-train.gate": "passed"},
             artifacts={"confusion.png": PNG, "outputs/fake.png": b"no image", "notes.txt": b"n"},
             **shape,
@@ -236,11 +235,7 @@ def test_curves_of_the_baseline_and_of_further_jobs_are_overlaid() -> None:
 
 def test_packages_that_differ_from_the_baselines_image_are_named() -> None:
     made = world()
-    urls = ("pypi/torch@2.5", "pypi/numpy@2.1", "deb/debian/bash@5.2")
-    packages = [{"externalRefs": [{"referenceType": "purl", "referenceLocator": f"pkg:{url}"}]} for url in urls]
-    made.shape = replace(
-        made.shape, sbom=("application/spdx+json", json.dumps({**SPDX, "packages": packages}).encode())
-    )
+    made.shape = replace(made.shape, facts={**FACTS, "python_packages": {"torch": "2.5", "numpy": "2.1"}})
     other = made._push_image(b"another")
     second(made, tags={**made.job.tags, "aml-train.image-digest": other.digest})
     (image,) = collected(made, baseline="other-1").images

@@ -48,29 +48,6 @@ from aml_train.core.checks import CHECKS
 from aml_train.core.references import ImageRef
 from aml_train.core.release_tags import DEFAULT_TAGS, template_fault
 
-_FORMAT: Final = Choice(words=("spdx", "cyclonedx"))
-
-
-@section
-class SbomConfig:
-    """``image.sbom``: its format, and the image that has the program."""
-
-    format: Literal["spdx", "cyclonedx"] = key(_FORMAT, "`spdx` (the default) or `cyclonedx`.", default="spdx")
-    image: str | None = key(
-        Text(noun="an image with its digest, such as `anchore/syft@sha256:…`", pattern=r"\S+@sha256:[0-9a-f]{64}"),
-        "Image that has the program `/syft`, by its digest; the program `syft` of this machine by default.",
-        default=None,
-    )
-
-
-SBOM: Final = Either(
-    noun="`spdx`, `cyclonedx`, or a mapping",
-    scalar=_FORMAT,
-    keys=record(SbomConfig, noun="a mapping with `format` or `image`"),
-    short="format",
-)
-
-
 PullPolicy = Literal["check", "always", "missing"]
 """When the registry is queried for a base that the engine has.
 
@@ -292,9 +269,6 @@ class ImageConfig:
     )
     provenance: bool = key(
         Flag(), "Whether the image gets a statement of what went into its build; true by default.", default=True
-    )
-    sbom: SbomConfig | None = key(
-        SBOM, "List of the packages of the image, made by syft; none by default.", default=None
     )
     builder: BuilderConfig = key(
         BUILDER,

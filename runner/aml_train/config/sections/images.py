@@ -26,11 +26,6 @@ def check_builder(checked: CheckedTree, image: ImageConfig | None, tests: TestsC
     excluded = (
         (bool(image.secrets), ("image", "secrets"), "ACR Tasks would take a secret as a part of the request"),
         (
-            image.sbom is not None,
-            ("image", "sbom"),
-            "the list is made in an engine, and ACR Tasks keeps no image in one",
-        ),
-        (
             tests is not None and tests.limits.gpus == "all",
             ("tests", "gpus"),
             "ACR Tasks tests on machines without GPUs",

@@ -24,12 +24,12 @@ from aml_train.image.registry.referrers import attach_document
 from aml_train.jobs.workspace import JobView, ModelView
 from aml_train.models.passport.envelope import BUNDLE, Bundle, Signer, encode_statement, read_bundle
 from aml_train.models.passport.manifest import SIGNATURE_FILE, STATEMENT
-from aml_train.models.passport.observe import ATTESTATIONS, Evidence, Fact, Observation, Unknown, observe
+from aml_train.models.passport.observe import Evidence, Fact, Observation, Unknown, observe
 
 PASSPORT_TYPE: Final = "https://aml-train.org/passport/v1"
 PASSPORT_FILE: Final = "passport.sigstore.json"
 #: What a passport must state. The other facts are stated if they exist.
-_NEEDED: Final = ("image", "tests", "metrics", *ATTESTATIONS)
+_NEEDED: Final = ("image", "tests", "metrics", "provenance")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,8 +103,7 @@ def has_passport(evidence: Evidence, model: ModelView) -> bool:
 def make_statement(model: ModelView, seen: Observation, gate: Mapping[str, Any]) -> dict[str, Any]:
     """Return the in-toto statement: the model's files and the image are its subjects."""
     facts: dict[str, Any] = {name: None if isinstance(fact, Unknown) else fact for name, fact in seen.facts.items()}
-    for kind in ATTESTATIONS:
-        facts[kind] = _chosen(facts[kind])
+    facts["provenance"] = _chosen(facts["provenance"])
     subjects = [{"name": model.name, "digest": {"sha256": facts["files"]["sha256"]}}]
     if facts["image"] and facts["image"]["digest"]:
         image = ImageRef.parse(facts["image"]["reference"])
@@ -176,7 +175,7 @@ def _attach(evidence: Evidence, model: ModelView, job: JobView, bundle: Bundle) 
 
 
 def _chosen(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return one document of a kind without a fault: a passport names it by its digest."""
+    """Return one provenance without a fault: a passport names it by its digest."""
     good = sorted(manifest for manifest, fact in (found or {}).items() if "fault" not in fact)
     return {"manifest": good[0], **(found or {})[good[0]]} if good else None
 

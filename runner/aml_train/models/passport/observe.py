@@ -32,7 +32,7 @@ from aml_train.core.tags import (
     TAG_STAGE,
     TAG_TESTED,
 )
-from aml_train.image.attestations import ATTESTATION_TYPES, SLSA_PROVENANCE
+from aml_train.image.provenance import IN_TOTO, SLSA_PROVENANCE
 from aml_train.image.registry.referrers import list_referrers, read_referrer
 from aml_train.jobs.inputs import shown_data
 from aml_train.jobs.workspace import JobView, ModelView, Workspace
@@ -52,7 +52,6 @@ _SOURCE: Final = {
     "branch": TAG_BRANCH,
     "configuration": TAG_CONFIGURATION,
 }
-ATTESTATIONS: Final = ("provenance", "sbom")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,17 +186,17 @@ def _code(evidence: Evidence, job: JobView) -> Fact:
 
 
 def _of_image(evidence: Evidence, job: JobView, node: str) -> dict[str, Fact]:
-    """Return the facts of the image that the job ran in, of its tests and its attestations.
+    """Return the facts of the image that the job ran in, of its tests and its provenance.
 
     The workspace's part of these facts does not depend on the registry's answer.
     """
     image, digest = job.tags.get(TAG_IMAGE), job.tags.get(TAG_DIGEST)
     if image is None or digest is None:
-        return dict.fromkeys(("image", "tests", *ATTESTATIONS))
+        return dict.fromkeys(("image", "tests", "provenance"))
     try:
         environment = evidence.catalogue.environment_image(job.name, node)
     except ServiceError as error:
-        return dict.fromkeys(("image", "tests", *ATTESTATIONS), Unknown(reason=error.message))
+        return dict.fromkeys(("image", "tests", "provenance"), Unknown(reason=error.message))
     tags = {"address": job.tags.get(TAG_ADDRESS), "base": job.tags.get(TAG_BASE)}
     recorded = {"reference": image, "environment": environment, **tags}
     key = job.tags.get(TAG_TESTED, "")
@@ -208,15 +207,15 @@ def _of_image(evidence: Evidence, job: JobView, node: str) -> dict[str, Fact]:
         return {
             "image": {**recorded, "digest": None, "fault": str(error)},
             "tests": tests,
-            **dict.fromkeys(ATTESTATIONS),
+            "provenance": None,
         }
     except (ImageError, ServiceError) as error:
         reason = error.message
-        known = {
+        return {
             "image": Unknown(reason=reason, known=recorded),
             "tests": tests and Unknown(reason=reason, known=tests),
+            "provenance": Unknown(reason=reason),
         }
-        return {**known, **dict.fromkeys(ATTESTATIONS, Unknown(reason=reason))}
 
 
 def _in_registry(
@@ -239,8 +238,11 @@ def _in_registry(
             "digest": digest if there is not None else None,
             "kept": kept.digest if kept is not None else None,
         }
-        found = {kind: _attestations(registry, reference.repository, digest, kind) for kind in ATTESTATIONS}
-        return {"image": image, "tests": _tests(registry, reference.repository, digest, tests), **found}
+        return {
+            "image": image,
+            "tests": _tests(registry, reference.repository, digest, tests),
+            "provenance": _provenance(registry, reference.repository, digest),
+        }
 
 
 def _tests(registry: Registry, repository: str, digest: str, tests: Mapping[str, str] | None) -> Fact:
@@ -261,23 +263,21 @@ def _tests(registry: Registry, repository: str, digest: str, tests: Mapping[str,
     }
 
 
-def _attestations(registry: Registry, repository: str, digest: str, kind: str) -> Fact:
-    """Return every document of the image of that kind, by the digest of its manifest."""
+def _provenance(registry: Registry, repository: str, digest: str) -> Fact:
+    """Return every provenance of the image, by the digest of its manifest."""
 
     found: dict[str, Any] = {}
     try:
-        listed = list_referrers(registry, repository, digest)
+        listed = list_referrers(registry, repository, digest, artifact_type=IN_TOTO)
     except DamagedError as error:
         return Unknown(reason=error.message, damaged=True)
     for one in listed:
-        if one.artifact_type not in ATTESTATION_TYPES[kind]:
-            continue
         try:
             content = read_referrer(registry, repository, one)
         except DamagedError as error:
             found[one.digest] = {"fault": error.message}
             continue
-        fault = fault_of_provenance(content, digest) if kind == "provenance" else None
+        fault = fault_of_provenance(content, digest)
         found[one.digest] = {"type": one.artifact_type, "sha256": hashlib.sha256(content).hexdigest()}
         found[one.digest] |= {"fault": fault} if fault else {}
     return found

@@ -21,7 +21,7 @@ from aml_train.models.lineage import LineageStep
 from aml_train.models.passport.envelope import BUNDLE, BadBundleError, Bundle, read_bundle
 from aml_train.models.passport.issue import PASSPORT_FILE, PASSPORT_TYPE
 from aml_train.models.passport.manifest import SIGNATURE_FILE, STATEMENT, FileManifest, read_manifest
-from aml_train.models.passport.observe import ATTESTATIONS, Evidence, Fact, Observation, Unknown, observe
+from aml_train.models.passport.observe import Evidence, Fact, Observation, Unknown, observe
 from aml_train.models.passport.trust import Trust
 from aml_train.models.passport.values import Basis, Claim, Verification
 
@@ -201,8 +201,8 @@ def compare_facts(stated: Answer, present: Mapping[str, Fact], weak: Basis) -> I
     """
     for name, fact in present.items():
         given = stated.mapping(name) if stated.has(name) else None
-        if name in ATTESTATIONS:
-            yield _attestation(name, given, fact)
+        if name == "provenance":
+            yield _provenance(given, fact)
         elif isinstance(fact, Unknown):
             yield _unknown(name, given, fact, weak)
         elif different := _difference(given, fact):
@@ -234,8 +234,9 @@ def _equal(name: str, given: Mapping[str, Any] | None, fact: Fact) -> Claim:
     return Claim(name=name, basis="recomputed", detail=_shown(given))
 
 
-def _attestation(name: str, given: Mapping[str, Any] | None, fact: Fact) -> Claim:
-    """Compare the one document that a passport names with all that the image has."""
+def _provenance(given: Mapping[str, Any] | None, fact: Fact) -> Claim:
+    """Compare the one provenance that a passport names with all that the image has."""
+    name = "provenance"
     if given is None:
         return Claim(name=name, basis="stated", detail="the passport states none")
     if isinstance(fact, Unknown):

@@ -1,17 +1,12 @@
-"""The attestations of an image: its provenance, and the command that lists its packages."""
+"""The provenance of an image."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-from aml_train.core.errors import ImageError
-from aml_train.image.attestations import SLSA_PROVENANCE, provenance
-from aml_train.image.sbom import find_syft
+from aml_train.image.provenance import SLSA_PROVENANCE, provenance
 from tests.support.image_configs import DIGEST, FULL, plan
 
 TIMES = {"started": "2026-11-21T10:00:00+00:00", "finished": "2026-11-21T10:01:00+00:00"}
@@ -39,10 +34,3 @@ def test_secrets_are_in_a_provenance_by_name_only() -> None:
     parameters = _provenance()["predicate"]["buildDefinition"]["externalParameters"]
     assert parameters["secrets"] == ["logins", "other", "token"]
     assert "TOKEN" not in json.dumps(_provenance())
-
-
-def test_without_syft_the_command_that_installs_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
-    with pytest.raises(ImageError, match="needs the program syft") as error:
-        find_syft({"PATH": str(tmp_path)})
-    assert "pip install 'aml-train[sbom]'" in (error.value.hint or "")
