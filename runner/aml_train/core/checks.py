@@ -9,10 +9,9 @@ from typing import Final, Literal
 Level = Literal["error", "warning", "info"]
 
 CHECKS: Final[Mapping[str, str]] = {
-    "shell": "`/bin/sh` and `bash` are there",
-    "python": "a Python that the AzureML packages support is on PATH",
+    "shell": "`bash` is there",
+    "python": "a Python 3 is on PATH",
     "python-command": "the command `python`, which most jobs call, is there",
-    "platform": "the C library, and the processor's architecture",
     "azureml-packages": "the AzureML packages that are wanted are there",
     "azureml-import": "the AzureML packages can be imported",
     "azureml-conflicts": "what the AzureML packages need is installed in fitting versions",
@@ -20,18 +19,13 @@ CHECKS: Final[Mapping[str, str]] = {
     "certificates": "certificate authorities are there, for https",
     "fuse": "libfuse is there, where the image's own AzureML packages mount data",
     "user": "the image's user has a name, a home and `/tmp` that can be written to",
-    "entrypoint": "an entrypoint runs what it is given",
-    "size": "the size of the image",
     "libibverbs": "libibverbs loads",
     "mlx5": "the mlx5 provider is there, has libibverbs' ABI, and loads",
-    "librdmacm": "librdmacm loads",
-    "infiniband-device": "InfiniBand devices on this machine; having none is no fault",
-    "ofed-version": "the drivers' version against the one that the base was made for",
     "nccl": "NCCL loads, and its version",
     "nccl-plugin": "NCCL's network plugin loads, where there is one",
     "nccl-sockets": "no variable forces NCCL to use sockets",
-    "cuda": "versions of CUDA, torch and TensorFlow; nothing hides the GPU's driver",
-    "mpi": "the version of MPI",
+    "cuda": "versions of CUDA and torch; nothing hides the GPU's driver",
+    "mpi": "mpirun is there, where the job is started by it",
 }
 """Check → what it looks at. The names are what ``image.checks.ignore`` takes, and what docs/image.md explains."""
 
@@ -77,6 +71,6 @@ def warning(check: str, what: str, *, why: str, remedy: str) -> Finding:
     return Finding(check=check, level="warning", what=what, why=why, remedy=remedy)
 
 
-def info(check: str, what: str, *, why: str = "", remedy: str = "") -> Finding:
+def info(check: str, what: str) -> Finding:
     """Return a finding that is good to know."""
-    return Finding(check=check, level="info", what=what, why=why, remedy=remedy)
+    return Finding(check=check, level="info", what=what)

@@ -54,20 +54,15 @@ def parse_os_release(text: str) -> str | None:
     return f"{identity}{version}" if identity and version else None
 
 
-def rdma_core(environment: Mapping[str, str]) -> str | None:
-    """Return the release of rdma-core that an image names, such as 56.0, or None.
-
-    NVIDIA's images name it in RDMACORE_VERSION, and in MOFED_VERSION in such as ``5.4-rdmacore56.0``.
-    """
-    found = re.search(r"rdmacore(\d[\d.]*)", environment.get("MOFED_VERSION", ""))
-    return environment.get("RDMACORE_VERSION") or (found[1] if found else None)
-
-
 def named_drivers(environment: Mapping[str, str]) -> str | None:
-    """Return the drivers that an image's variables name, such as ``rdma-core 56.0``."""
-    if release := rdma_core(environment):
-        name = "RDMACORE_VERSION" if environment.get("RDMACORE_VERSION") else "MOFED_VERSION"
-        return f"rdma-core {release} ({name})"
+    """Return the drivers that an image's variables name, such as ``rdma-core 56.0``.
+
+    NVIDIA's images name rdma-core in RDMACORE_VERSION, and in MOFED_VERSION in such as ``5.4-rdmacore56.0``.
+    """
+    if release := environment.get("RDMACORE_VERSION"):
+        return f"rdma-core {release} (RDMACORE_VERSION)"
+    if found := re.search(r"rdmacore(\d[\d.]*)", environment.get("MOFED_VERSION", "")):
+        return f"rdma-core {found[1]} (MOFED_VERSION)"
     if re.match(r"\d", environment.get("MOFED_VERSION", "")):
         return f"MLNX_OFED {environment['MOFED_VERSION']} (MOFED_VERSION)"
     return None

@@ -23,7 +23,7 @@ from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
 from aml_train.core.trust import PROPOSALS_SUFFIX, PROTECTED, Trust
 from aml_train.image.build_secrets import SecretAccess
-from aml_train.image.dockerfile.ofed import OfedPlan, plan_ofed
+from aml_train.image.dockerfile.ofed import plan_ofed
 from aml_train.image.dockerfile.render import render_dockerfile
 from aml_train.image.inputs import BaseImage, ImageInputs
 
@@ -48,7 +48,6 @@ class CheckPolicy:
         ignore: names of checks whose errors and warnings are allowed.
         packages: Python distributions that must be there.
         infiniband: InfiniBand drivers were configured, so their absence is an error.
-        installs_ofed: ``image.ofed`` installs drivers, so those of the base are not the only ones.
         several_nodes: the job runs on several nodes, so their absence is a warning.
         mpi: the job's processes are started by mpirun, so its absence is an error.
         where: ``file:line`` that findings are shown at; empty where there is none.
@@ -57,7 +56,6 @@ class CheckPolicy:
     ignore: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
     infiniband: bool = False
-    installs_ofed: bool = False
     several_nodes: bool = False
     mpi: bool = False
     where: str = ""
@@ -204,7 +202,6 @@ def plan_image(config: ImageConfig, base: BaseImage, inputs: ImageInputs | None,
     own: dict[str, Any] | None = None
     build_args: Mapping[str, str] = {}
     target = None
-    ofed: OfedPlan | None = None
     if config.dockerfile is not None:
         if inputs.own is None:
             raise ValueError("a Dockerfile of the user's own must have been read")
@@ -216,8 +213,7 @@ def plan_image(config: ImageConfig, base: BaseImage, inputs: ImageInputs | None,
             "protect": [config.protect.packages, config.protect.allow],
         }
     else:
-        if config.ofed is not None:
-            ofed = plan_ofed(config.ofed, inputs.os, platform, inputs.drivers)
+        ofed = None if config.ofed is None else plan_ofed(config.ofed, inputs.os, platform, inputs.drivers)
         dockerfile = render_dockerfile(config, base=base.pinned, inputs=inputs, ofed=ofed)
     return ImageSpec(
         base=base,
@@ -239,7 +235,7 @@ def plan_image(config: ImageConfig, base: BaseImage, inputs: ImageInputs | None,
         target=target,
         named=inputs.own.pinned if inputs.own is not None else (),
         protect=config.protect if config.dockerfile is not None else None,
-        checks=_check_policy(config, installs_ofed=ofed is not None),
+        checks=_check_policy(config),
         provenance=config.provenance,
     )
 
@@ -277,13 +273,12 @@ def content_address(
     return hashlib.sha256(json.dumps(parts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _check_policy(config: ImageConfig, *, installs_ofed: bool) -> CheckPolicy:
+def _check_policy(config: ImageConfig) -> CheckPolicy:
     azureml = {"azureml-mlflow": config.azureml_mlflow, "azureml-defaults": config.azureml_defaults}
     return CheckPolicy(
         ignore=config.ignored_checks,
         packages=tuple(name for name, version in azureml.items() if version is not None),
         infiniband=config.ofed is not None,
-        installs_ofed=installs_ofed,
         where=config.where,
     )
 

@@ -8,10 +8,18 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from aml_train.core.events import StageStarted, TestsFinished
+from aml_train.core.events import ImageChecked, StageStarted, TestsFinished
 from aml_train.core.threads import CancelToken
 from aml_train.image.context import ImageContext
-from aml_train.image.readiness.check import check_image, judge_known, load_facts, probe_key, store_facts
+from aml_train.image.readiness.check import (
+    judge_facts,
+    load_facts,
+    probe_image,
+    probe_key,
+    readiness_error,
+    store_facts,
+    summary,
+)
 from aml_train.image.readiness.facts import Facts
 from aml_train.image.records import known_record, store_record
 from aml_train.image.registry.manifest import Manifest
@@ -28,12 +36,33 @@ def verify_image(
     """Check an image that the engine has, and then run its tests: one that is not ready is the better reason of a failure."""
     token, facts, results = token or CancelToken(), None, None
     if check:
-        facts = check_image(ctx.docker, image_id, ctx.spec.checks, listener=ctx.listener, token=token)
+        started = start_checks(ctx)
+        facts = probe_image(ctx.docker, image_id, token=token)
+        judge(ctx, facts, started)
     if test and ctx.tests is not None:
         with ctx.stage("tests", f"tests in the image: {ctx.tests.command}") as summary:
             results = run_tests(image_id, ctx.tests, engine=ctx.docker, listener=ctx.listener, token=token)
             summary.append("passed" if results.passed is None else f"{results.passed} passed")
     return results, facts
+
+
+def start_checks(ctx: ImageContext) -> float:
+    """Report that the checks begin; return when that is."""
+    ctx.listener(StageStarted(stage="check", title="checks of the image: AzureML, InfiniBand"))
+    return time.monotonic()
+
+
+def judge(ctx: ImageContext, facts: Facts, started: float, *, cached: bool = False) -> None:
+    """Judge facts of the image; *cached* if an earlier run found them.
+
+    Raises:
+        ImageError: a check fails.
+    """
+    findings = judge_facts(facts, ctx.spec.checks)
+    ctx.listener(ImageChecked(findings=findings, cached=cached, where=ctx.spec.checks.where))
+    if (error := readiness_error(findings)) is not None:
+        raise error
+    ctx.finish("check", summary(findings) + (", as it was found before" if cached else ""), started, skipped=cached)
 
 
 def read_record(ctx: ImageContext, digest: str) -> TestRecord | None:
@@ -56,7 +85,7 @@ def verify_found(
     for place in ctx.places if known is None else ():
         known = known or load_facts(ctx.registry, place, digest)
     if known is not None:
-        judge_known(known, ctx.spec.checks, listener=ctx.listener)
+        judge(ctx, known, start_checks(ctx), cached=True)
     if record is not None:
         _report_cached(ctx, record)
     if known is not None and (record is not None or ctx.tests is None):

@@ -17,7 +17,6 @@ from aml_train.image.base_files import (
     installed_drivers,
     named_drivers,
     parse_os_release,
-    rdma_core,
 )
 from aml_train.image.inputs import BaseImage
 from aml_train.image.registry.client import Registry
@@ -89,7 +88,6 @@ def test_os_release_in_a_layer() -> None:
 )
 def test_drivers_that_variables_name(environment: dict[str, str], drivers: str | None) -> None:
     assert named_drivers(environment) == drivers
-    assert (rdma_core(environment) is None) == (drivers is None or not drivers.startswith("rdma-core"))
 
 
 def test_drivers_in_dpkgs_list() -> None:

@@ -15,6 +15,7 @@ from aml_train.image.readiness.facts import Facts
 from aml_train.image.spec import TestSpec
 from aml_train.image.verify import verify_image
 from tests.support.image_configs import plan
+from tests.unit.image.readiness.test_readiness import GOOD
 
 
 def _fails(error: Exception) -> Any:
@@ -38,7 +39,7 @@ def _context(tmp_path: Any) -> ImageContext:
 
 
 def test_an_image_that_is_not_ready_is_not_tested(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verify, "check_image", _fails(ImageError("the image is not ready")))
+    monkeypatch.setattr(verify, "probe_image", _fails(ImageError("the image is not ready")))
     monkeypatch.setattr("aml_train.image.verify.run_tests", _fails(TestsFailedError("the tests failed")))
     with pytest.raises(ImageError, match=r"^the image is not ready$"):
         verify_image(_context(tmp_path), "sha256:0", check=True, test=True)
@@ -47,7 +48,7 @@ def test_an_image_that_is_not_ready_is_not_tested(tmp_path: Any, monkeypatch: py
 def test_tests_that_fail_in_an_image_that_is_ready_are_the_reason(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verify, "check_image", lambda *_, **__: cast("Facts", {}))
+    monkeypatch.setattr(verify, "probe_image", lambda *_, **__: cast("Facts", GOOD))
     monkeypatch.setattr("aml_train.image.verify.run_tests", _fails(TestsFailedError("the tests failed")))
     with pytest.raises(TestsFailedError, match=r"^the tests failed$"):
         verify_image(_context(tmp_path), "sha256:0", check=True, test=True)

@@ -170,11 +170,11 @@ def test_a_bare_job_keeps_its_environment(tmp_path: Path) -> None:
 
 
 def test_the_checks_know_what_the_configuration_allows_and_whether_there_are_several_nodes(tmp_path: Path) -> None:
-    config = "job: job.yml\nimage: {base: 'python:3.11', checks: {ignore: [size, mlx5]}}\n"
+    config = "job: job.yml\nimage: {base: 'python:3.11', checks: {ignore: [user, mlx5]}}\n"
     project(tmp_path, config)
     image = plan_of(tmp_path).image
     assert image is not None
-    assert (image.checks.ignore, image.checks.several_nodes) == (("size", "mlx5"), False)
+    assert (image.checks.ignore, image.checks.several_nodes) == (("user", "mlx5"), False)
     assert image.checks.where.endswith("aml-train.yml:2")
 
     job = tmp_path / "job.yml"

@@ -31,13 +31,14 @@ from aml_train.image.builders.verification import (
     verification_files,
 )
 from aml_train.image.context import ImageContext
-from aml_train.image.readiness.check import judge_probe, start_checks
+from aml_train.image.readiness.check import NO_RESULT, parse_facts
 from aml_train.image.readiness.facts import Facts
 from aml_train.image.registry.auth import RegistryAuth
 from aml_train.image.registry.manifest import Manifest
 from aml_train.image.spec import TestSpec
 from aml_train.image.testing.junit import ClosingLines
 from aml_train.image.testing.run import End, conclude
+from aml_train.image.verify import judge, start_checks
 
 _BEYOND_TESTS: Final = 900.0
 """Seconds of a verification beyond the tests' own: the image is pulled, and probed."""
@@ -223,7 +224,7 @@ class ServiceBuilder:
     ) -> tuple[TestsFinished | None, Facts | None]:
         """Check and test an image in the service; read the results from the registry."""
         tests = ctx.tests if test else None
-        started = start_checks(ctx.listener) if check else 0.0
+        started = start_checks(ctx) if check else 0.0
         with contextlib.ExitStack() as stack:
             summary: list[str] = []
             if tests is not None:
@@ -232,8 +233,10 @@ class ServiceBuilder:
             findings = self._findings(ctx, repository, manifest, tests, closing, check=check)
             facts = None
             if check:
-                image = self._image(ctx, repository, manifest, findings)
-                facts = judge_probe(findings.facts, image, ctx.spec.checks, listener=ctx.listener, started=started)
+                if findings.facts is None:
+                    raise ImageError("the checks of the image came to no result", hint=NO_RESULT)
+                facts = parse_facts(findings.facts)
+                judge(ctx, facts, started)
             results = None if tests is None else self._conclude(ctx, tests, findings, closing)
             if results is not None:
                 summary.append("passed" if results.passed is None else f"{results.passed} passed")
@@ -279,16 +282,6 @@ class ServiceBuilder:
         if given:
             keys = ", ".join(f"tests.{name}" for name in given)
             ctx.note(f"{keys}: {self._service.title} does not apply them.")
-
-    def _image(self, ctx: ImageContext, repository: str, manifest: Manifest, findings: Findings) -> dict[str, object]:
-        """Return the facts that the engine reports elsewhere: size, entrypoint and user."""
-        config = ctx.registry.image_config(repository, manifest, ctx.spec.platform)
-        size = findings.size if findings.size is not None else manifest.layer_bytes or 0
-        return {
-            "size": size,
-            "entrypoint": list(config.list_of_texts("config.Entrypoint")),
-            "user": config.optional_text("config.User") or "",
-        }
 
     def _conclude(
         self, ctx: ImageContext, tests: TestSpec, findings: Findings, closing: ClosingLines

@@ -39,10 +39,9 @@ _REPORTS: Final = "reports/"
 _NAMED: Final = "named"
 _LIMIT: Final = 64 << 20
 _LARGEST: Final = 50 << 20
-_MEMBERS: Final = ("facts.json", "size", "exit", "seconds", "timed-out", _NAMED)
+_MEMBERS: Final = ("facts.json", "exit", "seconds", "timed-out", _NAMED)
 
 _CHECK: Final = f"""
-du -skx / 2>/dev/null | cut -f1 >/{_RESULTS}/size
 (
 {CHECKS_SCRIPT}
 ) || echo "the probe ended with an error"
@@ -80,7 +79,6 @@ class Findings:
 
     Attributes:
         facts: the probe's output; None if it was not wanted, or wrote none.
-        size: bytes of the image, unpacked; None if it could not be measured.
         exit_code: the tests' exit status; None if they did not run.
         seconds: how long the tests ran.
         timed_out: whether they were killed for the time.
@@ -88,7 +86,6 @@ class Findings:
     """
 
     facts: bytes | None = None
-    size: int | None = None
     exit_code: int | None = None
     seconds: float = 0.0
     timed_out: bool = False
@@ -192,7 +189,6 @@ def parse_findings(files: Mapping[str, bytes]) -> Findings:
 
     return Findings(
         facts=files.get("facts.json"),
-        size=None if (kibibytes := number("size")) is None else kibibytes * 1024,
         exit_code=number("exit"),
         seconds=float(number("seconds") or 0),
         timed_out="timed-out" in files,

@@ -10,11 +10,10 @@ import dataclasses
 import functools
 import hashlib
 import json
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import requests
 from docker.errors import APIError
@@ -23,12 +22,10 @@ from aml_train.core.answers import decode
 from aml_train.core.checks import Finding, Level
 from aml_train.core.docker import fetch_file, pack_files, remove_container
 from aml_train.core.errors import ImageError
-from aml_train.core.events import ImageChecked, Listener, StageFinished, StageStarted
 from aml_train.core.threads import CancelToken, temporary
 from aml_train.image.leftovers import container_labels
-from aml_train.image.readiness.facts import Facts, check_facts, parse_facts
-from aml_train.image.readiness.rules_azureml import ALWAYS_RULES, AZUREML_RULES
-from aml_train.image.readiness.rules_infiniband import GPU_RULES, INFINIBAND_RULES
+from aml_train.image.readiness.facts import Facts, check_facts
+from aml_train.image.readiness.rules import judge
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.referrers import load_document, store_document
 from aml_train.image.spec import CheckPolicy
@@ -53,19 +50,10 @@ def probe_key() -> str:
 
 
 def judge_facts(facts: Facts, policy: CheckPolicy) -> tuple[Finding, ...]:
-    """Return what there is to say of an image, the worst first.
-
-    Args:
-        facts: the probe's, with ``image`` as the engine reports it.
-        policy: what is wanted of the image, and what is allowed.
-    """
-    rules = ALWAYS_RULES
-    if facts["python"] is not None:
-        rules += AZUREML_RULES + INFINIBAND_RULES + GPU_RULES
+    """Return what there is to say of an image, the worst first."""
     found = [
         dataclasses.replace(finding, ignored=finding.check in policy.ignore and finding.level != "info")
-        for rule in rules
-        for finding in rule(facts, policy)
+        for finding in judge(facts, policy)
     ]
     return tuple(sorted(found, key=lambda finding: _ORDER.index(finding.counts_as)))
 
@@ -96,74 +84,6 @@ def summary(findings: Sequence[Finding]) -> str:
 
 FACTS_TYPE: Final = "application/vnd.aml-train.image-facts.v1+json"
 _HINT: Final = "Remove that tag from the registry; the image is then looked into again."
-
-
-def check_image(
-    engine: DockerClient, image_id: str, policy: CheckPolicy, *, listener: Listener, token: CancelToken
-) -> Facts:
-    """Probe an image that the engine has, and judge it.
-
-    Raises:
-        ImageError: if a check fails, or there was no result.
-        WorkCancelledError: if *token* was cancelled meanwhile.
-    """
-    started = start_checks(listener)
-    facts = probe_image(engine, image_id, token=token)
-    _judge(facts, policy, listener, started, cached=False)
-    return facts
-
-
-def judge_known(facts: Facts, policy: CheckPolicy, *, listener: Listener) -> None:
-    """Judge facts of an earlier run; raise ImageError if a check fails."""
-    _judge(facts, policy, listener, start_checks(listener), cached=True)
-
-
-def judge_probe(
-    content: bytes | None, image: Mapping[str, object], policy: CheckPolicy, *, listener: Listener, started: float
-) -> Facts:
-    """Judge what the probe wrote in an image that this machine does not have.
-
-    Args:
-        content: the probe's file; None if it wrote none.
-        image: size, entrypoint and user, which an engine would report.
-        policy: the requirements.
-        listener: receives the findings.
-        started: when the checks began, by ``time.monotonic``.
-
-    Raises:
-        ImageError: a check fails, or there was no result.
-    """
-    if content is None:
-        raise ImageError("the checks of the image came to no result", hint=_NO_RESULT)
-    facts = _read(content, image)
-    _judge(facts, policy, listener, started, cached=False)
-    return facts
-
-
-def start_checks(listener: Listener) -> float:
-    """Report that the checks begin; return when that is."""
-    listener(StageStarted(stage="check", title="checks of the image: AzureML, InfiniBand"))
-    return time.monotonic()
-
-
-def _read(content: bytes, image: Mapping[str, object]) -> Facts:
-    """Return what the probe wrote, with what the engine knows of the image."""
-    try:
-        facts = {**parse_facts(content), "image": dict(image)}
-        check_facts(facts)
-    except ValueError as error:
-        raise ImageError(f"the checks of the image wrote a damaged result: {error}") from error
-    return facts
-
-
-def _judge(facts: Facts, policy: CheckPolicy, listener: Listener, started: float, *, cached: bool) -> None:
-    findings = judge_facts(facts, policy)
-    listener(ImageChecked(findings=findings, cached=cached, where=policy.where))
-    if (error := readiness_error(findings)) is not None:
-        raise error
-    text = summary(findings) + (", as it was found before" if cached else "")
-    seconds = time.monotonic() - started
-    listener(StageFinished(stage="check", summary=text, seconds=seconds, skipped=cached))
 
 
 def facts_tag(digest: str) -> str:
@@ -210,22 +130,20 @@ _PLATFORM: Final = (
     "The image is for another platform than the engine's: set image.platform, or use a base for this one."
 )
 
-_NO_RESULT: Final = "The lines above say why; a Python that starts in the image is needed, or none at all."
+NO_RESULT: Final = "The lines above say why; a Python that starts in the image is needed, or none at all."
 
 # The first command that is a Python of 3.6 or newer runs the probe. Without one, a shell reports a few facts.
 CHECKS_SCRIPT: Final = r"""
 cd / || exit 1
-old=
 for name in python python3; do
     python=$(command -v "$name") || continue
     if "$python" -c 'import sys; sys.exit(sys.version_info < (3, 6))' >/dev/null 2>&1; then
         exec "$python" -B /aml-train-checks/probe.py /aml-train-checks/facts.json
     fi
-    old=$("$python" --version 2>&1 | head -n 1 | tr -cd 'A-Za-z0-9. ')
 done
 bash=null
 command -v bash >/dev/null && bash='"bash"'
-printf '{"format": 1, "bash": %s, "python": null, "old_python": "%s"}' "$bash" "$old" >/aml-train-checks/facts.json
+printf '{"format": 1, "bash": %s, "python": null}' "$bash" >/aml-train-checks/facts.json
 """
 
 
@@ -239,7 +157,7 @@ def probe_image(
         ImageError: if the image cannot be run or the probe came to no result: that is never taken for "ready".
     """
 
-    attributes: dict[str, Any] = engine.images.get(image).attrs
+    engine.images.get(image)
     create = partial(
         engine.containers.create,
         image,
@@ -256,26 +174,25 @@ def probe_image(
         try:
             container.start()
         except APIError as error:
-            content = _not_started(error)
-        else:
-            content = _result(container, timeout)
-    config = attributes["Config"]
-    image_facts = {
-        "size": attributes["Size"],
-        "entrypoint": list(config.get("Entrypoint") or ()),
-        "user": config.get("User") or "",
-    }
-    return _read(content, image_facts)
+            reason = str(error.explanation or error)
+            raise ImageError(
+                f"the image cannot be run: {reason}", hint=_PLATFORM if _FORMAT in reason.lower() else None
+            ) from error
+        return parse_facts(_result(container, timeout))
 
 
-def _not_started(error: Any) -> bytes:
-    """Return the facts of an image without a shell; else raise ImageError."""
-    reason = str(error.explanation or error)
-    if "/bin/sh" in reason and "no such file" in reason:
-        return b'{"format": 1, "shell": false, "bash": null, "python": null}'
-    raise ImageError(
-        f"the image cannot be run: {reason}", hint=_PLATFORM if _FORMAT in reason.lower() else None
-    ) from error
+def parse_facts(content: bytes) -> Facts:
+    """Read what the probe wrote.
+
+    Raises:
+        ImageError: it is not that; an image may write anything.
+    """
+    try:
+        facts: Facts = decode(content)
+        check_facts(facts)
+    except ValueError as error:
+        raise ImageError(f"the checks of the image wrote a damaged result: {error}") from error
+    return facts
 
 
 def _result(container: Container, timeout: float) -> bytes:
@@ -302,6 +219,6 @@ def _result(container: Container, timeout: float) -> bytes:
         shown = "".join(f"\n  {line}" for line in lines)
         raise ImageError(
             f"the checks of the image came to no result (exit code {code}){shown}",
-            hint=_PLATFORM if _FORMAT in shown.lower() else _NO_RESULT,
+            hint=_PLATFORM if _FORMAT in shown.lower() else NO_RESULT,
         )
     return content

@@ -1,31 +1,23 @@
-"""The facts that the probe reports of an image: form and access. Pure."""
+"""The form of the facts that the probe reports of an image. Pure."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from types import NoneType
 from typing import Any, Final
 
-from aml_train.core.checks import Finding
-from aml_train.image.spec import CheckPolicy
-
 Facts = Mapping[str, Any]
-"""The output of the probe, with ``image`` added: size, entrypoint and user by the engine."""
+"""The output of the probe."""
 
-Rule = Callable[[Facts, CheckPolicy], Iterator[Finding]]
-
-_MOST_DIGITS: Final = 10
 _TEXT: Final = (str, NoneType)
 _LIBRARY: Final = {"status": str, "path": _TEXT, "version": _TEXT, "error": _TEXT}
 # Facts of every probe, and facts that only a Python can find. A mapping is a mapping with these keys at least.
 _ALWAYS: Final[Mapping[str, Any]] = {"format": int, "bash": _TEXT, "python": (dict, NoneType)}
 _WITH_PYTHON: Final[Mapping[str, Any]] = {
-    "python": {"version": str, "path": str, "bits": int},
+    "python": {"version": str, "path": str},
     "commands": dict,
-    "system": {"name": _TEXT, "machine": str, "libc": _TEXT},
     "user": {"uid": int, "name": _TEXT, "home": str, "home_writable": bool, "tmp_writable": bool},
-    "certificates": {"count": (int, NoneType), "bundle": _TEXT},
+    "certificates": int,
     "environment": dict,
     "missing_files": list,
     "python_packages": dict,
@@ -33,33 +25,16 @@ _WITH_PYTHON: Final[Mapping[str, Any]] = {
     "azureml": list,
     "pip_check": (list, NoneType),
     "imports": dict,
-    "libraries": dict.fromkeys(("libibverbs.so.1", "librdmacm.so.1", "libfuse.so.2", "libcuda.so.1"), _LIBRARY),
+    "libraries": dict.fromkeys(("libibverbs.so.1", "libfuse.so.2"), _LIBRARY),
     "mlx5": {"configured": bool, "wanted": _TEXT, "others": list, "library": (dict, NoneType)},
-    "devices": {"kernel": list, "nodes": list, "seen": (dict, NoneType)},
-    "ofed": _TEXT,
-    "mpi": _TEXT,
     "nccl": {"library": _LIBRARY, "plugin": {**_LIBRARY, "name": str}},
     "cuda": _TEXT,
     "torch_cuda": _TEXT,
 }
 
 
-def parse_facts(content: bytes) -> dict[str, Any]:
-    """Read what the probe wrote.
-
-    Raises:
-        ValueError: if it is not that; an image may hold anything.
-    """
-    try:
-        facts = json.loads(content)
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
-    check_facts(facts)
-    return dict(facts)
-
-
 def check_facts(facts: object) -> None:
-    """Raise ValueError unless *facts* have the probe's form."""
+    """Raise ValueError unless *facts* have the probe's form; an image may hold anything."""
     check_shape(facts, _ALWAYS, "it")
     if isinstance(facts, dict) and facts["python"] is not None:
         check_shape(facts, _WITH_PYTHON, "it")
@@ -76,13 +51,3 @@ def check_shape(value: object, shape: Any, name: str) -> None:
             check_shape(value[key], part, key)
     elif not isinstance(value, shape) or (isinstance(value, bool) and shape is not bool):
         raise ValueError(f"{name} is {type(value).__name__}")
-
-
-def python_version(facts: Facts) -> tuple[int, ...] | None:
-    """Return the version of the image's Python, or None without a usable one."""
-    python = facts["python"]
-    if python is None:
-        return None
-    # An image may say anything: `²` is a digit, and no integer.
-    parts = str(python["version"]).split(".")
-    return tuple(int(part) for part in parts if part.isdecimal() and len(part) < _MOST_DIGITS)

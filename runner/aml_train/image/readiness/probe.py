@@ -7,7 +7,6 @@ Called as ``python readiness_probe.py RESULT``; writes facts as JSON to RESULT a
 tried in a separate process.
 """
 
-import ctypes
 import json
 import os
 import pwd
@@ -30,7 +29,7 @@ VARIABLES = re.compile(
     r"|NVIDIA_(VISIBLE_DEVICES|DRIVER_CAPABILITIES|REQUIRE_CUDA)|LD_LIBRARY_PATH|PATH|PYTHONPATH|PIP_CONSTRAINT"
     r"|SSL_CERT_FILE|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE"
 )
-LIBRARIES = ("libibverbs.so.1", "librdmacm.so.1", "libfuse.so.2", "libcuda.so.1")
+LIBRARIES = ("libibverbs.so.1", "libfuse.so.2")
 COMMANDS = ("python", "mpirun")
 # Distribution → the module that a job imports.
 MODULES = {
@@ -67,14 +66,6 @@ if "libnccl.so" in name:
         major, minor, patch = (n // 10000, n // 100 % 100, n % 100) if n >= 10000 else (n // 1000, n // 100 % 10, n % 100)
         version = "%d.%d.%d" % (major, minor, patch)
 print(json.dumps({"path": found[0] if found else None, "version": version}))
-"""
-DEVICES = """
-import ctypes, json
-verbs = ctypes.CDLL("libibverbs.so.1", use_errno=True, mode=ctypes.RTLD_GLOBAL)
-count = ctypes.c_int(0)
-verbs.ibv_get_device_list.restype = ctypes.c_void_p
-found = verbs.ibv_get_device_list(ctypes.byref(count))
-print(json.dumps({"count": count.value if found else 0, "errno": 0 if found else ctypes.get_errno()}))
 """
 
 
@@ -141,13 +132,6 @@ def listing(path: str) -> List[str]:
         return []
 
 
-def system() -> Dict[str, Optional[str]]:
-    release = dict(re.findall(r'^(\w+)="?([^"\n]*)"?$', read("/etc/os-release"), re.MULTILINE))
-    libc = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else None  # not in musl
-    return {"name": release.get("PRETTY_NAME"), "id": release.get("ID"), "version": release.get("VERSION_ID"),
-            "machine": os.uname().machine, "libc": libc}  # fmt: skip
-
-
 def user() -> Dict[str, Any]:
     try:
         entry = pwd.getpwuid(os.getuid())
@@ -159,20 +143,17 @@ def user() -> Dict[str, Any]:
             "tmp_writable": os.access("/tmp", os.W_OK | os.X_OK)}  # fmt: skip
 
 
-def certificates() -> Dict[str, Any]:
-    """Return how many authorities Python trusts, and where other programs look."""
-    bundles = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
-    result = {"count": None, "bundle": next((path for path in bundles if os.path.isfile(path)), None)}  # type: Dict[str, Any]
+def certificates() -> int:
+    """Return how many authorities Python trusts."""
     try:
         import ssl
 
-        paths = ssl.get_default_verify_paths()
         count = ssl.create_default_context().cert_store_stats()["x509_ca"]
         # A folder of certificates is read when a name is looked up, so it does not count until then.
-        result["count"] = count or len([name for name in listing(paths.capath or "") if name.endswith(".0")])
-    except (ImportError, OSError) as error:
-        result["error"] = str(error)
-    return result
+        folder = listing(ssl.get_default_verify_paths().capath or "")
+        return count or len([name for name in folder if name.endswith(".0")])
+    except (ImportError, OSError):
+        return 0
 
 
 def canonical(name: str) -> str:
@@ -287,22 +268,6 @@ def mlx5(verbs: Dict[str, Any]) -> Dict[str, Any]:
     return result
 
 
-def infiniband(verbs: Dict[str, Any]) -> Dict[str, Any]:
-    """Return the devices of the kernel, of the container and of the library."""
-    seen = None
-    if verbs["status"] == "ok":
-        code, out, _ = run([sys.executable, "-B", "-c", DEVICES])
-        seen = json.loads(out) if code == 0 else None
-    return {"kernel": listing("/sys/class/infiniband"), "nodes": listing("/dev/infiniband"), "seen": seen}
-
-
-def first_line(argv: List[str]) -> Optional[str]:
-    if not shutil.which(argv[0]):
-        return None
-    _, out, _ = run(argv)
-    return out.splitlines()[0].strip()[:200] if out.strip() else ""
-
-
 def site_file(relative: str) -> Optional[str]:
     return next((path for path in (os.path.join(one, relative) for one in sys.path) if os.path.isfile(path)), None)
 
@@ -336,13 +301,11 @@ def torch_cuda() -> Optional[str]:
 def collect() -> Dict[str, Any]:
     versions, requires = distributions()
     libraries = {name: load(name) for name in LIBRARIES}
-    verbs = libraries["libibverbs.so.1"]
     return {
         "format": FORMAT,
         "bash": shutil.which("bash"),
-        "python": {"version": "%d.%d.%d" % sys.version_info[:3], "path": sys.executable, "bits": 8 * ctypes.sizeof(ctypes.c_void_p)},
+        "python": {"version": "%d.%d.%d" % sys.version_info[:3], "path": sys.executable},
         "commands": {name: shutil.which(name) for name in COMMANDS},
-        "system": system(),
         "user": user(),
         "certificates": certificates(),
         "environment": {name: value for name, value in sorted(os.environ.items()) if VARIABLES.fullmatch(name)},
@@ -357,10 +320,7 @@ def collect() -> Dict[str, Any]:
         "pip_check": pip_check(),
         "imports": imports(versions),
         "libraries": libraries,
-        "mlx5": mlx5(verbs),
-        "devices": infiniband(verbs),
-        "ofed": first_line(["ofed_info", "-s"]),
-        "mpi": first_line(["mpirun", "--version"]),
+        "mlx5": mlx5(libraries["libibverbs.so.1"]),
         "nccl": nccl(),
         "cuda": cuda(),
         "torch_cuda": torch_cuda(),

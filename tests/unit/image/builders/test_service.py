@@ -77,7 +77,6 @@ def test_values_of_the_tests_are_quoted(tmp_path: Path) -> None:
 def test_findings() -> None:
     files = {
         "facts.json": b"{}",
-        "size": b"12\n",
         "exit": b"3\n",
         "seconds": b"7\n",
         "timed-out": b"",
@@ -85,7 +84,7 @@ def test_findings() -> None:
         "named": b"<y/>",
     }
     assert parse_findings(files) == Findings(
-        facts=b"{}", size=12 * 1024, exit_code=3, seconds=7.0, timed_out=True,
+        facts=b"{}", exit_code=3, seconds=7.0, timed_out=True,
         written=Written(by_pytest={"reports/pytest-1-0.xml": b"<x/>"}, named={"named": b"<y/>"}),
     )  # fmt: skip
     assert parse_findings({}) == Findings()

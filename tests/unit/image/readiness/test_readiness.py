@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import copy
-import errno
 import json
 import re
 from pathlib import Path
@@ -13,9 +12,16 @@ from typing import Any
 import pytest
 
 from aml_train.core.checks import CHECKS
+from aml_train.core.errors import ImageError
 from aml_train.image.readiness import probe as readiness_probe
-from aml_train.image.readiness.check import judge_facts, probe_key, probe_script, readiness_error, summary
-from aml_train.image.readiness.facts import parse_facts
+from aml_train.image.readiness.check import (
+    judge_facts,
+    parse_facts,
+    probe_key,
+    probe_script,
+    readiness_error,
+    summary,
+)
 from aml_train.image.spec import CheckPolicy
 
 LIB = "/usr/lib/x86_64-linux-gnu"
@@ -30,11 +36,10 @@ def _ok(name: str, version: str | None = None) -> dict[str, Any]:
 GOOD: dict[str, Any] = {
     "format": 1,
     "bash": "/usr/bin/bash",
-    "python": {"version": "3.11.2", "path": "/usr/bin/python", "bits": 64},
+    "python": {"version": "3.11.2", "path": "/usr/bin/python"},
     "commands": {"python": "/usr/bin/python", "mpirun": None},
-    "system": {"name": "Debian GNU/Linux 12 (bookworm)", "machine": "x86_64", "libc": "glibc 2.36"},
     "user": {"uid": 0, "name": "root", "home": "/root", "home_writable": True, "tmp_writable": True},
-    "certificates": {"count": 150, "bundle": "/etc/ssl/certs/ca-certificates.crt"},
+    "certificates": 150,
     "environment": {"PATH": "/usr/bin:/bin"},
     "missing_files": [],
     "python_packages": {"azureml-defaults": "1.62.0", "azureml-mlflow": "1.62.0", "azureml-dataprep": "5.1.6"},
@@ -44,20 +49,14 @@ GOOD: dict[str, Any] = {
     "imports": {"azureml.mlflow": None},
     "libraries": {
         "libibverbs.so.1": _ok("libibverbs.so.1.14.44.0"),
-        "librdmacm.so.1": _ok("librdmacm.so.1.3.44.0"),
         "libfuse.so.2": _ok("libfuse.so.2.9.9"),
-        "libcuda.so.1": ABSENT,
     },
     "mlx5": {"configured": True, "wanted": "libmlx5-rdmav34.so", "others": [], "library": _ok("libmlx5.so.1.24.44.0")},
-    "devices": {"kernel": [], "nodes": [], "seen": {"count": 0, "errno": errno.ENOSYS}},
-    "ofed": None,
-    "mpi": None,
     "nccl": {"library": ABSENT, "plugin": {**ABSENT, "name": "libnccl-net.so"}},
     "cuda": None,
     "torch_cuda": None,
-    "image": {"size": 1_100_000_000, "entrypoint": [], "user": ""},
 }  # fmt: skip
-NO_PYTHON = {"format": 1, "bash": "bash", "python": None, "old_python": "", "image": GOOD["image"]}
+NO_PYTHON = {"format": 1, "bash": "bash", "python": None}
 IB = CheckPolicy(infiniband=True)
 NODES = CheckPolicy(several_nodes=True)
 
@@ -88,19 +87,12 @@ def test_good_image_has_nothing_but_infos() -> None:
     assert {finding.level for finding in findings} == {"info"}
     texts = [str(finding) for finding in findings]
     assert f"mlx5: the mlx5 provider loads: {LIB}/libmlx5.so.1.24.44.0 (ibverbs-providers 44.0-2)" in texts
-    assert any(text.startswith("infiniband-device: no device here: nothing is broken") for text in texts)
 
 
 CASES: list[tuple[str, dict[str, Any], CheckPolicy, str, str]] = [
-    ("no shell", {"format": 1, "shell": False, "bash": None, "python": None, "image": GOOD["image"]}, IB, "error",
-     "shell: the image has no /bin/sh: .*distroless"),
     ("no bash", _facts(bash=None), IB, "error", "shell: the image has no bash: .*; add bash to image.apt"),
-    ("no python", NO_PYTHON, IB, "error", "python: the image has no Python on PATH"),
-    ("Python 2", {**NO_PYTHON, "old_python": "Python 2.7.18"}, IB, "error", r"python: the image's Python is Python 2\.7\.18"),
-    ("old python", _facts(python__version="3.6.9"), IB, "warning", r"python: Python 3\.6\.9 .*need Python 3\.8"),
+    ("no python", NO_PYTHON, IB, "error", "python: the image has no Python 3 on PATH"),
     ("no command python", _facts(commands__python=None), IB, "warning", "python-command: .*python-is-python3"),
-    ("musl", _facts(system__libc=None), IB, "warning", "platform: .*not glibc"),
-    ("32 bits", _facts(python__bits=32), IB, "error", "platform: .*32-bit"),
     ("package missing", GOOD, CheckPolicy(packages=("azureml-core",)), "error", "azureml-packages: the image lacks azureml-core"),
     ("none at all", _facts(python_packages={}), CheckPolicy(), "warning", "azureml-packages: .*neither azureml-mlflow nor"),
     ("import fails", _facts(imports={"azureml.core": "ImportError: no x"}), IB, "error",
@@ -112,19 +104,13 @@ CASES: list[tuple[str, dict[str, Any], CheckPolicy, str, str]] = [
     ("other conflict", _facts(pip_check=["numba 0.1 has requirement numpy<2, but you have numpy 2.1."]), IB, "warning",
      "pip-conflicts: numba 0.1 has requirement"),
     ("words of another pip", _facts(pip_check=["something new"]), IB, "warning", "pip-conflicts: something new"),
-    ("no pip", _facts(pip_check=None), IB, "info", "pip-conflicts: .*no pip"),
-    ("no certificates", _facts(certificates__count=0), IB, "error", "certificates: .*add ca-certificates"),
-    ("no bundle", _facts(certificates__bundle=None), IB, "warning", "certificates: there is no bundle"),
+    ("no certificates", _facts(certificates=0), IB, "error", "certificates: .*add ca-certificates"),
     ("variable to nowhere", _facts(missing_files=["SSL_CERT_FILE=/x"]), IB, "error", "certificates: the image sets SSL_CERT_FILE=/x"),
-    ("no fuse", _library("libfuse.so.2", ABSENT), IB, "warning", "fuse: libfuse.so.2 is not there: .*libfuse2"),
-    ("broken fuse", _library("libfuse.so.2", BROKEN), IB, "error", "fuse: libfuse.so.2 does not load: file too short"),
+    ("no fuse", _library("libfuse.so.2", ABSENT), IB, "warning", "fuse: libfuse.so.2 does not load: .*libfuse2"),
+    ("broken fuse", _library("libfuse.so.2", BROKEN), IB, "warning", "fuse: libfuse.so.2 does not load: file too short"),
     ("tmp", _facts(user__tmp_writable=False), IB, "error", "user: .*may not write to /tmp.*1777"),
     ("no name", _facts(user={"uid": 1000, "name": None, "home": "/", "home_writable": False, "tmp_writable": True}), IB, "warning",
-     r"user: the image's user \(uid 1000\) has no entry in /etc/passwd and may not write to its home /"),
-    ("a user", _facts(user={"uid": 1000, "name": "me", "home": "/home/me", "home_writable": True, "tmp_writable": True}), IB, "info",
-     r"user: the image runs as me \(uid 1000\)"),
-    ("entrypoint", _facts(image__entrypoint=["/x"]), IB, "info", "entrypoint: the entrypoint /x is left out"),
-    ("huge", _facts(image__size=31_000_000_000), IB, "warning", r"size: the image is 31\.00 GB large"),
+     r"user: the image's user \(uid 1000\) has no entry in /etc/passwd, or may not write to its home /"),
     ("no drivers, asked for", _library("libibverbs.so.1", ABSENT), IB, "error", "libibverbs: .*no InfiniBand drivers.*sockets"),
     ("no drivers, several nodes", _library("libibverbs.so.1", ABSENT), NODES, "warning", "libibverbs: .*no InfiniBand drivers"),
     ("no drivers, nobody asks", _library("libibverbs.so.1", ABSENT), CheckPolicy(), "info", "libibverbs: .*no InfiniBand drivers"),
@@ -135,28 +121,6 @@ CASES: list[tuple[str, dict[str, Any], CheckPolicy, str, str]] = [
      "mlx5: libibverbs looks for the provider libmlx5-rdmav34.so, but the image has /l/libmlx5-rdmav25.so"),
     ("broken provider", _facts(mlx5__library=BROKEN), CheckPolicy(), "error", "mlx5: the provider .* does not load: file too short"),
     ("provider not named", _facts(mlx5__configured=False), IB, "error", "mlx5: no file in /etc/libibverbs.d"),
-    ("broken librdmacm", _library("librdmacm.so.1", BROKEN), CheckPolicy(), "error", "librdmacm: .*does not load"),
-    ("no librdmacm", _library("librdmacm.so.1", ABSENT), IB, "warning", "librdmacm: .*add librdmacm1"),
-    ("listing crashes", _facts(devices__seen=None), IB, "error", "infiniband-device: listing the InfiniBand devices crashed"),
-    ("a device", _facts(devices={"kernel": ["mlx5_0"], "nodes": ["uverbs0"], "seen": {"count": 1, "errno": 0}}), IB, "info",
-     "infiniband-device: 1 devices here: mlx5_0"),
-    ("a device unseen", _facts(devices={"kernel": ["mlx5_0"], "nodes": ["uverbs0"], "seen": {"count": 0, "errno": 0}}), IB, "error",
-     "infiniband-device: the kernel has mlx5_0, and the libraries see no device"),
-    ("older drivers", _facts(ofed="MLNX_OFED_LINUX-5.0-2.1.8.0:", environment__MOFED_VERSION="5.1-2.3.7"), IB, "warning",
-     r"ofed-version: MLNX_OFED 5\.0-2\.1\.8\.0 is older than 5\.1-2\.3\.7"),
-    ("newer drivers", _facts(ofed="MLNX_OFED_LINUX-5.8-2.0.3.0:", environment__MOFED_VERSION="5.4-rdmacore36.0"), IB, "info",
-     r"ofed-version: MLNX_OFED 5\.8-2\.0\.3\.0; the base was made for rdma-core 36\.0$"),
-    ("a base's rdma-core", _facts(environment={"MOFED_VERSION": "5.4-rdmacore56.0", "RDMACORE_VERSION": "56.0"}), IB, "info",
-     r"ofed-version: the distribution's drivers.*; the base was made for rdma-core 56\.0$"),
-    ("older than no MLNX_OFED", _facts(ofed="MLNX_OFED_LINUX-5.0-2.1.8.0:", environment__MOFED_VERSION="5.4-rdmacore56.0"), IB, "info",
-     r"ofed-version: MLNX_OFED 5\.0-2\.1\.8\.0; the base was made for rdma-core 56\.0$"),
-    ("drivers onto rdma-core", _facts(environment={"MOFED_VERSION": "5.4-rdmacore56.0", "RDMACORE_VERSION": "56.0"}),
-     CheckPolicy(infiniband=True, installs_ofed=True), "warning",
-     r"ofed-version: `image\.ofed` installs drivers on a base that brings rdma-core 56\.0: .*delete `image\.ofed`"),
-    ("drivers onto rdma-core by one name", _facts(environment__MOFED_VERSION="5.4-rdmacore36.0"),
-     CheckPolicy(infiniband=True, installs_ofed=True), "warning", r"ofed-version: .* brings rdma-core 36\.0: "),
-    ("drivers onto MLNX_OFED", _facts(ofed="MLNX_OFED_LINUX-5.8-2.0.3.0:", environment__MOFED_VERSION="5.1-2.3.7"),
-     CheckPolicy(infiniband=True, installs_ofed=True), "info", r"ofed-version: MLNX_OFED 5\.8-2\.0\.3\.0; the base was made for 5\.1-2\.3\.7$"),
     ("nccl", _facts(nccl__library=_ok("libnccl.so.2", "2.21.5")), IB, "info", r"nccl: NCCL 2\.21\.5"),
     ("broken nccl", _facts(nccl__library=BROKEN), IB, "error", "nccl: NCCL is there and does not load: file too short"),
     ("broken plugin", _facts(nccl__plugin={**BROKEN, "name": "libnccl-net.so"}), IB, "warning",
@@ -169,9 +133,7 @@ CASES: list[tuple[str, dict[str, Any], CheckPolicy, str, str]] = [
      r"cuda: CUDA 12\.6\.1, torch 2\.4\.0 for CUDA 12\.4"),
     ("stubs", _facts(environment__LD_LIBRARY_PATH="/a:/usr/local/cuda/lib64/stubs"), IB, "warning", "cuda: LD_LIBRARY_PATH has .*stubs"),
     ("capabilities", _facts(environment__NVIDIA_DRIVER_CAPABILITIES="video", cuda="12.6"), IB, "warning", "cuda: .*CAPABILITIES=video"),
-    ("mpi", _facts(commands__mpirun="/usr/bin/mpirun", mpi="mpirun (Open MPI) 4.1.4"), IB, "info", r"mpi: mpirun \(Open MPI\) 4\.1\.4"),
     ("no mpi", _facts(), CheckPolicy(mpi=True), "error", "mpi: the image has no mpirun: jobs with `distribution"),
-    ("broken mpi", _facts(commands__mpirun="/usr/bin/mpirun", mpi=""), IB, "warning", "mpi: mpirun is there and does not report"),
 ]  # fmt: skip
 
 
@@ -190,7 +152,7 @@ def test_what_is_said(facts: dict[str, Any], policy: CheckPolicy, level: str, te
 
 def test_errors_come_first_and_name_the_way_to_allow_them() -> None:
     facts = _facts(
-        bash=None, certificates__bundle=None, pip_check=["azureml-defaults 1 requires x, which is not installed."]
+        bash=None, commands__python=None, pip_check=["azureml-defaults 1 requires x, which is not installed."]
     )
     findings = judge_facts(facts, CheckPolicy())
     error = readiness_error(findings)
@@ -215,16 +177,16 @@ def test_what_is_ignored_counts_as_info_and_is_still_said() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "Expecting value"),
+        (b"", "is empty"),
         (b"[]", "it is not a mapping"),
         (b'{"format": 1, "python": null}', "it lacks bash"),
         (json.dumps({**GOOD, "mlx5": {"configured": 1}}).encode(), "configured is int"),
         (json.dumps({k: v for k, v in GOOD.items() if k != "nccl"}).encode(), "it lacks nccl"),
-        (b"[" * 100_000, "Expecting value|nested too deeply"),
+        (b"[" * 100_000, "is not JSON|nested too deeply"),
     ],
 )
 def test_damaged_facts(content: bytes, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ImageError, match=message):
         parse_facts(content)
 
 
