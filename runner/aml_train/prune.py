@@ -57,6 +57,11 @@ def prepare_prune(
     if location is None:
         raise ImageError(f"the registry {name} cannot be reached from here")
     registry = location.client()
+    if not registry.can_lock:
+        raise ImageError(
+            f"the registry {name} does not list its manifests as an Azure Container Registry does. {_NOTHING}",
+            hint="Clean it up by its own rules of retention.",
+        )
     # The registry first: an image that is pushed meanwhile has no entry, and a job that is submitted meanwhile is a use.
     now = time.time()
     try:
@@ -65,7 +70,7 @@ def prepare_prune(
     except ImageError as error:
         raise ImageError(f"{error.message}. {_NOTHING}", hint=error.hint) from error
     uses = _read_uses(connections, name, policy.older_than)
-    inventory = Inventory(host=name, entries=entries, untagged_listed=registry.can_lock, uses=uses, now=now)
+    inventory = Inventory(host=name, entries=entries, uses=uses, now=now)
     return plan_prune(inventory, replace(policy, templates=image.tags)), registry
 
 
@@ -104,7 +109,6 @@ def prune_facts(plan: PrunePlan, result: PruneResult | None) -> dict[str, Any]:
         "registry": plan.inventory.host,
         "dry_run": result is None,
         "manifests": len(plan.inventory.entries),
-        "untagged_listed": plan.inventory.untagged_listed,
         "bytes": plan.bytes if result is None else result.bytes,
         "delete": deleted,
         "keep": [

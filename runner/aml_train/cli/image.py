@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 from docker.errors import ImageNotFound
@@ -43,11 +43,6 @@ from aml_train.prune import prepare_prune, prune_facts
 if TYPE_CHECKING:
     from aml_train.image.prune.plan import PrunePlan
     from aml_train.image.prune.registry import PruneOutcome, PruneResult
-
-_UNLISTED: Final = (
-    "This registry lists only tags: manifests without a tag, an index or a list of referrers that leads to them are unknown "
-    "here, and stay until its own garbage collection."
-)
 
 
 @click.command("prune")
@@ -89,8 +84,6 @@ def prune(
     plan, registry = prepare_prune(config, named, this_host(), policy, ConsoleListener(sys.stderr))
     with registry:
         print_lines(_planned(plan), err=as_json)
-        if not plan.inventory.untagged_listed:
-            click.echo(f"note: {_UNLISTED}", err=True)
         result = None if dry_run else execute_prune(plan, registry, _report)
     click.echo(_summary(plan, result), err=as_json)
     if as_json:

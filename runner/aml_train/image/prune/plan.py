@@ -82,14 +82,12 @@ class Inventory:
     Attributes:
         host: the registry, for people.
         entries: the manifests of the project's repository and of its candidates' one.
-        untagged_listed: whether the registry lists manifests without tags; if not, there may be more of them.
         uses: who uses which image.
         now: when it was taken.
     """
 
     host: str
     entries: tuple[Entry, ...]
-    untagged_listed: bool
     uses: tuple[Use, ...]
     now: float
 

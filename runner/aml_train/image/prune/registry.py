@@ -1,6 +1,6 @@
 """A clean-up's requests to a registry: read all that it has, and delete what the plan says.
 
-The inventory is read by Azure's own lists, elsewhere by tags. A list that is refused, cut short or hides something is an error: a
+The inventory is read by Azure's own lists. A list that is refused, cut short or hides something is an error: a
 clean-up that does not know everything deletes nothing. Nothing is remembered between two clean-ups: what was deleted is gone, the
 rest is planned again.
 
@@ -12,8 +12,7 @@ specification 1.1 has the deletion of a manifest by its digest.
 from __future__ import annotations
 
 import datetime
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,14 +20,14 @@ from typing import Any, Final, Literal, TypeVar
 
 import requests
 
-from aml_train.core.answers import Answer, UndecodableError, decode
+from aml_train.core.answers import Answer
 from aml_train.core.errors import ImageError
 from aml_train.core.http_client import answer_of
 from aml_train.core.references import is_digest
 from aml_train.image.prune.plan import Deletion, Entry, PrunePlan, in_order
 from aml_train.image.registry.auth import BusyError
 from aml_train.image.registry.client import CONNECTIONS, Registry, scopes_of
-from aml_train.image.registry.manifest import DOCKER_MANIFEST, Manifest
+from aml_train.image.registry.manifest import DOCKER_MANIFEST
 
 _PAGE: Final = "1000"
 _MOST_PAGES: Final = 100_000
@@ -85,17 +84,6 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
-def read_entries(registry: Registry, repository: str) -> tuple[Entry, ...]:
-    """Return the manifests of *repository*; none if it does not exist.
-
-    A registry other than Azure's shows only those that a tag, an index or a list of referrers leads to.
-
-    Raises:
-        ImageError: the registry refuses, does not answer, or does not list everything.
-    """
-    return _read_acr(registry, repository) if registry.can_lock else _read_plain(registry, repository)
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Tag:
     name: str
@@ -103,7 +91,12 @@ class _Tag:
     locks: tuple[bool, bool]
 
 
-def _read_acr(registry: Registry, repository: str) -> tuple[Entry, ...]:
+def read_entries(registry: Registry, repository: str) -> tuple[Entry, ...]:
+    """Return the manifests of *repository* in an Azure Container Registry; none if it does not exist.
+
+    Raises:
+        ImageError: the registry refuses, does not answer, or does not list everything.
+    """
     before = _describe(registry, repository)
     if before is None:
         return ()
@@ -123,7 +116,11 @@ def _read_acr(registry: Registry, repository: str) -> tuple[Entry, ...]:
 
     def read(index: int) -> tuple[int, Entry | None]:
         manifest = registry.get_manifest(repository, entries[index].digest)
-        return index, None if manifest is None else _with_edges(entries[index], manifest)
+        if manifest is None:
+            return index, None
+        children = tuple(dict.fromkeys(one.text("digest") for one in manifest.answer.each("manifests")))
+        subject = manifest.answer.optional_text("subject.digest")
+        return index, replace(entries[index], children=children, subject=subject)
 
     gone = set()
     for index, entry in _parallel(read, unread):
@@ -177,65 +174,6 @@ def _with_tags(entry: Entry, tags: Sequence[_Tag], repository_lock: str) -> Entr
         own_locks=own,
         other_lock=entry.other_lock or repository_lock or next(iter(others), ""),
     )
-
-
-def _with_edges(entry: Entry, manifest: Manifest) -> Entry:
-    document = manifest.answer
-    children = tuple(dict.fromkeys(one.text("digest") for one in document.each("manifests")))
-    return replace(entry, children=children, subject=document.optional_text("subject.digest"))
-
-
-def _read_plain(registry: Registry, repository: str) -> tuple[Entry, ...]:
-    """Follow tags, indexes and lists of referrers; times are those in configurations."""
-    found: dict[str, Entry] = {}
-    tags = registry.tags(repository)
-    by_digest: dict[str, list[str]] = {}
-    manifests: dict[str, Manifest] = {}
-    for tag, manifest in _parallel(lambda one: (one, registry.get_manifest(repository, one)), tags):
-        if manifest is not None:
-            by_digest.setdefault(manifest.digest, []).append(tag)
-            manifests[manifest.digest] = manifest
-    waiting = list(manifests.values())
-    while waiting:
-        below: dict[str, None] = {}
-        for entry, referrers in _parallel(lambda one: _plain_entry(registry, repository, one), waiting):
-            found[entry.digest] = entry
-            below |= dict.fromkeys((*entry.children, *referrers))
-        unknown = [digest for digest in below if digest not in found]
-        read = _parallel(lambda one: registry.get_manifest(repository, one), unknown)
-        waiting = [manifest for manifest in read if manifest is not None]
-    return tuple(_dated(replace(found[one], tags=tuple(by_digest.get(one, ()))), found) for one in sorted(found))
-
-
-def _dated(entry: Entry, found: Mapping[str, Entry]) -> Entry:
-    """Return an index with the time of its latest image."""
-    times = [found[digest].updated for digest in entry.children if digest in found]
-    return replace(entry, updated=max((time for time in times if time is not None), default=entry.updated))
-
-
-def _plain_entry(registry: Registry, repository: str, manifest: Manifest) -> tuple[Entry, list[str]]:
-    document = manifest.answer
-    parts = [document.at("config"), *document.each("layers")]
-    entry = Entry(
-        repository=repository,
-        digest=manifest.digest,
-        size=sum(part.whole("size") or 0 for part in parts if part.has("size")),
-        updated=None if manifest.is_index else _created(registry, repository, document),
-    )
-    referrers = registry.referrers(repository, manifest.digest) or ()
-    return _with_edges(entry, manifest), [one.text("digest") for one in referrers]
-
-
-def _created(registry: Registry, repository: str, document: Answer) -> float | None:
-    """Return when an image was made, by its configuration; None for another artifact."""
-    kind, digest = document.optional_text("config.mediaType") or "", document.optional_text("config.digest") or ""
-    if "image" not in kind or not is_digest(digest):
-        return None
-    try:
-        made = decode(registry.get_blob(repository, digest)).get("created")
-        return datetime.datetime.fromisoformat(str(made)).timestamp()
-    except (UndecodableError, AttributeError, ValueError, json.JSONDecodeError):
-        return None
 
 
 def _seconds(moment: datetime.datetime | None) -> float | None:

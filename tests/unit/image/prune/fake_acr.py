@@ -35,13 +35,11 @@ class FakeAcr(BaseAdapter):
 
     Args:
         now: seconds since 1970.
-        plain: answers as a registry of the OCI specification without lists of manifests, and forbids ``/acr``.
     """
 
-    def __init__(self, now: float, *, plain: bool = False) -> None:
+    def __init__(self, now: float) -> None:
         super().__init__()
         self.now = now
-        self.plain = plain
         self.stored: dict[tuple[str, str], Stored] = {}
         self.blobs: dict[str, bytes] = {}
         self.locked: set[tuple[str, str]] = set()
@@ -113,17 +111,13 @@ class FakeAcr(BaseAdapter):
         if status is not None:
             return _response(request, status)
         if path.startswith("/acr/v1/"):
-            return _response(request, 404) if self.plain else self._acr(request, path.removeprefix("/acr/v1/"), query)
+            return self._acr(request, path.removeprefix("/acr/v1/"), query)
         repository, _, rest = path.removeprefix("/v2/").partition("/manifests/")
         if rest:
             return self._manifest(request, repository, rest)
-        if "/tags/list" in path:
-            return self._tag_list(request, path.removeprefix("/v2/").removesuffix("/tags/list"), query)
         if "/blobs/" in path:
             content = self.blobs.get(path.rpartition("/")[2])
             return _response(request, 404) if content is None else _response(request, 200, content)
-        if "/referrers/" in path and not self.plain:
-            return self._referrers(request, path)
         return _response(request, 404)
 
     def _manifest(self, request: requests.PreparedRequest, repository: str, reference: str) -> requests.Response:
@@ -148,24 +142,6 @@ class FakeAcr(BaseAdapter):
             return _response(request, 202)
         headers = {"Docker-Content-Digest": digest, "Content-Type": found.media_type}
         return _response(request, 200, found.content if request.method == "GET" else b"", headers)
-
-    def _tag_list(
-        self, request: requests.PreparedRequest, repository: str, query: dict[str, list[str]]
-    ) -> requests.Response:
-        names = sorted(self.tags(repository))
-        if not names:
-            return _response(request, 404)
-        page, headers = _page(names, query, f"/v2/{repository}/tags/list", str)
-        return _response(request, 200, json.dumps({"tags": page}).encode(), headers)
-
-    def _referrers(self, request: requests.PreparedRequest, path: str) -> requests.Response:
-        repository, _, digest = path.removeprefix("/v2/").partition("/referrers/")
-        found = [
-            {"digest": one, "size": 3, "mediaType": OCI_MANIFEST}
-            for (place, one), stored in self.stored.items()
-            if place == repository and json.loads(stored.content).get("subject", {}).get("digest") == digest
-        ]
-        return _response(request, 200, json.dumps({"manifests": found}).encode())
 
     def _acr(self, request: requests.PreparedRequest, path: str, query: dict[str, list[str]]) -> requests.Response:
         repository, _, rest = path.partition("/_")

@@ -29,7 +29,7 @@ def entry(number: int, *, days: float | None = 100, repository: str = RELEASES, 
 
 def inventory(*entries: Entry, uses: tuple[Use, ...] = ()) -> Inventory:
     """Return an inventory taken now."""
-    return Inventory(host="r.azurecr.io", entries=entries, untagged_listed=True, uses=uses, now=NOW)
+    return Inventory(host="r.azurecr.io", entries=entries, uses=uses, now=NOW)
 
 
 def release_tags(number: int, *more: str) -> tuple[str, ...]:

@@ -25,13 +25,13 @@ def _no_waiting() -> Iterator[None]:
 
 
 def _registry(fake: FakeAcr) -> Registry:
-    return Registry("https://plain.test" if fake.plain else f"https://{HOST}", transport=fake)
+    return Registry(f"https://{HOST}", transport=fake)
 
 
 def _plan(fake: FakeAcr, *uses: Use) -> PrunePlan:
     registry = _registry(fake)
     entries = (*read_entries(registry, PLACE), *read_entries(registry, f"{PLACE}-candidate"))
-    found = Inventory(host=HOST, entries=entries, untagged_listed=registry.can_lock, uses=uses, now=fake.now)
+    found = Inventory(host=HOST, entries=entries, uses=uses, now=fake.now)
     return plan_prune(found, PrunePolicy(older_than=30 * DAY))
 
 
@@ -199,20 +199,3 @@ def test_a_list_that_is_cut_short_is_an_error() -> None:
     fake.hidden = {max(fake.digests(PLACE))}
     with pytest.raises(ImageError, match=r"lists \d+ of the \d+ (manifests|tags) of octo/digits"):
         _plan(fake)
-
-
-def test_a_plain_registry_is_followed_from_its_tags() -> None:
-    fake = FakeAcr(NOW, plain=True)
-    used = _release(fake, seed="used")
-    old, new = _release(fake, seed="old"), _release(fake, seed="new", days=3)
-    child = fake.put(PLACE, seed="child")
-    index = _release(fake, seed="index", children=(child,))
-    signature = fake.put(PLACE, seed="signature", subject=used)
-    listed = fake.put(PLACE, f"sha256-{used[7:]}", children=(signature,))
-    unseen = fake.put(PLACE, seed="no tag leads here")
-    uses = (Use(digest=used, by="m"),)
-    plan = _plan(fake, *uses)
-    assert {one.entry.digest for one in plan.delete} == {old, index, child}
-    result = _execute(fake, plan)
-    assert result.count("deleted") == 3
-    assert fake.digests(PLACE) == {used, new, signature, listed, unseen}
