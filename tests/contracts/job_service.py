@@ -147,7 +147,7 @@ def job_of(
         tags={**subject.tags, **(tags or {})},
         runconfig=subject.runconfig(document),
     )
-    return make_job(template, subject.image(digit), 1)
+    return make_job(template, {"": subject.image(digit)}, 1)
 
 
 def ended(subject: Subject, name: str) -> JobView:

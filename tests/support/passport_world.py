@@ -28,7 +28,7 @@ from aml_train.image.records import store_record
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.manifest import OCI_MANIFEST, Manifest
 from aml_train.image.registry.referrers import attach_document
-from aml_train.image.spec import Given, TestRecord
+from aml_train.image.spec import TestRecord
 from aml_train.jobs.spec import JobSpec
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView
@@ -330,7 +330,7 @@ class PassportWorld:
             document={"environment": {"image": self.reference}},
             directory=Path(),
             code=None,
-            images={"": Given(environment=None)},
+            images={},
             fingerprint="f" * 64,
         )
         self.service.jobs[JOB] = JobView(

@@ -25,7 +25,6 @@ from aml_train.core.tags import TAG_FINGERPRINT
 from aml_train.core.temporary import temporary_folder
 from aml_train.core.threads import CancelToken
 from aml_train.core.version import __version__
-from aml_train.image.spec import Tested
 from aml_train.jobs.spec import JobSpec, run_configuration
 from aml_train.jobs.workspace import JobView
 
@@ -119,9 +118,9 @@ def _submit(rest: AzureRest, job: JobSpec, file: Path, folder: Path) -> None:
     )
     config = RunConfiguration.load(str(file))
     given = (job.runconfig or {}).get("environment") or {}
-    if not isinstance(job.image, Tested) and given.get("name") and not (given.get("docker") or given.get("python")):
+    if not job.images and given.get("name") and not (given.get("docker") or given.get("python")):
         config.environment = Environment.get(workspace, given["name"], given.get("version"))
-    elif isinstance(job.image, Tested):
+    elif job.images:
         _register(workspace, config.environment)
     document = job.document
     run = Experiment(workspace, str(document.get("experiment_name") or "Default")).submit(

@@ -405,18 +405,3 @@ class Tested:
     how: Literal["built", "found"]
     record: TestRecord | None
     compressed_bytes: int | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Given:
-    """No image of ours: the job's own environment, reported as given, not tested.
-
-    Attributes:
-        environment: what the job's document says: ``azureml:name:version``, a mapping, or None where it says nothing.
-    """
-
-    environment: Any
-
-
-JobImage = Tested | Given
-"""The environment of a job."""

@@ -23,7 +23,7 @@ from aml_train.core.tags import (
     TAG_TESTED,
     VALUE_LENGTH,
 )
-from aml_train.image.spec import Given, JobImage, Tested
+from aml_train.image.spec import Tested
 from aml_train.jobs.data import DataIdentity, identity_marks
 
 SERVERLESS: Final = "serverless"
@@ -64,29 +64,16 @@ class NodesImage:
         name: its key below ``images``.
         nodes: the nodes that run in it.
         places: the keys of their mappings in the document.
-        image: the image; None as long as it is not built or found.
     """
 
     name: str
     nodes: tuple[str, ...]
     places: tuple[Place, ...]
-    image: Tested | None = None
 
-    @property
-    def known(self) -> Tested:
-        """The image.
-
-        Raises:
-            ValueError: it is neither built nor found.
-        """
-        if self.image is None:
-            raise ValueError(f"the image {self.name} is not known yet")
-        return self.image
-
-    def tag(self) -> str:
+    def tag(self, image: Tested) -> str:
         """Return the value of the job's tag: JSON, without its nodes if they have no room."""
-        record = self.known.record.key if self.known.record else None
-        found = {"image": str(self.known.reference), "tested": record, "nodes": sorted(self.nodes)}
+        record = image.record.key if image.record else None
+        found = {"image": str(image.reference), "tested": record, "nodes": sorted(self.nodes)}
         text = json.dumps(found, separators=(",", ":"))
         return text if len(text) <= VALUE_LENGTH else json.dumps({**found, "nodes": None}, separators=(",", ":"))
 
@@ -136,34 +123,24 @@ class JobTemplate:
         """
         return {**self.local_digests, **{place: one.mark for place, one in self.data.items() if one.mark}}
 
-    def with_images(self, found: Mapping[str, JobImage]) -> JobTemplate:
-        """Return the template with its further images, which are all in *found*."""
-        images = ((one, found[one.name]) for one in self.images)
-        return replace(self, images=tuple(replace(one, image=it) for one, it in images if isinstance(it, Tested)))
-
 
 @dataclass(frozen=True, kw_only=True)
 class JobSpec:
     """A job to submit, by the SDK v1 if it has a *runconfig*, else by the SDK v2.
 
     The attributes are those of :class:`JobTemplate`, and the computed ones; *images* are that of the job, under the empty name, and
-    those of nodes by their names.
+    those of nodes by their names. A job that brings its own environment has none.
     """
 
     name: str
     document: Mapping[str, Any]
     directory: Path
     code: FileSet | None
-    images: Mapping[str, JobImage]
+    images: Mapping[str, Tested]
     fingerprint: str
     runconfig: Mapping[str, Any] | None = None
     folders: Mapping[Place, FileSet] = field(default_factory=dict)
     data: Mapping[str, DataIdentity] = field(default_factory=dict)
-
-    @property
-    def image(self) -> JobImage:
-        """What the job runs in."""
-        return self.images[""]
 
 
 def stem_of(text: str) -> str:
@@ -177,7 +154,7 @@ def stem_of(text: str) -> str:
     return words[:_STEM_LENGTH].rstrip("-_") or "job"
 
 
-def fingerprint(template: JobTemplate, image: JobImage) -> str:
+def fingerprint(template: JobTemplate, images: Mapping[str, Tested]) -> str:
     """Return the SHA-256 (hexadecimal) of everything that decides the result.
 
     The job's own name, and the tags with the commit, are left out: they change nothing of the result.
@@ -187,7 +164,7 @@ def fingerprint(template: JobTemplate, image: JobImage) -> str:
         "document": _counted(template),
         "code": template.code_digest,
         "local": template.contents,
-        "image": _identity(image),
+        "image": _identity(images[""]) if images else "given",
         "scope": template.scope,
     }
     if template.runconfig is not None:
@@ -196,7 +173,7 @@ def fingerprint(template: JobTemplate, image: JobImage) -> str:
         content["places"] = [".".join(place) for place in template.places]
     if template.images:
         content["images"] = [
-            [_identity(one.known), [".".join(place) for place in one.places]] for one in template.images
+            [_identity(images[one.name]), [".".join(place) for place in one.places]] for one in template.images
         ]
     text = json.dumps(content, sort_keys=True, default=str, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -207,38 +184,35 @@ def _counted(template: JobTemplate) -> dict[str, Any]:
     return {key: value for key, value in template.document.items() if key not in ("name", "tags", "display_name")}
 
 
-def _identity(image: JobImage) -> str:
+def _identity(image: Tested) -> str:
     """Return what of an image counts: builds of one address are the same work."""
-    return f"{image.reference.repository}:{image.address}" if isinstance(image, Tested) else "given"
+    return f"{image.reference.repository}:{image.address}"
 
 
-def job_name(template: JobTemplate, image: JobImage, attempt: int) -> str:
+def job_name(template: JobTemplate, images: Mapping[str, Tested], attempt: int) -> str:
     """Return the name of the job's *attempt* (one-based): ``stem-hash-attempt``."""
-    return f"{template.stem}-{fingerprint(template, image)[:12]}-{attempt}"
+    return f"{template.stem}-{fingerprint(template, images)[:12]}-{attempt}"
 
 
-def make_job(template: JobTemplate, image: JobImage, attempt: int) -> JobSpec:
-    """Fill *template* with its image and name."""
+def make_job(template: JobTemplate, images: Mapping[str, Tested], attempt: int) -> JobSpec:
+    """Fill *template* with its images, none for a job that brings its own environment, and with its name."""
     document = copy.deepcopy(dict(template.document))
-    mark = fingerprint(template, image)
+    mark = fingerprint(template, images)
     tags = {
         **{str(k): str(v) for k, v in (document.get("tags") or {}).items()},
         **template.tags,
         TAG_FINGERPRINT: mark,
+        TAG_TESTED: "given, not tested",
     }
-    match image:
-        case Tested():
-            for place in template.places:
-                mapping_at(document, place)["environment"] = {"image": str(image.reference)}
-            tags |= {TAG_IMAGE: str(image.reference), TAG_DIGEST: image.digest, TAG_ADDRESS: image.address}
-            tags[TAG_TESTED] = image.record.key if image.record else "no tests configured"
-            for one in template.images:
-                for place in one.places:
-                    mapping_at(document, place)["environment"] = {"image": str(one.known.reference)}
-                tags[TAG_IMAGES + one.name] = one.tag()
-        case Given():
-            tags[TAG_TESTED] = "given, not tested"
-    name = job_name(template, image, attempt)
+    if images:
+        image = images[""]
+        tags |= {TAG_IMAGE: str(image.reference), TAG_DIGEST: image.digest, TAG_ADDRESS: image.address}
+        tags[TAG_TESTED] = image.record.key if image.record else "no tests configured"
+        tags |= {TAG_IMAGES + one.name: one.tag(images[one.name]) for one in template.images}
+        for name, places in (("", template.places), *((one.name, one.places) for one in template.images)):
+            for place in places:
+                mapping_at(document, place)["environment"] = {"image": str(images[name].reference)}
+    name = job_name(template, images, attempt)
     document["name"] = name
     document["tags"] = tags
     given = {str(k): str(v) for k, v in (document.get("properties") or {}).items()}
@@ -249,7 +223,7 @@ def make_job(template: JobTemplate, image: JobImage, attempt: int) -> JobSpec:
         document=document,
         directory=template.directory,
         code=template.code,
-        images={"": image} | ({one.name: one.known for one in template.images} if isinstance(image, Tested) else {}),
+        images=images,
         fingerprint=mark,
         runconfig=template.runconfig,
         folders=template.folders,
@@ -257,12 +231,12 @@ def make_job(template: JobTemplate, image: JobImage, attempt: int) -> JobSpec:
     )
 
 
-def in_images(job: JobSpec, template: JobTemplate, images: Mapping[str, JobImage]) -> JobSpec:
+def in_images(job: JobSpec, template: JobTemplate, images: Mapping[str, Tested]) -> JobSpec:
     """Return *job*, which was made from *template*, in other builds of its images."""
-    made = make_job(template.with_images(images), images[""], 1)
+    made = make_job(template, images, 1)
     tags = {**job.document["tags"], **made.document["tags"]}
     document = {**made.document, "name": job.name, "tags": tags, "properties": job.document["properties"]}
-    return replace(job, document=document, images=made.images)
+    return replace(job, document=document, images=images)
 
 
 def run_configuration(job: JobSpec) -> dict[str, Any]:
@@ -285,7 +259,7 @@ def run_configuration(job: JobSpec) -> dict[str, Any]:
         values["nodeCount"] = nodes
     # Without this key azureml-core takes it for a configuration of the first kind, and forgets the others.
     given = dict(values.get("environment") or {})
-    values["environment"] = _environment(given, job.image) if isinstance(job.image, Tested) else _given(given, job)
+    values["environment"] = _environment(given, job.images[""]) if job.images else _given(given, job)
     return values
 
 

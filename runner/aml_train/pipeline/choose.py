@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.tags import TAG_FINGERPRINT
-from aml_train.image.spec import JobImage
+from aml_train.image.spec import Tested
 from aml_train.jobs.attempts import Comparison
 from aml_train.jobs.data import change_text, changed_data, recorded_data
 from aml_train.jobs.identity import identity_difference, in_one_line, job_identity
@@ -38,14 +38,16 @@ class Choice:
     before: JobView | None = None
 
 
-def _attempts(template: JobTemplate, service: Workspace, image: JobImage) -> Iterator[tuple[JobSpec, JobView | None]]:
+def _attempts(
+    template: JobTemplate, service: Workspace, images: Mapping[str, Tested]
+) -> Iterator[tuple[JobSpec, JobView | None]]:
     """Yield each attempt with the job of its name; the next one, at last, has none.
 
     Raises:
         ServiceError: the service does not answer, or there are too many.
     """
     for attempt in range(1, _MOST_ATTEMPTS):
-        job = make_job(template, image, attempt)
+        job = make_job(template, images, attempt)
         found = service.find(job.name)
         yield job, found
         if found is None:
@@ -56,10 +58,10 @@ def _attempts(template: JobTemplate, service: Workspace, image: JobImage) -> Ite
 
 
 def _latest(
-    template: JobTemplate, service: Workspace, image: JobImage, comparison: Comparison
+    template: JobTemplate, service: Workspace, images: Mapping[str, Tested], comparison: Comparison
 ) -> tuple[JobSpec, JobSpec, JobView | None]:
     """Return the next attempt, and the latest one with its job, or None."""
-    *known, (following, _) = _attempts(template, service, image)
+    *known, (following, _) = _attempts(template, service, images)
     for job, view in reversed(known):
         if view is not None and (same := comparison.match(service, job, view)) is not None:
             return following, same, view
@@ -69,7 +71,7 @@ def _latest(
 def choose_attempt(
     template: JobTemplate,
     service: Workspace,
-    image: JobImage,
+    images: Mapping[str, Tested],
     *,
     fresh: bool,
     retrain: bool = False,
@@ -88,7 +90,7 @@ def choose_attempt(
     Raises:
         ServiceError: the service does not answer, or there are too many attempts.
     """
-    following, latest, view = _latest(template, service, image, comparison)
+    following, latest, view = _latest(template, service, images, comparison)
     if view is not None and not fresh:
         if _attachable(view.status) and not (retrain and view.status is JobStatus.COMPLETED):
             return Choice(job=latest, found=view)
@@ -98,14 +100,14 @@ def choose_attempt(
 
 
 def why_submitted(
-    template: JobTemplate, service: Workspace, image: JobImage, before: JobView | None, *, fresh: bool
+    template: JobTemplate, service: Workspace, images: Mapping[str, Tested], before: JobView | None, *, fresh: bool
 ) -> str:
     """Return in one line why there is no job to attach to.
 
     Args:
         template: what is to be submitted.
         service: the workspace; that it does not answer is no failure.
-        image: what it runs in.
+        images: what it runs in.
         before: the latest attempt of the same job; None where there is none.
         fresh: whether another attempt is wanted.
     """
@@ -117,7 +119,7 @@ def why_submitted(
         return f"Trains again after {ended}" + (": its data may be others." if unknown else ".")
     try:
         last = _last_named(template.stem, service)
-        found = "" if last is None else _difference(template, service, image, last)
+        found = "" if last is None else _difference(template, service, images, last)
     except ServiceError as error:
         return (
             f"Trains: there is no job of this content. The difference from the last one is not known: {error.message}"
@@ -131,9 +133,9 @@ def why_submitted(
     return f"Trains, as these differ from the last job, {last.name}: {found}."
 
 
-def _difference(template: JobTemplate, service: Workspace, image: JobImage, last: JobView) -> str:
+def _difference(template: JobTemplate, service: Workspace, images: Mapping[str, Tested], last: JobView) -> str:
     """Return in one line what differs from the job *last*, its data included."""
-    job = make_job(template, image, 1)
+    job = make_job(template, images, 1)
     then = service.identity(last.name, sdk="v2" if job.runconfig is None else "v1")
     data = change_text(changed_data(recorded_data(last.properties), template.data))
     return in_one_line([*identity_difference(job_identity(job), then), *([data] if data else [])])
@@ -146,7 +148,7 @@ def _last_named(stem: str, service: Workspace) -> JobView | None:
     return next((view for view in newest if name.fullmatch(view.name)), None)
 
 
-def named_job(template: JobTemplate, service: Workspace, image: JobImage, name: str) -> JobSpec:
+def named_job(template: JobTemplate, service: Workspace, images: Mapping[str, Tested], name: str) -> JobSpec:
     """Return the job under the given *name*.
 
     Raises:
@@ -154,15 +156,15 @@ def named_job(template: JobTemplate, service: Workspace, image: JobImage, name: 
     """
     if service.find(name) is not None:
         raise InvalidError(f"There is a job named {name} already.", hint="Choose another name with --name.")
-    job = make_job(template, image, 1)
+    job = make_job(template, images, 1)
     return replace(job, name=name, document={**job.document, "name": name})
 
 
 def latest_attempt(
-    template: JobTemplate, service: Workspace, image: JobImage, comparison: Comparison
+    template: JobTemplate, service: Workspace, images: Mapping[str, Tested], comparison: Comparison
 ) -> JobView | None:
     """Return the latest attempt's job, however it ended; None where there is none."""
-    return _latest(template, service, image, comparison)[2]
+    return _latest(template, service, images, comparison)[2]
 
 
 def _attachable(status: JobStatus) -> bool:

@@ -11,7 +11,6 @@ from typing import Final
 from aml_train.core.errors import AmlTrainError, JobFailedError, ServiceError
 from aml_train.core.events import NodeChanged
 from aml_train.core.tags import TAG_DIGEST, TAG_IMAGES
-from aml_train.image.spec import Tested
 from aml_train.jobs.composed import ChildView, unfinished
 from aml_train.jobs.cost import Spending
 from aml_train.jobs.logs.report import JobLogs, quote_logs
@@ -232,7 +231,7 @@ class _Images:
 
 def _images(ctx: RunContext, view: JobView) -> _Images | None:
     """Return the images of this run's job; None if it has none of ours."""
-    built = {name: one.digest for name, one in ctx.progress.result.images.items() if isinstance(one, Tested)}
+    built = {name: one.digest for name, one in ctx.progress.result.images.items()}
     if "" not in built:
         found = images_of(view.tags)
         planned = ctx.plan.image_of_nodes if ctx.options.job is None else {}

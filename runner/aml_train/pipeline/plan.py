@@ -28,7 +28,7 @@ from aml_train.core.text import yaml_text
 from aml_train.core.trust import PROTECTED, Trust
 from aml_train.core.version import __version__
 from aml_train.image.inputs import BaseImage
-from aml_train.image.spec import CheckPolicy, Given, ImageSpec, Release, TestSpec, plan_image
+from aml_train.image.spec import CheckPolicy, ImageSpec, Release, TestSpec, plan_image
 from aml_train.jobs.cost import placement_of
 from aml_train.jobs.data import input_name
 from aml_train.jobs.setup import add_setup
@@ -114,7 +114,7 @@ class Plan:
         """
         if self.image is not None or not all(one.mark for one in self.job.data.values()):
             return None
-        return job_name(self.job, Given(environment=self.environment), 1).rpartition("-")[0]
+        return job_name(self.job, {}, 1).rpartition("-")[0]
 
     @property
     def shown_data(self) -> dict[str, str]:

@@ -27,7 +27,7 @@ from aml_train.gate.decide import Decision, Evidence, decide_gate
 from aml_train.gate.history import aggregate
 from aml_train.gate.recompute import fault_of_rule
 from aml_train.gate.rules import parse_rule
-from aml_train.image.spec import Given, JobImage, Tested
+from aml_train.image.spec import Tested
 from aml_train.jobs.identity import Identity, identity_difference, job_identity
 from aml_train.jobs.metrics import read_histories
 from aml_train.jobs.spec import JobTemplate, NodesImage, TargetNames, make_job
@@ -128,17 +128,13 @@ class GitProver:
         """Return how *job* differs from what *config* trains; empty if it does not."""
         template = _template(config, self._names)
         found = service.identity(job.name, sdk=config.sdk or "v2")
-        image: JobImage = Given(environment=template.document.get("environment"))
-        others: dict[str, Tested] = {}
+        images: dict[str, Tested] = {}
         for name, repository in self._repositories(config):
             released = self._released(repository, commit, found)
             if released is None:
                 return f"no tag of the commit {commit[:12]} leads to its image in the repository {repository}"
-            if name:
-                others[name] = released
-            else:
-                image = released
-        difference = identity_difference(job_identity(make_job(template.with_images(others), image, 1)), found)
+            images[name] = released
+        difference = identity_difference(job_identity(make_job(template, images, 1)), found)
         return f"it is not what the commit {commit[:12]} trains: {', '.join(difference[:3])}" if difference else ""
 
     def _repositories(self, config: Config) -> Iterator[tuple[str, str]]:

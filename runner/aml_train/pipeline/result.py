@@ -10,7 +10,7 @@ from aml_train.core.errors import error_of
 from aml_train.core.events import AttemptEnded, CostCounted, LogsEnded
 from aml_train.core.text import printable_line
 from aml_train.gate.decide import GateResult
-from aml_train.image.spec import JobImage, Tested
+from aml_train.image.spec import Tested
 from aml_train.jobs.spec import JobSpec
 from aml_train.jobs.workspace import JobView, ModelView
 
@@ -122,7 +122,7 @@ class RunResult:
     message: str = ""
     hint: str | None = None
     interrupted: bool = False
-    images: Mapping[str, JobImage] = dataclasses.field(default_factory=dict)
+    images: Mapping[str, Tested] = dataclasses.field(default_factory=dict)
     job: SubmittedJob | None = None
     attempts: tuple[AttemptEnded, ...] = ()
     logs: LogsEnded | None = None
@@ -132,8 +132,8 @@ class RunResult:
     data_changed: str = ""
 
     @property
-    def image(self) -> JobImage | None:
-        """What the job runs in."""
+    def image(self) -> Tested | None:
+        """The image that the job runs in; None for its own environment."""
         return self.images.get("")
 
     @property
@@ -171,7 +171,7 @@ class RunResult:
             yield "model", f"{self.model.name} version {self.model.version}"
         if self.data_changed:
             yield "data", f"changed, so that the result is not reproducible: {self.data_changed}"
-        if isinstance(self.image, Tested):
+        if self.image is not None:
             yield "image", str(self.image.reference)
         if self.cost is not None:
             yield "cost", self.cost.text
@@ -186,7 +186,6 @@ class RunResult:
         images = {
             name: {"image": str(one.reference), "digest": one.digest, "address": one.address}
             for name, one in self.images.items()
-            if isinstance(one, Tested)
         }
         facts |= images.pop("", {})
         if images:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from aml_train.core.errors import AmlTrainError
 from aml_train.core.events import RunFinished
 from aml_train.core.machine import expected, in_place_of_interrupt
-from aml_train.image.spec import Given, ImageSpec, JobImage, Tested, TestSpec
+from aml_train.image.spec import ImageSpec, Tested, TestSpec
 from aml_train.jobs.inputs import data_to_be, pin_data
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.data import begin_reading, check_at_end, check_at_start
@@ -87,9 +87,8 @@ def _run_stages(ctx: RunContext) -> tuple[str, str]:
             baseline = check_baseline(service, plan.gate, plan.baseline, prover=ctx.prover(target), data=inputs)
         check_cost(plan, service)
         images = build_and_test(ctx, target)
-        template = template.with_images(images)
         template = dataclasses.replace(template, data=data() if data is not None else {})
-        job = submit_job(ctx, target, template, images[""], baseline)
+        job = submit_job(ctx, target, template, images, baseline)
     if not (options.wait or job.view.status.terminal):
         later = "attach` follows and gates it" if options.decide else f"jobs logs -f {job.name}` follows it"
         return "submitted", f"The job {job.name} is submitted, and continues by itself. `aml-train {later}."
@@ -112,20 +111,17 @@ def _run_stages(ctx: RunContext) -> tuple[str, str]:
     return "passed", f"The job completed{gate.decision.clause}."
 
 
-def build_and_test(ctx: RunContext, target: Target) -> Mapping[str, JobImage]:
+def build_and_test(ctx: RunContext, target: Target) -> Mapping[str, Tested]:
     """Build and test the images, or find them in the registry; return them by their names, that of the job first.
 
     A job's own environment is used as it is.
     """
-    plan = ctx.plan
-    images: dict[str, JobImage] = {}
-    if not plan.images:
+    images: dict[str, Tested] = {}
+    if not ctx.plan.images:
         ctx.notice("The job's own environment is used as it is given, not tested.")
-        images[""] = Given(environment=plan.environment)
-    for one in plan.images:
+    for one in ctx.plan.images:
         images[one.spec.name] = _ensure(ctx, target, one.spec, one.tests)
         ctx.progress.add(images=dict(images))
-    ctx.progress.add(images=images)
     return images
 
 

@@ -11,7 +11,7 @@ from aml_train.core.events import GraphPlanned, ImageReady, JobSubmitted
 from aml_train.core.tags import TAG_ADDRESS, TAG_DIGEST, TAG_GROUP, TAG_IMAGE, TAG_SEQUENCE, TAG_TESTED
 from aml_train.core.text import size, whole
 from aml_train.gate.baseline import FoundBaseline
-from aml_train.image.spec import Given, JobImage, Tested
+from aml_train.image.spec import Tested
 from aml_train.jobs.attempts import Comparison, number_of, submit_next
 from aml_train.jobs.live import request_cancel
 from aml_train.jobs.spec import JobSpec, JobTemplate, in_images
@@ -30,15 +30,19 @@ _OF_IMAGE: Final = (TAG_IMAGE, TAG_DIGEST, TAG_ADDRESS, TAG_TESTED)
 
 
 def submit_job(
-    ctx: RunContext, target: Target, template: JobTemplate, image: JobImage, baseline: FoundBaseline | None
+    ctx: RunContext,
+    target: Target,
+    template: JobTemplate,
+    images: Mapping[str, Tested],
+    baseline: FoundBaseline | None,
 ) -> SubmittedJob:
     """Submit the job, or attach to the same job that runs or has completed.
 
     Args:
         ctx: the run.
         target: where to.
-        template: the job without its image and attempt, its data pinned to versions.
-        image: what it runs in.
+        template: the job without its images and attempt, its data pinned to versions.
+        images: what it runs in; none for its own environment.
         baseline: what the gate compares with, as far as it was looked up; the job's tags keep it.
 
     Raises:
@@ -48,11 +52,12 @@ def submit_job(
     code = template.code
     files = f", with {len(code.entries)} files of code ({size(code.size)})" if code else ""
     with ctx.stage("submit", f"Submit the job{files}") as summary:
-        spec, found = _choose(ctx, target, template, image)
+        comparison = _comparison(ctx, target, template)
+        spec, found = _choose(ctx, target, template, images, comparison)
         tags = _group_tags(ctx.options.group) | baseline_tags(ctx.plan.baseline, baseline)
         spec = _with_tags(spec, tags)
         if found is None:
-            spec, view = _submit(ctx, target, spec, _comparison(ctx, target, template, image))
+            spec, view = _submit(ctx, target, spec, comparison)
             summary.append(f"submitted {spec.name}")
         else:
             ctx.track(found.name, target.service)
@@ -65,12 +70,12 @@ def submit_job(
     return job
 
 
-def _comparison(ctx: RunContext, target: Target, template: JobTemplate, image: JobImage) -> Comparison:
+def _comparison(ctx: RunContext, target: Target, template: JobTemplate) -> Comparison:
     """Return what compares found jobs with this run's: one may run in another tested build of an image's address."""
     planned = {one.spec.name: one for one in ctx.plan.images}
 
-    def build(name: str, known: JobImage, digests: frozenset[str]) -> JobImage:
-        if not isinstance(known, Tested) or known.digest in digests:
+    def build(name: str, known: Tested, digests: frozenset[str]) -> Tested:
+        if known.digest in digests:
             return known
         one = planned[name]
         found = (target.find_build(one.spec, one.tests, known, digest) for digest in sorted(digests))
@@ -87,7 +92,7 @@ def _use_builds(ctx: RunContext, spec: JobSpec) -> None:
     """Report the images that the job runs in, if they are other builds than those of this run."""
     before = ctx.progress.result.images
     for name, image in spec.images.items():
-        if isinstance(image, Tested) and image != before.get(name):
+        if image != before.get(name):
             ctx.notice(f"The job runs in another build of the image, which is used: {image.reference}.")
             ctx.emit(
                 ImageReady(
@@ -175,12 +180,12 @@ def interrupt(ctx: RunContext) -> CancelledError:
 
 
 def _choose(
-    ctx: RunContext, target: Target, template: JobTemplate, image: JobImage
+    ctx: RunContext, target: Target, template: JobTemplate, images: Mapping[str, Tested], comparison: Comparison
 ) -> tuple[JobSpec, JobView | None]:
     """Return what is to be submitted, and the same job if there is one to attach to."""
     service, options = target.service, ctx.options
     if options.name is not None:
-        return named_job(template, service, image, options.name), None
+        return named_job(template, service, images, options.name), None
 
     def cancel(lost: JobView) -> None:
         # AzureML has lost contact with it, and may find it again: there must never be two.
@@ -190,14 +195,14 @@ def _choose(
     choice = choose_attempt(
         template,
         service,
-        image,
+        images,
         fresh=options.fresh,
         retrain=must_retrain(ctx, template),
         lost=cancel,
-        comparison=_comparison(ctx, target, template, image),
+        comparison=comparison,
     )
     if choice.found is None:
-        ctx.notice(why_submitted(template, service, image, choice.before, fresh=options.fresh))
+        ctx.notice(why_submitted(template, service, images, choice.before, fresh=options.fresh))
     return choice.job, choice.found
 
 
@@ -236,13 +241,12 @@ def _with_tags(job: JobSpec, tags: Mapping[str, str]) -> JobSpec:
 
 
 def _latest(ctx: RunContext, target: Target, template: JobTemplate) -> JobView | None:
-    images: dict[str, JobImage | None] = {one.spec.name: target.find_image(one.spec) for one in ctx.plan.images}
-    found = {name: image for name, image in images.items() if image is not None}
-    if len(found) < len(images):
-        return None
-    image = found.get("", Given(environment=ctx.plan.environment))
-    template = template.with_images(found)
-    return latest_attempt(template, target.service, image, _comparison(ctx, target, template, image))
+    images: dict[str, Tested] = {}
+    for one in ctx.plan.images:
+        if (found := target.find_image(one.spec)) is None:
+            return None
+        images[one.spec.name] = found
+    return latest_attempt(template, target.service, images, _comparison(ctx, target, template))
 
 
 def _report_image(ctx: RunContext, view: JobView) -> None:

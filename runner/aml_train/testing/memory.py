@@ -30,7 +30,6 @@ from aml_train.core.tags import TAG_FINGERPRINT, TAG_RESUBMITTED
 from aml_train.core.threads import CancelToken
 from aml_train.gate.history import MetricPoint, last_value
 from aml_train.gate.logged import SCALAR, TABLE, Logged, LoggedRow, LoggedSet
-from aml_train.image.spec import Given
 from aml_train.jobs.composed import ChildView
 from aml_train.jobs.data import DataFile, DataIdentity, DataSource, identity_of
 from aml_train.jobs.identity import Identity, job_identity
@@ -113,9 +112,7 @@ Training = Callable[[MemoryJob], Iterator[None]]
 
 
 #: Of a job that a test put there itself.
-_UNKNOWN: Final = JobSpec(
-    name="unknown", document={}, directory=Path(), code=None, images={"": Given(environment=None)}, fingerprint=""
-)
+_UNKNOWN: Final = JobSpec(name="unknown", document={}, directory=Path(), code=None, images={}, fingerprint="")
 
 
 def nothing(_job: MemoryJob) -> Iterator[None]:

@@ -72,7 +72,7 @@ def prepare(*, port: int, folder: str) -> object:
         stem="digits",
         tags={"aml-train.commit": "c" * 40},
     )
-    job = service.submit(make_job(template, image, 1), CancelToken()).name
+    job = service.submit(make_job(template, {"": image}, 1), CancelToken()).name
     while not service.details(job).status.terminal:
         time.sleep(0.05)
     view = service.find(job)

@@ -117,7 +117,7 @@ def prepare(*, port: int, versions: int, folder: str) -> object:
             stem="digits",
             tags={"aml-train.commit": "c" * 40},
         )
-        jobs.append((service.submit(make_job(template, image, 1), CancelToken()).name, accuracy, count))
+        jobs.append((service.submit(make_job(template, {"": image}, 1), CancelToken()).name, accuracy, count))
     for job, accuracy, count in jobs:
         while not service.details(job).status.terminal:
             time.sleep(0.05)

@@ -23,12 +23,11 @@ NAMED = """\
 import json, os
 from pathlib import Path
 from aml_train.config.load import load_config
-from aml_train.image.spec import Given
 from aml_train.jobs.spec import make_job
 from aml_train.pipeline.target import Host
 from aml_train.pipeline.prepare import prepare_run
 plan = prepare_run(load_config(None, directory=Path()), Host(environ=os.environ)).plan
-job = make_job(plan.job, Given(environment=plan.environment), 1)
+job = make_job(plan.job, {}, 1)
 print(json.dumps([job.name, job.fingerprint]))
 """
 

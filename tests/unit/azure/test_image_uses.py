@@ -105,20 +105,16 @@ def test_a_model_keeps_the_image_of_the_job_that_made_it(listed: bool) -> None:
 
 
 def test_all_images_of_a_pipeline_are_used() -> None:
-    other = NodesImage(
-        name="prep",
-        nodes=("prep",),
-        places=(),
-        image=Tested(
-            reference=ImageRef.parse(image("b")),
-            digest=digest("b"),
-            address="a",
-            how="found",
-            record=None,
-            compressed_bytes=1,
-        ),
+    other = Tested(
+        reference=ImageRef.parse(image("b")),
+        digest=digest("b"),
+        address="a",
+        how="found",
+        record=None,
+        compressed_bytes=1,
     )
-    tags = {TAG_DIGEST: digest("a"), f"{TAG_IMAGES}prep": other.tag()}
+    tag = NodesImage(name="prep", nodes=("prep",), places=()).tag(other)
+    tags = {TAG_DIGEST: digest("a"), f"{TAG_IMAGES}prep": tag}
     assert uses({"/jobs": [job("j", "Completed", AFTER, tags=tags)]}) == {
         (digest("a"), "the recent job j"),
         (digest("b"), "the recent job j"),

@@ -14,7 +14,7 @@ from aml_train.azure import sdk_v1
 from aml_train.core.errors import InvalidError
 from aml_train.core.references import ImageRef
 from aml_train.core.threads import CancelToken
-from aml_train.image.spec import Given, Tested
+from aml_train.image.spec import Tested
 from aml_train.jobs.spec import JobSpec, JobTemplate, job_name, make_job, run_configuration
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
@@ -62,7 +62,7 @@ def test_two_submissions_at_once_leave_the_working_directory_as_it_was(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sdk_v1, "_load", lambda: None)
     monkeypatch.setattr(sdk_v1, "_submit", pack)
-    jobs = [make_job(template({"script": "train.py", "seed": number}), TESTED, 1) for number in range(2)]
+    jobs = [make_job(template({"script": "train.py", "seed": number}), {"": TESTED}, 1) for number in range(2)]
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda job: sdk_v1.submit(cast("Any", rest), job, CancelToken()), jobs))
     assert Path.cwd() == tmp_path
@@ -94,7 +94,7 @@ def test_our_image_takes_the_place_of_the_environment() -> None:
             "docker": {"baseImage": "x", "shmSize": "8g", "baseImageRegistry": {"address": "elsewhere.io"}},
         },
     }
-    values = run_configuration(make_job(template(given), TESTED, 1))
+    values = run_configuration(make_job(template(given), {"": TESTED}, 1))
     assert values == {
         "script": "train.py",
         "target": "gpu",
@@ -109,7 +109,7 @@ def test_our_image_takes_the_place_of_the_environment() -> None:
 
 def test_the_environment_stays_where_there_is_no_image() -> None:
     given = {"script": "train.py", "environment": {"python": {"condaDependenciesFile": "conda.yml"}}}
-    values = run_configuration(make_job(template(given), Given(environment="x"), 1))
+    values = run_configuration(make_job(template(given), {}, 1))
     assert values["environment"] == {
         "name": "aml-train-given",
         "python": {"condaDependenciesFile": "/project/conda.yml"},
@@ -118,26 +118,26 @@ def test_the_environment_stays_where_there_is_no_image() -> None:
 
 def test_the_nodes_are_those_of_the_job_wherever_the_file_says_them() -> None:
     given = {"script": "train.py", "pytorch": {"nodeCount": 2, "processCount": 4}}
-    values = run_configuration(make_job(template(given, resources={"instance_count": 2}), Given(environment="x"), 1))
+    values = run_configuration(make_job(template(given, resources={"instance_count": 2}), {}, 1))
     assert values["nodeCount"] == 2
     assert values["pytorch"] == {"nodeCount": 2, "processCount": 4}
 
 
 def test_an_environment_is_always_said() -> None:
     """Without the key azureml-core 1.61 forgets everything else (``RunConfiguration._check_old_config``)."""
-    values = run_configuration(make_job(template({"script": "train.py"}), Given(environment="x"), 1))
+    values = run_configuration(make_job(template({"script": "train.py"}), {}, 1))
     assert values["environment"] == {"name": "aml-train-given"}
 
 
 def test_a_compute_is_needed() -> None:
-    job = make_job(template({"script": "train.py"}, compute=None), TESTED, 1)
+    job = make_job(template({"script": "train.py"}, compute=None), {"": TESTED}, 1)
     with pytest.raises(InvalidError, match="names no compute of the workspace"):
         run_configuration(job)
 
 
 def test_what_another_sdk_submits_is_another_job() -> None:
     names = {
-        job_name(template(runconfig), TESTED, 1)
+        job_name(template(runconfig), {"": TESTED}, 1)
         for runconfig in (None, {"script": "train.py"}, {"script": "train.py", "history": {"snapshotProject": True}})
     }
     assert len(names) == 3

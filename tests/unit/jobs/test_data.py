@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from aml_train.core.tags import TAG_DATA_IDENTITY, VALUE_LENGTH
-from aml_train.image.spec import Given
 from aml_train.jobs.data import (
     DataFile,
     DataIdentity,
@@ -84,15 +83,14 @@ def template(data: Mapping[str, DataIdentity]) -> JobTemplate:
 
 @pytest.mark.parametrize("place", ["inputs.images", "jobs.n.inputs.raw"])
 def test_other_contents_at_the_same_address_are_another_job(place: str) -> None:
-    image = Given(environment=None)
     before = template({place: THEN})
     same, later = (
         template({place: files(a="e1 10:00", b="e2 10:05")}),
         template({place: files(a="e3 10:06", b="e2 10:05")}),
     )
-    assert job_name(before, image, 1) == job_name(same, image, 1) != job_name(later, image, 1)
+    assert job_name(before, {}, 1) == job_name(same, {}, 1) != job_name(later, {}, 1)
     # Without an identity the address counts alone, as it does from then on.
-    assert job_name(template({place: UNKNOWN}), image, 1) == job_name(template({}), image, 1)
+    assert job_name(template({place: UNKNOWN}), {}, 1) == job_name(template({}), {}, 1)
 
 
 def test_the_property_of_identities_says_what_they_were() -> None:

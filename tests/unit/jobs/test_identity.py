@@ -15,7 +15,7 @@ from aml_train.core.answers import Answer
 from aml_train.core.errors import ServiceError
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
-from aml_train.image.spec import Given, Tested
+from aml_train.image.spec import Tested
 from aml_train.jobs.identity import identity_difference, in_one_line, job_identity, run_identity
 from aml_train.jobs.snapshot import read_snapshot
 from aml_train.jobs.spec import JobTemplate, make_job
@@ -105,7 +105,7 @@ def difference(template: JobTemplate, shown: Mapping[str, Any], rest: Rest | Non
     assert template.code is not None
     found: Any = rest or Rest(read_snapshot(template.code).content_hash)
     return identity_difference(
-        job_identity(make_job(template, IMAGE, 1)), read_identity(found, "j", Answer(shown, ServiceError))
+        job_identity(make_job(template, {"": IMAGE}, 1)), read_identity(found, "j", Answer(shown, ServiceError))
     )
 
 
@@ -186,9 +186,7 @@ def test_an_environment_that_the_job_names_itself(
     template: JobTemplate, environment: Any, shown: dict[str, Any], same: bool
 ) -> None:
     assert template.code is not None
-    job = make_job(
-        replace(template, document={**template.document, "environment": environment}), Given(environment=None), 1
-    )
+    job = make_job(replace(template, document={**template.document, "environment": environment}), {}, 1)
     rest: Any = Rest(read_snapshot(template.code).content_hash, **shown)
     found = read_identity(rest, "j", Answer(SHOWN, ServiceError))
     assert identity_difference(job_identity(job), found) == (() if same else ("the image",))
@@ -256,7 +254,7 @@ def test_a_pipeline_is_its_nodes(
         "jobs": {"train": {**NODE, **node}},
     }
     found = read_identity(rest, "j", Answer(shown, ServiceError))
-    assert identity_difference(job_identity(make_job(template, IMAGE, 1)), found) == words
+    assert identity_difference(job_identity(make_job(template, {"": IMAGE}, 1)), found) == words
 
 
 RUN: dict[str, Any] = {

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from aml_train.core.errors import InvalidError
-from aml_train.image.spec import Given
 from aml_train.jobs.inputs import data_of, data_to_be, pin_data
 from aml_train.jobs.spec import JobTemplate, job_name
 from tests.support.fake_workspace import FakeService
@@ -36,7 +35,7 @@ def test_the_latest_version_takes_the_place_of_the_label_and_counts_for_the_jobs
     assert job.tags == {"aml-train.version": "1", "aml-train.data.train": "digits:7"}
     assert given.document["inputs"]["train"]["path"] == "azureml:digits@latest", "the plan stays as it is"
     newer = pin_data(given, FakeService(latest={("data", "digits"): "8"}))
-    names = {job_name(one, Given(environment=None), 1) for one in (job, pin_data(given, service), newer)}
+    names = {job_name(one, {}, 1) for one in (job, pin_data(given, service), newer)}
     assert len(names) == 2
 
 

@@ -13,7 +13,6 @@ from aml_train.core.clock import Clock
 from aml_train.core.errors import CancelledError, ServiceError
 from aml_train.core.events import Event, JobNamed, Notice
 from aml_train.core.threads import CancelToken
-from aml_train.image.spec import Given
 from aml_train.jobs.live import LiveJob
 from aml_train.jobs.spec import JobSpec
 from aml_train.jobs.states import JobStatus
@@ -25,7 +24,7 @@ JOB = JobSpec(
     document={"command": "true", "tags": {}},
     directory=Path("/p"),
     code=None,
-    images={"": Given(environment=None)},
+    images={},
     fingerprint="f",
 )
 

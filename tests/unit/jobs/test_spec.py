@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from aml_train.core.references import ImageRef
-from aml_train.image.spec import Given, Tested
+from aml_train.image.spec import Tested
 from aml_train.jobs.spec import JobTemplate, fingerprint, job_name, make_job, stem_of
 
 DIGEST = "sha256:" + "1" * 64
@@ -35,7 +35,7 @@ def test_the_name_is_the_same_for_the_same_work() -> None:
         document={**TEMPLATE.document, "tags": {"team": "b"}, "display_name": "seen by people"},
         tags={"aml-train.commit": "another"},
     )
-    assert job_name(TEMPLATE, IMAGE, 1) == job_name(again, replace(IMAGE, how="found"), 1)
+    assert job_name(TEMPLATE, {"": IMAGE}, 1) == job_name(again, {"": replace(IMAGE, how="found")}, 1)
 
 
 @pytest.mark.parametrize(
@@ -49,18 +49,18 @@ def test_the_name_is_the_same_for_the_same_work() -> None:
     ],
 )
 def test_the_name_changes_with_what_the_job_computes(changed: JobTemplate) -> None:
-    assert fingerprint(changed, IMAGE) != fingerprint(TEMPLATE, IMAGE)
+    assert fingerprint(changed, {"": IMAGE}) != fingerprint(TEMPLATE, {"": IMAGE})
 
 
 def test_the_name_changes_with_the_address_of_the_image_and_not_with_its_build() -> None:
     other = replace(IMAGE, address="b" * 64)
-    names = {job_name(TEMPLATE, image, 1) for image in (IMAGE, other, Given(environment=None))}
+    names = {job_name(TEMPLATE, images, 1) for images in ({"": IMAGE}, {"": other}, {})}
     assert len(names) == 3
-    assert job_name(TEMPLATE, replace(IMAGE, digest="sha256:" + "2" * 64), 1) in names
+    assert job_name(TEMPLATE, {"": replace(IMAGE, digest="sha256:" + "2" * 64)}, 1) in names
 
 
 def test_the_job_carries_its_image_and_tags() -> None:
-    job = make_job(TEMPLATE, IMAGE, 3)
+    job = make_job(TEMPLATE, {"": IMAGE}, 3)
     assert job.name == job.document["name"]
     assert job.name.startswith("train-")
     assert job.name.endswith("-3")

@@ -227,4 +227,4 @@ def test_other_local_data_are_another_job(path: str, tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("2")
     after = plan_of(tmp_path).job
     assert before.document == after.document
-    assert fingerprint(before, TESTED) != fingerprint(after, TESTED)
+    assert fingerprint(before, {"": TESTED}) != fingerprint(after, {"": TESTED})

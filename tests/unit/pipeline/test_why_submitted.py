@@ -8,7 +8,6 @@ from typing import Any
 
 from aml_train.core.errors import ServiceError
 from aml_train.core.files import FileSet
-from aml_train.image.spec import Given
 from aml_train.jobs.identity import Identity, job_identity
 from aml_train.jobs.spec import JobTemplate, make_job
 from aml_train.jobs.states import JobStatus
@@ -16,7 +15,6 @@ from aml_train.jobs.workspace import JobView
 from aml_train.pipeline.choose import why_submitted
 from tests.support.fake_workspace import FakeService
 
-IMAGE = Given(environment="azureml:e:1")
 DOCUMENT = {"code": ".", "command": "python train.py", "compute": "azureml:gpu", "inputs": {"lr": 0.1}}
 
 
@@ -32,7 +30,7 @@ def template(tmp_path: Path, name: str, text: str, **changes: Any) -> JobTemplat
 
 
 def put(service: FakeService, given: JobTemplate, status: JobStatus = JobStatus.COMPLETED) -> JobView:
-    job = make_job(given, IMAGE, 1)
+    job = make_job(given, {}, 1)
     view = JobView(name=job.name, status=status, tags=job.document["tags"], properties=job.document["properties"])
     service.jobs[job.name], service.identities[job.name] = view, job_identity(job)
     return view
@@ -44,7 +42,7 @@ def test_the_line_that_a_run_prints(tmp_path: Path) -> None:
     service = FakeService()
 
     def line(found: JobView | None = None, *, fresh: bool = False) -> str:
-        text = why_submitted(now, service, IMAGE, found, fresh=fresh)
+        text = why_submitted(now, service, {}, found, fresh=fresh)
         assert "\n" not in text
         return text
 
@@ -53,7 +51,7 @@ def test_the_line_that_a_run_prints(tmp_path: Path) -> None:
     assert line().startswith("Trains for the first time")
     last = put(service, before)
     assert line() == f"Trains, as these differ from the last job, {last.name}: `command`, the code."
-    service.identities[last.name] = job_identity(make_job(now, IMAGE, 1))
+    service.identities[last.name] = job_identity(make_job(now, {}, 1))
     assert line().endswith(f"What differs from the last one, {last.name}, is not known.")
     failed = replace(last, status=JobStatus.FAILED)
     assert line(failed) == f"Trains again after {failed.name}, which is Failed."
@@ -70,5 +68,5 @@ def test_a_service_that_does_not_answer_holds_nothing_up(tmp_path: Path) -> None
 
     service = Away()
     put(service, template(tmp_path, "before", "1"))
-    text = why_submitted(template(tmp_path, "now", "2"), service, IMAGE, None, fresh=False)
+    text = why_submitted(template(tmp_path, "now", "2"), service, {}, None, fresh=False)
     assert text.endswith("The difference from the last one is not known: AzureML answered 503")
