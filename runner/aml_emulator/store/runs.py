@@ -133,6 +133,10 @@ class RunStore:
         """Give an experiment another name."""
         self._db.execute("UPDATE experiments SET name = ? WHERE id = ?", (name, experiment_id))
 
+    def move_experiment(self, experiment_id: str, stage: str) -> None:
+        """Give an experiment another of MLflow's stages, ``active`` or ``deleted``."""
+        self._db.execute("UPDATE experiments SET stage = ? WHERE id = ?", (stage, experiment_id))
+
     def tag_experiment(self, experiment_id: str, tags: Mapping[str, str]) -> None:
         """Set tags of an experiment, keeping its others."""
         self._db.execute(

@@ -89,10 +89,16 @@ def search(given: dict[str, str]) -> dict[str, Any]:
     def names(**asked: Any) -> list[str]:
         return [run.info.run_name for run in client.search_runs([experiment.experiment_id], **asked)]
 
+    listed = sorted(names(filter_string=f"attributes.run_id IN ('{ids['low']}', '{ids['high']}')"))
+    stages = []
+    for move in (client.delete_experiment, client.restore_experiment):
+        move(experiment.experiment_id)
+        stages.append(client.get_experiment(experiment.experiment_id).lifecycle_stage)
     return {
+        "stages": stages,
         "up": names(order_by=["metrics.m ASC"]),
         "down": names(order_by=["metrics.m DESC"]),
-        "listed": sorted(names(filter_string=f"attributes.run_id IN ('{ids['low']}', '{ids['high']}')")),
+        "listed": listed,
         "experiments": [
             one.name == experiment.name
             for one in client.search_experiments(filter_string=f"tags.mine = '{given['name']}'")

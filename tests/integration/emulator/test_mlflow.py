@@ -81,6 +81,7 @@ def test_runs_and_experiments_are_searched(instant: Emulator, major: str) -> Non
     seen = step(instant, major, "search")
     assert seen["up"] == ["low", "high", "nan", "missing"]
     assert seen["down"] == ["high", "low", "nan", "missing"]
+    assert seen["stages"] == ["deleted", "active"]
     assert seen["listed"] == ["high", "low"]
     assert seen["experiments"] == [True]
 

@@ -121,6 +121,7 @@ def routes(context: Context) -> Sequence[Route]:
         Route("GET", "/subscriptions/{sub}/resources", workspaces.resources),
         Route("GET", f"{group}/resources", workspaces.resources),
         Route("GET", "{WS}", workspaces.get),
+        Route("POST", "{WS}/listKeys", workspaces.keys),
         Route("GET", f"/subscriptions/{{sub}}/{provider}", workspaces.list),
         Route("GET", f"{group}/{provider}", workspaces.list),
         Route("GET", group, workspaces.group),
@@ -312,6 +313,22 @@ class Workspaces:
         check_registry(self._context, call)
         user, password = self._context.tokens.registry_admin
         return {"username": user, "passwords": [{"name": "password", "value": password}]}
+
+    def keys(self, _call: Call) -> dict[str, Any]:
+        """Return the keys of the workspace's storage account and registry; it has no notebooks and no Application Insights."""
+        identity = self._context.identity
+        user, password = self._context.tokens.registry_admin
+        return {
+            "userStorageKey": identity.storage_key,
+            "userStorageArmId": identity.storage_id,
+            "appInsightsInstrumentationKey": None,
+            "containerRegistryCredentials": {
+                "location": identity.location,
+                "username": user,
+                "passwords": [{"name": "password", "value": password}],
+            },
+            "notebookAccessKeys": None,
+        }
 
     def _registry(self) -> dict[str, Any]:
         identity = self._context.identity

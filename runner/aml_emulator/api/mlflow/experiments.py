@@ -49,6 +49,8 @@ def routes(context: Context) -> Sequence[Route]:
         ("POST", "experiments/search", experiments.search_experiments),
         ("POST", "experiments/update", experiments.update_experiment),
         ("POST", "experiments/set-experiment-tag", experiments.tag_experiment),
+        ("POST", "experiments/delete", experiments.delete_experiment),
+        ("POST", "experiments/restore", experiments.restore_experiment),
     )
 
 
@@ -114,6 +116,20 @@ class Experiments(Answers):
         body = call.json(Fields({"experiment_id": WORD, "key": WORD, "value": WORD}, required=("key",)))
         experiment = known_experiment(self._context, str(body.get("experiment_id")))
         self._context.store.runs.tag_experiment(experiment.id, {str(body["key"]): str(body.get("value", ""))})
+        return {}
+
+    def delete_experiment(self, call: Call) -> dict[str, Any]:
+        """Mark an experiment as deleted; its runs stay."""
+        return self._move(call, "deleted")
+
+    def restore_experiment(self, call: Call) -> dict[str, Any]:
+        """Take back the mark of a deleted experiment."""
+        return self._move(call, "active")
+
+    def _move(self, call: Call, stage: str) -> dict[str, Any]:
+        body = call.json(Fields({"experiment_id": WORD}, required=("experiment_id",)))
+        experiment = known_experiment(self._context, str(body["experiment_id"]))
+        self._context.store.runs.move_experiment(experiment.id, stage)
         return {}
 
     def _view(self, experiment: Experiment) -> dict[str, Any]:

@@ -1,11 +1,11 @@
-"""Kinds of resources that there are none of, and jobs that are deleted."""
+"""Kinds of resources that there are none of, and keys."""
 
 from __future__ import annotations
 
 import pytest
 
 from aml_emulator.api.arm.workspaces import KINDS
-from tests.unit.emulator.parts import WS, Service
+from tests.unit.emulator.parts import IDENTITY, WS, Service
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -18,12 +18,9 @@ def test_there_is_nothing_of_this_kind(service: Service, kind: str) -> None:
     assert "mine" in f"{error['message']} {error['details']}"
 
 
-def test_a_job_that_has_ended_is_deleted(service: Service) -> None:
-    assert service.submit("job").status == 201
-    refused = service.call("DELETE", f"{WS}/jobs/job")
-    assert (refused.status, "cancel it" in refused.json["error"]["message"]) == (409, True)
-    service.store.runs.finish("job", "Completed")
-    assert service.call("DELETE", f"{WS}/jobs/job").status == 200
-    assert service.call("GET", f"{WS}/jobs/job").status == 404
-    assert service.call("DELETE", f"{WS}/jobs/job").status == 404
-    assert service.submit("job").status == 201
+def test_the_keys_of_a_workspace_are_those_of_its_storage_and_registry(service: Service) -> None:
+    keys = service.call("POST", f"{WS}/listKeys").json
+    assert (keys["userStorageKey"], keys["userStorageArmId"]) == (IDENTITY.storage_key, IDENTITY.storage_id)
+    user, password = service.tokens.registry_admin
+    registry = keys["containerRegistryCredentials"]
+    assert (registry["username"], registry["passwords"][0]["value"]) == (user, password)
