@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from aml_train.core.errors import CancelledError, ServiceError
+from aml_train.core.errors import CancelledError, InvalidError, ServiceError
 from aml_train.core.events import GraphPlanned, ImageReady, JobSubmitted
-from aml_train.core.tags import TAG_ADDRESS, TAG_DIGEST, TAG_GROUP, TAG_IMAGE, TAG_SEQUENCE, TAG_TESTED
+from aml_train.core.tags import (
+    TAG_ADDRESS,
+    TAG_DIGEST,
+    TAG_FINGERPRINT,
+    TAG_GROUP,
+    TAG_IMAGE,
+    TAG_SEQUENCE,
+    TAG_TESTED,
+)
 from aml_train.core.text import size, whole
 from aml_train.gate.baseline import FoundBaseline
 from aml_train.image.spec import Tested
-from aml_train.jobs.attempts import Comparison, number_of, submit_next
+from aml_train.jobs.attempts import Comparison, number_of, renamed, submit_next
+from aml_train.jobs.data import change_text, changed_data, recorded_data
+from aml_train.jobs.identity import identity_difference, in_one_line, job_identity
 from aml_train.jobs.live import request_cancel
-from aml_train.jobs.spec import JobSpec, JobTemplate, in_images
+from aml_train.jobs.spec import JobSpec, JobTemplate, in_images, make_job
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.workspace import JobView, no_job
+from aml_train.jobs.workspace import JobView, Workspace, no_job
 from aml_train.pipeline.baselines import baseline_tags
-from aml_train.pipeline.choose import choose_attempt, latest_attempt, named_job, why_submitted
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.data import must_retrain
 from aml_train.pipeline.plan_graph import graph_nodes
@@ -27,6 +38,9 @@ from aml_train.pipeline.target import Target
 
 #: Tags of a job that name its image and the record of its tests.
 _OF_IMAGE: Final = (TAG_IMAGE, TAG_DIGEST, TAG_ADDRESS, TAG_TESTED)
+_MOST_ATTEMPTS: Final = 1000
+#: So many jobs of the workspace are looked at for one that this run could be compared with.
+_MOST_LOOKED_AT: Final = 200
 
 
 def submit_job(
@@ -182,28 +196,112 @@ def interrupt(ctx: RunContext) -> CancelledError:
 def _choose(
     ctx: RunContext, target: Target, template: JobTemplate, images: Mapping[str, Tested], comparison: Comparison
 ) -> tuple[JobSpec, JobView | None]:
-    """Return what is to be submitted, and the same job if there is one to attach to."""
+    """Return what is to be submitted, and the same job if there is one to attach to.
+
+    The latest attempt decides. One that is running or has completed is attached to, unless a fresh one is wanted or, if it has
+    completed, its data are not known to be the same; one that failed or was cancelled is followed by the next.
+    """
     service, options = target.service, ctx.options
     if options.name is not None:
-        return named_job(template, service, images, options.name), None
+        if service.find(options.name) is not None:
+            raise InvalidError(
+                f"There is a job named {options.name} already.", hint="Choose another name with --name."
+            )
+        return renamed(make_job(template, images, 1), options.name), None
+    following, latest, view = _latest_of(template, service, images, comparison)
+    if view is not None and not options.fresh:
+        known = not (view.status is JobStatus.COMPLETED and must_retrain(ctx, template))
+        if _attachable(view.status) and known:
+            return latest, view
+        if view.status is JobStatus.NOT_RESPONDING:
+            # AzureML has lost contact with it, and may find it again: there must never be two.
+            ctx.warn(f"The job {view.name} does not answer: cancelling it before the next attempt.")
+            request_cancel(service, view.name, clock=ctx.clock)
+    ctx.notice(why_submitted(template, service, images, view, fresh=options.fresh))
+    return following, None
 
-    def cancel(lost: JobView) -> None:
-        # AzureML has lost contact with it, and may find it again: there must never be two.
-        ctx.warn(f"The job {lost.name} does not answer: cancelling it before the next attempt.")
-        request_cancel(service, lost.name, clock=ctx.clock)
 
-    choice = choose_attempt(
-        template,
-        service,
-        images,
-        fresh=options.fresh,
-        retrain=must_retrain(ctx, template),
-        lost=cancel,
-        comparison=comparison,
+def _attempts(
+    template: JobTemplate, service: Workspace, images: Mapping[str, Tested]
+) -> Iterator[tuple[JobSpec, JobView | None]]:
+    """Yield each attempt with the job of its name; the next one, at last, has none.
+
+    Raises:
+        ServiceError: the service does not answer, or there are too many.
+    """
+    for attempt in range(1, _MOST_ATTEMPTS):
+        job = make_job(template, images, attempt)
+        found = service.find(job.name)
+        yield job, found
+        if found is None:
+            return
+    raise ServiceError(
+        f"There are {_MOST_ATTEMPTS - 1} attempts of this job already.", hint="Change its experiment_name."
     )
-    if choice.found is None:
-        ctx.notice(why_submitted(template, service, images, choice.before, fresh=options.fresh))
-    return choice.job, choice.found
+
+
+def _latest_of(
+    template: JobTemplate, service: Workspace, images: Mapping[str, Tested], comparison: Comparison
+) -> tuple[JobSpec, JobSpec, JobView | None]:
+    """Return the next attempt, and the latest one with its job, or None."""
+    *known, (following, _) = _attempts(template, service, images)
+    for job, view in reversed(known):
+        if view is not None and (same := comparison.match(service, job, view)) is not None:
+            return following, same, view
+    return following, following, None
+
+
+def why_submitted(
+    template: JobTemplate, service: Workspace, images: Mapping[str, Tested], before: JobView | None, *, fresh: bool
+) -> str:
+    """Return in one line why there is no job to attach to.
+
+    Args:
+        template: what is to be submitted.
+        service: the workspace; that it does not answer is no failure.
+        images: what it runs in.
+        before: the latest attempt of the same job; None where there is none.
+        fresh: whether another attempt is wanted.
+    """
+    if before is not None:
+        ended = f"{before.name}, which is {before.status.value}"
+        if fresh:
+            return f"Trains again, as --fresh says: nothing differs from {ended}."
+        unknown = before.status is JobStatus.COMPLETED
+        return f"Trains again after {ended}" + (": its data may be others." if unknown else ".")
+    try:
+        last = _last_named(template.stem, service)
+        found = "" if last is None else _difference(template, service, images, last)
+    except ServiceError as error:
+        return (
+            f"Trains: there is no job of this content. The difference from the last one is not known: {error.message}"
+        )
+    if last is None:
+        return (
+            f"Trains for the first time: there is no earlier job {template.stem}-… among the last of this workspace."
+        )
+    if not found:
+        return f"Trains: there is no job of this content. What differs from the last one, {last.name}, is not known."
+    return f"Trains, as these differ from the last job, {last.name}: {found}."
+
+
+def _difference(template: JobTemplate, service: Workspace, images: Mapping[str, Tested], last: JobView) -> str:
+    """Return in one line what differs from the job *last*, its data included."""
+    job = make_job(template, images, 1)
+    then = service.identity(last.name, sdk="v2" if job.runconfig is None else "v1")
+    data = change_text(changed_data(recorded_data(last.properties), template.data))
+    return in_one_line([*identity_difference(job_identity(job), then), *([data] if data else [])])
+
+
+def _last_named(stem: str, service: Workspace) -> JobView | None:
+    """Return the newest job of *stem* with a computed name; None for none."""
+    name = re.compile(rf"{re.escape(stem)}-[0-9a-f]{{12}}-\d+")
+    newest = itertools.islice(service.tagged_jobs(TAG_FINGERPRINT), _MOST_LOOKED_AT)
+    return next((view for view in newest if name.fullmatch(view.name)), None)
+
+
+def _attachable(status: JobStatus) -> bool:
+    return status is JobStatus.COMPLETED or not (status.terminal or status is JobStatus.CANCEL_REQUESTED)
 
 
 def _submit(ctx: RunContext, target: Target, spec: JobSpec, comparison: Comparison) -> tuple[JobSpec, JobView]:
@@ -246,7 +344,7 @@ def _latest(ctx: RunContext, target: Target, template: JobTemplate) -> JobView |
         if (found := target.find_image(one.spec)) is None:
             return None
         images[one.spec.name] = found
-    return latest_attempt(template, target.service, images, _comparison(ctx, target, template))
+    return _latest_of(template, target.service, images, _comparison(ctx, target, template))[2]
 
 
 def _report_image(ctx: RunContext, view: JobView) -> None:

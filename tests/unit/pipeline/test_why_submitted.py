@@ -12,7 +12,7 @@ from aml_train.jobs.identity import Identity, job_identity
 from aml_train.jobs.spec import JobTemplate, make_job
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
-from aml_train.pipeline.choose import why_submitted
+from aml_train.pipeline.submit import why_submitted
 from tests.support.fake_workspace import FakeService
 
 DOCUMENT = {"code": ".", "command": "python train.py", "compute": "azureml:gpu", "inputs": {"lr": 0.1}}

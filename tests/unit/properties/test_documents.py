@@ -27,7 +27,7 @@ from aml_train.image.records import parse_record
 from aml_train.image.registry.manifest import OCI_INDEX, OCI_MANIFEST, Manifest
 from aml_train.image.testing.junit import Places, parse_junit
 from aml_train.jobs.logs.names import log_name
-from aml_train.jobs.logs.report import NcclWatch, best, failed_rank
+from aml_train.jobs.logs.report import best, failed_rank
 from aml_train.jobs.logs.tracebacks import TracebackFinder, innermost
 from aml_train.jobs.states import JobStatus, ending_of, exit_code_of, headline
 from aml_train.models.passport.envelope import BadBundleError, encode_statement, key_bundle, read_bundle
@@ -248,9 +248,6 @@ def test_logs(text: str) -> None:
         return [one.text for one in finder.found()]
 
     assert found([text]) == found(text.split("\n"))
-    watch = NcclWatch()
-    watch.feed(text)
-    assert not watch.on_sockets or watch.warning("Standard_ND96asr_v4", 2)
     assert all(log_name(line).path == line for line in text.split("\n"))
     exit_code_of(text)
     headline(text)

@@ -1,4 +1,4 @@
-"""Reports from a running job's logs: lines, last lines, tracebacks and warnings."""
+"""Reports from a running job's logs: lines, last lines and tracebacks."""
 
 from __future__ import annotations
 
@@ -20,73 +20,7 @@ from aml_train.jobs.logs.follow import (
 from aml_train.jobs.logs.names import chosen, log_name
 from aml_train.jobs.logs.tracebacks import TracebackFinder
 from aml_train.jobs.states import TAIL_HEADING, TRACEBACK_HEADING, JobStatus
-from aml_train.jobs.workspace import JobView, NodeKind, Placement, StorageUnreachableError, Workspace
-
-#: The RDMA-capable sizes carry an ``r`` behind their number of vCPUs: https://learn.microsoft.com/azure/virtual-machines/sizes-hpc and
-#: https://learn.microsoft.com/azure/virtual-machines/setup-infiniband; sizes by series at https://learn.microsoft.com/azure/virtual-machines/sizes.
-#: Series H, HB, HC, HX, NC and ND, today and retired: HB120-96rs_v3, NC24rs_v3, ND96isr_H100_v5.
-_SIZE: Final = re.compile(r"Standard_(?:H[BCX]?|N[CD])\d[\d-]*[a-z]*r[a-z]*(?:_\w+)?", re.IGNORECASE)
-
-# "host:38:38 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.4<0>", "… NET/IB : No device found.", "… Using network Socket" with
-# NCCL_DEBUG=INFO; with InfiniBand "… NET/IB : Using [0]mlx5_ib0:1/IB …", "… Using network IB" or "IBext" (NVIDIA/nccl, src/transport/net_*.cc).
-_MARK: Final = "NCCL INFO "
-_SOCKETS: Final = re.compile(r"NCCL INFO (?:NET/IB ?: No device found|NET/Socket ?: Using|Using network Socket)")
-_INFINIBAND: Final = re.compile(r"NCCL INFO (?:NET/IB(?:ext\w*)? ?: Using|Using network IB)")
-_DISABLED: Final = re.compile(r"NCCL INFO NCCL_IB_DISABLE set by environment to 1")
-_NO_LIBRARY: Final = re.compile(r"NCCL INFO Failed to open libibverbs")
-
-
-def has_infiniband(vm_size: str) -> bool:
-    """Return whether nodes of *vm_size* (``Standard_ND96asr_v4``) have InfiniBand."""
-    return _SIZE.fullmatch(vm_size) is not None
-
-
-class NcclWatch:
-    """Reads logs for the network that NCCL chose.
-
-    Text without NCCL's words costs one search for a fixed string.
-    """
-
-    def __init__(self) -> None:
-        self._sockets = False
-        self._infiniband = False
-        self._reason = ""
-
-    def feed(self, text: str) -> None:
-        """Read lines."""
-        if _MARK not in text:
-            return
-        self._sockets = self._sockets or _SOCKETS.search(text) is not None
-        self._infiniband = self._infiniband or _INFINIBAND.search(text) is not None
-        if _DISABLED.search(text):
-            self._reason = "disabled"
-        elif not self._reason and _NO_LIBRARY.search(text):
-            self._reason = "library"
-
-    @property
-    def on_sockets(self) -> bool:
-        """Whether NCCL said that it uses sockets, and no rank that it uses InfiniBand."""
-        return self._sockets and not self._infiniband
-
-    def warning(self, vm_size: str, nodes: int) -> str:
-        """Return the warning for a job whose nodes have *vm_size*."""
-        cost = (
-            "the ranks of different nodes exchange their gradients many times slower"
-            if nodes > 1
-            else "as soon as the job has several nodes, they would exchange their gradients many times slower"
-        )
-        remedy = {
-            "disabled": "NCCL_IB_DISABLE=1 is set: take it out of the job's environment_variables and of the image",
-            "library": "libibverbs is not in the image: add its drivers with `image.ofed`",
-        }.get(
-            self._reason,
-            "see that the image has the drivers (`image.ofed`, `aml-train image check IMAGE --infiniband`)",
-        )
-        return (
-            f"NCCL uses sockets, although nodes of {vm_size} have InfiniBand: {cost}. "
-            f"Remedy: {remedy}. See docs/output.md#nccl-on-sockets."
-        )
-
+from aml_train.jobs.workspace import JobView, StorageUnreachableError, Workspace
 
 #: What the message of a failed run holds at most; the event has more.
 _LINES_OF_SEVERAL: Final = 60
@@ -128,8 +62,6 @@ class JobLogs:
         self._reader = LogReader(service, job, listener)
         self._follower = LogFollower(self._reader, self._take, masker=masker)
         self._tracebacks = TracebackFinder()
-        self._nccl = NcclWatch()
-        self._warned = False
         self._known: tuple[LogAddress, ...] = ()
         self._grew = False
         self._turns = 0
@@ -175,8 +107,6 @@ class JobLogs:
             pass  # reported by the reader
         except ServiceError as error:
             problem = error
-        if self._nccl.on_sockets and not self._warned:
-            self._warn()
         return problem
 
     def has_grown(self) -> bool:
@@ -215,25 +145,7 @@ class JobLogs:
         self._grew = True
         if not log_name(lines.origin).system:
             self._tracebacks.feed(lines.origin, lines.text, rank=lines.rank)
-            self._nccl.feed(lines.text)
         self._listener(lines)
-
-    def _warn(self) -> None:
-        """Warn once of NCCL on sockets if the job's nodes have InfiniBand."""
-        try:
-            view = self._service.find(self._job)
-            place = (view.placement if view else None) or Placement()
-            kind = self._service.node_kind(place)
-        except ServiceError as error:
-            if error.transient:
-                return
-            kind = NodeKind(problem=error.message)
-        self._warned = True
-        if kind.size is None:
-            text = f"NCCL uses sockets; whether the nodes have InfiniBand is not known: {kind.problem}"
-            self._listener(Notice(text=text))
-        elif has_infiniband(kind.size):
-            self._listener(Notice(text=self._nccl.warning(kind.size, place.nodes), level="warning"))
 
 
 def failed_rank(reason: str | None) -> str | None:

@@ -3,10 +3,9 @@ from __future__ import annotations
 from aml_train.core.events import Event, LogLines, LogsEnded, LogTail, Notice, Traceback
 from aml_train.jobs.logs.report import JobLogs, best, quote_logs
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.workspace import JobView, NodeKind, Placement
+from aml_train.jobs.workspace import JobView, Placement
 from tests.support.fake_workspace import FakeService
 
-SOCKETS = b"n:1:1 [0] NCCL INFO NET/IB : No device found.\nn:1:1 [0] NCCL INFO Using network Socket\n"
 RAISED = 'Traceback (most recent call last):\n  File "train.py", line 3, in f\n{}: {}\n'
 
 
@@ -86,14 +85,6 @@ def test_many_ranks_are_told_in_bounded_space() -> None:
 
 def warnings(events: list[Event]) -> list[str]:
     return [event.text for event in events if isinstance(event, Notice) and event.level == "warning"]
-
-
-def test_nccl_on_sockets_is_warned_of_once_where_the_nodes_have_infiniband() -> None:
-    service = FakeService(
-        logs=ranks(r0=SOCKETS.decode(), r1=SOCKETS.decode()), nodes=NodeKind(size="Standard_ND96asr_v4")
-    )
-    (text,) = warnings(received(service, looks=3)[0])
-    assert "NCCL uses sockets, although nodes of Standard_ND96asr_v4 have InfiniBand" in text
 
 
 def test_between_two_looks_the_logs_are_read_in_turn() -> None:
