@@ -1,7 +1,6 @@
 """The plain network: requests of this process go to a service of this process.
 
-Two doors lead out of a process. All clients send by ``requests.adapters.HTTPAdapter``; the upload of code
-(``aml_train.azure.code``) takes that adapter's connection pool, and sends by it.
+All clients send by ``requests.adapters.HTTPAdapter``.
 """
 
 from __future__ import annotations
@@ -9,16 +8,13 @@ from __future__ import annotations
 import contextlib
 import io
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 from unittest import mock
-from urllib.parse import urlsplit, urlunsplit
 
 import requests
-import urllib3
 from requests.adapters import HTTPAdapter
 from urllib3 import HTTPResponse
-from urllib3.response import BaseHTTPResponse
 
 from simulation.world.http import Request, Response, Service, UnreachableError, http_date
 
@@ -40,39 +36,8 @@ def connected(service: Service) -> Iterator[None]:
             raise requests.ConnectionError(str(error), request=request) from error
         return response_of(request, answered)
 
-    def pool(_adapter: HTTPAdapter, request: requests.PreparedRequest, *_args: Any, **_options: Any) -> Pool:
-        return Pool(str(request.url), service)
-
-    with (
-        mock.patch.object(HTTPAdapter, "send", send),
-        mock.patch.object(HTTPAdapter, "get_connection_with_tls_context", pool),
-    ):
+    with mock.patch.object(HTTPAdapter, "send", send):
         yield
-
-
-class Pool:
-    """A connection pool as ``aml_train.azure.code`` uses urllib3's.
-
-    Args:
-        url: any address at the host.
-        service: answers.
-    """
-
-    def __init__(self, url: str, service: Service) -> None:
-        parts = urlsplit(url)
-        self._origin = urlunsplit((parts.scheme, parts.netloc, "", "", ""))
-        self._service = service
-
-    def urlopen(
-        self, method: str, url: str, *, body: bytes, headers: Mapping[str, str], **_options: Any
-    ) -> BaseHTTPResponse:
-        """Send one request for a path."""
-        request = Request(method=method, url=f"{self._origin}{url}", headers=headers, body=body)
-        try:
-            answered = self._service(request)
-        except UnreachableError as error:
-            raise urllib3.exceptions.ProtocolError(str(error)) from error
-        return raw_response(method, answered)
 
 
 def request_of(request: requests.PreparedRequest) -> Request:

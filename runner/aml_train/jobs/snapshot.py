@@ -1,4 +1,4 @@
-"""The files of a code folder as they are sent: AzureML's hash, blocks, checksums.
+"""The files of a code folder as they are sent: AzureML's hash, and checksums.
 
 The hash is azure-ai-ml's own, so that either client reuses the other's uploads. Source: ``get_content_hash`` and
 ``_get_file_list_content_hash`` in ``azure/ai/ml/_utils/_asset_utils.py`` (1.34.1), whose comment says that the service depends on it: the
@@ -19,17 +19,7 @@ from aml_train.core.files import FileSet
 HASH_VERSION: Final = 202208
 """``get_content_hash_version`` of azure-ai-ml 1.34.1."""
 
-BLOCK: Final = 8 << 20
-"""Bytes that go in one request; a longer file goes in several."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Block:
-    """A part of a file: *length* bytes from *offset*, with their MD5."""
-
-    offset: int
-    length: int
-    md5: bytes
+_PIECE: Final = 8 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,13 +29,11 @@ class Snapshot:
     Attributes:
         files: what belongs to it.
         content_hash: azure-ai-ml's hash, hexadecimal.
-        blocks: path → the parts of the file; an empty file has one empty part.
-        md5s: path → the MD5 of the whole file.
+        md5s: path → the MD5 of the file.
     """
 
     files: FileSet
     content_hash: str
-    blocks: Mapping[str, tuple[Block, ...]]
     md5s: Mapping[str, bytes]
 
     @property
@@ -72,20 +60,15 @@ def read_snapshot(files: FileSet) -> Snapshot:
     whole = hashlib.sha256(str(len(entries)).encode())
     for entry in entries:
         whole.update(f"#{entry.path}#{entry.size}".encode())
-    blocks: dict[str, tuple[Block, ...]] = {}
     md5s: dict[str, bytes] = {}
     for entry in entries:
-        found: list[Block] = []
         file_md5 = hashlib.md5(usedforsecurity=False)
         with files.open(entry) as file:
             for data in _pieces(file):
                 whole.update(data)
                 file_md5.update(data)
-                at = found[-1].offset + found[-1].length if found else 0
-                md5 = hashlib.md5(data, usedforsecurity=False).digest()
-                found.append(Block(offset=at, length=len(data), md5=md5))
-        blocks[entry.path], md5s[entry.path] = tuple(found), file_md5.digest()
-    return Snapshot(files=files, content_hash=whole.hexdigest(), blocks=blocks, md5s=md5s)
+        md5s[entry.path] = file_md5.digest()
+    return Snapshot(files=files, content_hash=whole.hexdigest(), md5s=md5s)
 
 
 class _Readable(Protocol):
@@ -93,10 +76,7 @@ class _Readable(Protocol):
 
 
 def _pieces(file: _Readable) -> Iterator[bytes]:
-    """Yield the contents in blocks; one empty block for an empty file."""
-    data = file.read(BLOCK)
-    yield data
-    while len(data) == BLOCK and (data := file.read(BLOCK)):
+    while data := file.read(_PIECE):
         yield data
 
 

@@ -10,7 +10,6 @@ import pytest
 from aml_train.core.errors import InvalidError
 from aml_train.core.file_selection import FileEntry
 from aml_train.core.files import FileSet
-from aml_train.jobs import snapshot as snapshots
 from aml_train.jobs.snapshot import read_snapshot
 
 
@@ -21,25 +20,14 @@ def test_the_hash_is_that_of_azure_ai_ml(tmp_path: Path) -> None:
     snapshot = read_snapshot(FileSet.collect_code(tmp_path))
     wanted = hashlib.sha256("3#a#0#b.py#3#B/ü.py#3onetwo".encode()).hexdigest()
     assert snapshot.content_hash == wanted
-    assert [block.length for block in snapshot.blocks["a"]] == [0]
-
-
-@pytest.mark.parametrize(("size", "lengths"), [(0, [0]), (3, [3]), (4, [4]), (5, [4, 1]), (8, [4, 4])])
-def test_long_files_are_cut_into_blocks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, lengths: list[int]
-) -> None:
-    monkeypatch.setattr(snapshots, "BLOCK", 4)
-    (tmp_path / "a").write_bytes(b"x" * size)
-    blocks = read_snapshot(FileSet.collect_code(tmp_path)).blocks["a"]
-    assert [block.length for block in blocks] == lengths
-    assert [block.offset for block in blocks] == [4 * number for number in range(len(lengths))]
+    assert snapshot.md5s["a"] == hashlib.md5(b"", usedforsecurity=False).digest()
 
 
 def test_a_file_that_grew_is_read_as_far_as_it_was_selected(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("more than it was")
     files = FileSet(root=tmp_path, entries=(FileEntry(path="a", executable=False, size=3),))
     snapshot = read_snapshot(files)
-    assert [block.length for block in snapshot.blocks["a"]] == [3]
+    assert snapshot.md5s["a"] == hashlib.md5(b"mor", usedforsecurity=False).digest()
     assert snapshot.content_hash == hashlib.sha256(b"1#a#3mor").hexdigest()
 
 

@@ -204,7 +204,7 @@ def nothing(*_: object) -> None:
     return
 
 
-NO_CODE = Snapshot(files=FileSet(root=Path(), entries=()), content_hash="0", blocks={}, md5s={})
+NO_CODE = Snapshot(files=FileSet(root=Path(), entries=()), content_hash="0", md5s={})
 #: Operation → how it is used. Those of azure-ai-ml decode in the SDK.
 OPERATIONS: Mapping[str, Callable[[], object]] = {
     "find": lambda: rest().find("j"),

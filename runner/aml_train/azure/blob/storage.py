@@ -184,10 +184,15 @@ class AzureBlobs:
         )
 
     def upload(self, name: str, blocks: Iterator[bytes], size: int, *, md5: bytes | None) -> None:
-        """Write a blob of *size* bytes, the parts of a large one in parallel, and keep its checksum."""
+        """Write a blob of *size* bytes, the parts of a large one in parallel, and keep its checksum; each request has one of its own."""
         with self.translated(f"Writing {name!r}"):
             self.container.get_blob_client(name).upload_blob(
-                blocks, length=size, overwrite=True, max_concurrency=_AT_ONCE, content_settings=_settings(name, md5)
+                blocks,
+                length=size,
+                overwrite=True,
+                validate_content=True,
+                max_concurrency=_AT_ONCE,
+                content_settings=_settings(name, md5),
             )
 
     @contextlib.contextmanager
