@@ -30,7 +30,7 @@ from aml_train.cli.tables import fitted_table, logged_tables, metric_cell
 from aml_train.core.clock import SYSTEM_CLOCK
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import Notice
-from aml_train.core.tables import masked
+from aml_train.core.masked_events import masked
 from aml_train.core.text import duration, printable, printable_lines
 from aml_train.jobs.live import await_end, request_cancel
 from aml_train.jobs.logs.follow import LogFollower, LogReader, log_addresses
@@ -158,7 +158,7 @@ def show(job: str, project: ProjectOptions, *, as_json: bool) -> None:
     service = open_workspace(project)
     facts = describe_job(service, job)
     found, more, remark = tables_of_job(service, job, facts.get("metrics", {}))
-    tables = [masked(one, masker().mask) for one in found]
+    tables = masked(list(found), masker().mask, masker().mask_name)
     if remark:
         click.echo(f"note: {printable(remark)}", err=True)
     if as_json and tables:

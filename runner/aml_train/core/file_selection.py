@@ -5,7 +5,6 @@ The walk reads ignore files and directories, and no contents.
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import stat
@@ -99,11 +98,6 @@ CACHES: Final = (
 FileId = tuple[int, int]
 """A file whatever its name is: its device and its inode."""
 
-_TEST_FILE: Final = re.compile(r"(test_.*|.*_test|conftest)\.py")
-"""File names that pytest collects (https://docs.pytest.org/en/stable/reference/reference.html#confval-python_files)."""
-
-_TEST_FOLDERS: Final = ("test", "tests")
-
 
 @dataclass(frozen=True, kw_only=True)
 class FileEntry:
@@ -127,13 +121,10 @@ class _Rules:
     """An ignore file's rules.
 
     They are about paths from its own folder: without *strip*, and with *above* before them.
-
-    *file* is the ignore file, relative to the root of the selection.
     """
 
     spec: pathspec.PathSpec[Any]
-    file: str
-    strip: str
+    strip: str = ""
     above: str = ""
 
 
@@ -154,8 +145,6 @@ class Walker:
         self.root = root
         self.real_root = root.resolve()
         self.wanted = _spec(patterns, git=True) if patterns else None
-        self.named = tuple(pattern.strip("/").removesuffix("/**") for pattern in patterns)
-        self.kept_out: list[tuple[str, str]] = []
         self.secrets: list[str] = []
         self.left_out = leave_out
         self.leave_out = _spec(leave_out, git=True)
@@ -181,7 +170,7 @@ class Walker:
         rules: tuple[_Rules, ...] = ()
         for folder in reversed(folders[: top + 1]):
             above = f"{self.real_root.relative_to(folder).as_posix()}/"
-            own = self._ignore_file(folder, lead="../" * above.count("/"))
+            own = self._ignore_file(folder)
             if own is not None and own.spec.check_file(above).include:
                 return ()  # the root itself is ignored, and was selected all the same
             if own is not None:
@@ -191,7 +180,7 @@ class Walker:
     def _folder(
         self, folder: Path, lead: str, rules: tuple[_Rules, ...], above: tuple[Path, ...]
     ) -> Iterator[FileEntry]:
-        if (self.nested or not lead) and (own := self._ignore_file(folder, lead=lead)) is not None:
+        if (self.nested or not lead) and (own := self._ignore_file(folder)) is not None:
             rules = (*rules, replace(own, strip=lead))
         for item in _listed(folder):
             path = lead + item.name
@@ -203,20 +192,16 @@ class Walker:
             if item.is_dir(follow_symlinks=follow):
                 if self._leaves_out(path + "/", rules):
                     continue
-                if self.nested and (rule := self._ignored(path + "/", rules)) is not None:
-                    self._note_folder(path, rule)
+                if self.nested and self._ignored(path + "/", rules):
                     continue
                 here = Path(item.path).resolve() if item.is_symlink() else above[-1] / item.name
                 if here in above:
                     raise self._fault(path, "its link leads back to a folder above it")
                 yield from self._folder(Path(item.path), path + "/", rules, (*above, here))
                 continue
-            if self._leaves_out(path, rules):
+            if self._leaves_out(path, rules) or self._ignored(path, rules):
                 continue
             if self.wanted is not None and not self.wanted.check_file(path).include:
-                continue
-            if (rule := self._ignored(path, rules)) is not None:
-                self._note_file(path, rule)
                 continue
             if (entry := self._entry(item, path)) is not None:
                 yield entry
@@ -227,7 +212,7 @@ class Walker:
         if not found.include:
             return False
         wanted = self.wanted is None or self.wanted.match_file(path)
-        if self.left_out[found.index or 0] in SECRETS and wanted and self._ignored(path, rules) is None:
+        if self.left_out[found.index or 0] in SECRETS and wanted and not self._ignored(path, rules):
             self.secrets.append(path)
         return True
 
@@ -256,23 +241,8 @@ class Walker:
         self.secrets.append(path)
         return False
 
-    def _note_file(self, path: str, ignore_file: str) -> None:
-        if _TEST_FILE.fullmatch(path.rpartition("/")[2]) or path in self.named:
-            self.kept_out.append((path, ignore_file))
-
-    def _note_folder(self, path: str, ignore_file: str) -> None:
-        """Note an ignored folder that is not entered.
-
-        One of tests by name, or of a pattern.
-        """
-        wanted = any(name == path or name.startswith(f"{path}/") for name in self.named)
-        if wanted or path.rpartition("/")[2] in _TEST_FOLDERS:
-            self.kept_out.append((f"{path}/", ignore_file))
-
-    def _ignore_file(self, folder: Path, *, lead: str) -> _Rules | None:
-        """Return the rules of *folder*'s own ignore file, or None.
-
-        *lead* is the path to it from the root."""
+    def _ignore_file(self, folder: Path) -> _Rules | None:
+        """Return the rules of *folder*'s own ignore file, or None."""
         for name in self.ignore_files:
             file = folder / name
             if file.is_file():
@@ -282,21 +252,17 @@ class Walker:
                     raise self._fault(str(file.absolute()), "it is not UTF-8") from error
                 except OSError as error:
                     raise unreadable(file.absolute(), error) from error
-                spec = _spec([line for line in lines if _is_pattern(line)], git=self.nested)
-                return _Rules(spec=spec, file=lead + name, strip="")
+                return _Rules(spec=_spec([line for line in lines if _is_pattern(line)], git=self.nested))
         return None
 
     @staticmethod
-    def _ignored(path: str, rules: tuple[_Rules, ...]) -> str | None:
-        """Return the file that ignores *path*.
-
-        The innermost file decides.
-        """
+    def _ignored(path: str, rules: tuple[_Rules, ...]) -> bool:
+        """Return whether *path* is ignored; the innermost file that names it decides."""
         for rule in reversed(rules):
-            found = rule.spec.check_file(rule.above + path.removeprefix(rule.strip))
-            if found.include is not None:
-                return rule.file if found.include else None
-        return None
+            found = rule.spec.check_file(rule.above + path.removeprefix(rule.strip)).include
+            if found is not None:
+                return found
+        return False
 
     def _entry(self, item: os.DirEntry[str], path: str) -> FileEntry | None:
         """Return the entry of a file or a kept link.
@@ -355,9 +321,7 @@ class Walker:
             link.stat()  # the kernel follows 40 links (path_resolution(7)), Python any number
             return text, link.resolve(strict=True)
         except (OSError, RuntimeError) as error:
-            long = isinstance(error, OSError) and error.errno == errno.ELOOP
-            why = "which leads through too many links" if long else "which is not there"
-            raise self._fault(path, f"it is a link to {Path(text)}, {why}") from error
+            raise self._fault(path, f"it is a link to {Path(text)}, which leads nowhere") from error
 
     def _fault(self, path: str, what: str, remedy: str = "remove it") -> InvalidError:
         remedy = f"{remedy}, or list it in {self.ignore_files[0]}" if self.ignore_files else remedy

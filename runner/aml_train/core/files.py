@@ -40,13 +40,11 @@ class FileSet:
     Attributes:
         root: a folder.
         entries: the files.
-        kept_out: tests that ignore files keep out, each with the file that says so; no part of the identity.
-        secrets: paths that are left out because their names say that they are secret; no part of it either.
+        secrets: paths that are left out because their names say that they are secret; no part of the identity.
     """
 
     root: Path
     entries: tuple[FileEntry, ...]
-    kept_out: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     secrets: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
@@ -89,12 +87,7 @@ class FileSet:
             root, tuple(patterns), tuple(ignore_files), nested, tuple(leave_out), links, within, frozenset(own)
         )
         entries = sorted(walker.walk(), key=lambda entry: entry.path.encode())
-        return cls(
-            root=root,
-            entries=tuple(entries),
-            kept_out=tuple(sorted(walker.kept_out)),
-            secrets=tuple(sorted(walker.secrets)),
-        )
+        return cls(root=root, entries=tuple(entries), secrets=tuple(sorted(walker.secrets)))
 
     @classmethod
     def collect_code(

@@ -59,19 +59,11 @@ def answer(directory: Path, *args: str) -> str | None:
 def remote_url(directory: Path) -> str:
     """Return the URL of the repository's remote, as ``insteadOf`` rewrites it, or "".
 
-    It is ``origin``, else the only remote, else the one that the current branch follows.
+    It is ``origin``, else the only remote.
     """
-    if url := answer(directory, "remote", "get-url", "origin"):
-        return url
     names = (answer(directory, "remote") or "").split()
-    if "origin" in names:
-        return ""
-    if len(names) == 1:
-        name = names[0]
-    else:
-        branch = answer(directory, "symbolic-ref", "--quiet", "--short", "HEAD") or ""
-        name = (branch and answer(directory, "config", "--get", f"branch.{branch}.remote")) or ""
-    return (answer(directory, "remote", "get-url", name) or "") if name in names else ""
+    name = "origin" if "origin" in names else names[0] if len(names) == 1 else None
+    return (answer(directory, "remote", "get-url", name) or "") if name is not None else ""
 
 
 class Checkout:

@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 import requests
 import urllib3
 from requests.adapters import HTTPAdapter
-from urllib3.connection import HTTPConnection
 from urllib3.connectionpool import HTTPConnectionPool
 
 from aml_train.core.answers import MOST_BYTES, Answer, Fail, UndecodableError, date_of, decode
@@ -28,26 +27,13 @@ class TooLargeError(requests.RequestException):
     """A body is larger than the bound of its request."""
 
 
-class ProxyAdapter(HTTPAdapter):
-    """Sends the bodies of requests without a pause, also through a proxy.
-
-    There, urllib3 leaves Nagle's algorithm on (``HTTPConnectionPool.__init__`` of urllib3 2): a body is sent only when the head
-    is acknowledged, which the other side's kernel puts off by 40 ms.
-    """
-
-    def proxy_manager_for(self, proxy: str, **options: Any) -> urllib3.ProxyManager:
-        options.setdefault("socket_options", HTTPConnection.default_socket_options)
-        manager: urllib3.ProxyManager = super().proxy_manager_for(proxy, **options)
-        return manager
-
-
 class Session(requests.Session):
     """A session that names aml-train as its user agent."""
 
     def __init__(self) -> None:
         super().__init__()
         for scheme in ("https://", "http://"):
-            self.mount(scheme, ProxyAdapter(pool_maxsize=_CONNECTIONS))
+            self.mount(scheme, HTTPAdapter(pool_maxsize=_CONNECTIONS))
         self.headers["User-Agent"] = USER_AGENT
 
 

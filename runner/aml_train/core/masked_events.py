@@ -20,12 +20,13 @@ _COMPUTED: Final[Mapping[str, frozenset[str]]] = {
     "PromotionDecided": frozenset({"model", "version", "stage", "previous"}),
     "RuleVerdict": frozenset({"verdict"}),
     "RunFinished": frozenset({"status"}),
+    "Table": frozenset({"kind"}),
 }
 _Value = TypeVar("_Value")
 
 
 def masked(value: _Value, mask: Callable[[str], str], mask_name: Callable[[str], str]) -> _Value:
-    """Return an event, or a part of one, with its texts masked; names by *mask_name*."""
+    """Return an event, or another value, with its texts masked; names by *mask_name*."""
     changed: Any = value
     if isinstance(value, str):
         changed = mask(value)

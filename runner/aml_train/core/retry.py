@@ -9,9 +9,11 @@ from __future__ import annotations
 import email.utils
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, TypeVar
+
+import stamina
 
 from aml_train.core.errors import ImageError, ServiceError
 from aml_train.core.events import Listener, Notice
@@ -85,8 +87,8 @@ def repeated(
 
 def attempts_while(
     repeat: Callable[[Exception], bool | float], *, attempts: int, timeout: float, longest: float
-) -> Iterator[AbstractContextManager[Any]]:
-    """Yield a context for each attempt; stamina is imported for the second one.
+) -> Iterable[AbstractContextManager[Any]]:
+    """Return a context for each attempt.
 
     Args:
         repeat: whether an error is retried, or in how many seconds.
@@ -94,39 +96,7 @@ def attempts_while(
         timeout: seconds after the first attempt within which others begin.
         longest: the longest pause in seconds, if *repeat* says no other.
     """
-    began, first = time.monotonic(), _FirstAttempt(repeat)
-    yield first
-    failures = [first.error] if first.error is not None else []
-    if not failures:
-        return
-
-    import stamina
-
-    left = max(timeout - (time.monotonic() - began), 0.001)
-    for attempt in stamina.retry_context(
-        on=repeat, attempts=attempts, timeout=left, wait_initial=0.2, wait_max=longest
-    ):
-        if failures:  # the first attempt, which was made above
-            with attempt:
-                raise failures.pop()
-        else:
-            yield attempt
-
-
-class _FirstAttempt:
-    """Keeps the error of the first attempt if it is retried."""
-
-    def __init__(self, repeat: Callable[[Exception], bool | float]) -> None:
-        self._repeat = repeat
-        self.error: Exception | None = None
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> bool:
-        if isinstance(error, Exception) and self._repeat(error):
-            self.error = error
-        return self.error is not None
+    return stamina.retry_context(on=repeat, attempts=attempts, timeout=timeout, wait_initial=0.2, wait_max=longest)
 
 
 class TransferInterruptedError(ImageError):

@@ -5,8 +5,8 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final, Literal
 
 TableKind = Literal["text", "list", "table", "matrix", "file"]
@@ -103,14 +103,3 @@ def thinned(points: Sequence[tuple[int, float]]) -> tuple[tuple[int, float], ...
         return tuple(points)
     step = (len(points) - 1) / (MOST_POINTS - 1)
     return tuple(points[round(number * step)] for number in range(MOST_POINTS))
-
-
-def masked(table: Table, mask: Callable[[str], str]) -> Table:
-    """Return *table* with *mask* applied to every text in it."""
-    return replace(
-        table,
-        name=mask(table.name),
-        head=tuple(map(mask, table.head)),
-        rows=tuple(tuple(map(mask, row)) for row in table.rows),
-        note=mask(table.note),
-    )

@@ -62,22 +62,8 @@ def _cut(line: str, *, ended: bool) -> list[Piece]:
     return [Piece(line[at : at + LONGEST_LINE], more=at != last or not ended) for at in starts]
 
 
-class LineSplitter:
-    """Turns bytes into lines for people.
-
-    Carriage returns end lines, a progress bar is one.
-    """
-
-    def __init__(self) -> None:
-        self._pieces = LinePieces()
-
-    def feed(self, data: bytes, *, final: bool = False) -> list[Piece]:
-        """See :meth:`LinePieces.feed`."""
-        return [one for piece in self._pieces.feed(data, final=final) for one in lines_in(piece)]
-
-
 class LineBlocks:
-    """As :class:`LineSplitter`, many lines at a time.
+    """Turns bytes into lines for people, many at a time: carriage returns end lines, a progress bar is one.
 
     The text of a piece is lines that line feeds join, and only the last may continue.
     """

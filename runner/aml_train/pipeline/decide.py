@@ -7,7 +7,7 @@ import datetime
 from aml_train.core.errors import GateFailedError, ServiceError
 from aml_train.core.events import BaselineCompared, MetricsSettled
 from aml_train.core.git import Origin, origin_of_tags
-from aml_train.core.tables import masked
+from aml_train.core.masked_events import masked
 from aml_train.gate.baseline import FoundBaseline
 from aml_train.gate.decide import GateResult
 from aml_train.gate.history import late_text, series_of, written_after
@@ -44,7 +44,7 @@ def decide(ctx: RunContext, target: Target, job: CompletedJob, baseline: FoundBa
                 job=name,
                 metrics=gate.metrics,
                 histories=series_of(gate.histories),
-                tables=tuple(masked(table, ctx.secrets.mask) for table in gate.tables),
+                tables=masked(gate.tables, ctx.secrets.mask, ctx.secrets.mask_name),
                 more_tables=gate.more_tables,
             )
         )

@@ -156,7 +156,7 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url
     images = tuple(_planned(config, resolved, project))
     image = images[0].spec if images else None
     document, notices = _document(config, names, image)
-    notices += _kept_out(images[0].tests if images else None) + _secrets(config, resolved)
+    notices += _secrets(config, resolved)
     notices += [f"The image {one.spec.name} has no tests." for one in images[1:] if one.tests is None]
     notices += _left_out_tags(config, resolved.trust)
     code, code_digest = resolved.code, resolved.code_digest
@@ -368,17 +368,6 @@ def _document(config: Config, names: TargetNames, image: ImageSpec | None) -> tu
     if image is not None and document.get("environment") is not None:
         notices.append(f"The image replaces the job's own environment {_short(document['environment'])}.")
     return dict(add_setup(document, config.setup, config.data)), notices
-
-
-def _kept_out(tests: TestSpec | None) -> list[str]:
-    """Return a remark on the tests that ignore files keep from running."""
-    found = tests.files.kept_out if tests is not None else ()
-    if not found:
-        return []
-    named = _named([f"{path} ({file})" for path, file in found])
-    return [
-        f"Ignore files keep tests out of the image's tests: {named}. A later line there, such as `!{found[0][0]}`, takes them back."
-    ]
 
 
 def _secrets(config: Config, resolved: Resolved) -> list[str]:

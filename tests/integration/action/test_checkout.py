@@ -113,22 +113,17 @@ def test_a_bare_repository_among_the_files_is_not_taken_for_the_checkout(upstrea
 
 
 @pytest.mark.parametrize(
-    ("remotes", "followed", "url"),
+    ("remotes", "url"),
     [
-        ({}, None, ""),
-        ({"origin": "https://h/o/r", "upstream": "https://h/u/r"}, "upstream", "https://h/o/r"),
-        ({"upstream": "https://h/u/r"}, None, "https://h/u/r"),
-        ({"a": "https://h/a/r", "b": "https://h/b/r"}, None, ""),
-        ({"a": "https://h/a/r", "b": "https://h/b/r"}, "b", "https://h/b/r"),
-        ({"origin": "gh:o/r"}, None, "https://github.com/o/r"),
+        ({}, ""),
+        ({"origin": "https://h/o/r", "upstream": "https://h/u/r"}, "https://h/o/r"),
+        ({"upstream": "https://h/u/r"}, "https://h/u/r"),
+        ({"a": "https://h/a/r", "b": "https://h/b/r"}, ""),
+        ({"origin": "gh:o/r"}, "https://github.com/o/r"),
     ],
 )
-def test_the_remote_that_names_the_repository(
-    remotes: dict[str, str], followed: str | None, url: str, upstream: Path
-) -> None:
+def test_the_remote_that_names_the_repository(remotes: dict[str, str], url: str, upstream: Path) -> None:
     for name, address in remotes.items():
         git(upstream, "remote", "add", name, address)
-    if followed:
-        git(upstream, "config", "branch.proposed.remote", followed)
     git(upstream, "config", "url.https://github.com/.insteadOf", "gh:")
     assert queries.remote_url(upstream) == url

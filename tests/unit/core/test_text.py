@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aml_train.core.text import LONGEST_LINE, LineBlocks, LineSplitter, Piece, iso_seconds, states, whole
+from aml_train.core.text import LONGEST_LINE, LineBlocks, LinePieces, Piece, iso_seconds, lines_in, states, whole
 
 
 @pytest.mark.parametrize(
@@ -22,8 +22,9 @@ from aml_train.core.text import LONGEST_LINE, LineBlocks, LineSplitter, Piece, i
     ],
 )
 def test_lines_come_out_whole(pieces: list[bytes], lines: list[str]) -> None:
-    splitter = LineSplitter()
-    found = [line for piece in pieces for line in splitter.feed(piece)] + splitter.feed(b"", final=True)
+    splitter = LinePieces()
+    fed = [line for piece in pieces for line in splitter.feed(piece)] + splitter.feed(b"", final=True)
+    found = [line for piece in fed for line in lines_in(piece)]
     assert found == [Piece(line) for line in lines]
 
 
@@ -46,7 +47,7 @@ def test_only_a_progress_bar_rewrites_itself(text: str, kept: list[str]) -> None
 
 @pytest.mark.parametrize("size", [10_000, 1_000_000])
 def test_a_line_without_end_does_not_fill_the_memory(size: int) -> None:
-    splitter = LineSplitter()
+    splitter = LinePieces()
     lines = [line for _ in range(1_000_000 // size) for line in splitter.feed(b"x" * size)]
     lines += splitter.feed(b"\nnext\n")
     assert lines[-1] == Piece("next")
@@ -60,8 +61,9 @@ _WORDS = st.sampled_from(["a", "\n", "\r", "é", "10%", "x" * LONGEST_LINE, "y" 
 
 @given(st.lists(st.lists(_WORDS, max_size=6).map("".join), max_size=5))
 def test_blocks_are_the_same_lines_many_at_a_time(parts: list[str]) -> None:
-    lines, blocks = LineSplitter(), LineBlocks()
-    one = [piece for part in parts for piece in lines.feed(part.encode())] + lines.feed(b"", final=True)
+    pieces, blocks = LinePieces(), LineBlocks()
+    fed = [piece for part in parts for piece in pieces.feed(part.encode())] + pieces.feed(b"", final=True)
+    one = [line for piece in fed for line in lines_in(piece)]
     found = [piece for part in parts for piece in blocks.feed(part.encode())] + blocks.feed(b"", final=True)
     apart: list[Piece] = []
     for block in found:

@@ -19,7 +19,8 @@ from aml_train.azure.run_metrics import read_logged
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.answers import Answer
 from aml_train.core.errors import ServiceError
-from aml_train.core.tables import MOST_CHARACTERS, Table, masked
+from aml_train.core.masked_events import masked
+from aml_train.core.tables import MOST_CHARACTERS, Table
 from aml_train.gate.history import MetricPoint
 from aml_train.gate.logged import (
     LIST,
@@ -170,7 +171,11 @@ def test_where_a_metric_s_file_is() -> None:
 
 def test_secrets_are_masked_everywhere() -> None:
     table = Table(name="s1", kind="table", head=("s1 h",), rows=(("a s1",),), note="s1!")
-    changed = masked(table, lambda text: text.replace("s1", "***"))
+
+    def mask(text: str) -> str:
+        return text.replace("s1", "***")
+
+    changed = masked(table, mask, mask)
     assert "s1" not in repr(changed)
 
 

@@ -63,20 +63,6 @@ def test_our_image_replaces_the_environment_and_the_plan_says_so(tmp_path: Path)
     assert "azureml:sklearn:1" not in text.split("job  ")[1].split("gate  ")[0]
 
 
-def test_tests_that_ignore_files_keep_out_are_named(tmp_path: Path) -> None:
-    project(tmp_path, "job: job.yml\nimage: {base: 'python:3.11'}\ntests: {command: pytest}\n")
-    assert not [notice for notice in plan_of(tmp_path).notices if "test_it" in notice]
-    (tmp_path / ".gitignore").write_text("*.log\ntest_*\n")
-    (notice,) = (notice for notice in plan_of(tmp_path).notices if "test_it" in notice)
-    assert notice == (
-        "Ignore files keep tests out of the image's tests: test_it.py (.gitignore). "
-        "A later line there, such as `!test_it.py`, takes them back."
-    )
-    for number in range(7):
-        (tmp_path / f"test_{number}.py").touch()
-    assert "test_4.py (.gitignore) and 3 more. " in "".join(plan_of(tmp_path).notices)
-
-
 def test_the_commit_is_a_tag_and_never_in_the_image(tmp_path: Path) -> None:
     project(tmp_path, "job: job.yml\nimage: {base: 'python:3.11'}\n")
     one = plan_of(tmp_path, Commit(sha="1" * 40, branch="main", dirty=False))

@@ -19,7 +19,7 @@ from docker.utils import socket as docker_socket
 from aml_train.core.docker import remove_container
 from aml_train.core.errors import TestsFailedError
 from aml_train.core.events import Listener, LogLine, Notice
-from aml_train.core.text import LineSplitter, Piece
+from aml_train.core.text import LinePieces, Piece, lines_in
 from aml_train.image.leftovers import LABEL_KIND, container_labels
 from aml_train.image.spec import TestSpec
 
@@ -226,7 +226,7 @@ def run_container(
 
 def split_lines(frames: Iterable[tuple[int, bytes]]) -> Iterator[LogLine]:
     """Turn frames of output (1 is stdout, 2 stderr) into lines."""
-    splitters = {number: LineSplitter() for number in _STREAMS}
+    splitters = {number: LinePieces() for number in _STREAMS}
     for number, chunk in frames:
         yield from _log_lines(number, splitters[number].feed(chunk))
     for number, splitter in splitters.items():
@@ -234,7 +234,7 @@ def split_lines(frames: Iterable[tuple[int, bytes]]) -> Iterator[LogLine]:
 
 
 def _log_lines(number: int, pieces: Iterable[Piece]) -> Iterator[LogLine]:
-    for piece in pieces:
+    for piece in (line for one in pieces for line in lines_in(one)):
         yield LogLine(source="tests", text=piece.text, origin=_STREAMS[number], more=piece.more)
 
 
