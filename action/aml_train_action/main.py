@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from aml_train.core.masking import secret_variables
-from aml_train.image.build_secrets import SECRET_PATH_VARIABLE, WORKSPACE_VARIABLE
 from aml_train.pipeline.data import with_data
 from aml_train.pipeline.execute import run_prepared
 from aml_train.pipeline.plan import render_plan
@@ -133,7 +131,7 @@ def _read_configuration(session: Session, inputs: Inputs) -> Invocation:
     if config.target.kind == "azure":
         for notice in inputs.azure.notices(session.environ):
             session.annotate("notice", notice)
-    environ = {**inputs.azure.variables(session.environ), **_secret_variables(session, inputs)}
+    environ = inputs.azure.variables(session.environ)
     if session.step.run_url is not None:
         environ = {"AML_TRAIN_RUN_URL": session.step.run_url, **environ}
     return Invocation(session=session, inputs=inputs, config=config, changes=changes, environ=environ)
@@ -159,13 +157,6 @@ def _promote(invocation: Invocation) -> None:
     invocation.session.record.reason = promotion.reason if promotion else ""
     with _listeners(invocation) as listeners:
         promote(invocation, listeners)
-
-
-def _secret_variables(session: Session, inputs: Inputs) -> dict[str, str]:
-    """Return the variables with the paths that secret files may be read from."""
-    paths = [session.environ.get(SECRET_PATH_VARIABLE, ""), *map(str, inputs.secret_paths)]
-    allowed = os.pathsep.join(path for path in paths if path)
-    return {WORKSPACE_VARIABLE: str(session.step.workspace), **({SECRET_PATH_VARIABLE: allowed} if allowed else {})}
 
 
 def _prepare(invocation: Invocation, checkout: Checkout, *, image: bool = True) -> PreparedRun:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import platform
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from docker.errors import DockerException
@@ -26,14 +29,13 @@ from aml_train.core.diagnosis import (
     skipped,
     warning,
 )
-from aml_train.core.docker import buildkit_cli
+from aml_train.core.docker import buildkit_cli, in_container
 from aml_train.core.errors import AmlTrainError, ImageError, InvalidError
 from aml_train.core.masking import Masker
 from aml_train.core.secrets import known_secrets
 from aml_train.core.text import size
 from aml_train.core.version import __version__
 from aml_train.image.base import docker_registries
-from aml_train.image.disk import room_here
 from aml_train.jobs.cost import placement_of
 from aml_train.local.admin import emulator_info
 from aml_train.local.settings import EmulatorSettings
@@ -41,8 +43,6 @@ from aml_train.pipeline.prepare import registry_logins
 from aml_train.pipeline.resolve import read_project
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from docker import DockerClient
 
     from aml_train.config.load import Targets
@@ -158,6 +158,8 @@ def _azure(config: Config | None, target: TargetConfig, directory: Path, host: H
 _SDKS: Final = ("azure-ai-ml", "azure-identity", "azure-storage-blob")
 _INSTALL: Final = "pip install --upgrade aml-train"
 _TIGHT: Final = 10_000_000_000
+# The folder of containerd when it is the engine's image store (https://docs.docker.com/engine/storage/containerd/).
+_CONTAINERD_ROOT: Final = "/var/lib/containerd"
 _FULL: Final = 2_000_000_000
 _FREE_SOME: Final = "docker system df; docker builder prune; docker image prune --all"
 
@@ -253,14 +255,24 @@ def check_build_client(environ: Mapping[str, str]) -> Outcome:
 
 
 def check_disk_space(host: Host) -> Outcome:
-    """Look at the free space in the engine's folder, without a container."""
-    room = room_here(host.engine(), host.environ)
-    if room is None:
+    """Look at the free space in a local engine's folder, without a container.
+
+    A container of that engine does not have the folder; the container's own file system is the same one.
+    """
+    info, found = host.engine().info(), None
+    local = host.environ.get("DOCKER_HOST", "unix://").startswith("unix://")
+    if local and "Docker Desktop" not in info.get("OperatingSystem", ""):
+        containerd = "io.containerd" in dict(info.get("DriverStatus") or ()).get("driver-type", "")
+        path = _CONTAINERD_ROOT if containerd else str(info["DockerRootDir"])
+        with contextlib.suppress(OSError):
+            found = os.statvfs("/" if in_container() and not Path(info["DockerRootDir"]).is_dir() else path)
+    if found is None:
         return warning("the engine's free space is not known from here", "docker system df")
-    text = f"{size(room.free)} free under {room.path}"
-    if room.free < _FULL:
+    free = found.f_bavail * found.f_frsize
+    text = f"{size(free)} free under {path}"
+    if free < _FULL:
         return misconfigured(text, _FREE_SOME)
-    return warning(f"{text}; a base with CUDA takes about 20 GB", _FREE_SOME) if room.free < _TIGHT else ok(text)
+    return warning(f"{text}; a base with CUDA takes about 20 GB", _FREE_SOME) if free < _TIGHT else ok(text)
 
 
 def check_base(

@@ -19,7 +19,6 @@ LATE: Final = (
     "aml_train.azure.target",
     "aml_train.azure.workspace",
     "aml_train.cli.tables",
-    "aml_train.image.disk",
     "aml_train.image.dockerfile.in_build",
     "aml_train.image.ensure",
     "aml_train.image.make",

@@ -160,9 +160,11 @@ def host(monkeypatch: pytest.MonkeyPatch, *, images: bool = False, engine: bool 
     ("free", "status"), [(None, "warning"), (10**9, "failed"), (5 * 10**9, "warning"), (50 * 10**9, "ok")]
 )
 def test_the_disk(monkeypatch: pytest.MonkeyPatch, free: int | None, status: str) -> None:
-    room = None if free is None else SimpleNamespace(free=free, path="/var/lib/docker")
-    monkeypatch.setattr("aml_train.doctor.room_here", lambda *_args: room)
-    outcome = check_disk_space(host(monkeypatch))
+    place = host(monkeypatch)
+    info = {"DockerRootDir": "/var/lib/docker"} if free is not None else {"OperatingSystem": "Docker Desktop"}
+    monkeypatch.setattr(Host, "engine", lambda _self: SimpleNamespace(info=lambda: info))
+    monkeypatch.setattr("os.statvfs", lambda _path: SimpleNamespace(f_bavail=free, f_frsize=1))
+    outcome = check_disk_space(place)
     assert (outcome.status, "docker system df" in outcome.remedy) == (status, status != "ok")
 
 

@@ -7,7 +7,6 @@ kept; inputs that are not given are there with their defaults.
 from __future__ import annotations
 
 import difflib
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,7 +32,6 @@ INPUTS: Final[Mapping[str, str]] = {
     "target": "",
     "job": "",
     "set": "",
-    "secret-path": "",
     "client-id": "",
     "tenant-id": "",
     "subscription-id": "",
@@ -81,7 +79,6 @@ class Inputs:
         target: one of the configuration's targets; None for its default.
         job: another job than the configuration's, relative to *directory*.
         sets: changes of the configuration, ``key=value``, in order; *timeout* is among them.
-        secret_paths: files and folders outside the workspace that secrets may be read from; absolute.
         azure: the sign-in to Azure, and the workspace.
         wait: whether the job is followed to its end.
         supersede: whether older runs of the same pull request or branch are cancelled.
@@ -102,7 +99,6 @@ class Inputs:
     target: str | None
     job: Path | None
     sets: tuple[str, ...]
-    secret_paths: tuple[Path, ...] = ()
     azure: AzureInputs = field(default_factory=AzureInputs)
     wait: bool
     supersede: bool = False
@@ -131,8 +127,6 @@ class Inputs:
             return (*words, *self.promotion.words())
         for change in (*self.sets, *changes):
             words += ["--set", change]
-        for path in self.secret_paths if self.command == "run" else ():
-            words += ["--secret-path", str(path)]
         if self.command == "run":
             flags = (("--fresh", self.fresh), ("--force-build", self.force_build), ("--no-wait", not self.wait))
             words += [flag for flag, given in flags if given]
@@ -194,7 +188,6 @@ def read_inputs(environ: Mapping[str, str], workspace: Path) -> Inputs:
         target=text("target") or None,
         job=path("job"),
         sets=tuple(sets),
-        secret_paths=_secret_paths(given.get("secret-path", ""), workspace, faults),
         azure=read_azure(given, environ, faults),
         wait=_boolean("wait", text("wait"), faults),
         supersede=_boolean("supersede", text("supersede"), faults),
@@ -256,16 +249,6 @@ def _word(name: str, text: str, words: tuple[str, ...], faults: list[Fault]) -> 
         remedy = f"perhaps you meant `{near[0]}`" if near else f"known are {', '.join(words)}"
         faults.append(Fault(where=f"with.{name}", what=f"{text!r} is not known", remedy=remedy))
     return text
-
-
-def _secret_paths(text: str, workspace: Path, faults: list[Fault]) -> tuple[Path, ...]:
-    """Return the absolute path of each line; the workflow may allow any path."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    for line in lines:
-        if os.pathsep in line or "\x00" in line:
-            what = f"{line!r} has a `{os.pathsep}` or a NUL character in it"
-            faults.append(Fault(where="with.secret-path", what=what, remedy="write one path per line"))
-    return tuple(Path(os.path.abspath(workspace / line)) for line in lines if "\x00" not in line)  # noqa: PTH100 - no `..`
 
 
 def _output_file(name: str, text: str, workspace: Path, faults: list[Fault]) -> Path | None:

@@ -20,7 +20,6 @@ from aml_train.cli.options import (
     force_build,
     keep_tests,
     output_options,
-    secret_path,
     this_host,
 )
 from aml_train.cli.output import json_option, print_exactly, print_lines, print_result
@@ -133,7 +132,6 @@ for _command in (prune, shell, devcontainer):
 @project_options
 @force_build
 @keep_tests
-@secret_path
 @output_options
 def build(
     project: ProjectOptions,
@@ -141,7 +139,6 @@ def build(
     *,
     force_build: bool,
     keep_tests: bool,
-    secret_paths: tuple[Path, ...],
 ) -> None:
     """Build, check, test and push the image; submit no job.
 
@@ -159,7 +156,7 @@ def build(
             hint="Write `image:` with a `base:`, or `aml-train init` for an example.",
         )
     options = RunOptions(submit=False, force_build=force_build, keep_tests=keep_tests)
-    output.execute(loaded, lambda _prepared: options, secret_paths=secret_paths)
+    output.execute(loaded, lambda _prepared: options)
 
 
 @image.command("check")

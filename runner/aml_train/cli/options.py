@@ -21,7 +21,6 @@ from aml_train.core.http_client import logged_requests
 from aml_train.core.masked_events import masked_listener
 from aml_train.core.masking import MASK, without_tokens
 from aml_train.core.streams import lasting_output, unmasked
-from aml_train.image.build_secrets import SECRET_PATH_VARIABLE
 from aml_train.pipeline.data import with_data
 from aml_train.pipeline.execute import json_listener, run_prepared
 from aml_train.pipeline.plan import render_plan
@@ -104,7 +103,6 @@ class OutputOptions:
         config: Config,
         options: Callable[[PreparedRun], RunOptions],
         *,
-        secret_paths: Sequence[Path] = (),
         gate_junit: Path | None = None,
         dry_run: bool = False,
         image: bool = True,
@@ -115,13 +113,12 @@ class OutputOptions:
         Args:
             config: what to run.
             options: returns how, of the plan.
-            secret_paths: what `image.secrets` may read outside the workspace.
             gate_junit: the file that gets a JUnit report of the gate.
             dry_run: change nothing.
             image: whether the image matters; it does not to attach to a job by its name.
             proposed: the commit is only proposed, whatever its branch.
         """
-        host = this_host(with_secret_paths(os.environ, secret_paths))
+        host = this_host()
         prepared = prepare_run(config, host, own=own_output(self.events, gate_junit), image=image, proposed=proposed)
         if dry_run:
             print_plan(prepared, as_json=self.as_json)
@@ -190,14 +187,6 @@ gate_junit: Final = click.option(
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write a JUnit report in which each rule of the gate is a test case.",
 )
-secret_path: Final = click.option(
-    "--secret-path",
-    "secret_paths",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="PATH",
-    help="A file or folder outside the workspace that `image.secrets` may read; may be repeated.",
-)
 force_build: Final = click.option(
     "--force-build", is_flag=True, help="Build and test the image again, even if it is in the registry."
 )
@@ -214,12 +203,6 @@ shown_metrics: Final = click.option(
     "--metric", "metrics", multiple=True, metavar="NAME", help="Show this metric; may be repeated.  [default: all]"
 )
 model_address: Final = click.argument("address", metavar="MODEL[:VERSION|@STAGE]")
-
-
-def with_secret_paths(environ: Mapping[str, str], paths: Sequence[Path]) -> dict[str, str]:
-    """Return *environ* with *paths* among the places that secrets may be read from."""
-    before = [environ.get(SECRET_PATH_VARIABLE, ""), *(str(path.absolute()) for path in paths)]
-    return {**environ, SECRET_PATH_VARIABLE: os.pathsep.join(one for one in before if one)}
 
 
 def key_values(option: str, texts: Sequence[str]) -> dict[str, str]:

@@ -15,7 +15,6 @@ from aml_train.cli.options import (
     no_register,
     output_options,
     print_plan,
-    secret_path,
     this_host,
 )
 from aml_train.cli.output import json_option
@@ -51,7 +50,6 @@ def plan(project: ProjectOptions, *, as_json: bool) -> None:
 @click.option("--supersede", is_flag=True, help="Cancel the unfinished jobs of older runs of the same --group.")
 @no_register
 @click.option("--dry-run", is_flag=True, help="Print the plan and change nothing, like `aml-train plan`.")
-@secret_path
 @gate_junit
 @output_options
 def run(
@@ -68,7 +66,6 @@ def run(
     no_register: bool,
     dry_run: bool,
     gate_junit: Path | None,
-    secret_paths: tuple[Path, ...],
 ) -> None:
     """Build and test the image, train, gate, register the model.
 
@@ -95,7 +92,6 @@ def run(
     output.execute(
         project.load(*([f"watch.on-cancel={on_cancel}"] if on_cancel else [])),
         lambda _prepared: options,
-        secret_paths=secret_paths,
         gate_junit=gate_junit,
         dry_run=dry_run,
         proposed=no_register,

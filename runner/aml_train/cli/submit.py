@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import click
@@ -14,7 +13,6 @@ from aml_train.cli.options import (
     OutputOptions,
     key_values,
     output_options,
-    secret_path,
 )
 from aml_train.cli.project import ProjectOptions, project_options_without_job
 from aml_train.config.job.command_line import CommandLine
@@ -47,7 +45,6 @@ from aml_train.pipeline.result import RunOptions
 @click.option("--gate", is_flag=True, help="Decide the configured gate after the job.")
 @click.option("--no-wait", is_flag=True, help="Submit and return; see `aml-train jobs logs -f`.")
 @click.option("--dry-run", is_flag=True, help="Print the job and change nothing.")
-@secret_path
 @output_options
 @click.argument("arguments", metavar="-- COMMAND [ARGUMENT]...", nargs=-1, type=click.UNPROCESSED)
 def submit(
@@ -59,7 +56,6 @@ def submit(
     variables: tuple[str, ...],
     no_wait: bool,
     dry_run: bool,
-    secret_paths: tuple[Path, ...],
     **given: Any,
 ) -> None:
     """Run any command as a job, with the current folder as its code.
@@ -94,7 +90,7 @@ def submit(
         name = command.name or f"{prepared.plan.job.stem}-{secrets.token_hex(5)}"
         return RunOptions(fresh=True, name=name, decide=command.gate, wait=not no_wait)
 
-    output.execute(loaded, options, secret_paths=secret_paths, dry_run=dry_run)
+    output.execute(loaded, options, dry_run=dry_run)
 
 
 def _variables(given: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:

@@ -98,7 +98,7 @@ class Config:
         variables of *environ* that builds read. AzureML's expressions (``${{…}}``) are no secrets.
         """
         images = self.built_images
-        named = [secret.env for image in images for secret in image.secrets.values() if secret.env is not None]
+        named = [secret.env for image in images for secret in image.secrets.values()]
         yield from filter(None, (environ.get(name) for name in named))
         written: tuple[Mapping[str, object], ...] = (
             *self.job.variables(),

@@ -13,7 +13,6 @@ from aml_train.core.errors import ImageError
 from aml_train.core.events import Listener, Notice, Stage, StageFinished, report_stage
 from aml_train.core.retry import retry
 from aml_train.core.threads import CancelToken
-from aml_train.image.disk import check_pull
 from aml_train.image.leftovers import CANDIDATE_SUFFIX
 from aml_train.image.push import pull_image
 from aml_train.image.registry.client import Registry, RegistryLocation
@@ -77,22 +76,6 @@ class ImageContext:
     def keep_for_jobs(self, manifest: Manifest) -> None:
         """Have a released image in the engine that jobs run on, named by its digest."""
         self.pull(manifest, engine=self.job_engine or self.docker)
-
-    def check_room(self, manifest: Manifest, repository: str | None = None) -> None:
-        """Check that an image fits the engine's disk before it is pulled for tests.
-
-        Raises:
-            ImageError: it certainly does not.
-        """
-
-        check_pull(
-            self.registry,
-            repository or self.repository,
-            manifest,
-            self.spec.platform,
-            engine=self.docker,
-            listener=self.listener,
-        )
 
     def pull(
         self,

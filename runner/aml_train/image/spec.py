@@ -22,7 +22,6 @@ from aml_train.core.errors import InvalidError
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
 from aml_train.core.trust import PROPOSALS_SUFFIX, PROTECTED, Trust
-from aml_train.image.build_secrets import SecretAccess
 from aml_train.image.dockerfile.ofed import plan_ofed
 from aml_train.image.dockerfile.render import render_dockerfile
 from aml_train.image.inputs import BaseImage, ImageInputs
@@ -89,8 +88,8 @@ class ImageSpec:
         release: more names for it; not covered by the address.
         files: files of the build context in addition to the Dockerfile: path → contents.
         trees: folders of the build context: path → files; the whole context where the path is empty.
-        secrets: the secrets that the build may read: name → its place on the runner. The address covers neither.
-        secret_access: which of them the runner gives; not covered by the address.
+        secrets: the secrets that the build may read: name → its variable on the runner. The address covers neither.
+        is_proposed: the commit is only proposed, so only secrets of ``--set`` are read; not covered by the address.
         build_args, target: of a Dockerfile of the user's own.
         named: every image of a Dockerfile of the user's own, as it is pinned.
         protect: the packages that the build of a user's Dockerfile must leave as in the base; None if the
@@ -110,7 +109,7 @@ class ImageSpec:
     files: Mapping[str, bytes] = field(default_factory=dict)
     trees: Mapping[str, FileSet] = field(default_factory=dict)
     secrets: Mapping[str, SecretConfig] = field(default_factory=dict)
-    secret_access: SecretAccess = field(default_factory=SecretAccess)
+    is_proposed: bool = False
     build_args: Mapping[str, str] = field(default_factory=dict)
     target: str | None = None
     named: tuple[str, ...] = ()
@@ -181,7 +180,7 @@ class ImageSpec:
 
     def proposed(self) -> ImageSpec:
         """Return the image of a proposed commit: it reads only secrets of ``--set``."""
-        return dataclasses.replace(self, secret_access=dataclasses.replace(self.secret_access, proposed=True))
+        return dataclasses.replace(self, is_proposed=True)
 
 
 def plan_image(config: ImageConfig, base: BaseImage, inputs: ImageInputs | None, platform: str) -> ImageSpec:

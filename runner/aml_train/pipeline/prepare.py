@@ -20,7 +20,6 @@ from aml_train.core.file_selection import FileId
 from aml_train.core.git import Checkout
 from aml_train.core.trust import Trust
 from aml_train.image.base import BaseImages
-from aml_train.image.build_secrets import secret_access
 from aml_train.image.collect import collect_inputs, unresolved_base
 from aml_train.image.spec import plan_image
 from aml_train.jobs.code import unfetched
@@ -108,12 +107,6 @@ def prepare_run(
         resolved, project=read_project(config.directory, environ, checkout=checkout), trust=trust
     )
     plan = make_plan(config, resolved, names, run_url=environ.get(RUN_URL_VARIABLE) or None)
-    if plan.images:
-        access = secret_access(environ, config.directory)
-        images = (
-            dataclasses.replace(one, spec=dataclasses.replace(one.spec, secret_access=access)) for one in plan.images
-        )
-        plan = dataclasses.replace(plan, images=tuple(images))
     plan = dataclasses.replace(plan, notices=(*plan.notices, *remarks))
     return PreparedRun(plan=plan, config=config, host=host)
 
@@ -153,8 +146,7 @@ def plan_image_only(
     branch = host.environ.get(BRANCH_VARIABLE) or None
     commit = read_commit(config.directory, branch=branch)
     trust = read_trust(config.directory, commit, named=branch, proposed=False)
-    spec = plan_image(named, base, inputs, platform).trusted(trust)
-    return dataclasses.replace(spec, secret_access=secret_access(host.environ, config.directory))
+    return plan_image(named, base, inputs, platform).trusted(trust)
 
 
 def image_lookup(config: Config, host: Host) -> BaseImages:

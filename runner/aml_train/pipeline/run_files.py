@@ -54,8 +54,7 @@ def _configuration(config: Config) -> Iterator[Path]:
 
 def secret_files(config: Config) -> list[Path]:
     """Return the files that the configuration names as secrets; nothing sends them."""
-    files = [secret.file for image in config.built_images for secret in image.secrets.values()]
-    return [file for file in (*files, config.passport.key_file, config.passport.passphrase_file) if file is not None]
+    return [file for file in (config.passport.key_file, config.passport.passphrase_file) if file is not None]
 
 
 def mentioned(config: Config) -> str:

@@ -7,7 +7,6 @@ import contextlib
 import datetime
 import hashlib
 import io
-import os
 import secrets
 import subprocess
 import tarfile
@@ -22,7 +21,6 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from docker.errors import ImageNotFound
 
-from aml_train.config.load import load_config
 from aml_train.config.sections.image import CopyConfig, DockerfileConfig, ImageConfig, RunStep, SecretConfig
 from aml_train.config.sections.image_ofed import OfedConfig
 from aml_train.config.sections.image_packages import CondaConfig, PipConfig, ProtectConfig
@@ -39,8 +37,6 @@ from aml_train.image.push import push_image
 from aml_train.image.readiness.check import judge_facts, probe_image, readiness_error
 from aml_train.image.registry.client import RegistryLocation
 from aml_train.image.spec import ImageSpec, plan_image
-from aml_train.pipeline.prepare import plan_image_only
-from aml_train.pipeline.target import Host
 from tests.integration.conftest import BASE, Recorder
 from tests.integration.image.debian_packages import deb, repository
 from tests.integration.image.package_index import Index, serve, serve_folder, wheel
@@ -437,32 +433,6 @@ def test_the_bases_torch_is_protected(
 
     image = build(make(ubuntu, **parts, protect=ProtectConfig(allow=("torch",))))
     assert inside(engine, image, "python -c 'import torch; print(torch.__version__)'") == "2.2.0\n"
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("own", [False, True])
-def test_the_file_of_a_secret_is_read_and_in_no_layer(
-    own: bool, build: Build, engine: DockerClient, tmp_path: Path
-) -> None:
-    for name in ("mounted.txt", "train.py", "gha-creds-0a1b.json"):
-        (tmp_path / name).write_text(f"{name} {tmp_path.name}")
-    (tmp_path / "link").symlink_to("mounted.txt")
-    (tmp_path / "Dockerfile").write_text(
-        f"FROM {BASE}\nRUN --mount=type=secret,id=feed test -s /run/secrets/feed\nCOPY . /project/\n"
-    )
-    made = (
-        "dockerfile: Dockerfile" if own
-        else f"base: {BASE}, azureml-mlflow: false, copy: [{{from: ., to: /project/}}],"
-        " run: [{command: test -s /run/secrets/feed, secrets: [feed]}]"
-    )  # fmt: skip
-    (tmp_path / "job.yml").write_text("command: python train.py\n")
-    (tmp_path / "aml-train.yml").write_text(f"job: job.yml\nimage: {{{made}, secrets: {{feed: {{file: link}}}}}}\n")
-    config = load_config(None, directory=tmp_path)
-    image = build(plan_image_only(config, Host(environ=dict(os.environ)), remark=str))
-    found = inside(engine, image, "ls /project; cat /project/* 2>/dev/null; true")
-    assert "train.py" in found
-    assert "mounted.txt" not in found
-    assert "gha-creds" not in found
 
 
 def test_files_commands_and_user(ubuntu: str, make: Make, build: Build, engine: DockerClient, tmp_path: Path) -> None:

@@ -52,13 +52,6 @@ def test_every_input_is_read(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
-def test_secret_paths_are_lines_relative_to_the_workspace(tmp_path: Path) -> None:
-    inputs = read(tmp_path, secret__path="/github/runner_temp/feed\n\n ../keys \r\n")
-    assert inputs.secret_paths == (Path("/github/runner_temp/feed"), tmp_path.parent / "keys")
-    words = inputs.command_line(tmp_path)
-    assert words[-4:] == ("--secret-path", "/github/runner_temp/feed", "--secret-path", str(tmp_path.parent / "keys"))
-
-
 @pytest.mark.parametrize(
     ("variable", "value", "complaint"),
     [
@@ -76,7 +69,6 @@ def test_secret_paths_are_lines_relative_to_the_workspace(tmp_path: Path) -> Non
         ("INPUT_WORKING_DIRECTORY", "x", "with.working_directory: there is no such input: perhaps you meant `working-directory`"),
         ("INPUT_WORKING-DIRECTORY", "nowhere", "with.working-directory: the folder 'nowhere' is not in the workspace: check the path; is actions/checkout an earlier step?"),
         ("INPUT_WORKING-DIRECTORY", "..", "with.working-directory: '..' leads out of the workspace: give a folder inside it"),
-        ("INPUT_SECRET-PATH", "/a:/b", "with.secret-path: '/a:/b' has a `:` or a NUL character in it: write one path per line"),
         ("INPUT_WORKING-DIRECTORY", "a\x00b", "with.working-directory: the path holds a NUL character"),
         ("INPUT_GATE-JUNIT", "a\x00b", "with.gate-junit: the path holds a NUL character"),
         ("INPUT_GATE-JUNIT", "../gate.xml", "with.gate-junit: '../gate.xml' leads out of the workspace: give a file inside the workspace"),

@@ -182,16 +182,6 @@ def test_a_job_of_a_target_in_azure_does_not_run_on_this_machine(act: Callable[.
     assert "The job's compute is 'local': azure-ai-ml would run it on this machine, not in 'azure'." in ran.log
 
 
-def test_the_workflow_says_where_secret_files_may_be(
-    act: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    environments = pipeline(monkeypatch, lambda _listeners, _options: None)
-    act(secret__path="/github/runner_temp/feed", more={"AML_TRAIN_SECRET_PATH": "/keys"})
-    act()
-    seen = [(one["AML_TRAIN_WORKSPACE"], one.get("AML_TRAIN_SECRET_PATH")) for one in environments]
-    assert seen == [(str(tmp_path), "/keys:/github/runner_temp/feed"), (str(tmp_path), None)]
-
-
 def test_a_run_sets_outputs_also_when_it_fails(act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[RunOptions] = []
 
@@ -306,7 +296,6 @@ def test_sign_in_inputs_reach_the_pipeline_as_variables_and_nothing_else(
     (seen,) = environments
     assert {name: value for name, value in seen.items() if name.startswith(("AZURE", "AML_TRAIN", "INPUT"))} == {
         "AZURE_CREDENTIALS": CREDS, "AZURE_SUBSCRIPTION_ID": "the-subscription-id", "AML_TRAIN_SIGN_IN": "creds",
-        "AML_TRAIN_WORKSPACE": str(tmp_path),
     }  # fmt: skip
     assert "targets.azure.workspace" in ran.summary
     assert "another-secret-value" not in ran.summary + json.dumps(ran.outputs)

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from aml_train import __main__, __version__
-from aml_train.cli.options import with_secret_paths
 from aml_train.core.errors import GateFailedError, ImageError
 from aml_train.pipeline.project_name import folder_project
 
@@ -14,13 +13,6 @@ JOB = """\
 command: python train.py
 environment: azureml:sklearn:1
 """
-
-
-def test_secret_paths_are_added_to_those_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    added = with_secret_paths({"AML_TRAIN_SECRET_PATH": "/a", "X": "y"}, [Path("b"), Path("/c")])
-    assert added == {"AML_TRAIN_SECRET_PATH": f"/a:{tmp_path}/b:/c", "X": "y"}
-    assert with_secret_paths({}, []) == {"AML_TRAIN_SECRET_PATH": ""}
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *args: str) -> int:

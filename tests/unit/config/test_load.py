@@ -345,11 +345,11 @@ def test_when_the_registry_is_asked_for_the_base(text: str, pull: str, tmp_path:
 
 def test_secrets_that_options_name_are_marked(tmp_path: Path) -> None:
     write(tmp_path, JOB + "image: {base: a, secrets: {file: {env: A}, mixed: {env: B}}}\n")
-    sets = ["image.secrets.mixed.env=C", "image.secrets.option.file=/k", "image.secrets.whole={env: D}"]
+    sets = ["image.secrets.mixed.env=C", "image.secrets.option.env=K", "image.secrets.whole={env: D}"]
     image = load(tmp_path, sets=sets).image
     assert image is not None
-    named = {name: (one.env or str(one.file), one.by_option) for name, one in image.secrets.items()}
-    assert named == {"file": ("A", False), "mixed": ("C", True), "option": ("/k", True), "whole": ("D", True)}
+    named = {name: (one.env, one.by_option) for name, one in image.secrets.items()}
+    assert named == {"file": ("A", False), "mixed": ("C", True), "option": ("K", True), "whole": ("D", True)}
 
 
 def test_set_on_a_bare_job(tmp_path: Path) -> None:

@@ -209,7 +209,7 @@ def test_the_build_of_a_proposed_commit_reads_only_secrets_of_the_workflow(
 
     monkeypatch.setattr(FakeTarget, "ensure_image", ensure)
     run(make_plan(), good_service(), register=register)
-    assert [spec.secret_access.proposed for spec in specs] == [not register]
+    assert [spec.is_proposed for spec in specs] == [not register]
 
 
 def test_the_latest_of_many_attempts_is_found() -> None:

@@ -42,7 +42,6 @@ from aml_train.config.sections.image_packages import (
 )
 from aml_train.config.yaml.nodes import Mark, shown
 from aml_train.config.yaml.shapes import Choice, Duration, Flag, Text, nearest
-from aml_train.config.yaml.source import absolute
 from aml_train.config.yaml.structures import Either, Items, Key, Record, Table
 from aml_train.core.checks import CHECKS
 from aml_train.core.references import ImageRef
@@ -101,19 +100,13 @@ class RunStep:
 
 @section
 class SecretConfig:
-    """One of ``image.secrets``: its environment variable or file, never its value.
+    """One of ``image.secrets``: its environment variable, never its value.
 
-    *by_option*: ``--set`` names the variable or file, so the workflow does, and not the repository. *where* is
-    ``file:line``.
+    *by_option*: ``--set`` names the variable, so the workflow does, and not the repository. *where* is ``file:line``.
     """
 
-    env: str | None = key(
-        Text(noun="a variable's name", pattern=VARIABLE_NAME),
-        "Environment variable of the runner that holds it.",
-        default=None,
-    )
-    file: Path | None = key(
-        PATH, "File of the runner that holds it, in the workspace or below a path of `--secret-path`.", default=None
+    env: str = key(
+        Text(noun="a variable's name", pattern=VARIABLE_NAME), "Environment variable of the runner that holds it."
     )
     by_option: bool = False
     where: str = "image.secrets"
@@ -223,9 +216,9 @@ class ImageConfig:
     )
     secrets: Mapping[str, SecretConfig] = key(
         Table(
-            noun="a mapping of names to {env} or {file}",
+            noun="a mapping of names to {env}",
             key=Text(noun="letters, digits, `_`, `.` and `-`", pattern=NAMED),
-            value=record(SecretConfig, noun="a mapping with `env` or `file`", one_of=("env", "file")),
+            value=record(SecretConfig, noun="a mapping with `env`"),
         ),
         "Secrets that the build may read (BuildKit's secret mounts). They are in no layer, and not in the address.",
         factory=dict,
@@ -368,10 +361,9 @@ def _certificates(image: CheckedTree, items: list[str]) -> tuple[Path, ...]:
 def _secrets(image: CheckedTree, items: Mapping[str, Mapping[str, str]]) -> dict[str, SecretConfig]:
     made = {}
     for name, given in items.items():
-        file = absolute(image.directory / given["file"]) if "file" in given else None
-        source = image.mark("secrets", name, "env" if "env" in given else "file")
-        where = image.mark("secrets", name).where
-        made[name] = make(SecretConfig, given, file=file, by_option=source.option, where=where)
+        if "env" in given:
+            by_option, where = image.mark("secrets", name, "env").option, image.mark("secrets", name).where
+            made[name] = make(SecretConfig, given, by_option=by_option, where=where)
     return made
 
 

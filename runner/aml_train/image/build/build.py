@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from docker.errors import APIError, ImageNotFound
 
+from aml_train.config.sections.image import SecretConfig
 from aml_train.core.docker import BuildCli, docker_configuration_file, read_docker_configuration
 from aml_train.core.errors import ImageError, TimedOutError
 from aml_train.core.events import Listener
@@ -25,7 +26,7 @@ from aml_train.core.references import ImageRef, is_digest
 from aml_train.core.temporary import temporary_folder
 from aml_train.core.text import LinePieces
 from aml_train.image.build.progress import PlainProgress
-from aml_train.image.build_secrets import BuildSecrets, build_secrets
+from aml_train.image.build_secrets import check_secrets
 from aml_train.image.dockerfile.render import render_protect
 from aml_train.image.inputs import PROTECT, BaseImage, protect_script
 from aml_train.image.registry.auth import RegistryAuth
@@ -79,14 +80,14 @@ class Build:
     build_args: Mapping[str, str | None] = field(default_factory=dict)
     target: str | None = None
     no_cache: bool = False
-    secrets: BuildSecrets = field(default_factory=BuildSecrets)
+    secrets: Mapping[str, SecretConfig] = field(default_factory=dict)
     cache: Cache = field(default_factory=Cache)
 
     def arguments(self) -> list[str]:
         """Return what every command that builds has. Pure."""
         cache = self.cache
         words = ["--progress=plain", f"--platform={self.platform}"]
-        words += [f"--secret={secret}" for secret in self.secrets.options]
+        words += [f"--secret=id={name},env={secret.env}" for name, secret in sorted(self.secrets.items())]
         words += [
             f"--build-arg={name}" if value is None else f"--build-arg={name}={value}"
             for name, value in sorted(self.build_args.items())
@@ -107,7 +108,6 @@ def image_build(
     spec: ImageSpec,
     *,
     no_cache: bool,
-    secrets: BuildSecrets = BuildSecrets(),  # noqa: B008 - frozen
     cache: Cache = Cache(),
 ) -> Build:
     """Return the build of *spec*. Pure."""
@@ -119,7 +119,7 @@ def image_build(
         build_args=spec.builder_args,
         target=spec.target,
         no_cache=no_cache,
-        secrets=secrets,
+        secrets=spec.secrets,
         cache=cache,
     )
 
@@ -205,8 +205,8 @@ def build_image(
             raise ImageError(f"the build ended well but wrote no image id: {found!r}")
         return found
 
-    secrets = build_secrets(spec.secrets, cli.environ, spec.secret_access)
-    image = _built(engine, build(image_build(spec, no_cache=no_cache, secrets=secrets, cache=cache), tag), tag)
+    check_secrets(spec.secrets, cli.environ, proposed=spec.is_proposed)
+    image = _built(engine, build(image_build(spec, no_cache=no_cache, cache=cache), tag), tag)
     if spec.base.local_only:
         verify_base(image.attrs, spec.base, engine)
     if (check := comparison(spec, tag, no_cache=no_cache)) is not None:
@@ -269,11 +269,17 @@ def run_build(
     """
     with temporary_folder("build") as folder:
         build.write(folder)
-        environ = {**cli.environ, **build.secrets.variables}
+        environ = dict(cli.environ)
         if build.cache.logins:
             environ["DOCKER_CONFIG"] = str(docker_config(folder / "docker", environ, build.cache.logins))
         argv = [*head(folder), *build.arguments(), f"--file={folder / 'Dockerfile'}", str(folder / "context")]
-        named = _run(argv, environ, secret_masker(build.secrets.values), listener, timeout)
+        named = _run(
+            argv,
+            environ,
+            secret_masker(environ.get(one.env, "") for one in build.secrets.values()),
+            listener,
+            timeout,
+        )
         return result(folder), named
 
 

@@ -25,10 +25,9 @@ from aml_train.image.build.build import (
     image_build,
     run_build,
 )
-from aml_train.image.build_secrets import build_secrets
+from aml_train.image.build_secrets import check_secrets
 from aml_train.image.builder import Candidate, Verified
 from aml_train.image.context import ImageContext
-from aml_train.image.disk import check_disk
 from aml_train.image.push import push_image, read_back
 from aml_train.image.readiness.facts import Facts
 from aml_train.image.registry.manifest import Manifest
@@ -41,7 +40,6 @@ class EngineBuilder:
     def build(self, ctx: ImageContext, candidate: Candidate, started: float, *, force: bool) -> Verified:
         """See :class:`Builder`."""
         cli = ctx.cli()
-        check_disk(ctx.spec.base, ctx.spec.platform, engine=ctx.docker, environ=cli.environ, listener=ctx.listener)
         image_id = build_image(
             ctx.spec,
             cli=cli,
@@ -64,7 +62,6 @@ class EngineBuilder:
         self, ctx: ImageContext, found: Manifest, *, check: bool, test: bool
     ) -> tuple[TestsFinished | None, Facts | None]:
         """See :class:`Builder`."""
-        ctx.check_room(found)
         return verify_image(ctx, ctx.pull(found), check=check, test=test)
 
     def identity(self, ctx: ImageContext) -> str:
@@ -158,21 +155,20 @@ class BuildxBuilder(EngineBuilder):
         # Before the first byte: from here on the registry may have the tag.
         candidate.pushed = True
         spec, cache = ctx.spec, Cache(logins=ctx.location.logins(ctx.spec.base.reference.registry))
-        secrets = build_secrets(spec.secrets, cli.environ, spec.secret_access)
+        check_secrets(spec.secrets, cli.environ, proposed=spec.is_proposed)
         ctx.registry.check_push(ctx.candidates)  # before the build: the builder pushes only at its end
 
         def run(build: Build, name: str | None) -> tuple[str, tuple[str, ...]]:
             head = partial(push_command, cli, self._name, name=name)
             return run_build(build, head, pushed_digest, cli=cli, listener=ctx.listener)
 
-        digest, named = run(image_build(spec, no_cache=force, secrets=secrets, cache=cache), name)
+        digest, named = run(image_build(spec, no_cache=force, cache=cache), name)
         check_named(spec, named)
         manifest = candidate.manifest(digest or None)
         ctx.finish("image", f"built and pushed {manifest.digest[:19]}", started)
         self._pulled = f"{candidate.name}@{manifest.digest}"
         if (check := comparison(spec, self._pulled, no_cache=force, cache=cache)) is not None:
             run(check, None)
-        ctx.check_room(manifest, ctx.candidates)
         image_id = ctx.pull(manifest, repository=ctx.candidates)
         results, facts = verify_image(ctx, image_id, check=True, test=True)
         return Verified(manifest=manifest, results=results, facts=facts or {})

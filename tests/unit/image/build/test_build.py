@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from aml_train.config.sections.image import SecretConfig
 from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError
 from aml_train.core.events import LogLine, Progress
 from aml_train.image.build.build import Build, Cache, check_named, engine_command
 from aml_train.image.build.progress import PlainProgress
-from aml_train.image.build_secrets import BuildSecrets
 from aml_train.image.push import follow_push
 from tests.support.image_configs import plan
 
@@ -36,7 +36,7 @@ def test_the_command_of_an_engine(buildx: bool, tag: str | None, expected: str) 
             {"build_args": {"B": None, "A": "1"}, "target": "t", "no_cache": True},
             " --build-arg=A=1 --build-arg=B --target=t --no-cache",
         ),
-        ({"secrets": BuildSecrets(options=("id=s,env=S",), values=("hidden",))}, " --secret=id=s,env=S"),
+        ({"secrets": {"s": SecretConfig(env="S")}}, " --secret=id=s,env=S"),
         (
             {"cache": Cache(repository="r", found=True)},
             " --cache-from=r:cache --build-arg=BUILDKIT_INLINE_CACHE=1",

@@ -9,43 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.config.sections.image import SecretConfig
 from aml_train.config.sections.image_packages import PROTECTED
 from aml_train.core.errors import ImageError
 from aml_train.image.build.build import docker_config, secret_masker
 from aml_train.image.build.progress import PlainProgress
-from aml_train.image.build_secrets import SecretAccess, build_secrets
 from aml_train.image.dockerfile.in_build import protect
 from aml_train.image.registry.auth import RegistryAuth
 
 
-def test_values_are_read_only_to_mask_them(tmp_path: Path) -> None:
-    (tmp_path / "key").write_text("line one\nline/two\n")
-    secrets = {"a": SecretConfig(env="A"), "b": SecretConfig(file=tmp_path / "key")}
-    found = build_secrets(secrets, {"A": "pa$$word"}, SecretAccess(workspace=tmp_path))
-    assert "pa$$word" not in repr(found) + str(found.options)
-    mask = secret_masker(found.values).mask
+def test_secrets_are_masked() -> None:
+    mask = secret_masker(["pa$$word", "line one\nline/two\n"]).mask
     assert mask("x pa$$word y line one line%2Ftwo z") == "x *** y *** *** z"
     assert secret_masker(["test"]).mask("a test") == "a ***"
     assert secret_masker(["ab", ""]).mask("ab") == "ab"
-
-
-@pytest.mark.parametrize(
-    ("secret", "message"),
-    [
-        (
-            SecretConfig(env="NONE", where="f:3"),
-            "f:3: the build needs the secret s, and the environment variable NONE is not set",
-        ),
-        (
-            SecretConfig(file=Path("/nowhere/x"), where="f:3"),
-            "f:3: the secret s cannot be read from /nowhere/x: No such file",
-        ),
-    ],
-)
-def test_a_secret_that_is_not_there(secret: SecretConfig, message: str) -> None:
-    with pytest.raises(ImageError, match=message):
-        build_secrets({"s": secret}, {}, SecretAccess())
 
 
 def test_the_credentials_of_a_build_are_in_a_folder_of_its_own(tmp_path: Path) -> None:
