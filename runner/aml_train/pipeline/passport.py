@@ -65,7 +65,6 @@ def make_signer(
             config.key_env,
             config.passphrase_env,
             environ=environ,
-            passphrase_file=config.passphrase_file,
         )
     if identity is None:
         raise InvalidError(

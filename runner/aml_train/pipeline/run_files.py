@@ -54,7 +54,7 @@ def _configuration(config: Config) -> Iterator[Path]:
 
 def secret_files(config: Config) -> list[Path]:
     """Return the files that the configuration names as secrets; nothing sends them."""
-    return [file for file in (config.passport.key_file, config.passport.passphrase_file) if file is not None]
+    return [] if config.passport.key_file is None else [config.passport.key_file]
 
 
 def mentioned(config: Config) -> str:

@@ -17,25 +17,22 @@ def load(folder: Path, section: str) -> PassportConfig:
 
 
 def test_paths_are_relative_to_the_project(tmp_path: Path) -> None:
-    made = load(tmp_path, "{key: keys/signing.pem, passphrase-file: word.key, policy: policy.yml}")
+    made = load(tmp_path, "{key: keys/signing.pem, policy: policy.yml}")
     assert made.key_file == tmp_path / "keys/signing.pem"
-    assert made.passphrase_file == tmp_path / "word.key"
     assert made.signs
 
 
 def test_a_mounted_secret_keeps_its_name(tmp_path: Path) -> None:
-    made = load(tmp_path, "{key: signing.pem, passphrase-file: /run/secrets/signing}")
-    assert made.passphrase_file == Path("/run/secrets/signing")
+    made = load(tmp_path, "{key: /run/secrets/signing}")
+    assert made.key_file == Path("/run/secrets/signing")
 
 
 @pytest.mark.parametrize(
     ("section", "reason"),
     [
-        ("{key: a.pem, passphrase-env: WORD, passphrase-file: word.key}", "exclude each other"),
         ("{key: a.pem, key-env: KEY}", "exclude each other"),
         ("{keyless: true, key: a.pem}", "exclude each other"),
         ("{passphrase-env: WORD}", "`passphrase-env` is of a key"),
-        ("{keyless: true, passphrase-file: word.key}", "`passphrase-file` is of a key"),
     ],
 )
 def test_faults(section: str, reason: str, tmp_path: Path) -> None:

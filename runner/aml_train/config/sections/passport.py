@@ -17,7 +17,7 @@ from aml_train.config.yaml.structures import Items
 Requirement = Literal["signature", "provenance", "tests"]
 """A demand of ``promote.STAGE.require`` or of a policy on a passport."""
 
-_PATHS: Final = ("key", "passphrase-file", "policy", "trust-config")
+_PATHS: Final = ("key", "policy", "trust-config")
 _VARIABLE: Final = Text(noun="a variable's name", pattern=VARIABLE_NAME)
 
 REQUIRE: Final = Items(
@@ -37,9 +37,6 @@ class PassportConfig:
     )
     key_env: str | None = key(_VARIABLE, "Environment variable that holds that key, instead of a file.", default=None)
     passphrase_env: str | None = key(_VARIABLE, "Environment variable that holds the key's passphrase.", default=None)
-    passphrase_file: Path | None = key(
-        PATH, "File that holds the key's passphrase, such as a secret that the runner mounts.", default=None
-    )
     keyless: bool = key(
         Flag(),
         "Sign without a key: Sigstore certifies the workflow's identity (`id-token: write`; the extra `sigstore`).",
@@ -71,15 +68,9 @@ def passport_config(checked: CheckedTree) -> PassportConfig:
     if len(chosen) > 1:
         named = " and ".join(f"`{name}`" for name in chosen)
         checked.fault(f"{named} exclude each other", "passport", chosen[1], remedy="keep one")
-    passphrases = [name for name in ("passphrase-env", "passphrase-file") if name in values]
-    if len(passphrases) > 1:
-        checked.fault(
-            "`passphrase-env` and `passphrase-file` exclude each other", "passport", passphrases[1], remedy="keep one"
-        )
-    if passphrases and not {"key", "key-env"} & values.keys():
-        checked.fault(
-            f"`{passphrases[0]}` is of a key", "passport", passphrases[0], remedy="name the key: `key: FILE`"
-        )
+    if "passphrase-env" in values and not {"key", "key-env"} & values.keys():
+        remedy = "name the key: `key: FILE`"
+        checked.fault("`passphrase-env` is of a key", "passport", "passphrase-env", remedy=remedy)
     # A path in a file is text, from the project's folder.
     paths = {name: absolute(checked.directory / values[name]) for name in _PATHS if name in values}
     return make(PassportConfig, {**values, **paths})

@@ -1,8 +1,7 @@
 """Keys in files: sign and check statements offline.
 
 Elliptic curves as OpenSSF Model Signing and cosign take them: P-256, P-384, P-521. A private key is a PEM file (PKCS #8 or
-SEC 1), or the text of one in an environment variable; the passphrase is in an environment variable or a file. Neither is ever
-logged.
+SEC 1), or the text of one in an environment variable; the passphrase is in an environment variable. Neither is ever logged.
 """
 
 from __future__ import annotations
@@ -86,7 +85,6 @@ def load_signer(
     passphrase: str | None,
     *,
     environ: Mapping[str, str],
-    passphrase_file: Path | None = None,
 ) -> KeySigner:
     """Load a private key.
 
@@ -94,19 +92,18 @@ def load_signer(
         file: the PEM file.
         variable: the environment variable that holds the PEM text, instead of *file*.
         passphrase: the environment variable that holds the passphrase; None for a key without one.
-        passphrase_file: the file that holds it, instead of *passphrase*; a line's end after it is not part of it.
 
     Raises:
         InvalidError: it is missing, is no such key, or the passphrase is missing or wrong.
     """
 
     name = f"${variable}" if variable else str(file)
-    secret = _passphrase(passphrase, passphrase_file, environ, name)
-    text = _text(file, variable, environ, name)
+    secret = "" if passphrase is None else _variable(passphrase, environ, f"the passphrase of the signing key {name}")
+    text = _read(file) if variable is None else _variable(variable, environ, "the signing key").encode()
     if b"ENCRYPTED SIGSTORE PRIVATE KEY" in text or b"ENCRYPTED COSIGN PRIVATE KEY" in text:
         raise InvalidError(f"The signing key {name} is in cosign's own format, which is not read.", hint=_MAKE)
     try:
-        key = load_pem_private_key(text, password=secret or None)
+        key = load_pem_private_key(text, password=secret.encode() or None)
     except (ValueError, TypeError) as error:
         # The library's words may quote a part of the text.
         why = "its passphrase is missing or wrong" if b"ENCRYPTED" in text else "it is no private key in PEM"
@@ -118,26 +115,14 @@ def load_signer(
     return KeySigner(name=name, key=key)
 
 
-def _passphrase(variable: str | None, file: Path | None, environ: Mapping[str, str], name: str) -> bytes:
-    """Return the passphrase of the key *name*; empty for none."""
-    if variable is not None:
-        if not (secret := environ.get(variable, "")):
-            raise InvalidError(
-                f"The environment variable {variable} is not set: the passphrase of the signing key {name}.",
-                hint="In a workflow: env: {…: ${{ secrets.… }}}.",
-            )
-        return secret.encode()
-    if file is None:
-        return b""
-    try:
-        found = file.read_bytes().removesuffix(b"\n").removesuffix(b"\r")
-    except OSError as error:
+def _variable(name: str, environ: Mapping[str, str], what: str) -> str:
+    """Return the value of a variable that holds *what*."""
+    if not (value := environ.get(name, "")):
         raise InvalidError(
-            f"The passphrase of the signing key {name} cannot be read: {file}: {error.strerror}."
-        ) from error
-    if not found:
-        raise InvalidError(f"The file {file} is empty: it holds the passphrase of the signing key {name}.")
-    return found
+            f"The environment variable {name} is not set: it holds {what}.",
+            hint="In a workflow: env: {…: ${{ secrets.… }}}.",
+        )
+    return value
 
 
 def load_public_key(file: Path) -> PublicKey:
@@ -148,7 +133,7 @@ def load_public_key(file: Path) -> PublicKey:
     """
 
     try:
-        key = load_pem_public_key(_text(file, None, {}, str(file)))
+        key = load_pem_public_key(_read(file))
     except (ValueError, UnsupportedAlgorithm) as error:
         raise InvalidError(f"{file} is no public key in PEM ({type(error).__name__}).", hint=_MAKE) from None
     if not isinstance(key, EllipticCurvePublicKey) or key.curve.name not in _CURVES:
@@ -156,18 +141,11 @@ def load_public_key(file: Path) -> PublicKey:
     return PublicKey(name=str(file), key=key)
 
 
-def _text(file: Path | None, variable: str | None, environ: Mapping[str, str], name: str) -> bytes:
-    if variable is not None:
-        if not (text := environ.get(variable, "")):
-            raise InvalidError(
-                f"The environment variable {variable} is not set: it holds the signing key.",
-                hint="In a workflow: env: {…: ${{ secrets.… }}}.",
-            )
-        return text.encode()
+def _read(file: Path | None) -> bytes:
     try:
         return Path(str(file)).read_bytes()
     except OSError as error:
-        raise InvalidError(f"The key {name} cannot be read: {error.strerror}.", hint=_MAKE) from error
+        raise InvalidError(f"The key {file} cannot be read: {error.strerror}.", hint=_MAKE) from error
 
 
 def _algorithm(key: EllipticCurvePublicKey) -> ECDSA:
