@@ -12,6 +12,7 @@ import contextlib
 import shlex
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -19,13 +20,13 @@ import requests
 import yaml
 
 from aml_train.azure.acr import find_registry
+from aml_train.azure.blob.datastores import signed_place
 from aml_train.azure.workspace import AzureRest
-from aml_train.core import retry as retries
-from aml_train.core.answers import REACH, Answer
+from aml_train.core.answers import Answer
 from aml_train.core.clock import SYSTEM_CLOCK, Clock
 from aml_train.core.errors import CancelledError, InvalidError, ServiceError, TimedOutError
 from aml_train.core.events import Listener, Notice
-from aml_train.core.http_client import exchange, host_of
+from aml_train.core.http_client import exchange
 from aml_train.core.text import LinePieces, Piece
 from aml_train.core.threads import cleanup_on_interrupt
 from aml_train.image.builders.service import ServiceBuild
@@ -125,9 +126,6 @@ _ACTIVE: Final = frozenset({"Queued", "Started", "Running"})
 _ENDED: Final = frozenset({"Succeeded", "Failed", "Canceled", "Error", "Timeout"})
 _PAUSES: Final = (1.0, 1.0, 2.0, 3.0, 5.0)
 _LAST_PAUSE: Final = 10.0
-_UPLOAD_TIMEOUT: Final = (10.0, 300.0)
-#: https://learn.microsoft.com/rest/api/storageservices/put-blob: up to 5,000 MiB at once since this version.
-_STORAGE_API: Final = "2021-12-02"
 _LARGEST: Final = 5000 << 20
 ROLES: Final = (
     "The identity needs a role with listBuildSourceUploadUrl/action, scheduleRun/action and runs/* on the registry, such as Contributor "
@@ -251,31 +249,14 @@ class AcrTasks:
                     hint="Leave files out by .dockerignore, or use another builder.",
                 )
             place = self._ask("/listBuildSourceUploadUrl", what)
-            for attempt in retries.repeated():
-                with attempt:
-                    self._put(place.text("uploadUrl"), file, size, what)
+            self._put(place.text("uploadUrl"), file, size)
         return place.text("relativePath")
 
-    def _put(self, url: str, file: IO[bytes], size: int, what: str) -> None:
-        """Write the blob of a signed address, to which no token is sent."""
+    def _put(self, address: str, file: IO[bytes], size: int) -> None:
+        """Write the blob of a signed address."""
+        storage, name = signed_place(self._rest, address)
         file.seek(0)
-        headers = {
-            "x-ms-blob-type": "BlockBlob",
-            "x-ms-version": _STORAGE_API,
-            "Content-Length": str(size),
-            "Content-Type": "application/octet-stream",
-        }
-        try:
-            # A body of known length: storage refuses one in chunks.
-            response = exchange(
-                self._rest.session, "PUT", url, data=file if size else b"", headers=headers, timeout=_UPLOAD_TIMEOUT
-            )
-        except requests.RequestException as error:
-            problem = f"{what}: {host_of(url)} does not answer: {type(error).__name__}"
-            raise ServiceError(problem, hint=REACH, transient=True) from error
-        if response.status_code != requests.codes.created:
-            transient = response.status_code in retries.TRANSIENT_STATUS
-            raise ServiceError(f"{what}: storage answered {response.status_code}", transient=transient)
+        storage.upload(name, iter(partial(file.read, _CHUNK), b""), size, md5=None)
 
     @contextlib.contextmanager
     def _scheduled(self, request: Mapping[str, Any]) -> Iterator[str]:

@@ -13,11 +13,11 @@ import uuid
 from functools import partial
 from typing import Final
 
-from aml_train.azure.blob.storage import Access, AzureBlobs
+from aml_train.azure.blob.datastores import signed_place
 from aml_train.azure.blob.transfer import LARGE, LARGE_AT_ONCE, for_each
 from aml_train.azure.data_identity import CodeLister
 from aml_train.azure.workspace import AzureRest
-from aml_train.core.answers import Answer, split
+from aml_train.core.answers import Answer
 from aml_train.core.errors import CancelledError, ServiceError
 from aml_train.core.file_selection import FileEntry
 from aml_train.core.files import FileSet
@@ -62,13 +62,7 @@ def _upload(rest: AzureRest, name: str, snapshot: Snapshot, submission: CancelTo
     body = {"pendingUploadType": "TemporaryBlobReference"}
     answer = _ask(rest, "POST", f"{_asset(name)}/startPendingUpload", "Preparing the upload of the code", body)
     place = answer.at("blobReferenceForConsumption")
-    parts = split(place.text("credential.sasUri"))
-    if parts is None:
-        raise answer.fail("names an address to upload to that is none")
-    account, container = f"{parts.scheme}://{parts.netloc}", parts.path.strip("/")
-    storage = AzureBlobs(
-        Access(account_url=account, container=container, sas=parts.query), rest.credential, rest.session
-    )
+    storage, _ = signed_place(rest, place.text("credential.sasUri"))
     files, stopped, large = snapshot.files, threading.Event(), threading.Semaphore(LARGE_AT_ONCE)
     folder = files.root.name if _PLAIN.fullmatch(files.root.name) else "code"
     submission.add_action(stopped.set)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from aml_train.azure.blob.address import Asset, DatastorePath, JobOutput, Remote, Scope, parse_address
 from aml_train.azure.blob.storage import Access, AzureBlobs
@@ -312,6 +312,20 @@ class DataWorkspace:
                 f" is the workspace {here.name} (resource group {here.resource_group}).",
                 hint="Name that workspace's target with --target.",
             )
+
+
+def signed_place(rest: AzureRest, address: str) -> tuple[AzureBlobs, str]:
+    """Return the container of an address with a shared access signature, and the path in it; the address is shown nowhere.
+
+    Raises:
+        ServiceError: it is none.
+    """
+    parts = split(address)
+    if parts is None:
+        raise ServiceError("AzureML or a registry names an address to upload to that is none.")
+    container, _, path = parts.path.lstrip("/").partition("/")
+    access = Access(account_url=f"{parts.scheme}://{parts.netloc}", container=container, sas=parts.query)
+    return AzureBlobs(access, rest.credential, rest.session), unquote(path)
 
 
 def asset_type(given: str | None, *, single: bool, has_mltable: bool) -> str:
