@@ -32,7 +32,6 @@ WAYS: Final[Mapping[str, str]] = {
     "workload-identity": "the workload identity's token file",
     "managed-identity": "the managed identity",
     "secret": "the service principal's secret",
-    "certificate": "the service principal's certificate",
     "creds": "AZURE_CREDENTIALS",
 }
 ENVIRONMENT: Final = "environment"
@@ -43,13 +42,12 @@ SECRET_VARIABLES: Final = frozenset({"AZURE_CLIENT_SECRET", "AZURE_CLIENT_CERTIF
 #: Word → the variable whose presence chooses it; in the order of precedence. They are secrets: nothing sets them by itself.
 _SECRETS: Final = {
     "secret": "AZURE_CLIENT_SECRET",
-    "certificate": "AZURE_CLIENT_CERTIFICATE_PATH",
     "creds": "AZURE_CREDENTIALS",
 }
 _BY_NAME: Final = "AML_TRAIN_SIGN_IN"
 _NO_WAY: Final = (
     "On your machine: az login. A service principal needs AZURE_CLIENT_ID and AZURE_TENANT_ID, and one of "
-    "AZURE_CLIENT_SECRET, AZURE_CLIENT_CERTIFICATE_PATH, AZURE_FEDERATED_TOKEN_FILE; or AZURE_CREDENTIALS. In GitHub's "
+    "AZURE_CLIENT_SECRET, AZURE_FEDERATED_TOKEN_FILE; or AZURE_CREDENTIALS. In GitHub's "
     f"workflows the action signs in with OIDC. {_BY_NAME}, or targets.NAME.sign-in, chooses by name: "
     f"{', '.join((*WAYS, ENVIRONMENT))}."
 )
@@ -261,24 +259,6 @@ def _with_secret(given: Given, tenant: str, client: str, secret: str) -> TokenCr
     return _sdk().ClientSecretCredential(tenant, client, secret, authority=given.cloud.authority, **given.options)
 
 
-def _certificate(given: Given) -> TokenCredential:
-    names = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_CERTIFICATE_PATH")
-    tenant, client, file = given.needed("certificate", *names)
-    password = given.environment.get("AZURE_CLIENT_CERTIFICATE_PASSWORD") or None
-    authority = given.cloud.authority
-    try:
-        return _sdk().CertificateCredential(
-            tenant, client, file, password=password, authority=authority, **given.options
-        )
-    except (OSError, ValueError) as error:
-        # The library's own words may quote the file.
-        raise ServiceError(
-            f"Cannot sign in to Azure: the certificate {file} cannot be read ({type(error).__name__}).",
-            hint="AZURE_CLIENT_CERTIFICATE_PATH names a PEM or PKCS 12 file with the private key; "
-            "AZURE_CLIENT_CERTIFICATE_PASSWORD its password, if it has one.",
-        ) from None
-
-
 def _creds(given: Given) -> TokenCredential:
     """Return the credential in the JSON of ``az ad sp create-for-rbac --json-auth``."""
     (text,) = given.needed("creds", "AZURE_CREDENTIALS")
@@ -301,6 +281,5 @@ _MAKERS: Final[Mapping[str, Callable[[Given], TokenCredential]]] = {
     "workload-identity": _workload_identity,
     "managed-identity": _managed_identity,
     "secret": _secret,
-    "certificate": _certificate,
     "creds": _creds,
 }

@@ -50,7 +50,6 @@ _REMEDIES: Final[Mapping[str, str]] = {
     "7000215": "The client secret is wrong: give its value, not its id. Better, sign in with GitHub's OIDC: no secret is needed.",
     "7000222": "The client secret has expired: make a new one (az ad app credential reset). Better, sign in with GitHub's OIDC.",
     "700024": "The assertion has expired, or the clock is wrong. Run again.",
-    "700027": "The certificate is not one of the application's: upload it, or give another.",
     # Entra ID compares to the letter (https://learn.microsoft.com/entra/identity-platform/reference-breaking-changes, August 2024).
     "7002138": "A federated credential of the application differs from the assertion's subject in upper and lower case alone, which Entra"
     " ID compares. GitHub sends owner, repository and environment as they are written there.",

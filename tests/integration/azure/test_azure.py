@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import os
 import subprocess
@@ -11,10 +10,6 @@ from pathlib import Path
 
 import pytest
 import requests
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.x509.oid import NameOID
 
 from aml_train.core.docker import connect_engine
 from tests.integration.azure.stand_in import Workflow
@@ -185,40 +180,10 @@ def test_a_plan_signs_in_nowhere(workflow: Workflow, project: Path, emulator: Em
     assert "(the workspace's registry)/" in ended.output
 
 
-def certificate(folder: Path) -> Path:
-    """Make a key and a certificate of its own in one PEM file."""
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "aml-train test")])
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(minutes=5))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .sign(key, hashes.SHA256())
-    )
-    pem = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    file = folder / "client.pem"
-    file.write_bytes(pem + made.public_bytes(serialization.Encoding.PEM))
-    return file
-
-
 @pytest.mark.full
-@pytest.mark.parametrize("way", ["certificate", "creds"])
-def test_service_principals(workflow: Workflow, project: Path, emulator: Emulator, tmp_path: Path, way: str) -> None:
-    if way == "certificate":
-        variables = {"AZURE_CLIENT_CERTIFICATE_PATH": str(certificate(tmp_path))}
-        title = "the service principal's certificate"
-    else:
-        info = emulator.info
-        names = {"tenantId": "tenant_id", "clientId": "client_id", "clientSecret": "client_secret"}
-        variables = {"AZURE_CREDENTIALS": json.dumps({name: info[key] for name, key in names.items()})}
-        title = "AZURE_CREDENTIALS"
-    ended = workflow.command(project, "run", **variables)
+def test_the_json_of_a_service_principal(workflow: Workflow, project: Path, emulator: Emulator) -> None:
+    names = {"tenantId": "tenant_id", "clientId": "client_id", "clientSecret": "client_secret"}
+    credentials = json.dumps({name: emulator.info[key] for name, key in names.items()})
+    ended = workflow.command(project, "run", AZURE_CREDENTIALS=credentials)
     assert ended.code == 0, ended.output
-    assert f"Signing in to Azure with {title}" in ended.output
+    assert "Signing in to Azure with AZURE_CREDENTIALS" in ended.output

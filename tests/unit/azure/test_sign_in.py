@@ -63,12 +63,6 @@ def assertion(_audience: str) -> str:
         (SECRET, True, "ClientSecret", "the service principal's secret"),
         (SECRET | FEDERATED, False, "ClientSecret", "the service principal's secret"),
         (CREDS, True, "ClientSecret", "AZURE_CREDENTIALS"),
-        (
-            IDS | {"AZURE_CLIENT_CERTIFICATE_PATH": "/c.pem"},
-            True,
-            "Certificate",
-            "the service principal's certificate",
-        ),
         (IDS, True, "ClientAssertion", "the OIDC token of the workflow"),
         (FEDERATED, True, "ClientAssertion", "the OIDC token of the workflow"),
         (FEDERATED, False, "WorkloadIdentity", "the workload identity's token file"),
@@ -112,7 +106,6 @@ def test_a_cloud_has_its_own_authority_and_audience(made: Made) -> None:
         ({"AZURE_CREDENTIALS": "the-secret"}, ServiceError, "AZURE_CREDENTIALS is not JSON with tenantId"),
         ({"AZURE_CREDENTIALS": '["the-secret"]'}, ServiceError, "AZURE_CREDENTIALS is not JSON with tenantId"),
         ({"AZURE_CREDENTIALS": '{"clientSecret": "the-secret"}'}, ServiceError, "AZURE_CREDENTIALS is not JSON"),
-        (IDS | {"AZURE_CLIENT_CERTIFICATE_PATH": "/nowhere.pem"}, ServiceError, "/nowhere.pem cannot be read"),
     ],
 )
 def test_what_cannot_work_is_told(environment: Mapping[str, str], kind: type[Exception], message: str) -> None:

@@ -12,7 +12,7 @@ from aml_train.config.yaml.structures import Either, Items, Key, Record, Table
 
 #: Ways to sign in to Azure: those of azure-identity, and ``environment`` for a choice among the variables that are set.
 SIGN_INS: Final = (
-    "cli", "oidc", "workload-identity", "managed-identity", "secret", "certificate", "creds", "environment",
+    "cli", "oidc", "workload-identity", "managed-identity", "secret", "creds", "environment",
 )  # fmt: skip
 LOCAL: Final = "local"
 AZURE: Final = "azure"
@@ -127,7 +127,7 @@ class TargetConfig:
     )
     sign_in: str | None = key(
         Choice(words=SIGN_INS),
-        "Way to sign in to Azure: `cli`, `oidc`, `workload-identity`, `managed-identity`, `secret`, `certificate`, `creds` or "
+        "Way to sign in to Azure: `cli`, `oidc`, `workload-identity`, `managed-identity`, `secret`, `creds` or "
         "`environment`; `AML_TRAIN_SIGN_IN` wins. By default it follows from what is set: docs/azure.md.",
         default=None,
     )
