@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO
 
 from aml_train.core.masking import secret_variables
 from aml_train.pipeline.data import with_data
@@ -96,30 +96,19 @@ def _command(session: Session) -> None:
     session.directory = inputs.directory
     session.reproduce = shlex.join(inputs.command_line(session.step.workspace))
     with library_logs(session.channel) if inputs.log_level == "debug" else contextlib.nullcontext():
-        if inputs.command in _WITHOUT_CONFIGURATION:
-            _WITHOUT_CONFIGURATION[inputs.command](session, inputs)
-            return
-        invocation = _read_configuration(session, inputs)
         match inputs.command:
+            case "doctor":  # a configuration with faults is one of its results
+                diagnose(session, inputs)
+            case "report":
+                reporting.show(session, inputs)
             case "validate":
-                _validate(invocation)
+                _validate(_read_configuration(session, inputs))
             case "plan":
-                _plan(invocation)
+                _plan(_read_configuration(session, inputs))
             case "promote" | "rollback":
-                _promote(invocation)
+                _promote(_read_configuration(session, inputs))
             case "run" | "attach":
-                _run(invocation)
-
-
-def _diagnose(session: Session, inputs: Inputs) -> None:
-    """Check what a run needs; a configuration with faults is one of the results."""
-    diagnose(session, inputs)
-
-
-_WITHOUT_CONFIGURATION: Final[Mapping[str, Callable[[Session, Inputs], None]]] = {
-    "doctor": _diagnose,
-    "report": reporting.show,
-}
+                _run(_read_configuration(session, inputs))
 
 
 def _read_configuration(session: Session, inputs: Inputs) -> Invocation:
@@ -128,9 +117,6 @@ def _read_configuration(session: Session, inputs: Inputs) -> Invocation:
     for secret in config.secrets(session.environ):
         session.hide(secret)
     session.reproduce = shlex.join(inputs.command_line(session.step.workspace, changes))
-    if config.target.kind == "azure":
-        for notice in inputs.azure.notices(session.environ):
-            session.annotate("notice", notice)
     environ = inputs.azure.variables(session.environ)
     if session.step.run_url is not None:
         environ = {"AML_TRAIN_RUN_URL": session.step.run_url, **environ}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from aml_train.core.errors import AmlTrainError, Fault, InvalidError
 from aml_train.core.events import (
@@ -24,7 +24,7 @@ from aml_train.core.masking import Masker
 from aml_train.core.text import harmless, lines_of
 from aml_train.jobs.logs.tracebacks import innermost
 from aml_train.jobs.states import headline
-from aml_train_action.github.commands import ANNOTATIONS_SHOWN, annotation
+from aml_train_action.github.commands import ANNOTATIONS_SHOWN, Level, annotation
 from aml_train_action.github.log import Channel
 
 #: One is kept for the verdict.
@@ -158,7 +158,7 @@ class Annotations:
         line: int | None,
         title: str,
         *,
-        level: Literal["error", "warning", "notice"] = "error",
+        level: Level = "error",
     ) -> None:
         text = "\n".join(lines_of(self._masker.mask(message)))
         shown = text if len(text) <= _LONGEST else text[:_LONGEST] + "\n… (the log has all of it)"

@@ -6,12 +6,12 @@ runner sets for jobs with ``permissions: id-token: write``).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
 import requests
 
+from aml_train.core import retry as retries
 from aml_train.core.errors import ServiceError
 from aml_train.core.http_client import Session, answer_of, exchange
 
@@ -34,7 +34,6 @@ def github_assertion(
     environ: Mapping[str, str],
     *,
     session: requests.Session | None = None,
-    sleep: Callable[[float], None] = time.sleep,
     fetched: Callable[[str], object] = lambda _token: None,
 ) -> Callable[[str], str] | None:
     """Return a function that fetches a token for an audience; None outside GitHub.
@@ -42,7 +41,6 @@ def github_assertion(
     Args:
         environ: the step's environment.
         session: makes the requests; one that takes proxies and certificates from the process's environment by default.
-        sleep: waits, in seconds, between attempts.
         fetched: receives each token, so that it can be masked.
     """
     if not environ.get(_URL):
@@ -51,7 +49,7 @@ def github_assertion(
         return _not_allowed
 
     def fetch(audience: str) -> str:
-        token = _fetch(environ, audience, session or Session(), sleep)
+        token = _fetch(environ, audience, session or Session())
         fetched(token)
         return token
 
@@ -65,27 +63,23 @@ def _not_allowed(_audience: str) -> str:
     )
 
 
-def _fetch(
-    environ: Mapping[str, str], audience: str, session: requests.Session, sleep: Callable[[float], None]
-) -> str:
+def _fetch(environ: Mapping[str, str], audience: str, session: requests.Session) -> str:
     """Request a token; neither it nor the request's token gets into an error."""
     what = "Cannot sign in to Azure: GitHub's OIDC service"
     headers = {"Authorization": f"Bearer {environ.get(_TOKEN, '')}", "Accept": "application/json"}
-    for attempt in range(_ATTEMPTS):
-        if attempt:
-            sleep(2.0**attempt)
-        try:
-            address, query = environ[_URL], {"audience": audience}
-            response = exchange(session, "GET", address, params=query, headers=headers, timeout=_TIMEOUT)
-        except requests.RequestException as error:
-            problem = f"does not answer ({type(error).__name__})"
-            continue
-        if response.status_code == requests.codes.ok:
-            return _token_in(response, what)
-        problem = f"answered {response.status_code}"
-        if response.status_code < 500 and response.status_code != requests.codes.too_many_requests:
-            raise ServiceError(f"{what} {problem}.", hint=_PERMISSIONS)
-    raise ServiceError(f"{what} {problem}, {_ATTEMPTS} times.", hint=_OUTAGE, transient=True)
+    address, query = environ[_URL], {"audience": audience}
+    for attempt in retries.repeated(_ATTEMPTS):
+        with attempt:
+            try:
+                response = exchange(session, "GET", address, params=query, headers=headers, timeout=_TIMEOUT)
+            except requests.RequestException as error:
+                why = f"{what} does not answer ({type(error).__name__})."
+                raise ServiceError(why, hint=_OUTAGE, transient=True) from error
+            if response.status_code != requests.codes.ok:
+                transient = response.status_code in retries.TRANSIENT_STATUS
+                hint = _OUTAGE if transient else _PERMISSIONS
+                raise ServiceError(f"{what} answered {response.status_code}.", hint=hint, transient=transient)
+    return _token_in(response, what)
 
 
 def _token_in(response: requests.Response, what: str) -> str:

@@ -25,7 +25,6 @@ _KEYS: Final = ("subscription-id", "resource-group", "workspace", "registry", "c
 #: Those without a meaning for the local AzureML. A subscription may be given for the sign-in.
 _AZURE_ONLY: Final = ("resource-group", "workspace", "registry")
 _CREDS: Final = ("clientId", "clientSecret", "tenantId")
-_OIDC: Final = "ACTIONS_ID_TOKEN_REQUEST_URL"
 _WAY: Final = "AML_TRAIN_SIGN_IN"
 
 
@@ -87,25 +86,6 @@ class AzureInputs:
     def without_workspace(self) -> AzureInputs:
         """Return the inputs that apply to the local AzureML."""
         return AzureInputs(compute=self.compute)
-
-    def notices(self, environ: Mapping[str, str]) -> tuple[str, ...]:
-        """Return remarks on the sign-in: a needless secret, or an unused one."""
-        notices = []
-        variables = self.variables(environ)
-        wanted = variables.get(_WAY)
-        for way, name in (("secret", "client-secret"), ("creds", "creds")):
-            if self.given(name) and wanted != way:
-                notices.append(f"The input {name} is not used: {_WAY} says {wanted}.")
-        secrets = {"secret": "AZURE_CLIENT_SECRET", "creds": "AZURE_CREDENTIALS"}
-        used = wanted or next((way for way, variable in secrets.items() if variables.get(variable)), None)
-        if used in secrets and environ.get(_OIDC):
-            inputs = {variable: f"the input {name}" for name, variable in _VARIABLES.items() if self.given(name)}
-            name = inputs.get(secrets[used], secrets[used])
-            notices.append(
-                f"Azure is signed in to with {name}. This job may have OIDC tokens of GitHub, which need no secret: have "
-                "Azure trust the workflow (docs/azure.md), and leave the secret out."
-            )
-        return tuple(notices)
 
 
 def read_azure(given: Mapping[str, str], environ: Mapping[str, str], faults: list[Fault]) -> AzureInputs:
