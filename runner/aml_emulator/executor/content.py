@@ -48,6 +48,7 @@ def _name(part: str) -> str:
 
 
 PYTHON_FILES = {
+    "aml_parallel_run.py": Path(__file__).with_name("parallel_run.py"),
     "aml_run_flush.py": Path(__file__).with_name("run_flush.py"),
     "sitecustomize.py": Path(__file__).with_name("run_flush_site.py"),
 }

@@ -36,7 +36,7 @@ def graph_document(config: Config, names: TargetNames) -> tuple[dict[str, Any], 
         notices.append(f"Not in the image, and not tested: {_listed(others)}.")
     notices += [
         f"{node.where}: the node {node.name} is passed on unchecked: its faults, its image and its cost are "
-        "known to AzureML only, and the local AzureML does not run it."
+        "known to AzureML only; the local AzureML runs those of type parallel alone."
         for node in config.job.nodes
         if node.kind == "other"
     ]

@@ -61,7 +61,10 @@ _NODE_OUTPUT = Fields(
 )
 NODE_SHAPE = Fields(
     {
-        **dict.fromkeys(("type", "componentId", "computeId", "display_name", "description"), TEXT),
+        **dict.fromkeys(("type", "componentId", "computeId", "display_name", "description", "input_data"), TEXT),
+        **dict.fromkeys(("error_threshold", "mini_batch_error_threshold", "mini_batch_size"), WORD),
+        "max_concurrency_per_instance": WORD,
+        "partition_keys": ListOf(WORD),
         **dict.fromkeys(
             (
                 "distribution",
@@ -73,8 +76,10 @@ NODE_SHAPE = Fields(
                 "properties",
                 "queue_settings",
                 "resources",
+                "retry_settings",
                 "settings",
                 "tags",
+                "task",
                 "trial",
             ),
             OBJECT,
@@ -91,6 +96,7 @@ COMPONENT_SHAPE = Fields(
     {
         **dict.fromkeys(("name", "type", "command"), TEXT),
         **dict.fromkeys(("distribution", "environment_variables", "limits", "resources", "settings"), OBJECT),
+        **{name: NODE_SHAPE.fields[name] for name in ("input_data", "partition_keys", "retry_settings", "task")},
         "inputs": MapOf(Fields({"values": OBJECT})),
         "outputs": MapOf(OBJECT),
         "jobs": MapOf(NODE_SHAPE),

@@ -15,7 +15,7 @@ from aml_train.config.yaml.nodes import Entry, Faults, MapNode, Node, ScalarNode
 from aml_train.config.yaml.shapes import BAD, Anything, Choice, Flag, Literal, Number, Text
 from aml_train.config.yaml.structures import Either, Items, Key, Record, Table, Variants
 
-#: Kinds of nodes that are neither run by the local AzureML nor checked here; ``unchecked: true`` passes them on.
+#: Kinds of nodes that are not checked here, and but for ``parallel`` not run by the local AzureML; ``unchecked: true`` passes them on.
 OTHER_NODES: Final = (
     "parallel",
     "spark",
@@ -354,7 +354,7 @@ class _Node:
                 return Anything().check(node, name, faults)
             what = f"`{name}` is a node of type `{word}`"
             why = "aml-train checks and follows nodes of type `command`, `sweep` and `pipeline`"
-            remedy = "write `unchecked: true` in aml-train.yml to pass such nodes on as they are, to Azure only"
+            remedy = "write `unchecked: true` in aml-train.yml to pass such nodes on as they are"
             faults.add(kind.mark, what, why=why, remedy=remedy)
             return BAD
         if not isinstance(node, MapNode):

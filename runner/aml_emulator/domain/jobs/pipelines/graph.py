@@ -17,7 +17,8 @@ from aml_emulator.domain.errors import InvalidError, NotSupportedError
 COMMAND: Final = "command"
 PIPELINE: Final = "pipeline"
 SWEEP: Final = "sweep"
-KINDS: Final = (COMMAND, PIPELINE, SWEEP)
+PARALLEL: Final = "parallel"
+KINDS: Final = (COMMAND, PARALLEL, PIPELINE, SWEEP)
 
 _FIELDS: Final = frozenset(
     {
@@ -45,7 +46,17 @@ _FIELDS: Final = frozenset(
     }
 )
 
-_SWEEP_FIELDS: Final = frozenset({"early_termination", "objective", "sampling_algorithm", "search_space", "trial"})
+PARALLEL_SETTINGS: Final = (
+    "error_threshold",
+    "mini_batch_error_threshold",
+    "mini_batch_size",
+    "partition_keys",
+    "retry_settings",
+)
+_OF_KINDS: Final[Mapping[str, frozenset[str]]] = {
+    SWEEP: frozenset({"early_termination", "objective", "sampling_algorithm", "search_space", "trial"}),
+    PARALLEL: frozenset({*PARALLEL_SETTINGS, "input_data", "logging_level", "max_concurrency_per_instance", "task"}),
+}
 
 _EXPRESSION: Final = re.compile(r"\$\{\{(.*?)\}\}")
 _PARENT: Final = re.compile(r"parent\.(inputs|outputs)\.([A-Za-z_][\w.]*)")
@@ -129,7 +140,7 @@ def _node(name: str, fields: Mapping[str, Any]) -> Node:
     kind = str(fields.get("type") or COMMAND).lower()
     if kind not in KINDS:
         raise NotSupportedError(f"the node '{name}' of type '{kind}' (only {', '.join(KINDS)})")
-    known = _FIELDS | _SWEEP_FIELDS if kind == SWEEP else _FIELDS
+    known = _FIELDS | _OF_KINDS.get(kind, frozenset())
     for key, value in fields.items():
         if key not in known and value not in (None, {}, [], ""):
             raise NotSupportedError(f"the field '{key}' of the node '{name}'")

@@ -8,6 +8,7 @@ A component's ``componentSpec`` is its YAML (https://learn.microsoft.com/azure/m
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Mapping
@@ -17,10 +18,20 @@ from typing import Any, Final
 
 from aml_emulator.domain.errors import InvalidError, NotFoundError, NotSupportedError
 from aml_emulator.domain.jobs.check import PRIORITIES
-from aml_emulator.domain.jobs.pipelines.graph import COMMAND, PIPELINE, SWEEP, Node, Source, bound_input
+from aml_emulator.domain.jobs.pipelines.graph import (
+    COMMAND,
+    PARALLEL,
+    PARALLEL_SETTINGS,
+    PIPELINE,
+    SWEEP,
+    Node,
+    Source,
+    bound_input,
+)
 from aml_emulator.domain.jobs.types import COMPONENT_SHAPE
 from aml_emulator.domain.locations import ARTIFACT_OUTPUTS, AssetId, parse_location
 from aml_emulator.domain.workspace import Workspace
+from aml_emulator.executor.launch import PYTHON_FOLDER
 from aml_emulator.executor.spec import Folder
 from aml_emulator.schema import BodyError, check
 
@@ -243,7 +254,7 @@ def component_of(workspace: Workspace, node: Node) -> Component:
         raise NotFoundError(f"the component of the node '{node.name}': {node.component_id or 'none is named'}")
     spec = version.properties.get("componentSpec") or {}
     kind = str(spec.get("type") or "command").lower()
-    kind = {"commandcomponent": "command", "pipelinecomponent": "pipeline"}.get(kind, kind)
+    kind = {f"{one}component": one for one in (COMMAND, PARALLEL, PIPELINE)}.get(kind, kind)
     if kind != (COMMAND if node.kind == SWEEP else node.kind):
         raise NotSupportedError(f"the node '{node.name}': its component is of type '{kind}'")
     try:
@@ -340,7 +351,9 @@ def node_job(scope: Scope, node: Node, component: Component) -> dict[str, Any]:
     if node.kind == PIPELINE:
         settings = {**scope.settings, **(component.spec.get("settings") or {}), **(fields.get("settings") or {})}
         return {**job, "jobType": "Pipeline", "jobs": component.spec.get("jobs") or {}, "settings": settings}
-    command = _command(node, component)
+    if node.kind == PARALLEL:
+        return {**job, "jobType": "Command", **_parallel(scope, node, component, job["inputs"])}
+    command = _command(component.spec, node.fields)
     if node.kind == SWEEP:
         settings = {name: _resolved(scope, fields.get(name)) for name in _SWEEP_SETTINGS}
         return {**job, **sweep_properties(node.name, settings, command, inputs=component.inputs)}
@@ -360,9 +373,48 @@ def _resolved(scope: Scope, value: Any) -> Any:
     return _bound(scope, value) if isinstance(value, str) else value
 
 
-def _command(node: Node, component: Component) -> dict[str, Any]:
-    """Return the fields of a command job that its component and its node give."""
-    spec, fields = component.spec, node.fields
+_INPUT_DATA: Final = re.compile(r"\s*\$\{\{\s*inputs\.([A-Za-z_]\w*)\s*\}\}\s*")
+
+
+def _parallel(scope: Scope, node: Node, component: Component, inputs: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the fields of a command job that runs a parallel node's script over the mini-batches of its input.
+
+    All its processes are in one container. The input is mounted whatever its mode: `aml_emulator.executor.parallel_run` divides it.
+
+    Raises:
+        InvalidError: the node has no script, or its ``input_data`` is none of its inputs.
+    """
+    given = {
+        **component.spec,
+        **{name: value for name, value in node.fields.items() if value not in (None, "", {}, [])},
+    }
+    task = {**(component.spec.get("task") or {}), **(node.fields.get("task") or {})}
+    found = _INPUT_DATA.fullmatch(str(given.get("input_data") or ""))
+    if found is None or found[1] not in inputs:
+        raise InvalidError(f"The node '{node.name}': input_data names none of its inputs: {given.get('input_data')}")
+    if not task.get("entry_script"):
+        raise InvalidError(f"The node '{node.name}': its task has no entry_script.")
+    data = inputs[found[1]]
+    if data.get("mode") in ("Direct", "EvalMount", "EvalDownload"):
+        inputs[found[1]] = {**data, "mode": "ReadOnlyMount"}
+    nodes = int(_resolved(scope, (given.get("resources") or {}).get("instance_count")) or 1)
+    each = _resolved(scope, given.get("max_concurrency_per_instance"))
+    settings = {name: _resolved(scope, given.get(name)) for name in PARALLEL_SETTINGS if given.get(name) is not None}
+    settings["processes"] = nodes * int(each) if each else None
+    encoded = base64.b64encode(json.dumps(settings).encode()).decode()
+    script = " ".join(str(task.get(name) or "") for name in ("entry_script", "program_arguments"))
+    data_path, target = f"${{{{inputs.{found[1]}}}}}", task.get("append_row_to") or "-"
+    spec = {
+        **given,
+        **{name: task.get(name) for name in ("code", "environment")},
+        "command": f"python {PYTHON_FOLDER}/aml_parallel_run.py {data_path} {target} {encoded} {script}",
+        "resources": {name: one for name, one in (given.get("resources") or {}).items() if name != "instance_count"},
+    }
+    return _command(spec, {"environment_variables": node.fields.get("environment_variables")})
+
+
+def _command(spec: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a command job that a component and its node give."""
     resources = {**(spec.get("resources") or {}), **(fields.get("resources") or {})}
     limits = {**(spec.get("limits") or {}), **(fields.get("limits") or {})}
     found: dict[str, Any] = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from typing import Any
 
 import pytest
@@ -201,6 +203,52 @@ def test_what_no_node_can_run_is_refused_with_its_name(
     assert says in answer.json["error"]["message"], answer.json
     assert pipelines.store.runs.get("p") is None
     assert IDENTITY.compute == "local-cluster"
+
+
+PARALLEL: dict[str, Any] = {
+    "type": "parallel",
+    "inputs": {"files": FOLDER, "k": {"type": "string"}},
+    "outputs": {"lines": {"type": "uri_file"}},
+    "input_data": "${{inputs.files}}",
+    "mini_batch_size": "10",
+    "max_concurrency_per_instance": 2,
+    "resources": {"instance_count": 2, "shm_size": "1g"},
+    "task": {
+        "type": "run_function",
+        "code": f"azureml:{WS}/codes/c/versions/1",
+        "entry_script": "score.py",
+        "program_arguments": "--k ${{inputs.k}}",
+        "append_row_to": "${{outputs.lines}}",
+    },
+}
+
+
+def test_a_parallel_node_divides_its_input_in_one_container(pipelines: Pipelines) -> None:
+    task = {**PARALLEL["task"], "environment": f"azureml:{pipelines.environment()}"}
+    pipelines.store.assets.put("codes", "c", "1", {"codeUri": "azureml://datastores/workspaceblobstore/paths/code"})
+    component = pipelines.component("score", **{**PARALLEL, "task": task})
+    folder = {"jobInputType": "uri_folder", "uri": "azureml://datastores/workspaceblobstore/paths/raw/"}
+    node = {
+        "type": "parallel",
+        "componentId": component,
+        "inputs": {"files": literal("${{parent.inputs.data}}", mode="Direct"), "k": literal("word")},
+        "mini_batch_size": "5",
+        "logging_level": "DEBUG",
+        "environment_variables": {"A": "1"},
+    }
+    answer = pipelines.put(
+        "p", inputs={"data": folder}, settings={"default_compute": IDENTITY.compute}, jobs={"score": node}
+    )
+    assert answer.status == 201, answer.json
+    (spec,) = pipelines.runner.submitted
+    python, program, data, target, encoded, *script = spec.command.split()
+    assert (python, program) == ("python", "/mnt/azureml/cr/python/aml_parallel_run.py")
+    assert (data, target, script) == ("${{inputs.files}}", "${{outputs.lines}}", ["score.py", "--k", "${{inputs.k}}"])
+    assert json.loads(base64.b64decode(encoded)) == {"mini_batch_size": "5", "processes": 4}
+    assert (spec.nodes, spec.shm_bytes, spec.environment_variables) == (1, 2**30, {"A": "1"})
+    assert pipelines.input_of("p", "score", "files")["mode"] == "ReadOnlyMount"
+    for changed in ({"input_data": "${{inputs.other}}"}, {"task": {"entry_script": ""}}):
+        assert pipelines.put("q", inputs={"data": folder}, jobs={"score": {**node, **changed}}).status == 400
 
 
 def test_named_outputs_of_nodes_and_of_the_pipeline_are_registered(pipelines: Pipelines) -> None:
