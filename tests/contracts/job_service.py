@@ -30,6 +30,7 @@ from typing import Any, Final, Protocol
 
 import pytest
 
+from aml_train.config.sections.model import ModelConfig
 from aml_train.config.sections.targets import ClusterConfig
 from aml_train.core.errors import CancelledError, InvalidError, RefusedError, ServiceError
 from aml_train.core.files import FileSet
@@ -47,7 +48,7 @@ from aml_train.jobs.spec import JobSpec, JobTemplate, make_job
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, LogBeganAnewError, ModelView, NewModel, Placement, Workspace
 from aml_train.models.catalogue import Catalogue
-from aml_train.models.register import ModelSpec, register_model
+from aml_train.models.register import register_model
 
 LOG: Final = "user_logs/std_log.txt"
 
@@ -370,7 +371,7 @@ def a_model_is_registered_once_with_its_lineage(subject: Subject, _tmp_path: Pat
     for job in jobs:
         submit(subject, job)
         ended(subject, job.name)
-    spec = ModelSpec(name=name, artifact="outputs/model", output=None, type="custom_model", stage="staging")
+    spec = ModelConfig(name=name, path="outputs/model", type="custom_model", stage="staging")
     lineage = {"aml-train.commit": "f" * 40, "aml-train.image-digest": subject.image("a").digest}
     view, found = register_model(subject.service, spec, job=jobs[0].name, tags=lineage)
     again, found_again = register_model(subject.service, spec, job=jobs[0].name, tags=lineage)
@@ -406,7 +407,7 @@ def a_model_moves_between_stages(subject: Subject, _tmp_path: Path) -> None:
     job = job_of(subject, "write outputs/model weights")
     submit(subject, job)
     ended(subject, job.name)
-    spec = ModelSpec(name=name, artifact="outputs/model", output=None, type="custom_model", tags={"note": "x"})
+    spec = ModelConfig(name=name, path="outputs/model", type="custom_model", tags={"note": "x"})
     register_model(subject.service, spec, job=job.name, tags={})
     (before,) = subject.service.models(name)
     assert before.staged is None
@@ -434,7 +435,7 @@ def a_model_moves_between_stages(subject: Subject, _tmp_path: Path) -> None:
 def an_answer_that_is_lost_changes_nothing(subject: Subject, _tmp_path: Path) -> None:
     once, name = unique("once"), unique("model")
     job = job_of(subject, "write outputs/model weights", tags={once: "1"})
-    spec = ModelSpec(name=name, artifact="outputs/model", output=None, type="custom_model")
+    spec = ModelConfig(name=name, path="outputs/model", type="custom_model")
     with subject.losing_answers():
         view = submit(subject, job)
         assert view.tags.items() >= job.document["tags"].items()

@@ -7,9 +7,9 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
+from aml_train.config.sections.model import ModelConfig
 from aml_train.core.answers import json_number
 from aml_train.core.errors import InvalidError, JobFailedError, ServiceError
 from aml_train.core.tags import (
@@ -48,36 +48,10 @@ from aml_train.jobs.metrics import fault_of_rules
 from aml_train.jobs.workspace import JobView, ModelView, NewModel, Workspace
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelSpec:
-    """The model that is registered after the gate.
-
-    Attributes:
-        name: the model's name.
-        artifact: a path among the job's artefacts; or None.
-        output: a named output of the job; or None.
-        node: the node of a pipeline that wrote it; None for the job itself.
-        run: the run that wrote it, of that node or of the best trial; None for the job's own.
-        type: ``custom_model``, ``mlflow_model`` or ``triton_model``.
-        stage: the stage that a new version is in at first; None for none. A version that exists keeps its own.
-    """
-
-    name: str
-    artifact: str | None
-    output: str | None
-    type: str
-    node: str | None = None
-    run: str | None = None
-    stage: str | None = None
-    description: str | None = None
-    tags: Mapping[str, str] = field(default_factory=dict)
-
-    def uri(self, job: str) -> str:
-        """Return the model's path in *job*, as azure-ai-ml documents ``Model.path``."""
-        run = self.run or job
-        if self.output:
-            return f"azureml://jobs/{run}/outputs/{self.output}"
-        return f"azureml://jobs/{run}/outputs/artifacts/paths/{(self.artifact or '').strip('/')}"
+def model_uri(spec: ModelConfig, run: str) -> str:
+    """Return the path of the model that *run* wrote, as azure-ai-ml documents ``Model.path``."""
+    place = spec.output or f"artifacts/paths/{(spec.path or '').strip('/')}"
+    return f"azureml://jobs/{run}/outputs/{place}"
 
 
 ML_MODEL: Final = "MLmodel"
@@ -207,7 +181,7 @@ def next_version(versions: list[str]) -> str:
     )
 
 
-def check_written(service: Workspace, spec: ModelSpec, job: str) -> str | None:
+def check_written(service: Workspace, spec: ModelConfig, job: str) -> str | None:
     """Look whether *job* wrote the model, and whether it is one of its type.
 
     Returns:
@@ -217,7 +191,6 @@ def check_written(service: Workspace, spec: ModelSpec, job: str) -> str | None:
         JobFailedError: it wrote nothing there, or something else than a model of that type.
         ServiceError: the service does not answer.
     """
-    job = spec.run or job
     if spec.output:
         place = f"into its output {spec.output!r}"
         try:
@@ -227,7 +200,7 @@ def check_written(service: Workspace, spec: ModelSpec, job: str) -> str | None:
                 raise
             return f"Whether the job wrote a model {place} could not be looked up: {error.message}"
     else:
-        path = (spec.artifact or "").strip("/")
+        path = (spec.path or "").strip("/")
         place = f"at {path!r}"
         found = itertools.islice(service.artifact_paths(job, path), _MOST_FILES)
         files = [path.rpartition("/")[2] if file == path else file[len(path) + 1 :] for file in found]
@@ -235,12 +208,12 @@ def check_written(service: Workspace, spec: ModelSpec, job: str) -> str | None:
         raise JobFailedError(
             f"The job {job} completed, but wrote nothing {place}: there is no model to register.",
             hint="Let the job write its model there, or correct model.path; only outputs/ and logs/ are kept."
-            if spec.artifact
+            if spec.path
             else "Let the job write its model there, or correct model.output.",
         )
     fault = fault_of_layout(spec.type, files)
-    if fault is None and spec.type == "mlflow_model" and spec.artifact:
-        content = service.read_artifact(job, f"{spec.artifact.strip('/')}/{ML_MODEL}", most=_MOST_BYTES)
+    if fault is None and spec.type == "mlflow_model" and spec.path:
+        content = service.read_artifact(job, f"{spec.path.strip('/')}/{ML_MODEL}", most=_MOST_BYTES)
         if content is not None and re.search(rb"^flavors:", content, re.MULTILINE) is None:
             fault = f"{ML_MODEL} names no flavors"
     if fault is not None:
@@ -253,9 +226,10 @@ def check_written(service: Workspace, spec: ModelSpec, job: str) -> str | None:
 
 def register_model(
     service: Workspace,
-    spec: ModelSpec,
+    spec: ModelConfig,
     *,
     job: str,
+    run: str | None = None,
     tags: Mapping[str, str],
     remark: Callable[[str], None] = lambda _text: None,
 ) -> tuple[ModelView, bool]:
@@ -265,6 +239,7 @@ def register_model(
     for the same job at the same time, both get the same version; of two jobs, one takes the next number.
 
     Args:
+        run: the node or trial of *job* that wrote it; None for the job itself.
         tags: added to the model's own and to those that name the job and the model's place in it; as many as AzureML allows.
         remark: receives what could not be looked up.
 
@@ -275,7 +250,7 @@ def register_model(
         JobFailedError: if the job wrote no model of that type.
         ServiceError: if the service refuses or does not answer.
     """
-    uri = spec.uri(job)
+    uri = model_uri(spec, run or job)
     stage = {TAG_STAGE: spec.stage} if spec.stage else {}
     values = {**spec.tags, **tags, **stage, TAG_JOB: job, TAG_SOURCE: uri}
     # If there are too many, metrics, parameters and data are cut.
@@ -284,7 +259,7 @@ def register_model(
     versions = service.models(spec.name)
     if (found := _registered(versions, job, uri)) is not None:
         return found, True
-    if (doubt := check_written(service, spec, job)) is not None:
+    if (doubt := check_written(service, spec, run or job)) is not None:
         remark(doubt)
     for _ in range(_ATTEMPTS):
         model = NewModel(

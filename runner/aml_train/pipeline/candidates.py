@@ -63,14 +63,7 @@ def proved(host: Host, connection: WorkspaceTarget, directory: Path, project: Ca
         checkout = Checkout(config.directory)
         origin = origin_of(config, read_commit(config.directory, checkout=checkout))
         name = read_project(config.directory, host.environ, checkout=checkout)
-        return GitProver(
-            config,
-            target_names(config, host),
-            origin,
-            name,
-            registry_host=lambda: connection.registries.host(),
-            registry=connection.registry,
-        )
+        return GitProver(config, target_names(config, host), origin, name, connection)
 
     def prove(model: ModelView, policy: StagePolicy) -> str:
         branch = policy.branch or host.environ.get(DEFAULT_BRANCH_VARIABLE) or default_branch(directory)

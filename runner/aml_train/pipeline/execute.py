@@ -91,14 +91,7 @@ def run_prepared(
 
     def make_prover(target: Target) -> Prover:
         plan = prepared.plan
-        git = GitProver(
-            config,
-            plan.names,
-            plan.origin,
-            plan.project,
-            registry_host=lambda: target.image_registry().job_name,
-            registry=target.registry,
-        )
+        git = GitProver(config, plan.names, plan.origin, plan.project, target)
         policy = policy_of(config.passport, None, config.directory)
         if policy is not None:
             evidence = open_evidence(target.service, target.registry)

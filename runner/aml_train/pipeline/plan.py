@@ -16,6 +16,7 @@ from aml_train.config.model import Config
 from aml_train.config.sections.code import DataConfig
 from aml_train.config.sections.gate import BaselineConfig, GateRule
 from aml_train.config.sections.image import ImageConfig
+from aml_train.config.sections.model import ModelConfig
 from aml_train.config.sections.passport import PassportConfig
 from aml_train.config.sections.targets import ClusterConfig
 from aml_train.config.sections.tests import TestsConfig
@@ -32,9 +33,8 @@ from aml_train.image.spec import CheckPolicy, ImageSpec, Release, TestSpec, plan
 from aml_train.jobs.cost import placement_of
 from aml_train.jobs.data import input_name
 from aml_train.jobs.setup import add_setup
-from aml_train.jobs.spec import SERVERLESS, JobTemplate, NodesImage, TargetNames, job_name, stem_of
-from aml_train.models.register import ModelSpec
-from aml_train.pipeline.plan_graph import graph_document, graph_lines
+from aml_train.jobs.spec import JobTemplate, NodesImage, TargetNames, job_name, stem_of
+from aml_train.pipeline.plan_graph import graph_lines, job_document
 from aml_train.pipeline.project_name import ProjectName, folder_project
 from aml_train.pipeline.resolve import Commit, Resolved
 from aml_train.pipeline.run_files import secret_files
@@ -76,7 +76,7 @@ class Plan:
     images: tuple[PlannedImage, ...] = ()
     job: JobTemplate
     gate: tuple[GateRule, ...]
-    model: ModelSpec | None
+    model: ModelConfig | None
     names: TargetNames
     commit: Commit | None
     watch: WatchConfig
@@ -154,8 +154,7 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url
     project = resolved.project or folder_project(config.directory)
     base = resolved.images[""].base if config.image is not None else None
     images = tuple(_planned(config, resolved, project))
-    image = images[0].spec if images else None
-    document, notices = _document(config, names, image)
+    document, notices = job_document(config, names)
     notices += _secrets(config, resolved)
     notices += [f"The image {one.spec.name} has no tests." for one in images[1:] if one.tests is None]
     notices += _left_out_tags(config, resolved.trust)
@@ -200,18 +199,7 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url
         ),
         gate=config.gate,
         baseline=config.baseline,
-        model=ModelSpec(
-            name=config.model.name,
-            artifact=config.model.path,
-            output=config.model.output,
-            node=config.model.node,
-            type=config.model.type,
-            stage=config.model.stage,
-            description=config.model.description,
-            tags=config.model.tags,
-        )
-        if config.model
-        else None,
+        model=config.model,
         names=names,
         commit=resolved.commit,
         watch=config.watch,
@@ -349,27 +337,6 @@ def _processes(document: Mapping[str, Any]) -> str | None:
     return f"{nodes}, with {each} process{'es' * (each != 1)} each: {nodes * each} in all ({launcher})"
 
 
-def _document(config: Config, names: TargetNames, image: ImageSpec | None) -> tuple[dict[str, Any], list[str]]:
-    """Return the job's document for this target, and what was replaced in it."""
-    if config.job.kind != "command":
-        return graph_document(config, names)
-    document = copy.deepcopy(dict(config.job.document))
-    notices: list[str] = []
-    document.setdefault("type", "command")
-    compute = config.target.compute or names.compute
-    if compute:
-        wanted = document.get("compute")
-        if wanted and wanted.removeprefix("azureml:") != compute:
-            notices.append(f"The target {names.target} runs the job on {compute} instead of {wanted}.")
-        document["compute"] = f"azureml:{compute}"
-    if str(document.get("compute") or "").removeprefix("azureml:") == SERVERLESS:
-        # In AzureML's form a serverless job has no compute.
-        del document["compute"]
-    if image is not None and document.get("environment") is not None:
-        notices.append(f"The image replaces the job's own environment {_short(document['environment'])}.")
-    return dict(add_setup(document, config.setup, config.data)), notices
-
-
 def _secrets(config: Config, resolved: Resolved) -> list[str]:
     """Return a remark on the files that are sent nowhere because they are secrets."""
     found = {
@@ -428,7 +395,7 @@ def render_plan(plan: Plan) -> str:
     if plan.model:
         stage = f", in the stage {plan.model.stage}" if plan.model.stage else ""
         parts.append(
-            f"model     {plan.model.name} ({plan.model.type}) from {plan.model.output or plan.model.artifact}{stage}"
+            f"model     {plan.model.name} ({plan.model.type}) from {plan.model.output or plan.model.path}{stage}"
         )
     else:
         parts.append("model     none is registered")

@@ -9,23 +9,35 @@ from typing import Any
 from aml_train.config.job.model import JobNode, inner_mappings, mapping_at
 from aml_train.config.model import Config
 from aml_train.core.events import GraphNode
+from aml_train.jobs.setup import add_setup
 from aml_train.jobs.spec import SERVERLESS, TargetNames
 
 _NAMED = 5
 """How many nodes a remark names."""
 
 
-def graph_document(config: Config, names: TargetNames) -> tuple[dict[str, Any], list[str]]:
-    """Return the document of a pipeline or sweep for a target, and remarks."""
+def job_document(config: Config, names: TargetNames) -> tuple[dict[str, Any], list[str]]:
+    """Return the job's document for a target, and remarks on what is replaced in it."""
     document = copy.deepcopy(dict(config.job.document))
+    document.setdefault("type", "command")
     notices: list[str] = []
+    kind = "job" if config.job.kind == "command" else config.job.kind
     compute = config.target.compute or names.compute
     if compute:
-        replaced = sorted({name for name in _set_compute(document, compute) if name != compute})
+        replaced = sorted(
+            {name for name in _set_compute(document, compute) if name.removeprefix("azureml:") != compute}
+        )
         if replaced:
             notices.append(
-                f"The target {names.target} runs the {config.job.kind} on {compute} instead of {', '.join(replaced)}."
+                f"The target {names.target} runs the {kind} on {compute} instead of {', '.join(replaced)}."
             )
+    if kind != "pipeline" and str(document.get("compute") or "").removeprefix("azureml:") == SERVERLESS:
+        del document["compute"]  # in AzureML's form a serverless job has no compute
+    if kind == "job":
+        if config.image is not None and (given := document.get("environment")) is not None:
+            shown = given if isinstance(given, str) else "(inline)"
+            notices.append(f"The image replaces the job's own environment {shown}.")
+        return dict(add_setup(document, config.setup, config.data)), notices
     inside = (*config.nodes_in_image, *(node for one in config.images for node in config.nodes_in(one)))
     ours = [node for node in inside if _drop_environment(document, node)]
     if ours:
@@ -49,12 +61,11 @@ def _listed(nodes: Sequence[JobNode]) -> str:
 
 
 def _set_compute(document: dict[str, Any], compute: str) -> Iterator[str]:
-    """Let a pipeline or sweep run on *compute*; yield what it named before."""
+    """Let a job run on *compute*; yield what it named before."""
     reference = SERVERLESS if compute == SERVERLESS else f"azureml:{compute}"
-    if document.get("type", "").lower() != "pipeline":
-        yield from _named(document.pop("compute", None))
-        if compute != SERVERLESS:
-            document["compute"] = reference
+    if document["type"].lower() != "pipeline":
+        yield from _named(document.get("compute"))
+        document["compute"] = reference
         return
     for mapping in (document, *(inner for _, inner in inner_mappings(document))):
         yield from _named(mapping.pop("compute", None))
@@ -65,7 +76,7 @@ def _set_compute(document: dict[str, Any], compute: str) -> Iterator[str]:
 
 def _named(compute: object) -> Iterator[str]:
     if isinstance(compute, str) and not compute.startswith("${{"):
-        yield compute.removeprefix("azureml:")
+        yield compute
 
 
 def _drop_environment(document: dict[str, Any], node: JobNode) -> bool:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from aml_train.config.model import Config
 from aml_train.config.sections.gate import GateRule
@@ -37,9 +37,7 @@ from aml_train.pipeline.plan import make_plan
 from aml_train.pipeline.project_name import ProjectName
 from aml_train.pipeline.resolve import Surroundings, resolve
 from aml_train.pipeline.sdk import with_sdk
-
-if TYPE_CHECKING:
-    from aml_train.image.registry.client import Registry
+from aml_train.pipeline.target import Target
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
@@ -55,8 +53,7 @@ class GitProver:
         names: the target's names.
         origin: where this run comes from; None outside a git repository.
         project: what the project is called, for the names of its images.
-        registry_host: returns the registry of the target's images, as jobs name it; Azure is asked where no configuration names one.
-        registry: returns the client of a registry by its host; None for one that is not reached.
+        target: has the registry of the images.
     """
 
     def __init__(
@@ -65,14 +62,11 @@ class GitProver:
         names: TargetNames,
         origin: Origin | None,
         project: ProjectName | None,
-        *,
-        registry_host: Callable[[], str],
-        registry: Callable[[str], Registry | None],
+        target: Target,
     ) -> None:
         self.origin = origin
         self.sdk = with_sdk(config).sdk or "v2"
-        self._config, self._names, self._project = config, names, project
-        self._registry_host, self._registry = registry_host, registry
+        self._config, self._names, self._project, self._target = config, names, project, target
         self._rules: dict[str, tuple[GateRule, ...]] = {}
         self._faults: dict[tuple[str, str, str], str] = {}
 
@@ -148,18 +142,15 @@ class GitProver:
 
     def _released(self, repository: str, commit: str, found: Identity) -> Tested | None:
         """Return the image of *found* that the registry's tags of *commit* lead to; None for none."""
-        host = self._registry_host()
-        registry = self._registry(host)
-        if registry is None:
-            return None
+        location = self._target.image_registry()
         names = {name for part in found.parts.values() for name in part if _DIGEST.fullmatch(name)}
-        with registry:
+        with location.client() as registry:
             for digest in sorted(names):
                 if any(
                     (head := registry.head_manifest(repository, tag)) is not None and head.digest == digest
                     for tag in commit_tags(commit, digest)
                 ):
-                    reference = ImageRef.parse(f"{host}/{repository}@{digest}")
+                    reference = ImageRef.parse(f"{location.job_name}/{repository}@{digest}")
                     return Tested(
                         reference=reference,
                         digest=digest,

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from aml_train.core.events import ModelRegistered
 from aml_train.core.git import origin_of_tags
 from aml_train.core.tags import TAG_NODE, TAG_NODE_RUN
 from aml_train.gate.decide import GateResult
 from aml_train.jobs.composed import COMPOSED
 from aml_train.jobs.workspace import JobView, ModelView
-from aml_train.models.register import ModelSpec, check_written, lineage_tags
+from aml_train.models.register import check_written, lineage_tags
 from aml_train.models.register import register_model as register
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.graph import run_with_model
@@ -28,40 +26,25 @@ def register_model(ctx: RunContext, target: Target, job: CompletedJob, gate: Gat
     spec = ctx.plan.model
     if spec is None:
         return None
-    spec = _located(target, spec, job.view)
+    name = job.view.name
+    run = run_with_model(target.service, name, spec.node) if job.view.kind in COMPOSED else name
     reason = _why_not(ctx, target, job.view)
     if reason is not None:
-        _check_written(ctx, target, spec, job.view, reason)
+        with ctx.stage("register", f"Look for the model {spec.name}") as summary:
+            doubt = check_written(target.service, spec, run)
+            if doubt is not None:
+                ctx.warn(doubt)
+            summary.append(f"{spec.name} is written, and not registered: {reason}")
         return None
     with ctx.stage("register", f"Register the model {spec.name}") as summary:
-        tags = lineage_tags(job.view, metrics=gate.metrics, decision=gate.decision) | _node_tags(spec)
-        model, found = register(target.service, spec, job=job.view.name, tags=tags, remark=ctx.warn)
+        tags = lineage_tags(job.view, metrics=gate.metrics, decision=gate.decision)
+        tags |= {TAG_NODE: spec.node} if spec.node is not None else {}
+        tags |= {TAG_NODE_RUN: run} if run != name else {}
+        model, found = register(target.service, spec, job=name, run=run, tags=tags, remark=ctx.warn)
         ctx.progress.add(model=model)
         ctx.emit(ModelRegistered(model=model.name, version=model.version, found=found))
         summary.append(f"{'had been registered as' if found else 'registered'} {model.name} version {model.version}")
     return model
-
-
-def _located(target: Target, spec: ModelSpec, job: JobView) -> ModelSpec:
-    """Return *spec* with the run that wrote the model, if that is not the job itself."""
-    if job.kind not in COMPOSED:
-        return spec
-
-    run = run_with_model(target.service, job.name, spec.node)
-    return spec if run == job.name else replace(spec, run=run)
-
-
-def _node_tags(spec: ModelSpec) -> dict[str, str]:
-    tags = {TAG_NODE: spec.node, TAG_NODE_RUN: spec.run}
-    return {name: value for name, value in tags.items() if value is not None}
-
-
-def _check_written(ctx: RunContext, target: Target, spec: ModelSpec, job: JobView, reason: str) -> None:
-    with ctx.stage("register", f"Look for the model {spec.name}") as summary:
-        doubt = check_written(target.service, spec, job.name)
-        if doubt is not None:
-            ctx.warn(doubt)
-        summary.append(f"{spec.name} is written, and not registered: {reason}")
 
 
 def _why_not(ctx: RunContext, target: Target, job: JobView) -> str | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from aml_train.azure.sdk_v2 import AzureV2
 from aml_train.config.sections.gate import GateRule
+from aml_train.config.sections.model import ModelConfig
 from aml_train.config.sections.passport import PassportConfig
 from aml_train.config.sections.targets import TargetConfig
 from aml_train.core.files import FileSet
@@ -25,7 +26,7 @@ from aml_train.image.registry.referrers import attach_document
 from aml_train.jobs.spec import JobTemplate, make_job
 from aml_train.models.passport.issue import issue_passport
 from aml_train.models.passport.verify import Verifier
-from aml_train.models.register import ModelSpec, lineage_tags, register_model
+from aml_train.models.register import lineage_tags, register_model
 from aml_train.pipeline.passport import make_signer, open_verifier
 from aml_train.pipeline.target import Host
 from tests.integration.models.promotion_worker import tested
@@ -79,7 +80,7 @@ def prepare(*, port: int, folder: str) -> object:
     assert view is not None
     decision = decide_gate(RULES, Evidence(histories={"acc": service.metric_history(job, "acc")}))
     tags = lineage_tags(view, metrics=service.last_metrics(job), decision=decision)
-    spec = ModelSpec(name=MODEL, artifact="outputs/model", output=None, type="custom_model")
+    spec = ModelConfig(name=MODEL, path="outputs/model", type="custom_model")
     model, _ = register_model(service, spec, job=job, tags=tags)
     signer = make_signer(PassportConfig(key_file=Path(folder) / "signing.pem", passphrase_env="PASS"), os.environ)
     assert signer is not None

@@ -21,7 +21,7 @@ from typing import Any
 from aml_train.azure.blob.lease import AzureLeases
 from aml_train.azure.sdk_v2 import AzureV2
 from aml_train.config.sections.gate import GateRule
-from aml_train.config.sections.model import StagePolicy
+from aml_train.config.sections.model import ModelConfig, StagePolicy
 from aml_train.config.sections.targets import TargetConfig
 from aml_train.core.clock import Clock
 from aml_train.core.errors import ServiceError
@@ -38,7 +38,7 @@ from aml_train.jobs.spec import JobTemplate, make_job
 from aml_train.models.catalogue import LockedRecord
 from aml_train.models.promotion.change import PromotionRequest
 from aml_train.models.promotion.promote import Promoter
-from aml_train.models.register import ModelSpec, lineage_tags, register_model
+from aml_train.models.register import lineage_tags, register_model
 from aml_train.pipeline.promotion import open_promoter, run_promotion
 from aml_train.pipeline.target import Host
 
@@ -125,7 +125,7 @@ def prepare(*, port: int, versions: int, folder: str) -> object:
         assert view is not None
         tags = lineage_tags(view, metrics={"acc": accuracy}, decision=Decision(rules=()))
         for number in range(count):
-            spec = ModelSpec(name=MODEL, artifact=f"outputs/m{number}", output=None, type="custom_model")
+            spec = ModelConfig(name=MODEL, path=f"outputs/m{number}", type="custom_model")
             register_model(service, spec, job=job, tags=tags)
     return {"digest": image.digest, "jobs": [name for name, _, _ in jobs]}
 
@@ -174,7 +174,7 @@ def register_race(*, job: str, same: int, others: int) -> object:
 
     def one(artifact: str) -> None:
         service = opened().service
-        spec = ModelSpec(name="raced", artifact=artifact, output=None, type="custom_model")
+        spec = ModelConfig(name="raced", path=artifact, type="custom_model")
         barrier.wait()
         view, _ = register_model(service, spec, job=job, tags={})
         results.put((artifact, view.version))

@@ -2,19 +2,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from aml_train.config.sections.model import ModelConfig
 from aml_train.core.errors import InvalidError, JobFailedError, ServiceError
 from aml_train.core.events import RuleVerdict
 from aml_train.gate.decide import Decision
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView, NewModel
-from aml_train.models.register import ModelSpec, check_written, fitting, lineage_tags, next_version, register_model
+from aml_train.models.register import check_written, fitting, lineage_tags, model_uri, next_version, register_model
 from tests.support.fake_workspace import FakeService
 
-SPEC = ModelSpec(name="m", artifact="outputs/model", output=None, type="custom_model", tags={"team": "a"})
+SPEC = ModelConfig(name="m", path="outputs/model", type="custom_model", tags={"team": "a"})
 
 
 @pytest.mark.parametrize(
@@ -37,15 +38,15 @@ def test_the_next_version_follows_the_highest(versions: list[str], following: st
     ("spec", "uri"),
     [
         (SPEC, "azureml://jobs/j/outputs/artifacts/paths/outputs/model"),
-        (ModelSpec(name="m", artifact=None, output="best", type="mlflow_model"), "azureml://jobs/j/outputs/best"),
+        (ModelConfig(name="m", output="best", type="mlflow_model"), "azureml://jobs/j/outputs/best"),
         (
-            ModelSpec(name="m", artifact="/outputs/model/", output=None, type="x"),
+            ModelConfig(name="m", path="/outputs/model/"),
             "azureml://jobs/j/outputs/artifacts/paths/outputs/model",
         ),
     ],
 )
-def test_where_the_model_lies(spec: ModelSpec, uri: str) -> None:
-    assert spec.uri("j") == uri
+def test_where_the_model_lies(spec: ModelConfig, uri: str) -> None:
+    assert model_uri(spec, "j") == uri
 
 
 def test_a_model_is_registered_once_for_a_job() -> None:
@@ -226,10 +227,10 @@ def test_a_model_is_one_of_its_type(type_: str, files: list[str], content: bytes
         files={"outputs/model/MLmodel": content},
         outputs={"best": files},
     )
-    spec = replace(SPEC, type=type_)
+    spec = replace(SPEC, type=cast("Any", type_))
     if reason is None:
         assert check_written(service, spec, "j") is None
-        assert check_written(service, replace(spec, artifact=None, output="best"), "j") is None
+        assert check_written(service, replace(spec, path=None, output="best"), "j") is None
     else:
         with pytest.raises(JobFailedError) as caught:
             register_model(service, spec, job="j", tags={})
@@ -238,7 +239,7 @@ def test_a_model_is_one_of_its_type(type_: str, files: list[str], content: bytes
 
 
 def test_an_output_that_is_empty_or_may_not_be_read() -> None:
-    spec = replace(SPEC, artifact=None, output="best")
+    spec = replace(SPEC, path=None, output="best")
     with pytest.raises(JobFailedError, match="wrote nothing into its output 'best'"):
         register_model(FakeService(), spec, job="j", tags={})
 

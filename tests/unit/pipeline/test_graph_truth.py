@@ -17,6 +17,7 @@ from typing import Final, Literal
 
 from aml_train.config.job.model import JobNode
 from aml_train.config.sections.gate import GateRule
+from aml_train.config.sections.model import ModelConfig
 from aml_train.config.sections.watch import WatchConfig
 from aml_train.core.tags import TAG_DIGEST, TAG_IMAGES
 from aml_train.gate.rules import parse_rule
@@ -24,7 +25,6 @@ from aml_train.jobs.composed import ChildView, Objective
 from aml_train.jobs.spec import JobTemplate, NodesImage
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
-from aml_train.models.register import ModelSpec
 from aml_train.pipeline.plan import PlannedImage
 from tests.support.memory_graphs import GraphService
 from tests.unit.pipeline.test_run import DIGEST, OURS, SPEC, image_named, make_plan, run
@@ -173,7 +173,7 @@ def plan_of(case: Case):  # type: ignore[no-untyped-def]
         job=template,
         images=images,
         gate=(rule,),
-        model=ModelSpec(name="m", artifact="outputs/m", output=None, type="custom_model", node=case.model),
+        model=ModelConfig(name="m", path="outputs/m", type="custom_model", node=case.model),
         watch=WatchConfig(allow_failed=tuple(part.name for part in case.parts if part.allowed)),
     )
 

@@ -13,7 +13,7 @@ from aml_train.jobs.composed import ChildView
 from aml_train.jobs.spec import JobTemplate, NodesImage, TargetNames, fingerprint, make_job
 from aml_train.jobs.states import JobStatus
 from aml_train.pipeline.plan import PlannedImage
-from aml_train.pipeline.plan_graph import graph_document
+from aml_train.pipeline.plan_graph import job_document
 from aml_train.pipeline.resolve import local_digests
 from tests.support.memory_graphs import GraphService
 from tests.unit.pipeline.test_run import NAMES, OURS, SPEC, TESTED, image_named, make_plan, run
@@ -70,7 +70,7 @@ def named(compute: str | None) -> TargetNames:
 def test_nodes_without_an_environment_run_in_the_image(tmp_path: Path) -> None:
     config = configured(tmp_path, "")
     assert [node.name for node in config.nodes_in_image] == ["prep"]
-    document, notices = graph_document(config, named(None))
+    document, notices = job_document(config, named(None))
     assert document["jobs"]["train"]["component"]["environment"]["conda_file"] == "components/conda.yml"
     assert notices == ["Not in the image, and not tested: train, score, report."]
 
@@ -81,22 +81,25 @@ def test_nodes_without_an_environment_run_in_the_image(tmp_path: Path) -> None:
 def test_named_nodes_run_in_the_image_whatever_they_name(tmp_path: Path, nodes: str, names: list[str]) -> None:
     config = configured(tmp_path, f", nodes: {nodes}")
     assert [node.name for node in config.nodes_in_image] == names
-    document, notices = graph_document(config, named(None))
+    document, notices = job_document(config, named(None))
     assert "environment" not in document["jobs"]["train"]["component"]
     assert "environment" in config.job.document["jobs"]["train"]["component"]
     assert notices[0].startswith("The image replaces the environment of train")
 
 
 def test_the_compute_of_the_target_replaces_that_of_the_nodes(tmp_path: Path) -> None:
-    document, notices = graph_document(configured(tmp_path, ""), named("cpu-cluster"))
+    document, notices = job_document(configured(tmp_path, ""), named("cpu-cluster"))
     assert document["settings"]["default_compute"] == "azureml:cpu-cluster"
     assert not any("compute" in node for node in document["jobs"].values())
-    assert notices[0] == "The target local runs the pipeline on cpu-cluster instead of big, gpu, small."
+    assert (
+        notices[0]
+        == "The target local runs the pipeline on cpu-cluster instead of azureml:big, azureml:gpu, azureml:small."
+    )
 
 
 def test_the_image_is_put_where_its_nodes_are(tmp_path: Path) -> None:
     config = configured(tmp_path, ", nodes: [prep, train]")
-    document, _ = graph_document(config, NAMES)
+    document, _ = job_document(config, NAMES)
     template = JobTemplate(
         document=document,
         directory=tmp_path,
@@ -177,7 +180,7 @@ def test_a_node_of_another_image_loses_its_environment(tmp_path: Path) -> None:
     config = with_images(tmp_path)
     assert [node.name for node in config.nodes_in_image] == ["prep"]
     assert [node.name for node in config.nodes_in(config.images[0])] == ["train"]
-    document, notices = graph_document(config, named(None))
+    document, notices = job_document(config, named(None))
     assert "environment" not in document["jobs"]["train"]["component"]
     assert notices == [
         "The image replaces the environment of train.",
@@ -187,7 +190,7 @@ def test_a_node_of_another_image_loses_its_environment(tmp_path: Path) -> None:
 
 def test_each_node_gets_the_digest_of_its_image(tmp_path: Path) -> None:
     config = with_images(tmp_path)
-    document, _ = graph_document(config, NAMES)
+    document, _ = job_document(config, NAMES)
     (node,) = config.nodes_in(config.images[0])
     template = JobTemplate(
         document=document,

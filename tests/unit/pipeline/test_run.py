@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from aml_train.config.sections.gate import BaselineConfig, GateRule
+from aml_train.config.sections.model import ModelConfig
 from aml_train.config.sections.targets import ClusterConfig
 from aml_train.config.sections.watch import WatchConfig
 from aml_train.core.clock import Clock
@@ -35,7 +36,6 @@ from aml_train.jobs.pace import Pace
 from aml_train.jobs.spec import JobTemplate, TargetNames
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
-from aml_train.models.register import ModelSpec
 from aml_train.pipeline.branch_verdicts import Recorded
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.plan import Plan, PlannedImage
@@ -134,7 +134,7 @@ def make_plan(rules: Mapping[str, Sequence[str]] | None = None, **changes: Any) 
         images=(OURS,),
         job=job,
         gate=gate,
-        model=ModelSpec(name="digits", artifact="outputs/model", output=None, type="custom_model"),
+        model=ModelConfig(name="digits", path="outputs/model", type="custom_model"),
         names=NAMES,
         commit=Commit(sha="f" * 40, branch="main", dirty=False),
         watch=WatchConfig(),
