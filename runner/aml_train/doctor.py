@@ -284,7 +284,7 @@ def check_base(
     """
     name = base.familiar
     try:
-        with docker_registries(environ, logins, attempts=2)(base.registry) as registry:
+        with docker_registries(environ, logins)(base.registry, attempts=2) as registry:
             head = registry.head_manifest(base.repository, base.digest or base.tag or "latest")
     except ImageError as error:
         if _in_engine(name, engine):

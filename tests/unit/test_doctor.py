@@ -194,7 +194,7 @@ def test_the_base_image(
                 raise head
             return head
 
-    monkeypatch.setattr("aml_train.doctor.docker_registries", lambda *_a, **_o: lambda _name: Registry())
+    monkeypatch.setattr("aml_train.doctor.docker_registries", lambda *_a: lambda _name, **_o: Registry())
     found = host(monkeypatch, images=images, engine=engine)
     outcome: Outcome = check_base(ImageRef.parse("python:3.11"), found.engine, {}, lambda _name: None)
     assert outcome.status == status

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from docker.auth import load_config
 from docker.errors import DockerException, ImageNotFound
@@ -15,7 +14,6 @@ from aml_train.config.sections.image import ImageConfig, PullPolicy
 from aml_train.core.docker import read_docker_configuration
 from aml_train.core.errors import AmlTrainError, ImageError
 from aml_train.core.references import DOCKER_HUB, ImageRef
-from aml_train.core.threads import in_background
 from aml_train.image.base_files import BaseFiles, ImageSettings, Registries
 from aml_train.image.inputs import BaseImage
 from aml_train.image.registry.auth import Login, RegistryAuth, is_loopback
@@ -27,9 +25,6 @@ if TYPE_CHECKING:
 
 # docker.io's interface and the key of its credentials in Docker's configuration file
 # (https://docs.docker.com/reference/cli/docker/login/).
-CHECK_SECONDS: Final = 5.0
-"""How long a registry may take to say where a tag points now; Docker Hub takes about half a second, sign-in included."""
-
 _HUB_HOST = "registry-1.docker.io"
 _HUB_LOGIN = "https://index.docker.io/v1/"
 
@@ -41,13 +36,13 @@ def resolve_base(
     engine: DockerClient | None,
     registries: Registries,
     pull: PullPolicy = "check",
-    check: MovedTags | None = None,
+    remark: Callable[[str], object] = lambda _text: None,
     where: str = "image.base",
 ) -> BaseImage:
     """Return the base with its digest.
 
-    A tag may have moved in the registry since the engine pulled it. ``check`` looks with one bounded request, and uses what the
-    engine has if no answer comes; ``always`` needs the answer; ``missing`` asks only for what the engine does not have. An
+    A tag may have moved in the registry since the engine pulled it. ``check`` looks with one request, which Docker Hub does not
+    count (https://docs.docker.com/docker-hub/usage/pulls/), and uses what the engine has if no answer comes; ``always`` needs the answer; ``missing`` asks only for what the engine does not have. An
     image that is in no registry, one that was imported or built here, is used as it is in the engine.
 
     Args:
@@ -56,7 +51,7 @@ def resolve_base(
         engine: the engine that will build; None for a builder that pulls each base from its registry.
         registries: makes a client for the base's registry.
         pull: see above.
-        check: looks tags up in bounded time; made here if None is given, and then its remarks are lost.
+        remark: is given a sentence if engine and registry differ, or if the registry's answer is not known.
         where: the place in the user's file, for errors.
 
     Raises:
@@ -69,7 +64,21 @@ def resolve_base(
         return found.base
     if pull == "always":
         return found.at(_registrys_digest(reference, registries, where, in_engine=True))
-    return (check or MovedTags(registries)).look(found, where)
+    name, engines = reference.familiar, _short(found.base.digest)
+    try:
+        head = _head(reference, registries, attempts=1)
+        why = f"{reference.registry} does not have it any more"
+    except AmlTrainError as error:  # of the registry, or of the sign-in to it
+        head, why = None, error.message
+    if head is None:
+        remark(f"{where}: whether {name} has moved is not known ({why}); the engine's {engines} is used.")
+        return found.base
+    if head.digest not in found.digests:
+        remark(
+            f"{where}: {name} has moved: the registry has {_short(head.digest)}, the engine {engines}. The image is "
+            "built from the registry's; `image.pull: missing` keeps the engine's."
+        )
+    return found.at(head.digest)
 
 
 def _registrys_digest(reference: ImageRef, registries: Registries, where: str, *, in_engine: bool) -> str:
@@ -89,8 +98,8 @@ def _registrys_digest(reference: ImageRef, registries: Registries, where: str, *
     return head.digest
 
 
-def _head(reference: ImageRef, registries: Registries) -> ManifestHead | None:
-    with registries(reference.registry) as registry:
+def _head(reference: ImageRef, registries: Registries, **options: int) -> ManifestHead | None:
+    with registries(reference.registry, **options) as registry:
         return registry.head_manifest(reference.repository, reference.digest or reference.tag or "latest")
 
 
@@ -110,61 +119,6 @@ class InEngine:
         """Return the base at *digest*; another one than the engine's has no image id."""
         same = digest in self.digests
         return BaseImage(reference=self.base.reference, digest=digest, image_id=self.base.image_id if same else None)
-
-
-class MovedTags:
-    """Looks up the current digests of tags in their registries, quickly.
-
-    A registry that did not answer is not asked again. Source for the cost: Docker Hub counts only GET requests of manifests
-    (https://docs.docker.com/docker-hub/usage/pulls/).
-
-    Args:
-        registries: makes clients; they should try once and not wait long.
-        remark: is given a sentence if engine and registry differ, or if the registry's answer is not known.
-        seconds: how long an answer may take altogether.
-    """
-
-    def __init__(
-        self,
-        registries: Registries,
-        *,
-        remark: Callable[[str], object] = lambda _text: None,
-        seconds: float = CHECK_SECONDS,
-    ) -> None:
-        self._registries, self._remark, self._seconds = registries, remark, seconds
-        self._silent: dict[str, str] = {}
-
-    def look(self, found: InEngine, where: str) -> BaseImage:
-        """Return the base as in its registry now, or as in the engine if that is unknown."""
-        base = found.base
-        name, registry = base.reference.familiar, base.reference.registry
-        digest = None if registry in self._silent else self._digest(base.reference)
-        if digest is None:
-            why = self._silent.get(registry, f"{registry} does not have it any more")
-            self._remark(
-                f"{where}: whether {name} has moved is not known ({why}); the engine's {_short(base.digest)} is used."
-            )
-            return base
-        if digest not in found.digests:
-            self._remark(
-                f"{where}: {name} has moved: the registry has {_short(digest)}, the engine {_short(base.digest)}. The image is "
-                "built from the registry's; `image.pull: missing` keeps the engine's."
-            )
-        return found.at(digest)
-
-    def _digest(self, reference: ImageRef) -> str | None:
-        """Return the tag's digest, or None after noting why it is not known."""
-        registry = reference.registry
-        answer = in_background(lambda: _head(reference, self._registries), f"tag {reference.familiar}")
-        try:
-            head = answer.result(timeout=self._seconds)
-        except TimeoutError:
-            self._silent[registry] = f"{registry} gave no answer in {self._seconds:.0f} seconds"
-        except AmlTrainError as error:  # of the registry, or of the sign-in to it
-            self._silent[registry] = error.message
-        else:
-            return head.digest if head is not None else None
-        return None
 
 
 def _short(digest: str | None) -> str:
@@ -218,7 +172,7 @@ class BaseImages:
             engine=self.engine(),
             registries=docker_registries(self.environ, self.logins),
             pull=self.pull,
-            check=self._moved,
+            remark=self.remark,
             where=self.where,
         )
 
@@ -249,16 +203,10 @@ class BaseImages:
         registries = docker_registries(self.environ, self.logins)
         return BaseFiles(platform=platform, engine=self.engine(), registries=registries)
 
-    @functools.cached_property
-    def _moved(self) -> MovedTags:
-        return MovedTags(docker_registries(self.environ, self.logins, attempts=1), remark=self.remark)
-
 
 def docker_registries(
     environ: Mapping[str, str],
     elsewhere: Callable[[str], RegistryAuth | Login | None] = lambda _registry: None,
-    *,
-    attempts: int = 6,
 ) -> Registries:
     """Return a maker of clients that use what Docker's users have set up.
 
@@ -268,10 +216,9 @@ def docker_registries(
     Args:
         environ: the process's environment.
         elsewhere: gives the credentials for a registry that Docker's configuration knows nothing of, or None.
-        attempts: how often a request is made at most.
     """
 
-    def registry(name: str) -> Registry:
+    def registry(name: str, *, attempts: int = 6) -> Registry:
         url, verify, proxies = registry_route(_HUB_HOST if name == DOCKER_HUB else name, environ)
         auth = docker_login(name, environ) or elsewhere(name)
         return Registry(url, auth=auth, verify=verify, proxies=proxies, attempts=attempts)

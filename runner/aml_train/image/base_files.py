@@ -25,8 +25,8 @@ from aml_train.image.registry.manifest import Manifest
 if TYPE_CHECKING:
     from docker import DockerClient
 
-Registries = Callable[[str], Registry]
-"""Makes a client for a registry's name, such as ``docker.io`` or ``nvcr.io``."""
+Registries = Callable[..., Registry]
+"""Makes a client for a registry's name, such as ``docker.io`` or ``nvcr.io``, perhaps one with other ``attempts``."""
 
 _OS_RELEASE: Final = ("/usr/lib/os-release", "/etc/os-release")
 _DPKG: Final = ("/var/lib/dpkg/status",)

@@ -9,7 +9,7 @@ import pytest
 from aml_train.core.docker import BuildCli, engine_platform
 from aml_train.core.errors import ImageError
 from aml_train.core.references import ImageRef
-from aml_train.image.base import MovedTags, docker_registries, resolve_base
+from aml_train.image.base import docker_registries, resolve_base
 from aml_train.image.build.build import build_image
 from aml_train.image.push import push_image
 from aml_train.image.registry.client import Registry, RegistryLocation
@@ -64,13 +64,12 @@ def test_a_tag_that_moved_in_the_registry_is_what_is_built_from(
     engine.images.remove(f"{name}:other", force=True)
 
     remarks: list[str] = []
-    registries = docker_registries({}, attempts=1)
     base = resolve_base(
         ImageRef.parse(f"{name}:base"),
         platform=platform,
         engine=engine,
-        registries=registries,
-        check=MovedTags(registries, remark=remarks.append),
+        registries=docker_registries({}),
+        remark=remarks.append,
     )
     assert (base.digest, base.image_id) == (new, None)
     assert f"the registry has {new[:19]}, the engine {old[:19]}" in remarks[0]

@@ -20,7 +20,6 @@ from tests.integration.image.builder_project import (
     Ended,
     aml_train,
     check_same,
-    context_of,
     pushed_base,
     registry_inside,
     rest_of,
@@ -56,14 +55,11 @@ def first(emulator: Emulator, base: str, tmp_path_factory: pytest.TempPathFactor
 
 
 @contextlib.contextmanager
-def another_engine(emulator: Emulator, folder: Path) -> Iterator[dict[str, str]]:
-    """Give a second engine in a separate network, to which the registry is known by the same name.
-
-    The Docker context ``another`` names it.
-    """
+def another_engine(emulator: Emulator, folder: Path) -> Iterator[str]:
+    """Give the address of a second engine in a separate network, to which the registry is known by the same name."""
     folder.mkdir()
     with disposable_engine(disk=3 << 30) as engine, registry_inside(engine, emulator, folder):
-        yield context_of(f"host={engine.environ['DOCKER_HOST']}", folder)
+        yield engine.environ["DOCKER_HOST"]
         left = engine.client().containers.list(all=True)
     assert left == []
 
@@ -71,7 +67,7 @@ def another_engine(emulator: Emulator, folder: Path) -> Iterator[dict[str, str]]
 BUILDERS = [
     pytest.param("acr", id="acr"),
     pytest.param(
-        "{kind: remote, context: another}",
+        "remote",
         id="remote",
         marks=pytest.mark.skipif(missing() is not None, reason=f"no engine of the test's own: {missing()}"),
     ),
@@ -83,12 +79,12 @@ BUILDERS = [
 def test_one_project_is_the_same_image_and_job_from_each_builder(
     emulator: Emulator, base: str, first: Ended, tmp_path: Path, builder: str
 ) -> None:
-    folder, name = tmp_path / "project", f"one/{'remote' if 'remote' in builder else builder}"
-    place: contextlib.AbstractContextManager[dict[str, str]] = contextlib.nullcontext({})
-    if "remote" in builder:
+    folder, name = tmp_path / "project", f"one/{builder}"
+    place: contextlib.AbstractContextManager[str] = contextlib.nullcontext("")
+    if builder == "remote":
         place = another_engine(emulator, tmp_path / "engine")
-    with place as environ:
-        ended = run_project(emulator, folder, base, builder, name, environ)
+    with place as host:
+        ended = run_project(emulator, folder, base, f"{{kind: remote, engine: '{host}'}}" if host else builder, name)
     check_same(emulator, ended, first, name, "one/local")
 
 

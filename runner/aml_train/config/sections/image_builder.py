@@ -17,7 +17,6 @@ _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9_.-]*"
 #: Keys and the kinds that they belong to.
 _OF: Final = {
     "engine": ("remote",),
-    "context": ("remote",),
     "buildx": ("remote",),
     "tls": ("remote",),
     "agent-pool": ("acr",),
@@ -25,7 +24,7 @@ _OF: Final = {
 }
 #: Seconds that a run of ACR Tasks may take (azure-mgmt-containerregistry 10.3.0, v2019_06_01_preview, ``DockerBuildRequest.timeout``).
 _LONGEST: Final = 28_800.0
-_PLACES: Final = ("engine", "context", "buildx")
+_PLACES: Final = ("engine", "buildx")
 
 
 @section
@@ -49,11 +48,6 @@ class BuilderConfig:
             pattern=r"(?:ssh|tcp)://[^\s/:@]+(?:@[^\s/:@]+)?(?::[0-9]{1,5})?/?|unix:///\S+",
         ),
         "Address of the engine, for `remote`: `ssh://USER@HOST`, `tcp://HOST:2376` (by TLS), or `unix://PATH`.",
-        default=None,
-    )
-    context: str | None = key(
-        Text(noun="the name of a Docker context", pattern=_NAME),
-        "Docker context that names the engine, for `remote`.",
         default=None,
     )
     buildx: str | None = key(
@@ -115,7 +109,7 @@ def builder_config(image: CheckedTree, given: Mapping[str, Any]) -> BuilderConfi
             )
     named = [name for name in _PLACES if image.has("builder", name)]
     if kind == "remote" and len(named) != 1:
-        what = "`image.builder` of the kind `remote` needs exactly one of `engine`, `context` and `buildx`"
+        what = "`image.builder` of the kind `remote` needs either `engine` or `buildx`"
         image.fault(what, "builder", remedy="write such as: builder: {kind: remote, engine: ssh://build@host}")
     if "tls" in given and not str(given.get("engine", "")).startswith("tcp://"):
         image.fault("`image.builder.tls` belongs to an engine at `tcp://`", "builder", "tls", remedy="delete the key")

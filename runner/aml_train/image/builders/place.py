@@ -1,4 +1,4 @@
-"""The place where images are built and tested, as ``image.builder`` says: this engine, another address, a Docker context.
+"""The place where images are built and tested, as ``image.builder`` says: this engine, or another one.
 
 Docker's own clients read ``DOCKER_HOST``, ``DOCKER_TLS_VERIFY`` and ``DOCKER_CERT_PATH``
 (https://docs.docker.com/reference/cli/docker/#environment-variables): with these set, docker-py and the command reach the same
@@ -8,13 +8,11 @@ engine.
 from __future__ import annotations
 
 import functools
-import json
 import shutil
-import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from aml_train.config.sections.image_builder import BuilderConfig
 from aml_train.core.docker import BuildCli, buildkit_cli, connect_engine, docker_configuration_file, engine_platform
@@ -106,21 +104,17 @@ class BuildPlace:
         except ImageError as error:
             raise ImageError(
                 f"{self.config.where}: {error.message}",
-                hint="Check the address, and that this machine may use it: `docker --host ADDRESS version`, or "
-                "`docker --context NAME version`. See docs/image.md.",
+                hint="Check the address, and that this machine may use it: `docker --host ADDRESS version`. See docs/image.md.",
             ) from error
 
     @functools.cached_property
     def _environ(self) -> Mapping[str, str]:
         config = self.config
-        if config.context is not None:
-            return context_environ(self.environ, config.context, where=config.where)
         if config.engine is not None:
             return engine_environ(self.environ, config.engine, tls=config.tls, where=config.where)
         return self.environ
 
 
-_SECONDS: Final = 30.0
 _VARIABLES: Final = ("DOCKER_HOST", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "DOCKER_TLS", "DOCKER_CONTEXT")
 #: The files of a client's certificate, by Docker's names (https://docs.docker.com/engine/security/protect-access/).
 CERTIFICATES: Final = ("ca.pem", "cert.pem", "key.pem")
@@ -157,60 +151,3 @@ def engine_environ(environ: Mapping[str, str], host: str, *, tls: Path | None = 
             "See https://docs.docker.com/engine/security/protect-access/.",
         )
     return {**others, "DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": str(folder)}
-
-
-def context_environ(environ: Mapping[str, str], name: str, *, where: str) -> dict[str, str]:
-    """Return *environ* for the engine of the Docker context *name*.
-
-    Raises:
-        ImageError: there is no such context, or it has no engine that may be used.
-    """
-    host, tls = read_context(_inspect(environ, name, where), name, where)
-    return engine_environ(environ, host, tls=tls, where=where)
-
-
-def _inspect(environ: Mapping[str, str], name: str, where: str) -> str:
-    plain = {key: value for key, value in environ.items() if key not in _VARIABLES}
-    try:
-        done = subprocess.run(
-            ["docker", "context", "inspect", name],
-            env=plain,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            timeout=_SECONDS,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ImageError(f"{where}: the Docker context {name} cannot be read: {error}") from error
-    if done.returncode != 0:
-        reason = done.stderr.strip().splitlines()[-1:] or ["no reason is given"]
-        raise ImageError(
-            f"{where}: the Docker context {name} cannot be read: {reason[0]}",
-            hint=f"List the contexts: docker context ls. Make one: docker context create {name} --docker host=ssh://USER@HOST",
-        )
-    return done.stdout
-
-
-def read_context(text: str, name: str, where: str) -> tuple[str, Path | None]:
-    """Return a context's engine, and the folder of its certificates. Pure.
-
-    Args:
-        text: the output of ``docker context inspect``.
-        name: the context.
-        where: the place in the user's file, for errors.
-    """
-    try:
-        [found] = json.loads(text)
-        engine: Mapping[str, Any] = found["Endpoints"]["docker"]
-        host = str(engine["Host"])
-        skips, material = bool(engine.get("SkipTLSVerify")), (found.get("TLSMaterial") or {}).get("docker")
-        folder = Path(found["Storage"]["TLSPath"]) / "docker" if material else None
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise ImageError(f"{where}: the Docker context {name} has no engine: {text.strip()[:200]}") from error
-    if skips:
-        raise ImageError(
-            f"{where}: the Docker context {name} does not check the engine's certificate (SkipTLSVerify)",
-            hint="Make the context with the authority's certificate: docker context create … ca=ca.pem,cert=…,key=…",
-        )
-    return host, folder

@@ -79,20 +79,18 @@ def attach_document(
     *,
     artifact_type: str,
     content: bytes,
-    media_type: str | None = None,
     annotations: Mapping[str, str] | None = None,
 ) -> Referrer:
     """Keep *content* with *image*; return its manifest. A repetition changes nothing.
 
     Args:
         artifact_type: the document's kind, by which it is found.
-        media_type: the format of *content*; *artifact_type* by default.
         annotations: short facts that lists of referrers show.
 
     Raises:
         ImageError: the registry refuses.
     """
-    encoded = _manifest_of(registry, repository, image, artifact_type, content, media_type, annotations)
+    encoded = _manifest_of(registry, repository, image, artifact_type, content, annotations)
     registry.put_manifest(repository, sha256_digest(encoded), encoded, OCI_MANIFEST)
     return enter_referrer(registry, repository, encoded)
 
@@ -103,7 +101,6 @@ def _manifest_of(
     image: Manifest | None,
     artifact_type: str,
     content: bytes,
-    media_type: str | None = None,
     annotations: Mapping[str, str] | None = None,
 ) -> bytes:
     """Upload *content*; return the manifest of a document that is about *image*."""
@@ -114,7 +111,7 @@ def _manifest_of(
         "mediaType": OCI_MANIFEST,
         "artifactType": artifact_type,
         "config": {"mediaType": EMPTY_TYPE, "digest": config, "size": len(EMPTY)},
-        "layers": [{"mediaType": media_type or artifact_type, "digest": layer, "size": len(content)}],
+        "layers": [{"mediaType": artifact_type, "digest": layer, "size": len(content)}],
         **({} if image is None else {"subject": subject_of(image)}),
         **({"annotations": dict(annotations)} if annotations else {}),
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,7 +11,7 @@ from aml_train.config.sections.image_builder import BuilderConfig
 from aml_train.core.errors import ImageError
 from aml_train.image.builders import place as places
 from aml_train.image.builders.engine import BuildxBuilder, EngineBuilder
-from aml_train.image.builders.place import CERTIFICATES, BuildPlace, context_environ, engine_environ, read_context
+from aml_train.image.builders.place import CERTIFICATES, BuildPlace, engine_environ
 from aml_train.image.builders.service import ServiceBuilder
 
 WHERE = "aml-train.yml:4"
@@ -67,58 +66,6 @@ def test_a_missing_certificate_is_named(tmp_path: Path) -> None:
         engine_environ({}, "tcp://host:2376", tls=folder, where=WHERE)
     assert caught.value.message.startswith(f"{WHERE}: ")
     assert "image.builder.tls" in str(caught.value.hint)
-
-
-def context(**engine: Any) -> str:
-    document = {
-        "Name": "builder",
-        "Endpoints": {"docker": {"Host": "tcp://host:2376", "SkipTLSVerify": False, **engine}},
-        "TLSMaterial": {"docker": ["ca.pem", "cert.pem", "key.pem"]},
-        "Storage": {"TLSPath": "/h/.docker/contexts/tls/abc"},
-    }
-    return json.dumps([document])
-
-
-def test_a_context_gives_the_engine_and_its_certificates() -> None:
-    assert read_context(context(), "builder", WHERE) == (
-        "tcp://host:2376",
-        Path("/h/.docker/contexts/tls/abc/docker"),
-    )
-
-
-def test_a_context_that_does_not_check_certificates_is_refused() -> None:
-    with pytest.raises(ImageError, match="SkipTLSVerify"):
-        read_context(context(SkipTLSVerify=True), "builder", WHERE)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("", "[]", "{}", "[{}]", '[{"Endpoints": {"kubernetes": {}}}]', '[{"Endpoints": 3}]', "[" * 5000),
-        '[{"Endpoints": {"docker": {"Host": "tcp://h"}}, "TLSMaterial": ["docker"]}]',
-    ],
-)
-def test_a_context_without_an_engine_is_an_error(text: str) -> None:
-    with pytest.raises(ImageError, match="the Docker context builder has no engine"):
-        read_context(text, "builder", WHERE)
-
-
-def test_a_context_is_read_as_the_command_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
-
-    class Done:
-        returncode, stdout, stderr = 0, context(Host="ssh://host"), ""
-
-    def run(argv: list[str], **options: Any) -> Done:
-        asked.append((argv, options["env"]))
-        return Done()
-
-    monkeypatch.setattr("aml_train.image.builders.place.subprocess.run", run)
-    path = programs(tmp_path)
-    given = {"PATH": path, "DOCKER_CONTEXT": "other", "DOCKER_HOST": "unix:///other"}
-    found = context_environ(given, "builder", where=WHERE)
-    assert found["DOCKER_HOST"] == "ssh://host"
-    assert asked == [(["docker", "context", "inspect", "builder"], {"PATH": path})]
 
 
 def place(environ: dict[str, str] | None = None, **config: Any) -> BuildPlace:
