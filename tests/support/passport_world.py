@@ -24,6 +24,7 @@ from aml_train.gate.history import MetricPoint
 from aml_train.gate.rules import parse_rule
 from aml_train.image.inputs import ImageInputs
 from aml_train.image.provenance import IN_TOTO, SLSA_PROVENANCE, provenance
+from aml_train.image.readiness.check import store_facts
 from aml_train.image.records import store_record
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.manifest import OCI_MANIFEST, Manifest
@@ -83,7 +84,7 @@ class Shape:
         code: the files of the code snapshot; None for a job without one.
         tags: of the job, besides those of its image; None leaves one out.
         image: whether the job ran in an image of ours, which has tests and a provenance.
-        facts: what the record of the image's tests says of the image.
+        facts: what the readiness checks found in the image.
         artifacts: other files of the job.
     """
 
@@ -260,11 +261,10 @@ class PassportWorld:
             seconds=1.0,
             at="2026-11-21",
             commit="c0ffee",
-            facts=self.shape.facts,
-            probe="p",
         )
         with self.registry() as registry:
             store_record(registry, REPOSITORY, dataclasses.replace(record, **changes))
+            store_facts(registry, REPOSITORY, self.image.digest, self.shape.facts)
 
     def _push_image(self, content: bytes) -> Manifest:
         with self.registry() as registry:

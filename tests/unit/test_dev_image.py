@@ -22,7 +22,6 @@ from aml_train.image.spec import TestRecord, TestSpec
 from aml_train.jobs.spec import TargetNames
 from aml_train.pipeline.prepare import PreparedRun
 from tests.support.image_configs import plan as plan_image
-from tests.unit.image.readiness.test_readiness import _facts
 from tests.unit.image.registry.fake_registry import FakeRegistry
 
 SPEC = plan_image()
@@ -91,7 +90,7 @@ def test_the_tested_image_by_its_digest(tests: TestSpec, monkeypatch: pytest.Mon
 
     record = TestRecord(
         digest=digest, key=tests.key(digest), command="pytest", passed=3, failed=0, skipped=0, seconds=1.0,
-        at="2026-11-20T10:00:00+00:00", commit=None, facts=_facts(), probe="p",
+        at="2026-11-20T10:00:00+00:00", commit=None,
     )  # fmt: skip
     with world.location.client() as registry:
         store_record(registry, SPEC.repository, record)

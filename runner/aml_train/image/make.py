@@ -80,7 +80,7 @@ def make_image(
     try:
         built = builder.build(ctx, candidate, started, force=force)
         manifest = built.manifest
-        record = make_record(ctx, manifest.digest, built.results, built.facts)
+        record = make_record(ctx, manifest.digest, built.results)
         other = None if force else _released_meanwhile(ctx, manifest)
         if other is None:
             # The image that was built in the place of another one has its own address.

@@ -15,7 +15,7 @@ from typing import Any, Final
 from aml_train.core.answers import check_format, clean, decode
 from aml_train.core.errors import DamagedError
 from aml_train.core.trust import PROPOSALS_SUFFIX
-from aml_train.image.readiness.facts import check_facts, check_shape
+from aml_train.image.readiness.facts import check_shape
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.referrers import load_document, store_document
 from aml_train.image.spec import TEST_FORMAT, ImageSpec, TestRecord, TestSpec
@@ -23,11 +23,10 @@ from aml_train.image.spec import TEST_FORMAT, ImageSpec, TestRecord, TestSpec
 RECORD_TYPE: Final = "application/vnd.aml-train.test-record.v1+json"
 _COUNT: Final = (int, NoneType)
 _SHAPE: Final[Mapping[str, Any]] = {
-    **dict.fromkeys(("digest", "key", "command", "at", "probe"), str),
+    **dict.fromkeys(("digest", "key", "command", "at"), str),
     **dict.fromkeys(("passed", "failed", "skipped"), _COUNT),
     "seconds": (int, float),
     "commit": (str, NoneType),
-    "facts": dict,
     "format": int,
 }
 _HINT: Final = "Remove that tag from the registry, or change the tests; they will then run again."
@@ -80,14 +79,19 @@ def known_record(registry: Registry, spec: ImageSpec, tests: TestSpec, digest: s
     return record
 
 
+def proposals_of(repository: str) -> str:
+    """Return the repository of the proposals of *repository*."""
+    return f"{repository.removesuffix(PROPOSALS_SUFFIX)}{PROPOSALS_SUFFIX}"
+
+
 def any_record(registry: Registry, repository: str, digest: str, key: str) -> TestRecord | None:
     """Return a record for people: of *repository*, else of its proposals.
 
     Raises:
         DamagedError: as :func:`load_record`.
     """
-    places = (repository, f"{repository.removesuffix(PROPOSALS_SUFFIX)}{PROPOSALS_SUFFIX}")
-    found = (load_record(registry, place, digest, key) for place in dict.fromkeys(places))
+    places = dict.fromkeys((repository, proposals_of(repository)))
+    found = (load_record(registry, place, digest, key) for place in places)
     return next((record for record in found if record is not None), None)
 
 
@@ -104,7 +108,6 @@ def parse_record(content: bytes) -> TestRecord:
     if unknown := sorted(document.keys() - _SHAPE):
         raise ValueError(f"it has the unknown field {', '.join(unknown)}")
     check_shape(document, _SHAPE, "it")
-    check_facts(document["facts"])
     if document["failed"]:
         raise ValueError(f"it records {document['failed']} failed tests")
     fields_of: dict[str, Any] = {

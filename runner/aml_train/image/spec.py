@@ -355,8 +355,6 @@ class TestRecord:
         seconds: how long the tests ran.
         at: when they ended, ISO 8601 in UTC.
         commit: the commit whose tests ran, where known.
-        facts: the facts of the image by the probe of the readiness checks, see :mod:`aml_train.image.readiness.facts`.
-        probe: which probe that was.
         format: version of this record.
     """
 
@@ -370,19 +368,7 @@ class TestRecord:
     seconds: float
     at: str
     commit: str | None
-    facts: Mapping[str, Any]
-    probe: str
     format: int = TEST_FORMAT
-
-    @property
-    def packages(self) -> dict[str, str]:
-        """The installed versions: ``pip:name`` or ``apt:name`` (rpm, too) → version."""
-        kinds = {"pip": "python_packages", "apt": "system_packages"}
-        return {
-            f"{kind}:{name}": version
-            for kind, key in kinds.items()
-            for name, version in sorted(self.facts.get(key, {}).items())
-        }
 
 
 @dataclass(frozen=True, kw_only=True)

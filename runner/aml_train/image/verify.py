@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import time
 from collections.abc import Callable
@@ -15,7 +14,6 @@ from aml_train.image.readiness.check import (
     judge_facts,
     load_facts,
     probe_image,
-    probe_key,
     readiness_error,
     store_facts,
     summary,
@@ -79,35 +77,28 @@ def read_record(ctx: ImageContext, digest: str) -> TestRecord | None:
 def verify_found(
     ctx: ImageContext, found: Manifest, builder: Callable[[], Builder], record: TestRecord | None
 ) -> TestRecord | None:
-    """Verify an image that the registry has: run only what *record* does not cover."""
-    digest = found.digest
-    known = record.facts if record is not None and record.probe == probe_key() else None
-    for place in ctx.places if known is None else ():
+    """Verify an image that the registry has: run only what *record* and the facts of earlier checks do not cover."""
+    digest, known = found.digest, None
+    for place in ctx.places:
         known = known or load_facts(ctx.registry, place, digest)
     if known is not None:
         judge(ctx, known, start_checks(ctx), cached=True)
     if record is not None:
         _report_cached(ctx, record)
-    if known is not None and (record is not None or ctx.tests is None):
+    test = record is None and ctx.tests is not None
+    if known is not None and not test:
         return record
-    results, found_facts = builder().verify(
-        ctx, found, check=known is None, test=record is None and ctx.tests is not None
-    )
-    facts = known if found_facts is None else found_facts
-    if facts is None:
-        raise ValueError("a builder has checked an image and returned no facts")
+    results, facts = builder().verify(ctx, found, check=known is None, test=test)
     if known is None:
+        if facts is None:
+            raise ValueError("a builder has checked an image and returned no facts")
         store_facts(ctx.registry, ctx.own, digest, facts)
-    if record is not None:
-        record = dataclasses.replace(record, facts=facts, probe=probe_key())
-    else:
-        record = make_record(ctx, digest, results, facts)
-    if record is not None:
+    if test and (record := make_record(ctx, digest, results)) is not None:
         store_record(ctx.registry, ctx.own, record)
     return record
 
 
-def make_record(ctx: ImageContext, digest: str, results: TestsFinished | None, facts: Facts) -> TestRecord | None:
+def make_record(ctx: ImageContext, digest: str, results: TestsFinished | None) -> TestRecord | None:
     """Return the record of tests that passed in the image *digest*; None without any."""
     if results is None or ctx.tests is None:
         return None
@@ -121,8 +112,6 @@ def make_record(ctx: ImageContext, digest: str, results: TestsFinished | None, f
         seconds=results.seconds,
         at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         commit=ctx.commit,
-        facts=facts,
-        probe=probe_key(),
     )
 
 

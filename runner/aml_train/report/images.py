@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 from aml_train.core.errors import ImageError
 from aml_train.core.references import ImageRef, is_digest
 from aml_train.core.tags import TAG_ADDRESS, TAG_DIGEST, TAG_IMAGE, TAG_IMAGES, TAG_TESTED
-from aml_train.image.records import any_record
+from aml_train.image.readiness.check import installed_packages, load_facts
+from aml_train.image.records import any_record, proposals_of
 from aml_train.jobs.workspace import JobView
 from aml_train.models.catalogue import Catalogue
 from aml_train.report import values
@@ -63,53 +64,27 @@ def pinned(image: values.Image) -> ImageRef | None:
         return None
 
 
-def read_packages_of(
-    registry: Callable[[str], Registry | None], image: values.Image, view: JobView
-) -> Mapping[str, str]:
-    """Return the packages of a job's image.
+def read_packages_of(registry: Callable[[str], Registry | None], image: values.Image) -> Mapping[str, str]:
+    """Return the packages of a job's image by the facts of its readiness checks: ``pip:numpy`` → version.
 
     Raises:
-        ImageError: they are not known, and the message says why; the registry refuses, or the record is damaged.
+        ImageError: they are not known, and the message says why; the registry refuses, or the facts are damaged.
     """
     reference = pinned(image)
     if reference is None:
         raise ImageError(f"The packages of {image.reference} are not known: it has no digest.")
-    found = image_packages(registry, reference, view.tags.get(TAG_TESTED, ""))
-    if found is None:
+    opened = registry(reference.registry)
+    if opened is None:
         raise ImageError(
             f"The packages of the image are not known: the registry {reference.registry} is not reached from here."
         )
-    if not found:
-        raise ImageError(
-            f"The packages of {reference.familiar} are not known: its registry has no record of its tests."
-        )
-    return found
-
-
-def image_packages(
-    registry: Callable[[str], Registry | None], image: ImageRef, tested: str
-) -> Mapping[str, str] | None:
-    """Return the packages of an image by the record of its tests.
-
-    Args:
-        registry: opens the registry of that host; None for one that cannot be reached.
-        image: the image, by its digest.
-        tested: the key of the record; empty, or a sentence, for none.
-
-    Returns:
-        ``pip:numpy`` → version; None if the image has no digest, or its registry cannot be reached.
-
-    Raises:
-        ImageError: the registry refuses, or the record is damaged.
-    """
-    opened = registry(image.registry) if image.digest is not None else None
-    if opened is None or image.digest is None:
-        return None
     with opened:
-        if not tested or " " in tested:
-            return {}
-        record = any_record(opened, image.repository, image.digest, tested)
-        return {} if record is None else record.packages
+        for place in dict.fromkeys((reference.repository, proposals_of(reference.repository))):
+            if (facts := load_facts(opened, place, image.digest)) is not None:
+                return installed_packages(facts)
+    raise ImageError(
+        f"The packages of {reference.familiar} are not known: its registry has no facts of this version's readiness checks."
+    )
 
 
 def read_tests(registry: Callable[[str], Registry | None], image: values.Image, view: JobView) -> values.Tests | None:

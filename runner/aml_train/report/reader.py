@@ -139,7 +139,7 @@ class PartReader:
         if image is None:
             return {}
         none: Mapping[str, str] = {}
-        packages = self._gaps.read("packages", lambda: images.read_packages_of(sources.registry, image, view), none)
+        packages = self._gaps.read("packages", lambda: images.read_packages_of(sources.registry, image), none)
         tests = self._gaps.read("images", lambda: images.read_tests(sources.registry, image, view), None)
         compared = image
         if baseline is not None and baseline.has_curves and packages:
@@ -158,7 +158,7 @@ class PartReader:
             return image
         if before.digest == image.digest:
             return msgspec.structs.replace(image, against=before.digest)
-        theirs = images.read_packages_of(self._sources.registry, before, view)
+        theirs = images.read_packages_of(self._sources.registry, before)
         changes, more = images.changed_packages(theirs, packages)
         return msgspec.structs.replace(image, against=before.digest, changes=changes, more_changes=more)
 

@@ -13,6 +13,7 @@ from aml_train.core.events import ImageReady, LogLine, Progress, StageFinished, 
 from aml_train.core.references import ImageRef
 from aml_train.image.build.build import build_image, verify_base
 from aml_train.image.inputs import BaseImage
+from aml_train.image.readiness.check import installed_packages, load_facts
 from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.spec import ImageSpec, Tested, TestSpec
 from tests.integration.conftest import Recorder
@@ -48,8 +49,11 @@ def test_build_push_test_release_then_find(
     assert any(e.unit == "steps" and e.done == e.total for e in recorder.of(Progress))
     assert first.record is not None
     assert first.record.commit == "c0ffee"
-    assert first.record.packages["pip:pytest"] == "9.0.1"
-    assert "apt:libc6" in first.record.packages
+    facts = load_facts(registry, spec.repository, first.digest)
+    assert facts is not None
+    packages = installed_packages(facts)
+    assert packages["pip:pytest"] == "9.0.1"
+    assert "apt:libc6" in packages
 
     released = {tag: registry.head_manifest(spec.repository, tag) for tag in registry.tags(spec.repository)}
     assert {spec.address_tag, f"dig-{first.digest[7:]}", "git-c0ffee"} <= released.keys()

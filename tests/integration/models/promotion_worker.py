@@ -82,8 +82,6 @@ def tested(port: int) -> Tested:
             seconds=1.0,
             at="2026-11-21T00:00:00+00:00",
             commit=None,
-            facts={"format": 1, "bash": None, "python": None},
-            probe="p",
         )
         store_record(registry, "digits", record)
     reference = ImageRef(registry="amllocal.azurecr.io", repository="digits", digest=digest)

@@ -17,7 +17,7 @@ from aml_train.core.files import FileSet
 from aml_train.image.builder import Builder, Verified
 from aml_train.image.context import ImageContext
 from aml_train.image.ensure import ensure_image, find_build
-from aml_train.image.readiness.check import probe_key, store_facts
+from aml_train.image.readiness.check import store_facts
 from aml_train.image.records import record_tag, store_record
 from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.registry.manifest import OCI_MANIFEST, Manifest, sha256_digest
@@ -66,8 +66,6 @@ class World:
             seconds=1.0,
             at="2026-11-23T00:00:00+00:00",
             commit=None,
-            facts=FACTS,
-            probe=probe_key(),
         )
         store_record(client, repository, record)
         self.registry.log.clear()

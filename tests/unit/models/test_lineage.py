@@ -46,8 +46,6 @@ class World:
                 seconds=1.0,
                 at="2026-11-21",
                 commit=None,
-                facts={"format": 1, "bash": None, "python": None},
-                probe="p",
             )
             store_record(registry, "digits", self.record)
         image = f"{HOST}/digits@{self.digest}"

@@ -240,9 +240,7 @@ def test_after_a_bad_end_the_next_run_makes_a_new_attempt(end: JobStatus) -> Non
 def test_the_protected_branch_names_its_own_test_record_at_the_job_of_a_proposal(trust: Trust, named: str) -> None:
     def tested(key: str) -> Tested:
         numbers: dict[str, Any] = {"passed": 1, "failed": 0, "skipped": 0, "seconds": 1.0}
-        record = TestRecord(
-            digest=DIGEST, key=key, command="pytest", at="", commit=None, facts={}, probe="", **numbers
-        )
+        record = TestRecord(digest=DIGEST, key=key, command="pytest", at="", commit=None, **numbers)
         return replace(TESTED, record=record)
 
     service = good_service()

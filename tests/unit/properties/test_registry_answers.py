@@ -35,8 +35,6 @@ RECORD = TestRecord(
     seconds=1.5,
     at="2026-01-01T00:00:00+00:00",
     commit=None,
-    facts=FACTS,
-    probe="p",
 )
 RECORD_BLOB = json.dumps(dataclasses.asdict(RECORD)).encode()
 FACTS_BLOB = json.dumps({"digest": DIGEST, "facts": FACTS}).encode()

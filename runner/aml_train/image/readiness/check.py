@@ -119,6 +119,16 @@ def load_facts(registry: Registry, repository: str, digest: str) -> Facts | None
     return facts
 
 
+def installed_packages(facts: Facts) -> dict[str, str]:
+    """Return the installed versions: ``pip:name`` or ``apt:name`` (rpm, too) → version. Pure."""
+    kinds = {"pip": "python_packages", "apt": "system_packages"}
+    return {
+        f"{kind}:{name}": version
+        for kind, key in kinds.items()
+        for name, version in sorted(facts.get(key, {}).items())
+    }
+
+
 TIMEOUT: Final = 600.0
 """Seconds that the probe may take; imports from a cold disk are slow."""
 CHECKS_FOLDER: Final = "aml-train-checks"

@@ -30,14 +30,6 @@ RECORD = TestRecord(
     seconds=1.5,
     at="2026-01-01T00:00:00+00:00",
     commit="c0ffee",
-    facts={
-        "format": 1,
-        "bash": None,
-        "python": None,
-        "python_packages": {"b": "2", "a": "1"},
-        "system_packages": {"libc6": "2.36"},
-    },
-    probe="0123456789abcdef",
 )
 
 
