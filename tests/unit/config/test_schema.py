@@ -123,7 +123,7 @@ def rows(shape: Shape, prefix: str = "") -> Iterator[tuple[str, str]]:
                 if part is not None and part is not JOB:
                     yield from rows(part, prefix)
         case Variants():
-            for record in (*shape.records.values(), shape.untyped, shape.other, shape.marker and shape.marker[1]):
+            for record in (*shape.records.values(), shape.untyped, shape.marker and shape.marker[1]):
                 if record is not None:
                     yield from rows(record, prefix)
 

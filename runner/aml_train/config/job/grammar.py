@@ -217,15 +217,24 @@ COMMAND_OUTPUT: Final = _output(
 )
 
 
-def _count(noun: str) -> Number:
-    return Number(noun=noun, minimum=1, digits=True)
+def count(noun: str, minimum: int = 1) -> Number:
+    """Return the shape of a whole number, which may be in quotes."""
+    return Number(noun=noun, minimum=minimum, digits=True)
+
+
+SHM_SIZE: Final = Text(
+    noun="a size such as `2g`", pattern="0*[1-9][0-9]*[bkmgBKMG]", remedy="use the units b, k, m, g"
+)
+VARIABLES: Final = Table(
+    value=Variable(), noun="a mapping of names to text", key=Text(pattern=r"[^=\x00-\x20]+", noun="a name")
+)
 
 
 def _type(word: str) -> Key:
     return Key(_choice(word), f"`{word}`.", required=True)
 
 
-_PER_INSTANCE: Final = Key(_count("a whole number of processes"), "Processes on each node.")
+_PER_INSTANCE: Final = Key(count("a whole number of processes"), "Processes on each node.")
 DISTRIBUTION: Final = Variants(
     noun="a mapping with `type`",
     fold=lower,
@@ -242,7 +251,7 @@ DISTRIBUTION: Final = Variants(
             noun="a TensorFlow distribution",
             keys={
                 "type": _type("tensorflow"),
-                "worker_count": Key(_count("a whole number of workers"), "Workers; `instance_count` by default."),
+                "worker_count": Key(count("a whole number of workers"), "Workers; `instance_count` by default."),
                 "parameter_server_count": Key(
                     Number(noun="a whole number of servers", minimum=0, digits=True), "Parameter servers."
                 ),
@@ -265,13 +274,10 @@ DISTRIBUTION: Final = Variants(
 RESOURCES: Final = Record(
     noun="resources",
     keys={
-        "instance_count": Key(_count("a whole number of nodes"), "Nodes."),
-        "max_instance_count": Key(_count("a whole number of nodes"), "Most nodes of an elastic job."),
+        "instance_count": Key(count("a whole number of nodes"), "Nodes."),
+        "max_instance_count": Key(count("a whole number of nodes"), "Most nodes of an elastic job."),
         "instance_type": Key(Text(noun="a VM size"), "VM size, for serverless compute."),
-        "shm_size": Key(
-            Text(noun="a size such as `2g`", pattern="0*[1-9][0-9]*[bkmgBKMG]", remedy="use the units b, k, m, g"),
-            "Shared memory of the container, such as `2g`.",
-        ),
+        "shm_size": Key(SHM_SIZE, "Shared memory of the container, such as `2g`."),
         "docker_args": Key(
             Either(
                 noun="text, or a list of arguments",
@@ -288,56 +294,33 @@ RESOURCES: Final = Record(
 )
 
 
-def _identity(word: str, spelling: str, **keys: Key) -> Record:
-    kind = Key(Choice(words=(word,), fold=snake, aliases=(spelling,)), f"`{word}`.", required=True)
-    hints = {"msi_resource_id": "azure-ai-ml fails on it; write `client_id`"}
-    return Record(noun="an identity", keys={"type": kind, **keys}, hints=hints)
-
-
-_MANAGED_IDS: Final = {
-    "client_id": Key(Text(noun="an ID"), "Client ID of a user-assigned identity."),
-    "object_id": Key(Text(noun="an ID"), "Object ID of it."),
-}
-IDENTITY: Final = Variants(
+IDENTITY: Final = Record(
     noun="a mapping with `type`",
-    fold=snake,
-    records={
-        "managed": _identity("managed", "managed_identity", **_MANAGED_IDS),
-        "managed_identity": _identity("managed_identity", "managed", **_MANAGED_IDS),
-        "user_identity": _identity("user_identity", "user_identity"),
-        "aml_token": _identity("aml_token", "aml_token"),
+    hints={"msi_resource_id": "azure-ai-ml fails on it; write `client_id`"},
+    keys={
+        "type": Key(
+            Choice(words=("managed", "user_identity", "aml_token"), fold=snake, aliases=("managed_identity",)),
+            "`managed`, `user_identity` or `aml_token`.",
+            required=True,
+        ),
+        "client_id": Key(Text(noun="an ID"), "Client ID of a user-assigned identity."),
+        "object_id": Key(Text(noun="an ID"), "Object ID of it."),
     },
 )
-_SERVICE_KEYS: Final = {
-    "port": Key(_PORT, "Port that the service listens on."),
-    "nodes": Key(Choice(words=("all",)), "`all` for every node; the first one by default."),
-    "properties": Key(_MAPPING, "Settings of the service."),
-}
-
-
-def _service(word: str | None, **keys: Key) -> Record:
-    kind = Key(
-        Text(noun="a kind of service") if word is None else _choice(word),
-        "`ssh`, `tensor_board`, `jupyter_lab`, `vs_code`, or `Custom`.",
-    )
-    hints = {"job_service_type": "write it as `type`"}
-    ignored = ("endpoint", "status", "error_message")
-    return Record(noun="a service", keys={"type": kind, **_SERVICE_KEYS, **keys}, hints=hints, ignored=ignored)
-
-
-SERVICE: Final = Variants(
+SERVICE: Final = Record(
     noun="a mapping with `type`",
-    fold=lower,
-    records={
-        "ssh": _service("ssh", ssh_public_keys=Key(Text(noun="public keys"), "Keys that may sign in over SSH.")),
-        "tensor_board": _service("tensor_board", log_dir=Key(Text(noun="a folder"), "Folder of TensorBoard's logs.")),
-        "jupyter_lab": _service("jupyter_lab"),
-        "vs_code": _service("vs_code"),
+    hints={"job_service_type": "write it as `type`"},
+    ignored=("endpoint", "status", "error_message"),
+    keys={
+        "type": Key(Text(noun="a kind of service"), "`ssh`, `tensor_board`, `jupyter_lab`, `vs_code`, or `Custom`."),
+        "port": Key(_PORT, "Port that the service listens on."),
+        "nodes": Key(Choice(words=("all",)), "`all` for every node; the first one by default."),
+        "properties": Key(_MAPPING, "Settings of the service."),
+        "ssh_public_keys": Key(Text(noun="public keys"), "Keys that may sign in over SSH."),
+        "log_dir": Key(Text(noun="a folder"), "Folder of TensorBoard's logs."),
     },
-    untyped=_service(None),
-    other=_service(None),
 )
-_NAMES: Final = Text(
+NAMES: Final = Text(
     noun="letters, digits and `_`", pattern=NAME, remedy="start with a letter and use letters, digits and `_` only"
 )
 _NOT_A_COMMAND: Final = "aml-train runs jobs of type `command`, `pipeline` and `sweep`"
@@ -381,17 +364,10 @@ JOB: Final = Record(
             ),
             "Environment of the job, unless `image` of aml-train.yml replaces it.",
         ),
-        "environment_variables": Key(
-            Table(
-                value=Variable(),
-                noun="a mapping of names to text",
-                key=Text(pattern=r"[^=\x00-\x20]+", noun="a name"),
-            ),
-            "Environment variables of the job.",
-        ),
-        "inputs": Key(Table(value=INPUT, noun="a mapping of inputs", key=_NAMES), "Literal values, and data."),
+        "environment_variables": Key(VARIABLES, "Environment variables of the job."),
+        "inputs": Key(Table(value=INPUT, noun="a mapping of inputs", key=NAMES), "Literal values, and data."),
         "outputs": Key(
-            Table(value=COMMAND_OUTPUT, noun="a mapping of outputs", key=_NAMES),
+            Table(value=COMMAND_OUTPUT, noun="a mapping of outputs", key=NAMES),
             "Folders and files that the job writes.",
         ),
         "compute": Key(Text(noun="a compute's name"), "`azureml:NAME`, a name, an ARM ID, or `local`."),
@@ -400,7 +376,7 @@ JOB: Final = Record(
         "limits": Key(
             Record(
                 noun="limits",
-                keys={"timeout": Key(_count("a time in whole seconds"), "Seconds after which the job is cancelled.")},
+                keys={"timeout": Key(count("a time in whole seconds"), "Seconds after which the job is cancelled.")},
                 hints={"trial_timeout": "it belongs to sweep jobs"},
             ),
             "Bounds of the job.",
@@ -419,7 +395,7 @@ JOB: Final = Record(
             "Tier and priority in the queue.",
         ),
         "identity": Key(IDENTITY, "Who the job runs as: `managed`, `user_identity` or `aml_token`."),
-        "services": Key(Table(value=SERVICE, noun="a mapping of services", key=_NAMES), "Interactive services."),
+        "services": Key(Table(value=SERVICE, noun="a mapping of services", key=NAMES), "Interactive services."),
         "name": Key(
             Text(noun="a name", pattern=r"[A-Za-z0-9][A-Za-z0-9_-]{0,254}"),
             "Start of the job's name, to which aml-train adds a hash; by default `experiment_name`, else the project's name.",

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aml_train.config.job.grammar import INPUT, JOB, NAME, OUTPUT, lower, snake
+from aml_train.config.job.grammar import INPUT, JOB, NAMES, OUTPUT, lower, snake
 from aml_train.config.yaml.nodes import Entry, Faults, MapNode, Node, ScalarNode, find
 from aml_train.config.yaml.shapes import BAD, Anything, Choice, Flag, Literal, Number, Text
 from aml_train.config.yaml.structures import Either, Items, Key, Record, Table, Variants
@@ -45,9 +45,6 @@ _MODES: Final = (
     "eval_mount",
     "eval_download",
     "link",
-)
-_IDENTIFIER: Final = Text(
-    noun="letters, digits and `_`", pattern=NAME, remedy="start with a letter and use letters, digits and `_` only"
 )
 #: A node's name is a Python name in lower case (``PipelineNodeNameStr``).
 _NODE_NAME: Final = Text(
@@ -100,8 +97,8 @@ _COMPONENT_KEYS: Final = {
     "description": Key(_TEXT, "Free text."),
     "tags": JOB.keys["tags"],
     "is_deterministic": Key(Flag(words=True), "Whether earlier outputs may be used again; `true` by default."),
-    "inputs": Key(Table(value=_COMPONENT_INPUT, noun="a mapping of inputs", key=_IDENTIFIER), "Inputs."),
-    "outputs": Key(Table(value=_COMPONENT_OUTPUT, noun="a mapping of outputs", key=_IDENTIFIER), "Outputs."),
+    "inputs": Key(Table(value=_COMPONENT_INPUT, noun="a mapping of inputs", key=NAMES), "Inputs."),
+    "outputs": Key(Table(value=_COMPONENT_OUTPUT, noun="a mapping of outputs", key=NAMES), "Outputs."),
 }
 COMMAND_COMPONENT: Final = Record(
     noun="a command component",
@@ -117,16 +114,14 @@ COMMAND_COMPONENT: Final = Record(
     },
 )
 
-_NODE_INPUTS: Final = Key(
-    Table(value=INPUT, noun="a mapping of inputs", key=_IDENTIFIER), "Values, data, references."
-)
+_NODE_INPUTS: Final = Key(Table(value=INPUT, noun="a mapping of inputs", key=NAMES), "Values, data, references.")
 _BOUND_OUTPUT: Final = Either(
     noun="a mapping with `type`, `${{parent.outputs.NAME}}`, or nothing",
     nothing=True,
     scalar=Text(noun="`${{parent.outputs.NAME}}`", pattern=r"\$\{\{\s*parent\.outputs\.[A-Za-z_]\w*\s*\}\}"),
     keys=OUTPUT.keys,
 )
-_NODE_OUTPUTS: Final = Key(Table(value=_BOUND_OUTPUT, noun="a mapping of outputs", key=_IDENTIFIER), "Outputs.")
+_NODE_OUTPUTS: Final = Key(Table(value=_BOUND_OUTPUT, noun="a mapping of outputs", key=NAMES), "Outputs.")
 _OF_EVERY_NODE: Final = {
     "$schema": JOB.keys["$schema"],
     "inputs": _NODE_INPUTS,
@@ -182,7 +177,7 @@ def _distribution(*names: str) -> Record:
 SEARCH_SPACE: Final = Table(
     noun="a mapping of hyperparameters to distributions",
     least=1,
-    key=_IDENTIFIER,
+    key=NAMES,
     value=Variants(
         noun="a mapping with `type`",
         fold=lower,
@@ -199,58 +194,33 @@ SEARCH_SPACE: Final = Table(
 _ALGORITHMS: Final = ("random", "grid", "bayesian")
 
 
-def _algorithm(name: str, **keys: Key) -> Record:
-    return Record(
-        noun="a sampling algorithm",
-        keys={"type": Key(Choice(words=(name,), fold=lower), f"`{name}`.", required=True), **keys},
-    )
-
-
 SAMPLING: Final = Either(
     noun="`random`, `grid`, `bayesian`, or a mapping with `type`",
     scalar=Choice(words=_ALGORITHMS, fold=lower),
-    keys=Variants(
+    keys=Record(
         noun="a mapping with `type`",
-        fold=lower,
-        records={
-            "random": _algorithm(
-                "random",
-                seed=Key(Number(noun="a whole number"), "Makes the same trials again."),
-                rule=Key(Choice(words=("random", "sobol"), fold=lower), "`random` or `sobol`."),
-                logbase=Key(Literal(), "Base of logarithmic distributions."),
-            ),
-            "grid": _algorithm("grid"),
-            "bayesian": _algorithm("bayesian"),
+        keys={
+            "type": Key(Choice(words=_ALGORITHMS, fold=lower), "`random`, `grid` or `bayesian`.", required=True),
+            "seed": Key(Number(noun="a whole number"), "Makes the same trials again."),
+            "rule": Key(Choice(words=("random", "sobol"), fold=lower), "`random` or `sobol`."),
+            "logbase": Key(Literal(), "Base of logarithmic distributions."),
         },
     ),
 )
-_INTERVALS: Final = {
-    "evaluation_interval": Key(Number(noun="a whole number of values", minimum=0), "Values between two decisions."),
-    "delay_evaluation": Key(Number(noun="a whole number of values", minimum=0), "Values before the first decision."),
-}
-
-
-def _policy(name: str, **keys: Key) -> Record:
-    kind = Key(Choice(words=(name,), fold=snake), f"`{name}`.", required=True)
-    return Record(noun="a policy", keys={"type": kind, **_INTERVALS, **keys})
-
-
-EARLY_TERMINATION: Final = Variants(
+_POLICIES: Final = ("bandit", "median_stopping", "truncation_selection")
+_COUNT: Final = Number(noun="a whole number of values", minimum=0)
+_SHARE: Final = Number(noun="a whole number", minimum=1, maximum=99)
+EARLY_TERMINATION: Final = Record(
     noun="a mapping with `type`",
-    fold=snake,
-    records={
-        "bandit": _policy(
-            "bandit",
-            slack_factor=Key(_ANY_NUMBER, "Allowed ratio to the best trial."),
-            slack_amount=Key(_ANY_NUMBER, "Allowed difference from the best trial."),
+    keys={
+        "type": Key(
+            Choice(words=_POLICIES, fold=snake), f"{', '.join(f'`{one}`' for one in _POLICIES)}.", required=True
         ),
-        "median_stopping": _policy("median_stopping"),
-        "truncation_selection": _policy(
-            "truncation_selection",
-            truncation_percentage=Key(
-                Number(noun="a whole number", minimum=1, maximum=99), "Share of trials that are ended.", required=True
-            ),
-        ),
+        "evaluation_interval": Key(_COUNT, "Values between two decisions."),
+        "delay_evaluation": Key(_COUNT, "Values before the first decision."),
+        "slack_factor": Key(_ANY_NUMBER, "Allowed ratio to the best trial."),
+        "slack_amount": Key(_ANY_NUMBER, "Allowed difference from the best trial."),
+        "truncation_percentage": Key(_SHARE, "Share of trials that are ended."),
     },
 )
 
@@ -327,7 +297,7 @@ SWEEP: Final = Record(
     hints={"command": "write it in `trial`", "environment": "write it in `trial`", "code": "write it in `trial`"},
     keys={
         **_of_job(*_OF_EVERY_JOB, "inputs"),
-        "outputs": Key(Table(value=OUTPUT, noun="a mapping of outputs", key=_IDENTIFIER), JOB.keys["outputs"].text),
+        "outputs": Key(Table(value=OUTPUT, noun="a mapping of outputs", key=NAMES), JOB.keys["outputs"].text),
         "type": Key(Choice(words=("sweep",), fold=lower), "`sweep`.", required=True),
         "trial": Key(TRIAL, "Command of each trial.", required=True),
         **_OF_A_SWEEP,
@@ -420,7 +390,7 @@ SETTINGS: Final = Record(
     },
 )
 _PIPELINE_OUTPUTS: Final = Key(
-    Table(value=OUTPUT, noun="a mapping of outputs", key=_IDENTIFIER), "Outputs of nodes that are the pipeline's."
+    Table(value=OUTPUT, noun="a mapping of outputs", key=NAMES), "Outputs of nodes that are the pipeline's."
 )
 
 

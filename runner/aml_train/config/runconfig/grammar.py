@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from aml_train.config.job.grammar import lower
+from aml_train.config.job.grammar import SHM_SIZE, VARIABLES, count, lower
 from aml_train.config.yaml.nodes import Entry, Faults, ListNode, MapNode, Node, shown
 from aml_train.config.yaml.shapes import Anything, Choice, Flag, Literal, Number, Shape, Text, Variable
 from aml_train.config.yaml.structures import Either, Items, Key, Record, Table
@@ -24,20 +24,12 @@ def _record(noun: str, keys: Mapping[str, Shape], *, required: str = "") -> Reco
     return Record(noun=noun, keys=of, nullable=True)
 
 
-def _count(noun: str, minimum: int = 1) -> Number:
-    return Number(noun=noun, minimum=minimum, digits=True)
-
-
 TEXT: Final = Text(blank=True)
 FLAG: Final = Flag(words=True)
 _WORDS: Final = Items(item=Literal(), noun="a list of words")
-_VARIABLES: Final = Table(
-    noun="a mapping of names to text", value=Variable(), key=Text(noun="a name", pattern=r"[^=\x00-\x20]+")
-)
-_SHM: Final = Text(noun="a size such as `2g`", pattern="0*[1-9][0-9]*[bkmgBKMG]", remedy="use the units b, k, m, g")
 _DATASTORE: Final = Text(noun="a datastore's name", pattern=r"[A-Za-z0-9_]+")
 
-_DOCKER_RUN: Final[dict[str, Shape]] = {"sharedVolumes": FLAG, "shmSize": _SHM, "arguments": _WORDS}
+_DOCKER_RUN: Final[dict[str, Shape]] = {"sharedVolumes": FLAG, "shmSize": SHM_SIZE, "arguments": _WORDS}
 _DATA_PATH: Final = _record("a mapping with `datastoreName`", {"datastoreName": _DATASTORE, "relativePath": TEXT})
 _LOCATION: Final = _record(
     "a mapping with `dataset`, `dataPath` or `uri`",
@@ -119,7 +111,7 @@ ENVIRONMENT: Final = _record(
     {
         "name": TEXT,
         "version": Variable(noun="a version", secret=False, fractions=False),
-        "environmentVariables": _VARIABLES,
+        "environmentVariables": VARIABLES,
         "python": PYTHON,
         "docker": DOCKER,
         "spark": ANYTHING,
@@ -139,13 +131,13 @@ RUNCONFIG: Final = _record(
         "framework": Text(),
         "communicator": Text(),
         "autoPrepareEnvironment": ANYTHING,
-        "maxRunDurationSeconds": _count("a time in whole seconds"),
-        "nodeCount": _count("a whole number of nodes"),
+        "maxRunDurationSeconds": count("a time in whole seconds"),
+        "nodeCount": count("a whole number of nodes"),
         "priority": Number(noun="a whole number"),
         "environment": Either(
             noun="an environment, or the path of its file", scalar=Text(noun="a path"), keys=ENVIRONMENT
         ),
-        "environmentVariables": _VARIABLES,
+        "environmentVariables": VARIABLES,
         "history": _record(
             "a mapping", {"outputCollection": FLAG, "snapshotProject": FLAG, "directoriesToWatch": ANYTHING}
         ),
@@ -153,23 +145,23 @@ RUNCONFIG: Final = _record(
         "mpi": _record(
             "a mapping",
             {
-                "processCountPerNode": _count("a whole number of processes"),
-                "nodeCount": _count("a whole number of nodes"),
+                "processCountPerNode": count("a whole number of processes"),
+                "nodeCount": count("a whole number of nodes"),
             },
         ),
         "pytorch": _record(
             "a mapping",
             {
                 "communicationBackend": Choice(words=("nccl", "gloo"), fold=lower),
-                "processCount": _count("a whole number of processes"),
-                "nodeCount": _count("a whole number of nodes"),
+                "processCount": count("a whole number of processes"),
+                "nodeCount": count("a whole number of nodes"),
             },
         ),
         "tensorflow": _record(
             "a mapping",
             {
-                "workerCount": _count("a whole number of workers"),
-                "parameterServerCount": _count("a whole number of servers", 0),
+                "workerCount": count("a whole number of workers"),
+                "parameterServerCount": count("a whole number of servers", 0),
             },
         ),
         "dataReferences": Table(noun="a mapping of data references", value=DATA_REFERENCE),

@@ -186,7 +186,6 @@ class Variants:
         noun: what it is.
         fold: maps the spelling of a type to that in *records*.
         untyped: the record without ``type``; None if it is required.
-        other: the record for any other type; None if there is no other.
         marker: a key that selects its record, whatever the type.
         remedy: what to write instead of an unknown type.
     """
@@ -195,7 +194,6 @@ class Variants:
     noun: str
     fold: Callable[[str], str]
     untyped: Record | None = None
-    other: Record | None = None
     marker: tuple[str, Record] | None = None
     remedy: str = ""
 
@@ -213,14 +211,14 @@ class Variants:
             return BAD
         value = entry.node
         kind = self.fold(value.text) if isinstance(value, ScalarNode) and value.kind == "text" else ""
-        record = self.records.get(kind, self.other)
+        record = self.records.get(kind)
         if record is not None:
             return record.check(node, name, faults)
         choice = Choice(words=tuple(self.records), fold=self.fold, remedy=self.remedy)
         return choice.check(value, f"{name}.type", faults)
 
     def schema(self) -> dict[str, Any]:
-        records = [*self.records.values(), self.untyped, self.other, self.marker[1] if self.marker else None]
+        records = [*self.records.values(), self.untyped, self.marker[1] if self.marker else None]
         options: list[dict[str, Any]] = []
         for record in records:
             schema = record.schema() if record is not None else None
