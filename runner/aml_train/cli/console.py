@@ -74,14 +74,11 @@ class ConsoleListener:
 
     Args:
         file: where to write; a terminal gets colours, a line for each running stage, and the output of a build only if it fails.
-        color: None decides by the terminal (and NO_COLOR); False never colours.
         verbosity: how much is shown.
     """
 
-    def __init__(self, file: TextIO, *, color: bool | None = None, verbosity: Verbosity = "normal") -> None:
-        self._console = Console(
-            file=file, no_color=color is False or None, highlight=False, soft_wrap=True, emoji=False
-        )
+    def __init__(self, file: TextIO, *, verbosity: Verbosity = "normal") -> None:
+        self._console = Console(file=file, highlight=False, soft_wrap=True, emoji=False)
         self._verbosity = verbosity
         self._live: LiveStages | None = None
         self._planned = 0

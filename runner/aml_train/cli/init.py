@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -54,7 +53,7 @@ def init(
     """Write a first aml-train.yml for a repository.
 
     Reads job YAMLs, run configurations, requirements, conda files, Dockerfiles, scripts and tests, and writes the origin of each value
-    as a comment. With several jobs, it lets you choose. The result passes `aml-train validate`.
+    as a comment. Of several jobs, --job names one. The result passes `aml-train validate`.
 
     \b
     aml-train init --dry-run              print it, write nothing
@@ -109,15 +108,8 @@ def _choose(project: Project, directory: Path, job: str | None) -> Candidate:
     if not possible:
         raise _nothing(project)
     shown = [f"{one.path}:{one.mark.line}: {one.what}" for one in possible[:MOST_NAMED]]
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        more = len(possible) - len(shown)
-        listed = "\n".join([*shown, *([f"and {more} more"] if more > 0 else [])])
-        hint = f"Name it: --job {possible[0].path}"
-        raise InvalidError(f"There are {len(possible)} jobs; which one is meant?\n{listed}", hint=hint)
-    for number, line in enumerate(shown, start=1):
-        click.echo(f"{number}. {line}", err=True)
-    answer = click.prompt("Which job is meant?", type=click.IntRange(1, len(shown)), err=True)
-    return possible[int(answer) - 1]
+    listed = "\n".join([f"There are {len(possible)} jobs; which one is meant?", *shown])
+    raise InvalidError(listed, hint=f"Name it: --job {possible[0].path}")
 
 
 def _named(project: Project, directory: Path, job: str) -> Candidate:

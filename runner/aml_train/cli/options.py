@@ -76,7 +76,6 @@ class OutputOptions:
 
     as_json: bool
     events: Path | None
-    no_color: bool
     verbose: int
     quiet: bool
 
@@ -87,7 +86,6 @@ class OutputOptions:
             raise click.UsageError("--verbose and --quiet exclude each other.")
         console = ConsoleListener(
             lasting_output(sys.stderr if self.as_json else sys.stdout, sys.stderr),
-            color=False if self.no_color else None,
             verbosity="quiet" if self.quiet else "verbose" if self.verbose else "normal",
         )
         results = [result_listener(lasting_output(unmasked(sys.stdout), sys.stderr))] if self.as_json else []
@@ -167,7 +165,6 @@ def output_options(command: Command) -> Command:
             type=click.Path(path_type=Path, dir_okay=False),
             help="Write every event into a file, as a line of JSON.",
         ),
-        "no_color": click.option("--no-color", is_flag=True, help="No colours on a terminal.  [also: NO_COLOR=1]"),
         "verbose": click.option(
             "-v",
             "--verbose",

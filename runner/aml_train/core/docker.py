@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import posixpath
 import re
 import secrets
 import shutil
@@ -261,23 +262,12 @@ def open_archive(container: Container, path: str) -> Iterator[IO[bytes] | None]:
 
 
 def fetch_file(container: Container, path: str, *, limit: int = _LIMIT) -> bytes | None:
-    """Return a file of a container, running or not; None where it is not there.
+    """Return a file of a container, running or not; None where there is no file.
 
     Raises:
         TooLargeError: if it is larger than *limit* bytes.
-        ValueError: if it is not a file.
     """
-    with open_archive(container, path) as stream:
-        if stream is None:
-            return None
-        with tarfile.open(fileobj=stream, mode="r|") as archive:
-            member = archive.next()
-            if member is not None and member.size > limit:
-                raise TooLargeError(f"{path} in the container is larger than {limit >> 20} MiB")
-            file = archive.extractfile(member) if member is not None and member.isfile() else None
-            if file is None:
-                raise ValueError(f"{path} in the container is not a file")
-            return file.read()
+    return fetch_files(container, path, suffix="", most=limit).get(posixpath.basename(path))
 
 
 def fetch_files(container: Container, path: str, *, suffix: str, most: int = _LIMIT) -> dict[str, bytes]:

@@ -18,7 +18,7 @@ import stat
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, Self
@@ -73,21 +73,17 @@ class Owner:
         )
 
 
-def life_of(
-    owner: Owner, *, machine: str, running: Collection[str], start_of: Callable[[int], int | None] | None = None
-) -> Life:
-    """Return whether *owner* is alive. Pure but for *start_of*.
+def life_of(owner: Owner, running: Collection[str]) -> Life:
+    """Return whether *owner* is alive.
 
     A process of this machine and PID namespace is looked up. One in a container is dead when that does not run; while it
     does, the process is certainly alive only if it is the container's first.
 
     Args:
-        machine: as :attr:`Owner.machine`, of the process that asks.
         running: the ids of the containers that run on the engine.
-        start_of: gives for a pid when the process started, None if there is none, and -1 if that is unknown.
     """
-    if owner.machine == machine:
-        found = (start_of or process_start)(owner.pid)
+    if owner.machine == this_machine():
+        found = process_start(owner.pid)
         if found == -1:
             return "unknown"
         return "alive" if found == owner.start else "dead"
@@ -150,69 +146,51 @@ def _this_process() -> Owner:
     )
 
 
-def sweep_folders(
-    listener: Listener,
-    *,
-    place: Path | None = None,
-    machine: str | None = None,
-    started: Callable[[int], int | None] = process_start,
-    now: float | None = None,
-) -> list[Path]:
+def sweep_folders(listener: Listener) -> list[Path]:
     """Remove temporary folders of this user whose owner is dead or expired.
 
     Folders that cannot be removed are reported as warnings, and left to the next sweep.
 
     Args:
         listener: is passed what was removed.
-        place: the folder for temporary files; the process's by default.
-        machine, started: see :func:`life_of`; those of this machine by default.
-        now: the time, in seconds since 1970; that of the clock by default.
 
     Returns:
         what was removed.
     """
     removed: list[Path] = []
     try:
-        with os.scandir(place or tempfile.gettempdir()) as found:
-            items = sorted(found, key=lambda item: item.name)
-    except (
-        OSError
-    ):  # no folder for temporary files can be used: there is nothing in it, and the one who needs it reports that
+        left = sorted(path for path in Path(tempfile.gettempdir()).iterdir() if _left_over(path))
+    except OSError:
+        # No folder for temporary files can be used: there is nothing in it, and the one who needs it reports that.
         return removed
-    for item in items:
-        match = _NAME.fullmatch(item.name)
-        if match is None or not _left_over(
-            item, match["owner"], machine or this_machine(), started, now or time.time()
-        ):
-            continue
+    for path in left:
         try:
-            shutil.rmtree(item.path)
+            shutil.rmtree(path)
         except FileNotFoundError:  # another run's sweep was quicker
             continue
         except OSError as error:
-            text = f"A killed run left {item.path}, which cannot be removed: {error.strerror}"
+            text = f"A killed run left {path}, which cannot be removed: {error.strerror}"
             listener(Notice(text=text, level="warning"))
             continue
-        removed.append(Path(item.path))
+        removed.append(path)
     if removed:
         count = f"{len(removed)} temporary folder{'s' * (len(removed) != 1)}"
         listener(Notice(text=f"Removed what a killed run had left: {count}"))
     return removed
 
 
-def _left_over(
-    item: os.DirEntry[str], name: str, machine: str, started: Callable[[int], int | None], now: float
-) -> bool:
-    """Return whether no process uses the folder any more.
+def _left_over(path: Path) -> bool:
+    """Return whether *path* is a folder of a run, and no process uses it any more.
 
     Only folders of this user count: all users may make names in ``/tmp``.
     """
-    owner = Owner.parse(name)
+    match = _NAME.fullmatch(path.name)
+    owner = Owner.parse(match["owner"]) if match else None
     try:
-        status = item.stat(follow_symlinks=False)
+        status = path.lstat() if owner is not None else None
     except OSError:
         return False
-    if owner is None or not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+    if owner is None or status is None or not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
         return False
-    found = life_of(owner, machine=machine, running=(), start_of=started)
-    return found == "dead" or (found == "unknown" and status.st_mtime + LEASE < now)
+    found = life_of(owner, running=())
+    return found == "dead" or (found == "unknown" and status.st_mtime + LEASE < time.time())

@@ -136,7 +136,7 @@ def _sweep(engine: DockerClient, listener: Listener) -> list[str]:
     def removable(lease: Lease) -> bool:
         found: Life = "unknown"
         if lease.owner is not None:
-            found = life_of(lease.owner, machine=this_machine(), running=running)
+            found = life_of(lease.owner, running)
         return found == "dead" or (found == "unknown" and lease.until < now)
 
     # Containers first: an image that one of them uses cannot be removed.

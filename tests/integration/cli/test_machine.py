@@ -136,7 +136,10 @@ with temporary_folder("build") as folder:
 """
 
 
-def test_the_build_context_of_a_killed_run_is_swept_and_that_of_a_living_one_is_not(tmp_path: Path) -> None:
+def test_the_build_context_of_a_killed_run_is_swept_and_that_of_a_living_one_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     runs = [
         subprocess.Popen(
@@ -149,7 +152,7 @@ def test_the_build_context_of_a_killed_run_is_swept_and_that_of_a_living_one_is_
         runs[0].kill()
         runs[0].wait()
         told: list[Event] = []
-        assert sweep_folders(told.append, place=tmp_path) == [folders[0]]
+        assert sweep_folders(told.append) == [folders[0]]
         assert [folder.exists() for folder in folders] == [False, True]
         assert "1 temporary folder" in str(told[0])
     finally:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from aml_train.core import temporary
 from aml_train.core.docker import BuildCli
 from aml_train.core.errors import DiskError
 from aml_train.core.events import Event, Notice
@@ -36,10 +37,13 @@ def _left(place: Path, name: str, *, age: float = 0.0) -> Path:
     return folder
 
 
-def _sweep(place: Path) -> tuple[list[str], list[Event]]:
+def _sweep(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], list[Event]]:
     told: list[Event] = []
     alive = {10: 7}
-    removed = sweep_folders(told.append, place=place, machine=HERE, started=alive.get, now=NOW)
+    monkeypatch.setattr(temporary, "this_machine", lambda: HERE)
+    monkeypatch.setattr(temporary, "process_start", alive.get)
+    monkeypatch.setattr("time.time", lambda: NOW)
+    removed = sweep_folders(told.append)
     return [path.name for path in removed], told
 
 
@@ -48,11 +52,11 @@ def test_a_folder_says_whose_it_is_and_is_gone_afterwards(place: Path) -> None:
         assert folder.parent == place
         assert folder.name.startswith(f"aml-train-build-{this_machine()}.{os.getpid()}.")
         (folder / "x").touch()
-        assert sweep_folders(lambda _event: None, place=place) == []
+        assert sweep_folders(lambda _event: None) == []
     assert list(place.iterdir()) == []
 
 
-def test_what_a_killed_run_left_is_removed(place: Path) -> None:
+def test_what_a_killed_run_left_is_removed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dead = [
         _left(place, f"aml-train-build-{HERE}.10.6.host-abc"),  # the pid was given to another process
         _left(place, f"aml-train-check-{HERE}.11.7.host-abc"),
@@ -66,13 +70,13 @@ def test_what_a_killed_run_left_is_removed(place: Path) -> None:
     ]
     link = place / f"aml-train-build-{HERE}.12.7.host-link"
     link.symlink_to(kept[0])
-    removed, told = _sweep(place)
+    removed, told = _sweep(monkeypatch)
     assert removed == [path.name for path in dead]
     assert not any(path.exists() for path in dead)
     assert all((path / "docker" / "config.json").exists() for path in (*kept, link))
     texts = [event.text for event in told if isinstance(event, Notice)]
     assert texts == ["Removed what a killed run had left: 3 temporary folders"]
-    assert _sweep(place) == ([], [])
+    assert _sweep(monkeypatch) == ([], [])
 
 
 def _full(*_args: object, **_kwargs: object) -> None:

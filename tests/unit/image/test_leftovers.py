@@ -68,9 +68,11 @@ def test_anything_else_is_nobody(text: str) -> None:
         (Owner(machine=THERE, pid=1, start=7, container="dead00000000"), "dead"),
     ],
 )
-def test_whether_an_owner_lives(owner: Owner, expected: Life) -> None:
+def test_whether_an_owner_lives(owner: Owner, expected: Life, monkeypatch: pytest.MonkeyPatch) -> None:
     processes: dict[int, int | None] = {10: 7, 12: -1}
-    assert life_of(owner, machine=HERE, running=RUNNING, start_of=processes.get) == expected
+    monkeypatch.setattr("aml_train.core.temporary.this_machine", lambda: HERE)
+    monkeypatch.setattr("aml_train.core.temporary.process_start", processes.get)
+    assert life_of(owner, RUNNING) == expected
 
 
 def test_this_process_lives_and_others_do_not() -> None:
@@ -180,7 +182,7 @@ def test_labels_and_tags_carry_owner_and_lease(monkeypatch: pytest.MonkeyPatch) 
     engine: Any = object()
     owner = this_owner(engine)
     assert (owner.pid, owner.machine, owner.container) == (os.getpid(), this_machine(), None)
-    assert life_of(owner, machine=this_machine(), running=[], start_of=process_start) == "alive"
+    assert life_of(owner, running=[]) == "alive"
     labels = container_labels(engine, "tests", 60)
     assert labels["org.aml-train.kind"] == "tests"
     lease = lease_of_labels(labels)

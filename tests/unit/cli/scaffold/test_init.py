@@ -386,23 +386,6 @@ def test_a_dry_run_prints_and_writes_nothing(tmp_path: Path, init: Init) -> None
     assert yaml.safe_load(alone) == {"job": "job.yml"}
 
 
-def test_a_terminal_is_asked(tmp_path: Path, init: Init, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = project(tmp_path, "several_jobs")
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    asked: list[str] = []
-
-    def answer(text: str, **_options: object) -> int:
-        asked.append(text)
-        return 2
-
-    monkeypatch.setattr("click.prompt", answer)
-    ran = init("-C", str(folder), "--dry-run")
-    assert asked == ["Which job is meant?"]
-    assert "2. jobs/dogs.yml:2: python train.py --kind dogs" in ran.err
-    assert yaml.safe_load(ran.out)["job"] == "jobs/dogs.yml"
-
-
 @given(st.one_of(st.text(max_size=40), st.integers(), st.booleans()))
 def test_whatever_is_written_reads_back(value: str | int) -> None:
     if isinstance(value, str) and not value.isprintable():
