@@ -5,15 +5,13 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from aml_train.core.errors import Fault, InvalidError
 from aml_train.report import values
-from aml_train.report.convert import tidy
-from aml_train.report.values import MOST_BYTES, Source
+from aml_train.report.values import Source, tidy
 from aml_train_action.github.api import open_api
 from aml_train_action.github.proposals import read_payload
 from aml_train_action.inputs.inputs import Inputs
@@ -40,7 +38,7 @@ def write(session: Session) -> None:
     if session.step.output is None or command not in ("run", "attach"):
         return
 
-    data = encode_within(report_of(session, session.shown()), most=MOST_BYTES)
+    data = values.encode(report_of(session, session.shown()))
     session.report_file = write_report(session.environ, session.step.workspace, data)
 
 
@@ -77,30 +75,13 @@ def report_of(session: Session, shown: RunRecord) -> Report:
         tests=tuple(
             replace(
                 one,
-                failures=tuple(replace(test, file=_test_place(places, test.file)) for test in one.failures),
+                failures=tuple(
+                    replace(test, file=_test_place(places, test.file), output="") for test in one.failures
+                ),
             )
             for one in shown.report.tests
         ),
     )
-
-
-def encode_within(report: Report, *, most: int) -> bytes:
-    """Return *report* as JSON of at most *most* bytes, with fewer rules if it must be.
-
-    Missed rules are the first of them, and stay longest.
-    """
-    report = replace(report, rules=tuple(sorted(report.rules, key=lambda one: one.verdict != "missed")))
-    while True:
-        try:
-            return values.encode(report, most=most)
-        except ValueError:
-            rows = report.baseline.rows if report.baseline else ()
-            if not (report.rules or rows):
-                raise
-            kept = report.rules[: len(report.rules) // 2]
-            baseline = report.baseline and replace(report.baseline, rows=rows[: len(rows) // 2])
-            gone = tuple(dict.fromkeys((*report.left_out, "rules of the gate and rows of the comparison")))
-            report = replace(report, rules=kept, baseline=baseline, left_out=gone)
 
 
 def configuration_name(environ: Mapping[str, str], workspace: Path) -> tuple[str, str]:
@@ -133,7 +114,7 @@ def _rule_place(places: Places | None, where: str) -> str:
     return f"{file}:{line}" if file and line else file or ""
 
 
-def _test_place(places: Places | None, file: str) -> str:
+def _test_place(places: Places | None, file: str | None) -> str:
     return (places.relative(file, start=places.project) if places and file else None) or ""
 
 

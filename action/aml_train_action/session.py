@@ -21,7 +21,7 @@ from aml_train.core.masked_events import names_in
 from aml_train.core.masking import Masker, MaskingStream
 from aml_train.core.secrets import known_secrets
 from aml_train.pipeline.target import Host
-from aml_train.report.pieces import escape
+from aml_train.report.markdown import escape
 from aml_train.report.record import RunRecord
 from aml_train_action.github.annotations import Annotations, Places
 from aml_train_action.github.commands import Level, annotation, command

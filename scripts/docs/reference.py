@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import json
 import re
 import tomllib
 import typing
@@ -20,7 +19,6 @@ from packaging.requirements import Requirement
 from aml_train.config.document import json_schema
 from aml_train.core import checks, comparison, events, tables
 from aml_train.image.dockerfile.ofed_releases import DOCA, MLNX_OFED, Known
-from aml_train.report.values import schema
 from scripts.docs.commands import action, command_line
 from scripts.docs.markdown import docstring, page, paragraph, paragraphs, table
 from scripts.docs.python import python_page
@@ -47,7 +45,6 @@ def generated(root: Path) -> dict[Path, str]:
         _FOLDER / "events.md": events_page(),
         _FOLDER / "keys.md": keys_page(),
         _FOLDER / "python.md": python_page(),
-        _FOLDER / "report.schema.json": report_schema(),
         _FOLDER / "versions.md": versions_page(root),
     }
 
@@ -57,11 +54,6 @@ def write(root: Path) -> None:
     for path, text in generated(root).items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text, encoding="utf-8")
-
-
-def report_schema() -> str:
-    """Return the JSON schema of reports, such as the action's pr-report.json."""
-    return json.dumps(schema(), indent=2) + "\n"
 
 
 def keys_page() -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from aml_train.core.events import RuleVerdict
-from aml_train.gate.decide import Decision, GateWord, Verdict
+from aml_train.core.events import RuleVerdict, Verdict
+from aml_train.gate.decide import Decision, GateWord
 
 
 def rule(verdict: Verdict, value: float | None = 0.5, limit: float | None = 0.5) -> RuleVerdict:

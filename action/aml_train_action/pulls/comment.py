@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from aml_train.report.markdown import Section, fit, left_out, literal, message, own_link, sections_of
-from aml_train.report.values import Report
+from aml_train.report.markdown import literal, message, own_link, render_section
+from aml_train.report.sections import sections_of
+from aml_train.report.values import Report, fitted
 from aml_train_action.pulls.find import Subject, Word, verdict
 
 _MARKER: Final = re.compile(
@@ -65,7 +67,10 @@ def read_marker(body: str) -> Marker | None:
 
 
 LIMIT: Final = 65_536
-_RESERVE: Final = 2_048
+#: The sections of a report that a comment has room for; its origin is GitHub's word, not the report's.
+_SHOWN: Final = frozenset(
+    {"gate", "failures", "baseline", "run", "curves", "nodes", "checks", "metrics", "notices", "reproduce"}
+)
 _SIGNS: Final[dict[Word, str]] = {"passed": "✅", "failed": "❌", "cancelled": "⚪", "unconfirmed": "❌"}
 #: Ending → what to do next. A word that is not here is shown, and nothing is advised.
 _NEXT: Final = {
@@ -91,73 +96,42 @@ _NEXT: Final = {
 
 def render_comment(report: Report, subject: Subject, *, limit: int = LIMIT) -> str:
     """Return the comment, with its marker, in at most *limit* bytes."""
-    marker = str(marker_of(report.configuration, report.target, subject)) + "\n"
-    return marker + _body(report, subject, limit - len(marker))
+    return fitted(report, lambda one: "\n".join(_render(one, subject)).encode(), most=limit).decode()
 
 
-def _body(report: Report, subject: Subject, limit: int) -> str:
-    sections = [
-        _verdict(report, subject),
-        _trust(report, subject),
-        _message(report),
-        *sections_of(report),
-    ]
-    present = [section for section in sections if section.rows]
-    fit(present, limit - _RESERVE)
-    parts = [section.render() for section in present if section.rows]
-    if gone := left_out(present):
-        parts.append(f"Left out for lack of room: {', '.join(gone)}. The summary of the workflow has them.\n")
-    if report.left_out:
-        parts.append(f"Not in the report: {literal('; '.join(report.left_out), most=300)}.\n")
-    return "\n".join(parts)
-
-
-def _verdict(report: Report, subject: Subject) -> Section:
+def _render(report: Report, subject: Subject) -> Iterator[str]:
+    yield str(marker_of(report.configuration, report.target, subject))
     word = verdict(report, subject)
     shown = "not confirmed" if word == "unconfirmed" else literal(report.status, most=40)
     exit_code = f" (exit code {report.exit_code})" if report.exit_code else ""
-    place = " · ".join(
-        part
-        for part in (
-            f"Commit {literal(subject.commit[:12])}",
-            own_link("the workflow's run", subject.run_url),
-            f"configuration {literal(report.configuration, most=200)}" if report.configuration else "",
-            f"target {literal(report.target, most=100)}" if report.target else "",
-        )
-        if part
+    yield f"### {_SIGNS[word]} {literal(report.title, most=100) or 'aml-train'}: {shown}{exit_code}\n"
+    place = (
+        f"Commit {literal(subject.commit[:12])}",
+        own_link("the workflow's run", subject.run_url),
+        f"configuration {literal(report.configuration, most=200)}" if report.configuration else "",
+        f"target {literal(report.target, most=100)}" if report.target else "",
     )
-    return Section(
-        name="the verdict",
-        importance=10,
-        rows=[f"### {_SIGNS[word]} {literal(report.title, most=100) or 'aml-train'}: {shown}{exit_code}\n", place],
-    )
+    yield " · ".join(filter(None, place)) + "\n"
+    yield from _trust(report, subject, word)
+    for text in filter(None, (report.message, report.hint)):
+        yield message(text, most=2_000) + "\n"
+    if advice := _NEXT.get(report.status):
+        yield f"Next: {advice}\n"
+    yield from (render_section(one) for one in sections_of(report) if one.name in _SHOWN)
 
 
-def _trust(report: Report, subject: Subject) -> Section:
+def _trust(report: Report, subject: Subject, word: Word) -> Iterator[str]:
     """Say what the trusted side does not vouch for."""
-    rows = []
-    if verdict(report, subject) == "unconfirmed":
+    if word == "unconfirmed":
         ended = subject.conclusion or "without a conclusion"
-        rows.append(
+        yield (
             f"> The report says {literal(report.status, most=40)}, and GitHub that the workflow ended with "
             f"{literal(ended, most=40)}: this commit has not passed.\n"
         )
     if subject.forked:
-        rows.append(
+        yield (
             f"> The commit is from the fork {literal(subject.head_repository, most=200)}, whose own code made this report: "
             "its numbers are the fork's word. The conclusion of the workflow is GitHub's.\n"
         )
     if not subject.present:
-        rows.append(f"> The pull request has a newer commit, {literal(subject.head[:12])}.\n")
-    return Section(name="remarks on the origin", importance=10, rows=rows)
-
-
-def _message(report: Report) -> Section:
-    rows = []
-    if report.message:
-        rows.append(message(report.message) + "\n")
-    if report.hint:
-        rows.append(message(report.hint, most=1500) + "\n")
-    if advice := _NEXT.get(report.status):
-        rows.append(f"Next: {advice}\n")
-    return Section(name="the message", importance=9, rows=rows)
+        yield f"> The pull request has a newer commit, {literal(subject.head[:12])}.\n"

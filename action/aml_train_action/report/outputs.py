@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from aml_train.core.answers import Number
+from aml_train.core.answers import Number, json_number
 from aml_train.report.record import RunRecord
 from aml_train.report.values import Report
 
@@ -54,12 +54,12 @@ def outputs_of(record: RunRecord, report_file: str = "") -> dict[str, str]:
     if job := report.job:
         values |= {"job-name": job.name, "run-url": job.url, "experiment-name": job.experiment}
     for image in report.images:
-        if not image.name:
+        if not image.image_name:
             values |= {"image": image.reference, "digest": image.digest}
     if report.attempts:
         values["attempts"] = str(len(report.attempts))
     if cost := report.cost:
-        known = {"node-hours": cost.node_hours, "gpu-hours": cost.gpu_hours, "cost": cost.amount}
+        known = {"node-hours": cost.node_hours, "gpu-hours": cost.gpu_hours, "cost": cost.cost}
         values |= {name: f"{value:.6f}" for name, value in known.items() if value is not None}
     if record.settled:
         values["run-metrics"] = json.dumps(choose_metrics(report))
@@ -89,6 +89,7 @@ def gate_report(report: Report, most: int = _MOST_CHARACTERS) -> str:
     room = most
     for rule in sorted(report.rules, key=lambda one: one.verdict != "missed"):
         found = {name: getattr(rule, name) for name in _OF_RULE}
+        found |= {"value": json_number(rule.value), "limit": json_number(rule.limit)}
         room -= len(json.dumps(found)) + 2
         if room < 0:
             break
@@ -106,5 +107,5 @@ def choose_metrics(report: Report, most: int = _MOST_CHARACTERS) -> dict[str, Nu
         room -= len(json.dumps(name)) + 30
         if room < 0:
             break
-        chosen[name] = value
+        chosen[name] = json_number(value)
     return chosen

@@ -6,19 +6,20 @@ are cut first, and it says what is missing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
-from aml_train.report.markdown import Section, render_markdown
-from aml_train.report.pieces import block, code, escape
+from aml_train.report.markdown import block, render_markdown, render_section
 from aml_train.report.record import RunRecord
+from aml_train.report.sections import Cell, Pre, Section, Table, Word
 from aml_train.report.values import Report
 
 LIMIT: Final = 1_048_576
-_OUTPUT: Final = 6000
+_MOST_OUTPUTS: Final = 20
 
 
 def render_summary(report: Report, record: RunRecord, *, text: str = "", limit: int = LIMIT) -> str:
-    """Return the summary, in less than *limit* bytes of UTF-8.
+    """Return the summary, in at most *limit* bytes of UTF-8.
 
     Args:
         report: the report of the run.
@@ -26,39 +27,30 @@ def render_summary(report: Report, record: RunRecord, *, text: str = "", limit: 
         text: what a command printed that is no run, such as the plan.
         limit: bytes.
     """
-    more = [
-        Section(name="the promotion", importance=9, head="| | |\n|---|---|", rows=_promotion_rows(record)),
-        _outputs(record),
-    ]
-    return render_markdown(report, most=limit, text=text, more=more).decode()
+    # A character takes at most six bytes.
+    more = [block(text, most=limit // 32) + "\n"] if text else []
+    if rows := list(_promotion(record)):
+        table = Table(title="Promotion", head=[Word("")] * 2, rows=rows)
+        more.append(render_section(Section(name="promotion", title="Promotion", blocks=[table])))
+    failures = [one for tests in record.report.tests for one in tests.failures if one.output][:_MOST_OUTPUTS]
+    if failures:
+        most = limit // 32 // len(failures)
+        outputs = [Pre(text=one.output[-most:], summary=(one.name,)) for one in failures]
+        more.append(render_section(Section(name="outputs", title="Output of failed tests", blocks=outputs)))
+    return render_markdown(report, most=limit, more=more).decode()
 
 
-def _outputs(record: RunRecord) -> Section:
-    """The output of the failed tests, folded."""
-    rows = [
-        f"<details><summary>{code(name, most=200)}</summary>{block(output, most=_OUTPUT)}</details>"
-        for found in record.outputs.values()
-        for name, output in found
-    ]
-    return Section(name="output of failed tests", importance=3, head="### Output of failed tests\n", rows=rows)
-
-
-def _promotion_rows(record: RunRecord) -> list[str]:
-    """Return the rows of the stage's table; none without a promotion."""
+def _promotion(record: RunRecord) -> Iterator[tuple[Cell, Cell]]:
+    """Yield the rows of the stage's table; none without a promotion."""
     facts = record.facts
     if "promotion" not in facts:
-        return []
+        return
     would = facts["promotion"] == "dry-run"
-    model, previous = str(facts["model"]), facts.get("previous_version")
-    rows = [
-        f"| stage | {code(str(facts['stage']))} |",
-        f"| {'would be in it' if would else 'in it now'} | {code(model)} version {escape(str(facts['promoted_version']))} |",
-    ]
-    if previous:
-        word = "would be archived" if would else "archived"
-        rows.append(f"| {word} | {code(model)} version {escape(str(previous))} |")
+    yield Word("stage"), str(facts["stage"])
+    yield Word("would be in it" if would else "in it now"), f"{facts['model']} version {facts['promoted_version']}"
+    if previous := facts.get("previous_version"):
+        yield Word("would be archived" if would else "archived"), f"{facts['model']} version {previous}"
     if record.actor:
-        rows.append(f"| asked for by | {escape(record.actor, most=200)} |")
+        yield Word("asked for by"), record.actor
     if record.reason:
-        rows.append(f"| why | {escape(record.reason, most=500)} |")
-    return rows
+        yield Word("why"), record.reason

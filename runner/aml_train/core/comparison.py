@@ -71,7 +71,7 @@ class Side:
         return {name: value for name, value in fields.items() if value is not None}
 
 
-RowKind = Literal["fact", "data", "parameter", "logged", "variable", "metric"]
+RowKind = Literal["fact", "data", "parameter", "logged", "variable", "metric", "package"]
 
 
 @dataclass(frozen=True, kw_only=True)

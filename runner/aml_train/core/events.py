@@ -36,6 +36,7 @@ Stage = Literal[
     "promote",
 ]
 Source = Literal["build", "push", "tests", "job", "emulator"]
+Verdict = Literal["met", "missed", "warned", "skipped"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -379,7 +380,7 @@ class RuleVerdict(Event):
     rule: str
     value: float | None
     limit: float | None
-    verdict: str
+    verdict: Verdict
     reason: str = ""
     where: str = ""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar, get_origin, get_type_hints
 
 from aml_train.core.events import Event, Listener, LogLines
 from aml_train.core.masking import Masker
@@ -18,9 +19,14 @@ _COMPUTED: Final[Mapping[str, frozenset[str]]] = {
     "ModelRegistered": frozenset({"model", "version"}),
     "ModelPromoted": frozenset({"model", "version", "stage", "previous"}),
     "PromotionDecided": frozenset({"model", "version", "stage", "previous"}),
-    "RuleVerdict": frozenset({"verdict"}),
     "RunFinished": frozenset({"status"}),
-    "Table": frozenset({"kind"}),
+    # Of a report:
+    "Report": frozenset({"status"}),
+    "Source": frozenset({"commit"}),
+    "Job": frozenset({"name", "status"}),
+    "AttemptEnded": frozenset({"job", "status", "ending"}),
+    "Node": frozenset({"run", "status"}),
+    "Model": frozenset({"name", "version"}),
 }
 _Value = TypeVar("_Value")
 
@@ -35,11 +41,18 @@ def masked(value: _Value, mask: Callable[[str], str], mask_name: Callable[[str],
     elif isinstance(value, Mapping):
         changed = {masked(key, mask, mask_name): masked(one, mask, mask_name) for key, one in value.items()}
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        words = _words(type(value))
+        fields = {one.name: getattr(value, one.name) for one in dataclasses.fields(value) if one.name not in words}
         names = _COMPUTED.get(type(value).__name__, frozenset())
         parts = {name: masked(one, mask_name if name in names else mask, mask_name) for name, one in fields.items()}
         changed = dataclasses.replace(value, **parts)
     return changed  # type: ignore[no-any-return]
+
+
+@functools.cache
+def _words(kind: type) -> frozenset[str]:
+    """Return the fields whose values are words of this product, in which no secret can be."""
+    return frozenset(name for name, hint in get_type_hints(kind).items() if get_origin(hint) is Literal)
 
 
 def names_in(event: Event) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -16,7 +16,6 @@ MOST_ROWS: Final = 20
 MOST_COLUMNS: Final = 20
 MOST_TABLES: Final = 20
 MOST_CHARACTERS: Final = 80
-MOST_POINTS: Final = 300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +31,6 @@ class Table:
         total: how many rows there are.
         columns: how many columns there are.
         note: a sentence that must be read with it; empty where there is none.
-        course: (step, value) of a list, thinned where it is long.
     """
 
     name: str
@@ -42,7 +40,6 @@ class Table:
     total: int = 1
     columns: int = 1
     note: str = ""
-    course: tuple[tuple[int, float], ...] = ()
 
     @property
     def value(self) -> str:
@@ -95,11 +92,3 @@ def text(value: object) -> str:
         return f"{value:.6g}"
     line = " ".join(str(value).split())
     return line if len(line) <= MOST_CHARACTERS else line[: MOST_CHARACTERS - 1] + "…"
-
-
-def thinned(points: Sequence[tuple[int, float]]) -> tuple[tuple[int, float], ...]:
-    """Return at most :data:`MOST_POINTS` of *points* at equal distances."""
-    if len(points) <= MOST_POINTS:
-        return tuple(points)
-    step = (len(points) - 1) / (MOST_POINTS - 1)
-    return tuple(points[round(number * step)] for number in range(MOST_POINTS))

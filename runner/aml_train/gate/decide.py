@@ -8,12 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, get_args
 
 from aml_train.core.comparison import Comparison
-from aml_train.core.events import RuleVerdict
+from aml_train.core.events import RuleVerdict, Verdict
 from aml_train.core.tables import Table
 from aml_train.gate.history import MetricPoint, aggregate, faults_of_shape
 from aml_train.gate.rules import Aggregate, Policies, Policy, Reference, Rule
-
-Verdict = Literal["met", "missed", "warned", "skipped"]
 
 GateWord = Literal["passed", "failed", "none", "skipped"]
 """The gate's word on a job: ``none`` without rules, ``skipped`` if all were."""

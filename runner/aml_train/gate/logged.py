@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from aml_train.core.tables import MOST_COLUMNS, MOST_ROWS, MOST_TABLES, Table, TableKind, text, thinned
+from aml_train.core.tables import MOST_COLUMNS, MOST_ROWS, MOST_TABLES, Table, TableKind, text
 from aml_train.gate.history import MetricPoint
 
 #: Words of azureml-core 1.61 (``azureml/core/_metrics.py``).
@@ -252,8 +252,6 @@ def _list(metric: Logged) -> Table | None:
         return None
     if metric.kind != LIST and len(values) == 1:
         return None
-    steps = [row.step or 0 for row in metric.rows]
-    places = steps if any(steps) else range(len(values))
     finite = [value for value in values if not math.isnan(value)]
     odd = len(values) - len(finite)
     note = "; ".join(part for part in (f"{odd} of them NaN" if odd else "", _unread(metric)) if part)
@@ -266,7 +264,6 @@ def _list(metric: Logged) -> Table | None:
         total=1,
         columns=4,
         note=note,
-        course=thinned(sorted(zip(places, values, strict=True), key=lambda point: point[0])),
     )
 
 

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from aml_train.core.comparison import Comparison, Side
-from aml_train.core.events import RuleVerdict
-from aml_train.gate.decide import Verdict
+from aml_train.core.events import RuleVerdict, Verdict
 from aml_train.gate.history import MetricPoint, aggregate, faults_of_shape
 from aml_train.gate.rules import DataPolicy, Rule, parse_rule
 

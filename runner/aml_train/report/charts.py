@@ -8,12 +8,12 @@ A chart has the curves of the job, of its baseline and of further jobs over step
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from aml_train.report.series import GREATEST, by_step
-from aml_train.report.values import Curve, Series
+from aml_train.report.values import Curve
 
 WIDTH: Final = 400.0
 HEIGHT: Final = 230.0
@@ -94,13 +94,12 @@ class Chart:
 
 def draw(curve: Curve) -> Chart | None:
     """Return the chart of a metric; None if no point can be drawn."""
-    known = [(role, one, by_step(one.points)) for role, one in _roles(curve.series)]
-    known = [(role, one, points) for role, one, points in known if points]
+    known = [(one, points) for one in curve.series if (points := by_step(one.points))]
     if not known:
         return None
     limits = [one for one in dict.fromkeys(curve.limits) if math.isfinite(one) and abs(one) < GREATEST][:_LIMITS]
-    values = [value for _, _, points in known for value in points.values()] + limits
-    steps = [step for _, _, points in known for step in points]
+    values = [value for _, points in known for value in points.values()] + limits
+    steps = [step for _, points in known for step in points]
     logarithmic = is_logarithmic(values)
     x_low, x_high = _widened(min(steps), max(steps))
     y_ticks = decades(min(values), max(values)) if logarithmic else ticks(min(values), max(values))
@@ -108,12 +107,12 @@ def draw(curve: Curve) -> Chart | None:
     across = _Scale(x_low, x_high, LEFT, WIDTH - RIGHT)
     x_ticks = [one for one in ticks(x_low, x_high, whole=True) if x_low <= one <= x_high]
     lines = []
-    for number, (role, one, points) in enumerate(known):
+    for number, (one, points) in enumerate(known):
         placed = tuple((across(step), down(value)) for step, value in points.items())
         lines.append(
             Line(
                 title=one.title,
-                role=role,
+                role=one.role,
                 colour=number % COLOURS,
                 path=_path(placed),
                 dots=placed if len(placed) <= _DOTS else (),
@@ -127,19 +126,10 @@ def draw(curve: Curve) -> Chart | None:
         x_ticks=tuple(Tick(at=across(one), label=label) for one, label in zip(x_ticks, labels(x_ticks), strict=True)),
         y_ticks=tuple(Tick(at=down(one), label=label) for one, label in zip(y_ticks, labels(y_ticks), strict=True)),
         logarithmic=logarithmic,
-        summary=" ".join([*(_said(one.title, points) for _, one, points in known), *_said_limits(limits)]),
-        head=("step", *(one.title for _, one, _ in known)),
-        rows=_table([points for _, _, points in known]),
+        summary=" ".join([*(_said(one.title, points) for one, points in known), *_said_limits(limits)]),
+        head=("step", *(one.title for one, _ in known)),
+        rows=_table([points for _, points in known]),
     )
-
-
-def _roles(series: Iterable[Series]) -> list[tuple[str, Series]]:
-    """Return each line with its role, which its place says if it does not."""
-    by_place = ("job", "baseline")
-    return [
-        (one.role or (by_place[number] if number < len(by_place) else "other"), one)
-        for number, one in enumerate(series)
-    ]
 
 
 def is_logarithmic(values: Sequence[float]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +18,6 @@ from aml_train.azure.models import AzureCatalogue
 from aml_train.comparison import Project, Reference, find_side
 from aml_train.config.model import Config
 from aml_train.config.sections.targets import TargetConfig
-from aml_train.core.answers import json_number
 from aml_train.core.clock import SYSTEM_CLOCK
 from aml_train.core.comparison import Comparison, Side
 from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
@@ -30,6 +30,7 @@ from aml_train.core.tags import (
     TAG_COMMIT,
     TAG_CONFIGURATION,
     TAG_DATA_CHANGED,
+    TAG_PASSPORT,
     TAG_REPOSITORY,
     TAG_RUN_URL,
 )
@@ -41,17 +42,7 @@ from aml_train.pipeline.baselines import find_baseline, side_of_job
 from aml_train.pipeline.branch_verdicts import Recorded
 from aml_train.pipeline.target import Host, open_workspace
 from aml_train.report import parts, values
-from aml_train.report.convert import (
-    Gaps,
-    Other,
-    ReportSources,
-    difference_value,
-    job_value,
-    model_value,
-    reproduction,
-    tidy,
-)
-from aml_train.report.reader import PartReader
+from aml_train.report.reader import Gaps, Other, PartReader, ReportSources
 
 _LOOKED_AT: Final = 1_000
 """Jobs of which the latest of a configuration is looked for."""
@@ -71,7 +62,7 @@ def collect_report(
         InvalidError: what is named has no job, or nothing is named and there is no configuration.
         ServiceError: there is no such job, or the service does not answer at all.
     """
-    return tidy(_Collector(sources).collect(jobs, baseline), sources.masker.mask)
+    return values.tidy(_Collector(sources).collect(jobs, baseline), sources.masker.mask)
 
 
 def open_report(
@@ -193,12 +184,11 @@ class _Collector:
             lambda: reader.parts(view, children, config),
             lambda: reader.run(view, config),
         )
-        found = {
-            name: value for one in map_parallel(lambda task: task(), tasks, "report") for name, value in one.items()
-        }
-        metrics = {**metrics, **found.pop("read_metrics")}
+        found: dict[str, Any] = {}
+        for part in map_parallel(lambda task: task(), tasks, "report"):
+            found |= part
         seconds = parts.seconds_so_far(view, sources.now())
-        side = replace(side_of_job(view, f"the job {name}"), metrics=metrics, logged=logged, seconds=seconds)
+        side = replace(side_of_job(view, f"the job {name}"), metrics=found["metrics"], logged=logged, seconds=seconds)
         side = _without_secrets(side)
         return values.Report(
             title=view.experiment or name,
@@ -207,16 +197,15 @@ class _Collector:
             created=sources.now(),
             status="job",
             source=_source(view),
-            job=job_value(view, seconds),
-            metrics={name: json_number(value) for name, value in metrics.items()},
+            job=_job(view, seconds),
             baseline=None if compared is None else _compared(side, compared),
             others=tuple(_compared(side, one) for one in others if one is not compared),
             data=shown_data(view),
-            parameters=dict(side.parameters),
-            variables=dict(side.variables or {}),
-            logged=dict(side.logged or {}),
-            model=None if model is None else model_value(model),
-            reproduce=reproduction(view, model, sources.target),
+            parameters=side.parameters,
+            variables=side.variables or {},
+            logged=side.logged or {},
+            model=None if model is None else _model(model),
+            reproduce=_reproduction(view, model, sources.target),
             notices=gaps.notices,
             missing=gaps.missing,
             **found,
@@ -333,6 +322,50 @@ def _source(view: JobView) -> values.Source:
     )
 
 
+def _job(view: JobView, seconds: float | None) -> values.Job:
+    place = view.placement
+    return values.Job(
+        name=view.name,
+        status=view.status.value,
+        kind=view.kind or "",
+        experiment=view.experiment or "",
+        url=view.studio_url or "",
+        compute=(place.compute or place.size or "") if place is not None else "",
+        created=view.created,
+        started=view.started,
+        ended=view.ended,
+        seconds=seconds,
+        error=view.error or "",
+    )
+
+
+def _model(model: ModelView) -> values.Model:
+    return values.Model(
+        name=model.name,
+        version=model.version,
+        stage=model.staged or "",
+        found=True,
+        passport=model.tags.get(TAG_PASSPORT, ""),
+    )
+
+
+def _reproduction(view: JobView, model: ModelView | None, target: str) -> str:
+    """Return the commands that do the same again; empty if they are not known."""
+    where = f" --target {shlex.quote(target)}" if target else ""
+    if model is not None:
+        return f"aml-train model reproduce {shlex.quote(f'{model.name}:{model.version}')}{where}"
+    commit, configuration = view.tags.get(TAG_COMMIT, ""), view.tags.get(TAG_CONFIGURATION, "")
+    if not commit or not configuration:
+        return ""
+    plain, dirty, _ = commit.partition("-dirty")
+    lines = [
+        *(["# The files differed from this commit."] if dirty else []),
+        f"git checkout {shlex.quote(plain)}",
+        f"aml-train run --config {shlex.quote(configuration)} --fresh{where}",
+    ]
+    return "\n".join(lines)
+
+
 def _without_secrets(side: Side) -> Side:
     """Hide the values whose names say that they are secret."""
     logged = None if side.logged is None else without_secret_values(side.logged)
@@ -341,4 +374,4 @@ def _without_secrets(side: Side) -> Side:
 
 def _compared(side: Side, other: Other) -> values.Baseline:
     rows = Comparison(left=side, right=_without_secrets(other.side)).rows()
-    return values.Baseline(title=other.side.title, job=other.side.job or "", rows=tuple(map(difference_value, rows)))
+    return values.Baseline(title=other.side.title, job=other.side.job or "", rows=rows)

@@ -7,15 +7,14 @@ import functools
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, cast
+from dataclasses import replace
+from typing import Any, Final, Literal
 
-from aml_train.core.answers import json_number
 from aml_train.core.clock import Clock
-from aml_train.core.events import Event
+from aml_train.core.events import Event, LogTail, RuleVerdict
 from aml_train.core.tags import TAG_RULES
 from aml_train.core.text import LineBlocks, harmless, states
 from aml_train.core.threads import map_parallel
-from aml_train.gate.decide import Verdict
 from aml_train.gate.history import MetricPoint
 from aml_train.gate.recompute import fault_of_rule, read_recorded
 from aml_train.jobs.composed import ChildView, Objective, ambiguous, best_trial
@@ -87,7 +86,7 @@ def read_logs(
     clock: Clock,
     mask: Callable[[str], str],
     listener: Callable[[Event], None],
-) -> list[values.Log]:
+) -> list[LogTail]:
     """Return the last lines of the logs of runs, those of their commands first.
 
     Args:
@@ -98,7 +97,7 @@ def read_logs(
     Raises:
         ServiceError: a log cannot be read.
     """
-    found: list[values.Log] = []
+    found: list[LogTail] = []
     for before, view in views:
         names = sorted(map(log_name, view.log_files), key=lambda name: name.order)
         names = [name for name in names if not name.system] or names
@@ -111,7 +110,7 @@ def read_logs(
             except StorageUnreachableError:
                 break  # it was reported
             if lines:
-                found.append(values.Log(origin=before + name.path, rank=name.rank, size=size, lines=tuple(lines)))
+                found.append(LogTail(origin=before + name.path, rank=name.rank, size=size, lines=tuple(lines)))
     return found
 
 
@@ -156,7 +155,7 @@ def read_trials(
             values.Trial(
                 name=trial.name,
                 status=trial.status.value,
-                value=json_number(value),
+                value=value,
                 best=best is not None and best[0].name == trial.name,
                 seconds=seconds_of(trial),
                 parameters=dict(trial.parameters),
@@ -265,7 +264,7 @@ def points_of(points: Iterable[MetricPoint]) -> tuple[tuple[int, float], ...]:
     return values.thin(by_step([(point.step, point.value) for point in points]).items())
 
 
-def recorded_rules(model: ModelView, histories: Callable[[str], Sequence[MetricPoint]]) -> Iterator[values.Rule]:
+def recorded_rules(model: ModelView, histories: Callable[[str], Sequence[MetricPoint]]) -> Iterator[RuleVerdict]:
     """Yield the rules that a model carries, each checked with the job's metrics.
 
     Raises:
@@ -273,14 +272,8 @@ def recorded_rules(model: ModelView, histories: Callable[[str], Sequence[MetricP
     """
     for rule in read_recorded(model.tags.get(TAG_RULES, "")):
         fault = fault_of_rule(rule, {rule.metric: histories(rule.metric)})
-        yield values.Rule(
-            metric=rule.metric,
-            rule=rule.rule,
-            verdict=cast(Verdict, rule.verdict),
-            value=json_number(rule.value),
-            limit=json_number(rule.limit),
-            reason=f"recorded when the model was registered{'' if fault is None else f'; {fault}'}",
-        )
+        reason = f"recorded when the model was registered{'' if fault is None else f'; {fault}'}"
+        yield replace(rule, reason=reason)
 
 
 def runs_with_files(service: Workspace, view: JobView, children: Sequence[ChildView]) -> list[tuple[str, str]]:

@@ -6,12 +6,13 @@ import math
 import struct
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
 import pytest
 
+from aml_train.core.tables import Table
 from aml_train.report import values as report
 from aml_train.report.html import render_html
 from tests.support.report_browser import launched
@@ -40,13 +41,15 @@ def browser() -> Iterator[Browser]:
 
 def curve(metric: str, *lines: list[float], limits: tuple[float, ...] = ()) -> report.Curve:
     series = tuple(
-        report.Series(title=f"the job digits-{number}", points=tuple(enumerate(values)))
+        report.Series(
+            title=f"the job digits-{number}", role="other" if number else "job", points=tuple(enumerate(values))
+        )
         for number, values in enumerate(lines)
     )
     return report.Curve(metric=metric, series=series, limits=limits)
 
 
-FULL = msgspec.structs.replace(
+FULL = replace(
     EVERYTHING,
     pictures=(report.Picture(name="roc.png", type="image/png", data=png(1200, 300)),),
     curves=(
@@ -57,7 +60,7 @@ FULL = msgspec.structs.replace(
         *curves(4),
     ),
     tables=(
-        report.Table(
+        Table(
             name="confusion",
             kind="matrix",
             head=("actual ╲ predicted", *map(str, range(10))),
@@ -65,8 +68,8 @@ FULL = msgspec.structs.replace(
                 (str(row), *(str(45 if row == column else row) for column in range(10))) for row in range(10)
             ),
         ),
-        report.Table(name="note", kind="text", rows=(("a text",),)),
-        report.Table(name="rows", kind="table", head=("a", "b"), rows=(("1", "2" * 200),)),
+        Table(name="note", kind="text", rows=(("a text",),)),
+        Table(name="rows", kind="table", head=("a", "b"), rows=(("1", "2" * 200),)),
     ),
     nodes=tuple(
         report.Node(

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from aml_train.core.comparison import Row
+from aml_train.core.events import RuleVerdict
 from aml_train.report import values as report
 from aml_train_action.main import main
 from aml_train_action.pulls.find import Subject
@@ -21,21 +23,23 @@ from tests.unit.action.test_commands import _read_outputs
 NOW = datetime.datetime(2026, 11, 20, 12, 5, tzinfo=datetime.UTC)
 
 
-def rule(metric: str = "val/accuracy", *, verdict: Any = "met", value: Any = 0.97, **fields: Any) -> report.Rule:
+def rule(metric: str = "val/accuracy", *, verdict: Any = "met", value: Any = 0.97, **fields: Any) -> RuleVerdict:
     given = {
         "rule": ">= 0.95",
         "limit": 0.95,
-        "baseline": 0.96,
         "reason": "0.97, wanted 0.95",
         "where": "aml-train.yml:9",
     }
-    return report.Rule(metric=metric, verdict=verdict, value=value, **{**given, **fields})
+    return RuleVerdict(metric=metric, verdict=verdict, value=value, **{**given, **fields})
+
+
+MOVED = Row(kind="metric", name="val/accuracy", left="0.97", right="0.96", difference="+0.01 (+1.04 %)")
 
 
 def passing(**fields: Any) -> report.Report:
     given = {
         "title": "digits", "configuration": "aml-train.yml", "target": "azure", "created": NOW, "status": "passed",
-        "gate": "passed", "rules": (rule(),), "reproduce": "aml-train run --target azure",
+        "gate": "passed", "rules": (rule(),), "baseline": report.Baseline(title="main", rows=(MOVED,)), "reproduce": "aml-train run --target azure",
     }  # fmt: skip
     return report.Report(**{**given, **fields})
 

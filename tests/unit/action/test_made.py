@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from aml_train.core.comparison import Comparison, Side
@@ -34,7 +33,7 @@ from aml_train.core.tables import Table
 from aml_train.report import values as report
 from aml_train.report.record import RunRecord
 from aml_train_action.report.files import write_report
-from aml_train_action.reporting import configuration_name, encode_within
+from aml_train_action.reporting import configuration_name
 
 
 def whole() -> RunRecord:
@@ -69,11 +68,11 @@ def test_a_report_has_what_the_record_has() -> None:
     made = whole().report
     assert (made.status, made.exit_code, made.gate) == ("gate-failed", 6, "failed")
     second, first = made.rules
-    assert (first.metric, first.verdict, first.value, first.baseline, first.where) == (
-        "acc", "missed", 0.9, 0.8, "aml-train.yml:9",
+    assert (first.metric, first.verdict, first.value, first.where) == (
+        "acc", "missed", 0.9, "aml-train.yml:9",
     )  # fmt: skip
-    assert (second.value, second.baseline) == ("Infinity", 0.5)
-    assert made.metrics == {"acc": 0.9, "loss": "NaN"}
+    assert second.value == math.inf
+    assert math.isnan(made.metrics["loss"])
     (curve,) = made.curves
     assert [(one.title, one.points) for one in curve.series] == [
         ("this job", ((1, 0.5), (2, 0.9))),
@@ -94,8 +93,8 @@ def test_a_report_has_what_the_record_has() -> None:
     assert made.cost.gpu_hours is None
     assert made.logs[0].lines[:1] == ("a",)
     assert made.left_out == ("2 logged tables",)
-    written = encode_within(made, most=report.MOST_BYTES)
-    assert report.decode(written, origin="x") == msgspec.structs.replace(made, rules=(first, second))
+    written = report.encode(made)
+    assert repr(report.decode(written, origin="x")) == repr(made)
 
 
 def test_an_early_end_has_a_report() -> None:

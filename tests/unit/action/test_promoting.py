@@ -92,8 +92,8 @@ def test_a_candidate_takes_the_place_of_what_is_in_production(act: Callable[...,
     (rule,) = json.loads(ran.outputs["gate-report"])["rules"]
     assert (rule["metric"], rule["verdict"], rule["limit"]) == ("acc", "met", 0.5)
     assert told(ran, "notice") == ["digits version 2 is now in production. Version 1 is archived."]
-    for text in ("promoted", "| in it now | <code>digits</code> version 2 |", "| archived |", "| asked for by | bob |",
-                 "why | better | *** |", "### Gate", "The baseline is", "### Lineage", "aml-train promote --to Production"):  # fmt: skip
+    for text in ("promoted", "| in it now | <code>digits version 2</code> |", "| archived |", "| asked for by | <code>bob</code> |",
+                 "| why | <code>better | ***</code> |", "### Gate", "The baseline is", "### Lineage", "aml-train promote --to Production"):  # fmt: skip
         assert text in ran.summary.replace("\\", ""), text
     assert SECRET not in ran.summary
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import html
+import math
 import re
 
 import pytest
 from markdown_it import MarkdownIt
 
+from aml_train.core.checks import Finding
+from aml_train.core.comparison import Row
+from aml_train.core.events import CostCounted, ImageReady, TestFailure, TestsFinished
 from aml_train.report import values as report
 from aml_train_action.pulls.comment import Marker, key_of, read_marker, render_comment
 from tests.support.github_stand_in import HEAD
@@ -44,20 +48,19 @@ MARKUP = (
 
 def everywhere(text: str) -> report.Report:
     """Return a report that has *text* wherever it may have any."""
-    name, long = report.as_name(text), report.as_text(text)
     return failing(
-        title=name, configuration=name, target=name, status=name, message=long, hint=long, reproduce=long,
-        source=report.Source(repository=name, commit=name, branch=name, run_url=name),
-        job=report.Job(name=name, status=name, url=name),
-        rules=(rule(name, verdict="missed", rule=name, reason=long, where=name, value="NaN"),),
-        baseline=report.Baseline(title=long, rows=tuple(report.Difference(kind=kind, name=name, left=long, right=long, difference=long) for kind in ("metric", "data", "fact"))),
-        metrics={name: 1.0},
-        curves=(report.Curve(metric=name, series=(report.Series(title=name, points=((1, 0.1), (2, 0.2))),), limits=(0.5,)),),
-        images=(report.Image(reference=name, digest=name, name=name, changes=(report.PackageChange(name=name, kind=name, before=name, after=name),)),),
-        tests=(report.Tests(image_name=name, passed=0, failed=1, failures=(report.Failure(name=name, file=name, line=1, message=long),)),),
-        checks=(report.Check(check=name, level="error", what=long, remedy=long),),
-        data={name: long}, nodes=(report.Node(name=name, status=name),), model=report.Model(name=name, version=name),
-        cost=report.Cost(text=long), notices=(long,), left_out=(long,),
+        title=text, configuration=text, target=text, status=text, message=text, hint=text, reproduce=text,
+        source=report.Source(repository=text, commit=text, branch=text, run_url=text),
+        job=report.Job(name=text, status=text, url=text),
+        rules=(rule(text, verdict="missed", rule=text, reason=text, where=text, value=math.nan),),
+        baseline=report.Baseline(title=text, rows=tuple(Row(kind=kind, name=text, left=text, right=text, difference=text) for kind in ("metric", "data", "fact"))),
+        metrics={text: 1.0},
+        curves=(report.Curve(metric=text, series=(report.Series(title=text, role="job", points=((1, 0.1), (2, 0.2))),), limits=(0.5,)),),
+        images=(ImageReady(reference=text, digest=text, address=text, how="built", image_name=text),),
+        tests=(TestsFinished(image_name=text, passed=0, failed=1, skipped=0, seconds=1.0, cached=False, failures=(TestFailure(name=text, file=text, line=1, message=text),)),),
+        checks=(Finding(check=text, level="error", what=text, remedy=text),),
+        data={text: text}, nodes=(report.Node(name=text, status=text),), model=report.Model(name=text, version=text),
+        cost=CostCounted(text=text, node_hours=0.1, gpu_hours=None, cost=None, currency=text, unknown=text), notices=(text,), left_out=(text,),
     )  # fmt: skip
 
 
@@ -90,7 +93,7 @@ def test_foreign_text_has_no_effect(text: str) -> None:
 
 def test_the_gate_is_shown_with_baseline_and_difference() -> None:
     body = render_comment(passing(), subject())
-    wanted = "| ✅ | <code>val&#47;accuracy</code> | <code>&#62;&#61; 0&#46;95</code> | 0.97 | 0.96 | +0.01 (+1.04 %) | <code>0&#46;97&#44; wanted 0&#46;95</code> |"
+    wanted = "| ✅ met | <code>val&#47;accuracy</code> | <code>&#62;&#61; 0&#46;95</code> | 0.97 | 0.95 | <code>0&#46;96</code> | <code>&#43;0&#46;01 &#40;&#43;1&#46;04 &#37;&#41;</code> | <code>0&#46;97&#44; wanted 0&#46;95</code> |"
     assert wanted in body
     assert MARKDOWN.render(body).count("<td") >= 7
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from aml_train.core.events import TestsFinished
 from aml_train.report import values as report
 from aml_train_action.pulls.comment import marker_of
 from tests.support.github_stand_in import BOT, FORK, HEAD, MALICIOUS, OLD, TOKEN, zipped
@@ -118,7 +119,7 @@ def _lying_size() -> bytes:
         (b"<html>", "cannot be read (BadZipFile)"),
         (b"\x00" * (3 << 20), "has more than"),
         (zipped(b'{"title": "x"}'), "is no report of aml-train"),
-        (zipped(json.dumps({**json.loads(JSON), "html": "<script>"}).encode()), "is no report of aml-train"),
+        (zipped(json.dumps({**json.loads(JSON), "title": ["<script>"]}).encode()), "is no report of aml-train"),
         (zipped(b"[" * 500_000), "is no report of aml-train"),
     ],
     ids=["parent", "absolute", "folder", "nul", "two", "directory", "link", "bomb", "size", "cut", "html", "oversize", "json", "field", "deep"],
@@ -161,7 +162,7 @@ def test_a_run_that_did_not_succeed_is_never_shown_as_passed(world: World, concl
 
 @pytest.mark.parametrize(
     "lie",
-    [{"exit_code": 6}, {"gate": "failed"}, {"rules": (rule(verdict="missed"),)}, {"tests": (report.Tests(passed=1, failed=1),)}, {"status": "PASSED"}],
+    [{"exit_code": 6}, {"gate": "failed"}, {"rules": (rule(verdict="missed"),)}, {"tests": (TestsFinished(passed=1, failed=1, skipped=0, seconds=1.0, cached=False),)}, {"status": "PASSED"}],
 )  # fmt: skip
 def test_a_report_that_contradicts_itself_has_not_passed(world: World, lie: dict[str, Any]) -> None:
     uploaded(world, passing(**lie))

@@ -124,7 +124,6 @@ def test_tables_texts_and_lists() -> None:
     assert shown(logged("words", LIST, "a", "b", words="String")).rows == (("a",), ("b",))
     summary = shown(logged("list", LIST, 3, 1, "NaN", 2))
     assert (summary.rows, summary.note) == ((("4", "1", "3", "2"),), "1 of them NaN")
-    assert summary.course[:2] == ((0, 3.0), (1, 1.0))
 
 
 def test_files_of_known_shapes_are_tables() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ def points(*values: float) -> list[MetricPoint]:
     return [MetricPoint(step=step, value=value, timestamp=step) for step, value in enumerate(values)]
 
 
-def rule(text: str, value: float | None, limit: float | None, verdict: str = "met") -> RuleVerdict:
+def rule(text: str, value: float | None, limit: float | None, verdict: Any = "met") -> RuleVerdict:
     return RuleVerdict(metric="acc", rule=text, value=value, limit=limit, verdict=verdict)
 
 

@@ -36,7 +36,7 @@ from aml_train.models.promotion.record import Change, Record, decode, encode
 from aml_train.models.register import fault_of_layout
 from aml_train.report import values as reports
 from aml_train.report.html import render_html
-from aml_train.report.markdown import lines, literal, message, render_markdown
+from aml_train.report.markdown import block, literal, message, render_markdown
 from aml_train_action.github.proposals import read_event, read_payload
 from aml_train_action.inputs.inputs import read_inputs
 from aml_train_action.pulls.artifact import unpack
@@ -300,7 +300,7 @@ class Page(HTMLParser):
 )
 def test_reports(text: str) -> None:
     """A report that a fork wrote becomes a page and a comment without scripts and foreign addresses."""
-    for shown in (literal(text), message(text), lines(text, most=500)):
+    for shown in (literal(text), message(text, most=500), block(text, most=500)):
         assert "<script" not in shown.lower()
         assert "<!--" not in shown
     report = refused(lambda: reports.decode(as_bytes(text), origin="x"), InvalidError, ValueError)

@@ -25,7 +25,9 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
 
 def chart(*lines: list[tuple[int, float]], limits: tuple[float, ...] = ()) -> Chart:
-    series = tuple(Series(title=f"s{number}", points=tuple(points)) for number, points in enumerate(lines))
+    series = tuple(
+        Series(title=f"s{number}", role="job", points=tuple(points)) for number, points in enumerate(lines)
+    )
     found = draw(Curve(metric="m", series=series, limits=limits))
     assert found is not None
     return found
@@ -40,7 +42,9 @@ def places(path: str) -> list[tuple[float, float]]:
     st.lists(FINITE, max_size=3),
 )
 def test_whatever_is_drawn_is_inside_the_chart(lines: list[list[tuple[int, float]]], limits: list[float]) -> None:
-    series = tuple(Series(title=f"s{number}", points=tuple(points)) for number, points in enumerate(lines))
+    series = tuple(
+        Series(title=f"s{number}", role="job", points=tuple(points)) for number, points in enumerate(lines)
+    )
     found = draw(Curve(metric="m", series=series, limits=tuple(limits)))
     if found is None:
         assert not any(abs(value) < 1e300 for points in lines for _, value in points)
@@ -67,5 +71,8 @@ def test_the_table_of_a_long_curve_has_its_first_and_last_step() -> None:
 
 
 def test_a_curve_without_finite_values_is_not_drawn() -> None:
-    assert draw(Curve(metric="m", series=(Series(title="s", points=((0, math.nan), (1, math.inf))),))) is None
+    assert (
+        draw(Curve(metric="m", series=(Series(title="s", role="job", points=((0, math.nan), (1, math.inf))),)))
+        is None
+    )
     assert draw(Curve(metric="m", series=())) is None

@@ -23,10 +23,10 @@ from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, StorageUnreachableError
 from aml_train.report import values
 from aml_train.report.collect import collect_report
-from aml_train.report.convert import ReportSources
 from aml_train.report.html import render_html
 from aml_train.report.markdown import render_markdown
 from aml_train.report.parts import picture_type
+from aml_train.report.reader import ReportSources
 from aml_train.testing.override import MemoryCatalogue
 from tests.support.fake_workspace import FakeClock
 from tests.support.memory_graphs import GraphService
@@ -142,10 +142,7 @@ def test_everything_that_is_known_is_read(tmp_path: Path) -> None:
     assert found.model.passport.startswith("sha256:")
     assert found.lineage is not None
     assert (found.lineage.kind, found.lineage.state) == ("model", "verified")
-    assert [(one.name, one.version, one.kind) for one in found.packages] == [
-        ("bash", "5.2", "apt"),
-        ("torch", "2.6", "pip"),
-    ]
+    assert found.packages == {"apt:bash": "5.2", "pip:torch": "2.6"}
     assert [(one.passed, one.skipped) for one in found.tests] == [(3, 1)]
     assert found.reproduce == "aml-train model reproduce digits:7 --target azure"
     assert found.cost is not None
@@ -230,7 +227,7 @@ def test_curves_of_the_baseline_and_of_further_jobs_are_overlaid() -> None:
     assert rows["logged lr"] == ("0.1", "0.2")
     assert [one.job for one in found.others] == ["try-2"]
     assert ("epochs", "2", "9") in [(row.name, row.left, row.right) for row in found.others[0].rows]
-    assert [(one.against, one.changes) for one in found.images] == [(made.image.digest, ())]
+    assert found.package_changes == ()
 
 
 def test_packages_that_differ_from_the_baselines_image_are_named() -> None:
@@ -238,11 +235,10 @@ def test_packages_that_differ_from_the_baselines_image_are_named() -> None:
     made.shape = replace(made.shape, facts={**FACTS, "python_packages": {"torch": "2.5", "numpy": "2.1"}})
     other = made._push_image(b"another")
     second(made, tags={**made.job.tags, "aml-train.image-digest": other.digest})
-    (image,) = collected(made, baseline="other-1").images
-    assert image.against == other.digest
-    assert [(one.name, one.kind, one.before, one.after) for one in image.changes] == [
-        ("numpy", "pip", "2.1", ""),
-        ("torch", "pip", "2.5", "2.6"),
+    changes = collected(made, baseline="other-1").package_changes
+    assert [(one.name, one.left, one.right) for one in changes] == [
+        ("pip:numpy", "missing", "2.1"),
+        ("pip:torch", "2.6", "2.5"),
     ]
 
 

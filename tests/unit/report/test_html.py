@@ -6,16 +6,18 @@ import base64
 import hashlib
 import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
-import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from aml_train.core.events import LogTail, StageFinished
 from aml_train.report import values as report
-from aml_train.report.convert import tidy
-from aml_train.report.html import render_html, verdict_of
+from aml_train.report.html import render_html
+from aml_train.report.sections import verdict_of
+from aml_train.report.values import tidy
 from tests.unit.report.test_values import FULL, small
 
 HOSTILE = (
@@ -31,7 +33,7 @@ HOSTILE = (
     "&lt;script&gt;",
 )
 
-EVERYTHING = msgspec.structs.replace(
+EVERYTHING = replace(
     FULL,
     message="two\nlines",
     hint="a hint",
@@ -40,9 +42,9 @@ EVERYTHING = msgspec.structs.replace(
     parameters={"epochs": "3"},
     variables={"SEED": "1"},
     data={"train": "digits:4"},
-    packages=(report.Package(name="torch", version="2.6", kind="pip"),),
-    logs=(report.Log(origin="user_logs/std_log.txt", rank="0", size=10, lines=("one", "two")),),
-    stages=(report.Stage(name="image", summary="built", seconds=3.0),),
+    packages={"pip:torch": "2.6"},
+    logs=(LogTail(origin="user_logs/std_log.txt", rank="0", size=10, lines=("one", "two")),),
+    stages=(StageFinished(stage="image", summary="built", seconds=3.0),),
     notices=("a notice",),
     missing=(report.Missing(part="lineage", reason="no permission"), report.Missing(part="cost", reason="unknown")),
     reproduce="aml-train model reproduce digits:3",
@@ -122,8 +124,8 @@ def test_the_policy_allows_the_style_sheet_by_its_hash_and_nothing_else() -> Non
 
 def test_a_report_says_what_is_missing_in_its_place() -> None:
     page = rendered(small(missing=(report.Missing(part="packages", reason="the image was deleted"),)))
-    section = page.partition('<h2 id="environment">')[2].partition("</section>")[0]
-    assert "Not known: the image was deleted" in section
+    section = page.partition('<h2 id="packages">')[2].partition("</section>")[0]
+    assert "Not known:</span> the image was deleted" in section
 
 
 def test_a_small_report_has_no_empty_sections() -> None:
@@ -137,6 +139,7 @@ def curves(count: int, lines: int = 3) -> tuple[report.Curve, ...]:
             series=tuple(
                 report.Series(
                     title=f"the job digits-{line}",
+                    role="other" if line else "job",
                     points=tuple((step, math.exp(-step / 90) * (line + 1.123456)) for step in range(300)),
                 )
                 for line in range(lines)
@@ -149,9 +152,9 @@ def curves(count: int, lines: int = 3) -> tuple[report.Curve, ...]:
 
 def test_a_report_that_is_too_large_leaves_out_pictures_first_and_says_so() -> None:
     pictures = (report.Picture(name="p", type="image/png", data=bytes(500_000)),) * 5
-    page = rendered(msgspec.structs.replace(EVERYTHING, pictures=pictures, left_out=()))
-    assert "data:image/png" not in page
-    assert "Left out for lack of room: pictures." in page
+    page = rendered(replace(EVERYTHING, pictures=pictures, left_out=()))
+    assert page.count("data:image/png") == 2
+    assert "Left out for lack of room, in whole or in part: pictures" in page
     with pytest.raises(ValueError, match="of which 1000 are allowed"):
         render_html(EVERYTHING, most=1000)
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
-import msgspec
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from aml_train.core.events import LogTail
+from aml_train.core.tables import Table
 from aml_train.report import values as report
-from aml_train.report.convert import tidy
 from aml_train.report.markdown import render_markdown
+from aml_train.report.values import tidy
 from tests.unit.report.test_html import EVERYTHING, curves
 from tests.unit.report.test_values import small
 
@@ -49,11 +51,11 @@ def test_foreign_text_has_no_meaning(text: str) -> None:
 
 
 def test_a_release_has_room_for_the_largest_report() -> None:
-    large = msgspec.structs.replace(
+    large = replace(
         EVERYTHING,
         curves=curves(50),
-        logs=tuple(report.Log(origin=f"log-{number}", lines=("x" * 2000,) * 40) for number in range(12)),
-        tables=tuple(report.Table(name="t", kind="table", head=("a",) * 20, rows=(("y" * 80,) * 20,) * 20)
+        logs=tuple(LogTail(origin=f"log-{number}", rank="", size=9, lines=("x" * 2000,) * 40) for number in range(12)),
+        tables=tuple(Table(name="t", kind="table", head=("a",) * 20, rows=(("y" * 80,) * 20,) * 20)
                      for _ in range(20)),
     )  # fmt: skip
     page = rendered(large)
@@ -70,13 +72,12 @@ def test_a_report_shows_its_parts() -> None:
         "Trials",
         "Lineage",
         "Run",
-        "Packages that differ",
-        "Not known",
+        "Packages",
     ):
         assert f"### {heading}\n" in page
-    assert "| ❌ | <code>val&#47;accuracy</code> | <code>&#62;&#61; 0&#46;9</code> | NaN |" in page
+    assert "| ❌ missed | <code>val&#47;accuracy</code> | <code>&#62;&#61; 0&#46;9</code> | Infinity |" in page
     assert "n0 --> n1" in page
-    assert "- lineage: <code>no permission</code>" in page
+    assert "Not known: <code>no permission</code>" in page
 
 
 def test_a_report_of_nothing_is_its_verdict() -> None:

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
+from dataclasses import replace
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
+from aml_train.core.checks import Finding
+from aml_train.core.comparison import Row
 from aml_train.core.errors import InvalidError
+from aml_train.core.events import (
+    AttemptEnded,
+    CostCounted,
+    ImageReady,
+    LogTail,
+    RuleVerdict,
+    TestFailure,
+    TestsFinished,
+)
+from aml_train.core.tables import Table
+from aml_train.models.lineage import LineageStep
 from aml_train.report import values as report
 
 NOW = datetime.datetime(2026, 11, 20, 12, 30, tzinfo=datetime.UTC)
@@ -28,45 +41,45 @@ FULL = small(
     target="local",
     source=report.Source(repository="contoso/digits", commit="0" * 40, branch="main", pull_request=7),
     job=report.Job(name="digits-1", status="Completed", started=NOW, seconds=61.5),
-    attempts=(report.Attempt(job="digits-1", attempt=1, status="Completed", ending="completed"),),
+    attempts=(AttemptEnded(job="digits-1", attempt=1, status="Completed", ending="completed"),),
     gate="failed",
     rules=(
-        report.Rule(metric="val/accuracy", rule=">= 0.9", verdict="missed", value="NaN", limit=0.9, reason="NaN"),
+        RuleVerdict(metric="val/accuracy", rule=">= 0.9", verdict="missed", value=math.inf, limit=0.9, reason="NaN"),
     ),
-    baseline=report.Baseline(
-        title="main", rows=(report.Difference(kind="metric", name="loss", left="1", right="2"),)
-    ),
-    metrics={"val/accuracy": "NaN", "loss": 0.25},
+    baseline=report.Baseline(title="main", rows=(Row(kind="metric", name="loss", left="1", right="2"),)),
+    metrics={"val/accuracy": -math.inf, "loss": 0.25},
     curves=(
         report.Curve(
             metric="loss",
-            series=(report.Series(title="digits-1", points=((1, 0.5), (2, 0.25))),),
+            series=(report.Series(title="digits-1", role="job", points=((1, 0.5), (2, 0.25))),),
             limits=(0.3,),
         ),
     ),
-    tables=(report.Table(name="confusion", kind="matrix", head=("", "a"), rows=(("a", "1"),)),),
-    images=(
-        report.Image(
-            reference="r.azurecr.io/digits@sha256:1",
-            digest="sha256:1",
-            changes=(report.PackageChange(name="torch", kind="python", before="2.5", after="2.6"),),
+    tables=(Table(name="confusion", kind="matrix", head=("", "a"), rows=(("a", "1"),)),),
+    images=(ImageReady(reference="r.azurecr.io/digits@sha256:1", digest="sha256:1", address="a", how="built"),),
+    package_changes=(Row(kind="package", name="pip:torch", left="2.6", right="2.5"),),
+    tests=(
+        TestsFinished(
+            passed=3,
+            failed=1,
+            skipped=None,
+            seconds=1.0,
+            cached=False,
+            failures=(TestFailure(name="test_a", file="tests/test_a.py", line=3, message=""),),
         ),
     ),
-    tests=(
-        report.Tests(passed=3, failed=1, failures=(report.Failure(name="test_a", file="tests/test_a.py", line=3),)),
-    ),
-    checks=(report.Check(check="shell", level="info", what="bash"),),
+    checks=(Finding(check="shell", level="info", what="bash"),),
     nodes=(report.Node(name="train", needs=("prepare",), status="Completed"),),
     trials=(report.Trial(name="t1", value=0.5, parameters={"lr": "0.1"}),),
     model=report.Model(name="digits", version="3", stage="production"),
-    lineage=report.Step(
+    lineage=LineageStep(
         kind="model",
         name="digits:3",
         state="verified",
-        parts=(report.Step(kind="job", name="digits-1", state="verified"),),
+        parts=(LineageStep(kind="job", name="digits-1", state="verified"),),
     ),
     pictures=(report.Picture(name="roc.png", type="image/png", data=b"\x89PNG"),),
-    cost=report.Cost(text="0.02 node hours", node_hours=0.02),
+    cost=CostCounted(text="0.02 node hours", node_hours=0.02, gpu_hours=None, cost=None, currency=""),
 )
 
 
@@ -74,27 +87,28 @@ def test_a_report_is_read_as_it_was_written() -> None:
     assert report.decode(report.encode(FULL), origin="report.json") == FULL
 
 
-def test_the_schema_accepts_what_is_written_and_refuses_other_fields() -> None:
-    validator = Draft202012Validator(report.schema())
-    written = json.loads(report.encode(FULL))
-    assert list(validator.iter_errors(written)) == []
-    assert list(validator.iter_errors({**written, "script": "<script>"}))
+def test_numbers_that_are_not_finite_are_names() -> None:
+    written = json.loads(report.encode(small(metrics={"a": math.nan, "b": math.inf})))
+    assert written["metrics"] == {"a": "NaN", "b": "Infinity"}
+    again = report.decode(json.dumps(written).encode(), origin="report.json")
+    assert math.isnan(again.metrics["a"])
+
+
+def test_members_of_a_later_version_are_ignored() -> None:
+    written = {**json.loads(report.encode(small())), "script": "<b>"}
+    assert report.decode(json.dumps(written).encode(), origin="report.json") == small()
 
 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
         ({"format": 0}, "format"),
-        ({"script": "<b>"}, "script"),
-        ({"title": "x" * 1001}, "title"),
         ({"title": None}, "title"),
-        ({"message": "x" * 20_001}, "message"),
         ({"gate": "met"}, "gate"),
-        ({"exit_code": "0"}, "exit_code"),
-        ({"metrics": {"loss": "0.5"}}, "metrics"),
-        ({"source": {"pull_request": 0}}, "pull_request"),
-        ({"rules": [{"metric": "a", "rule": "b", "verdict": "fine"}]}, "verdict"),
-        ({"curves": [{"metric": "a", "series": [{"title": "b", "points": [[1, 2, 3]]}]}]}, "points"),
+        ({"exit_code": "zero"}, "exit_code"),
+        ({"metrics": {"loss": "low"}}, "metrics"),
+        ({"rules": [{"metric": "a", "rule": "b", "value": None, "limit": None, "verdict": "fine"}]}, "verdict"),
+        ({"curves": [{"metric": "a", "series": [{"title": "b", "role": "job", "points": [[1, 2, 3]]}]}]}, "points"),
         ({"pictures": [{"name": "a", "type": "image/svg+xml", "data": ""}]}, "type"),
         ({"created": "yesterday"}, "created"),
     ],
@@ -117,8 +131,8 @@ def test_a_report_that_is_too_large_is_refused_unread() -> None:
 
 
 def test_what_has_no_room_is_left_out_and_named() -> None:
-    large = msgspec.structs.replace(
-        FULL, notices=("n" * 1000,) * 50, logs=(report.Log(origin="a", lines=("l" * 1000,) * 50),)
+    large = replace(
+        FULL, notices=("n" * 1000,) * 50, logs=(LogTail(origin="a", rank="", size=9, lines=("l" * 1000,) * 50),)
     )
     kept = report.decode(report.encode(large, most=60_000), origin="report.json")
     assert kept.left_out == ("pictures", "the ends of the logs")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from aml_train.config.sections.gate import JsonValue
 from aml_train.core.answers import Answer
 from aml_train.core.errors import DamagedError, ImageError, ServiceError
-from aml_train.core.events import RuleVerdict
+from aml_train.core.events import RuleVerdict, Verdict
 from aml_train.core.references import ImageRef
 from aml_train.core.tags import TAG_DIGEST, TAG_GATE, TAG_IMAGE, TAG_PASSPORT
 from aml_train.gate.decide import Decision
@@ -332,5 +332,5 @@ def _recorded(entry: Answer) -> RuleVerdict:
         rule=entry.text("rule"),
         value=entry.number("value") if entry.has("value") else None,
         limit=entry.number("limit") if entry.has("limit") else None,
-        verdict=entry.text("verdict"),
+        verdict=cast(Verdict, entry.text("verdict")),  # any word, which fault_of_rules checks
     )
