@@ -21,7 +21,7 @@ from aml_train.jobs.pace import Limits
 from aml_train.jobs.watch import Watch
 from aml_train.jobs.workspace import JobView, ModelView
 from aml_train.models.browse import find_model
-from aml_train.models.lineage import LineageStep, Tracer
+from aml_train.models.lineage import LineageStep
 from aml_train.models.passport.manifest import hash_files
 from aml_train.models.passport.observe import Evidence
 from aml_train.models.reproduce import Reproduction, Training, compare_trainings
@@ -111,9 +111,7 @@ class Reproducer:
         """
         evidence = self.evidence
         model = find_model(evidence.service, evidence.catalogue, address)
-        lineage = Tracer(service=evidence.service, catalogue=evidence.catalogue, registry=evidence.registry).trace(
-            model
-        )
+        lineage = evidence.trace(model)
         job = evidence.service.find(model.origin) if model.origin else None
         if job is None:
             why = "; ".join(lineage.broken) or "no job made it"

@@ -219,8 +219,7 @@ class PassportWorld:
         return self.verifier().verify(self.current(version))
 
     def verifier(self) -> Verifier:
-        tracer = Tracer(service=self.service, catalogue=self.catalogue, registry=self.open)
-        return Verifier(evidence=self.evidence, trace=tracer.trace, trust=self.trust)
+        return Verifier(evidence=self.evidence, trust=self.trust)
 
     def promote(self) -> Promotion:
         """Promote the model into production, which demands everything."""

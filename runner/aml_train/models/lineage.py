@@ -98,7 +98,7 @@ def render_lineage(step: LineageStep) -> Iterator[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Tracer:
-    """Traces lineages.
+    """Traces lineages, by the services that have what they name.
 
     Attributes:
         service: the workspace's jobs.
@@ -109,6 +109,13 @@ class Tracer:
     service: Workspace
     catalogue: Catalogue
     registry: Callable[[str], Registry | None]
+
+    def open(self, host: str) -> Registry:
+        """Open the registry of *host*. Raises ServiceError if it cannot be reached."""
+        registry = self.registry(host)
+        if registry is None:
+            raise ServiceError(f"the registry {host} cannot be reached from here")
+        return registry
 
     def trace(self, model: ModelView) -> LineageStep:
         """Return the lineage of *model*, looked up.
@@ -192,16 +199,11 @@ class Tracer:
         except ValueError as error:
             return (_broken("image", digest, f"the job's tag {TAG_IMAGE} is damaged: {error}"),)
         try:
-            registry = self.registry(reference.registry)
-            if registry is None:
-                why = f"the registry {reference.registry} cannot be reached from here"
-                steps.append(LineageStep(kind="image", name=digest, state="unknown", detail=why))
-            else:
-                with registry:
-                    steps += [
-                        self._manifest(registry, reference.repository, digest),
-                        self._tests(registry, reference, digest, tags),
-                    ]
+            with self.open(reference.registry) as registry:
+                steps += [
+                    self._manifest(registry, reference.repository, digest),
+                    self._tests(registry, reference, digest, tags),
+                ]
         except (ImageError, ServiceError) as error:
             steps.append(LineageStep(kind="image", name=digest, state="unknown", detail=error.message))
         base = tags.get(TAG_BASE)

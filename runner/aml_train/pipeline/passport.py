@@ -26,7 +26,6 @@ from aml_train.core.git import Origin
 from aml_train.gate.decide import GateResult
 from aml_train.jobs.identity import Identity
 from aml_train.jobs.workspace import JobView, ModelView, Workspace
-from aml_train.models.lineage import Tracer
 from aml_train.models.passport.envelope import Signer
 from aml_train.models.passport.issue import gate_fact, has_passport, issue_passport
 from aml_train.models.passport.keyless import KeylessSigner
@@ -101,8 +100,7 @@ def open_verifier(
     trust = load_trust(policy) if policy is not None else None
     connection = open_workspace(host, target, directory, emit)
     evidence = open_evidence(connection.service, connection.registry)
-    tracer = Tracer(service=evidence.service, catalogue=evidence.catalogue, registry=evidence.registry)
-    return Verifier(evidence=evidence, trace=tracer.trace, trust=trust)
+    return Verifier(evidence=evidence, trust=trust)
 
 
 def policy_of(config: PassportConfig | None, named: Path | None, directory: Path) -> PolicyConfig | None:

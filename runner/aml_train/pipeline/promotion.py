@@ -66,7 +66,7 @@ def open_promoter(
     verifier = None
     if policy is not None:
         evidence = open_evidence(connection.service, connection.registry)
-        verifier = Verifier(evidence=evidence, trace=tracer.trace, trust=load_trust(policy))
+        verifier = Verifier(evidence=evidence, trust=load_trust(policy))
     return Promoter(
         service=connection.service,
         catalogue=catalogue,

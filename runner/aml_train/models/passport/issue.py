@@ -24,7 +24,7 @@ from aml_train.image.registry.referrers import attach_document
 from aml_train.jobs.workspace import JobView, ModelView
 from aml_train.models.passport.envelope import BUNDLE, Bundle, Signer, encode_statement, read_bundle
 from aml_train.models.passport.manifest import SIGNATURE_FILE, STATEMENT
-from aml_train.models.passport.observe import Evidence, Fact, Observation, Unknown, observe
+from aml_train.models.passport.observe import Evidence, Observation, Unknown, observe
 
 PASSPORT_TYPE: Final = "https://aml-train.org/passport/v1"
 PASSPORT_FILE: Final = "passport.sigstore.json"
@@ -66,7 +66,8 @@ def issue_passport(
     """
     seen = observe(evidence, model, job)
     if seen.manifest is None:
-        raise PassportError(f"The files of {_title(model)} cannot be read: {_why(seen.facts['files'])}")
+        why = getattr(seen.facts["files"], "reason", "")
+        raise PassportError(f"The files of {_title(model)} cannot be read: {why}")
     if (fault := seen.manifest.fault) is not None:
         raise PassportError(f"The files of {_title(model)} cannot be signed: {fault}.")
     for name in _NEEDED:
@@ -84,7 +85,8 @@ def issue_passport(
         )
     bundle = read_bundle(signer.sign(encode_statement(statement)))
     _keep(evidence, model, job, signature=signature, bundle=bundle)
-    return Passport(bundle=bundle, signer=signer.title, left_out=tuple(_left_out(seen.facts)))
+    left_out = (f"{name}: {fact.reason}" for name, fact in seen.facts.items() if isinstance(fact, Unknown))
+    return Passport(bundle=bundle, signer=signer.title, left_out=tuple(left_out))
 
 
 def has_passport(evidence: Evidence, model: ModelView) -> bool:
@@ -178,14 +180,6 @@ def _chosen(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return one provenance without a fault: a passport names it by its digest."""
     good = sorted(manifest for manifest, fact in (found or {}).items() if "fault" not in fact)
     return {"manifest": good[0], **(found or {})[good[0]]} if good else None
-
-
-def _left_out(facts: Mapping[str, Fact]) -> list[str]:
-    return [f"{name}: {fact.reason}" for name, fact in facts.items() if isinstance(fact, Unknown)]
-
-
-def _why(fact: Fact) -> str:
-    return fact.reason if isinstance(fact, Unknown) else ""
 
 
 def _title(model: ModelView) -> str:

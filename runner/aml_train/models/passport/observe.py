@@ -36,8 +36,8 @@ from aml_train.image.provenance import IN_TOTO, SLSA_PROVENANCE
 from aml_train.image.registry.referrers import list_referrers, read_referrer
 from aml_train.jobs.inputs import shown_data
 from aml_train.jobs.workspace import JobView, ModelView, Workspace
-from aml_train.models.catalogue import Catalogue, PassportStore
-from aml_train.models.lineage import tests_in
+from aml_train.models.catalogue import PassportStore
+from aml_train.models.lineage import Tracer, tests_in
 from aml_train.models.passport.manifest import FileManifest, hash_files
 from aml_train.models.register import shown_parameters
 
@@ -55,27 +55,10 @@ _SOURCE: Final = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evidence:
-    """The services by which facts are looked up.
+class Evidence(Tracer):
+    """The services by which facts are looked up; *store* has the files of models and code, and the passports."""
 
-    Attributes:
-        service: the workspace's jobs and metrics.
-        catalogue: its environments and data assets.
-        registry: opens the registry of that host; None for one that cannot be reached.
-        store: the files of models and code, and the passports.
-    """
-
-    service: Workspace
-    catalogue: Catalogue
-    registry: Callable[[str], Registry | None]
     store: PassportStore
-
-    def open(self, host: str) -> Registry:
-        """Open the registry of *host*. Raises ServiceError if it cannot be reached."""
-        registry = self.registry(host)
-        if registry is None:
-            raise ServiceError(f"the registry {host} cannot be reached from here")
-        return registry
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -17,7 +17,6 @@ from aml_train.gate.decide import Decision
 from aml_train.image.registry.referrers import list_referrers, read_referrer
 from aml_train.jobs.metrics import fault_of_rules
 from aml_train.jobs.workspace import JobView, ModelView, Workspace
-from aml_train.models.lineage import LineageStep
 from aml_train.models.passport.envelope import BUNDLE, BadBundleError, Bundle, read_bundle
 from aml_train.models.passport.issue import PASSPORT_FILE, PASSPORT_TYPE
 from aml_train.models.passport.manifest import SIGNATURE_FILE, STATEMENT, FileManifest, read_manifest
@@ -40,12 +39,10 @@ class Verifier:
 
     Attributes:
         evidence: where facts are looked up.
-        trace: looks a model's lineage up.
         trust: whose signatures count; None if no policy says so.
     """
 
     evidence: Evidence
-    trace: Callable[[ModelView], LineageStep]
     trust: Trust | None = None
 
     def verify(self, model: ModelView) -> Verification:
@@ -87,7 +84,7 @@ class Verifier:
         Args:
             weak: what facts rest on that cannot be compared.
         """
-        lineage = self.trace(model)
+        lineage = self.evidence.trace(model)
         if lineage.broken:
             yield _refused("lineage", "; ".join(lineage.broken))
         else:
@@ -228,9 +225,9 @@ def _equal(name: str, given: Mapping[str, Any] | None, fact: Fact) -> Claim:
     """Return the claim of an unchanged fact; some must also hold by themselves."""
     if not given:
         return Claim(name=name, basis="stated", detail="there is none")
-    judge = _FAULTS.get(name)
-    if judge is not None and (fault := judge(given)) is not None:
-        return Claim(name=name, basis="refused", detail=fault)
+    fault = given.get("fault") or (_fault_of_image(given) if name == "image" else None)
+    if fault is not None:
+        return Claim(name=name, basis="refused", detail=str(fault))
     return Claim(name=name, basis="recomputed", detail=_shown(given))
 
 
@@ -255,8 +252,6 @@ def _provenance(given: Mapping[str, Any] | None, fact: Fact) -> Claim:
 
 
 def _fault_of_image(fact: Mapping[str, Any]) -> str | None:
-    if "fault" in fact:
-        return str(fact["fault"])
     digest = fact.get("digest")
     if not digest:
         return "the registry did not have the image when the passport was issued"
@@ -265,16 +260,6 @@ def _fault_of_image(fact: Mapping[str, Any]) -> str | None:
     if fact.get("kept") not in (None, digest):
         return f"the tag of the image leads to {fact.get('kept')}"
     return None
-
-
-def _fault_of_tests(fact: Mapping[str, Any]) -> str | None:
-    return str(fact["fault"]) if "fault" in fact else None
-
-
-_FAULTS: Final[Mapping[str, Callable[[Mapping[str, Any]], str | None]]] = {
-    "image": _fault_of_image,
-    "tests": _fault_of_tests,
-}
 
 
 def _difference(given: Mapping[str, Any] | None, fact: Mapping[str, Any] | None) -> str:
