@@ -81,15 +81,3 @@ def test_a_fault_of_the_configuration_is_annotated_on_its_line(runner: HostedRun
         str(line_of(digits / "aml-train.yml", "pipp")),
     )
     assert "pip" in error.text
-
-
-@pytest.mark.full
-def test_a_failing_unit_test_is_annotated_on_its_line(runner: HostedRunner, digits: Path) -> None:
-    (digits / "tests" / "test_broken.py").write_text("def test_sum():\n    assert 1 + 1 == 3\n")
-    runner.checkout(digits)
-    step = runner.run()
-    assert step.code == 4, step.log
-    assert step.outputs["status"] == "tests-failed"
-    places = [(error.properties.get("file"), error.properties.get("line")) for error in step.errors()]
-    assert ("tests/test_broken.py", "2") in places
-    assert "test_sum" in html.unescape(step.summary)

@@ -91,31 +91,3 @@ def test_the_tested_image_comes_up_in_a_development_container(reader: Reader) ->
 
 def named_image(text: str) -> str:
     return text.partition('"image": "')[2].partition('"')[0]
-
-
-def test_the_image_of_an_environment_in_a_development_container(reader: Reader) -> None:
-    """An environment that others registered: its image, by its digest."""
-    reader.type("aml-train image build")
-    built = json.loads(reader.type("aml-train image devcontainer --json 2>/dev/null"))
-    image, digest = built["image"].split("@")
-    (reader.folder / "register.py").write_text(REGISTER)
-    theirs = f"amllocal.azurecr.io/{image.partition('/')[2]}@{digest}"
-    reader.type(f'eval "$(aml-train emulator env)"; {reader.local.python} register.py {theirs}')
-    (reader.folder / "register.py").unlink()
-    found = json.loads(reader.type("aml-train image devcontainer --environment theirs --json 2>/dev/null"))
-    assert (found["status"], found["image"]) == ("unchanged", built["image"])
-    assert found["environment"] == "theirs:1"
-    reader.type("aml-train image shell --environment theirs:1 -- python -c 'import sklearn' </dev/null")
-
-
-#: Registers an environment of an image, as another engineer does.
-REGISTER = """\
-import os, sys
-from azure.ai.ml import MLClient
-from azure.ai.ml.entities import Environment
-from azure.identity import EnvironmentCredential
-
-names = ("AZURE_SUBSCRIPTION_ID", "AML_RESOURCE_GROUP", "AML_WORKSPACE")
-client = MLClient(EnvironmentCredential(), *(os.environ[name] for name in names))
-client.environments.create_or_update(Environment(name="theirs", version="1", image=sys.argv[1]))
-"""

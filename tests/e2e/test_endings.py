@@ -23,34 +23,6 @@ def quick(project: Path, name: str, command: str) -> None:
     config.write_text(text[: text.index("gate:")])
 
 
-@pytest.mark.full
-def test_a_commit_becomes_a_gated_registered_model_and_a_second_run_attaches(local: Local, digits: Path) -> None:
-    first = local.run(digits)
-    assert first.code == 0, first.output
-    image, job, model = first.only("image-ready"), first.only("job-submitted"), first.only("model-registered")
-    tests = first.only("tests-finished")
-    assert tests["passed"] > 0
-    assert tests["failed"] == 0
-    assert image["reference"].endswith(f"@{image['digest']}")
-    assert not job["attached"]
-    assert (model["model"], model["found"]) == ("digits", False)
-    assert all(rule["verdict"] == "met" for rule in first.of("rule-verdict"))
-    assert any("epoch" in line["text"] for line in first.of("log-line") if line["source"] == "job")
-
-    second = local.run(digits)
-    assert second.code == 0, second.output
-    assert second.only("job-submitted")["attached"]
-    assert second.only("job-submitted")["job"] == job["job"]
-    assert second.only("image-ready")["digest"] == image["digest"]
-    assert second.only("tests-finished")["cached"]
-    assert second.only("model-registered")["found"]
-
-    fresh = local.run(digits, "--fresh")
-    assert fresh.code == 0, fresh.output
-    assert fresh.only("job-submitted")["job"] == job["job"].removesuffix("-1") + "-2"
-    assert int(fresh.only("model-registered")["version"]) == int(model["version"]) + 1
-
-
 def test_a_failing_unit_test_ends_with_4_before_anything_is_submitted(local: Local, digits: Path) -> None:
     (digits / "tests" / "test_broken.py").write_text("def test_sum():\n    assert 1 + 1 == 3\n")
     ended = local.run(digits)

@@ -104,24 +104,6 @@ def test_each_node_runs_in_the_digest_of_its_image(local: Local, tmp_path: Path)
 
 
 @pytest.mark.full
-def test_a_node_that_fails_is_named_with_its_log(local: Local, tmp_path: Path) -> None:
-    project = example("pipeline", "pipeline.yml", tmp_path)
-    edit(
-        project / "src" / "evaluate.py",
-        '    print(f"accuracy',
-        '    raise ValueError("no such image")\n    print(f"accuracy',
-    )
-    ended = local.run(project)
-    assert ended.code == 5, ended.output
-    assert "node evaluate" in ended.output
-    assert "ValueError: no such image" in ended.output
-    assert nodes(ended)["train"] == ("Completed", False)
-    allowed = local.run(project, "--set", "watch.allow-failed=[evaluate]", "--set", "gate={train/loss: ['< 0.1']}")
-    assert allowed.code == 0, allowed.output
-    assert "`watch.allow-failed` names them: evaluate" in allowed.output
-
-
-@pytest.mark.full
 def test_the_best_trial_of_a_sweep_is_gated_and_registered(local: Local, tmp_path: Path) -> None:
     project = example("sweep", "sweep.yml", tmp_path)
     ended = local.run(project)

@@ -13,6 +13,7 @@ import pytest
 from aml_train.core.docker import BuildCli, buildkit_cli, connect_engine
 from aml_train.core.events import Event
 from aml_train.image.registry.client import Registry, RegistryLocation
+from tests.support.emulator_process import Emulator, instant_emulator
 from tests.support.registry_process import serve_registry
 
 if TYPE_CHECKING:
@@ -48,6 +49,13 @@ def registry_location(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Regi
             url=f"http://localhost:{port}",
             engine_runs_jobs=True,
         )
+
+
+@pytest.fixture(scope="module")
+def instant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+    """A local AzureML of a module's own, whose jobs need no containers and end at once."""
+    with instant_emulator(tmp_path_factory.mktemp("instant")) as service:
+        yield service
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ import requests
 from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[2]
+SOURCES = os.pathsep.join((str(ROOT), str(ROOT / "runner")))
 _STEPS = ROOT / "tests/integration/emulator"
 CLIENT_SECONDS = 900
 """For a step of a client. Only what hangs takes so long, even on a machine under load; so do the waits below."""
@@ -52,14 +53,10 @@ def python_of_v1() -> str:
 
 
 @contextmanager
-def executing_by(module: str, folder: Path, *, record: bool = False) -> Iterator[Emulator]:
-    """Run an emulator whose jobs need no containers: *module* is the program, which has an executor of its own."""
-    service = Emulator(
-        folder,
-        command=("-m", module),
-        environment={"PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "runner")))},
-        record=record,
-    )
+def instant_emulator(folder: Path, *, record: bool = False) -> Iterator[Emulator]:
+    """Run an emulator whose jobs need no containers, and end at once: see `tests.support.instant_emulator`."""
+    command = ("-m", "tests.support.instant_emulator")
+    service = Emulator(folder, command=command, environment={"PYTHONPATH": SOURCES}, record=record)
     service.start()
     try:
         yield service
@@ -180,6 +177,44 @@ class Emulator:
             # A thread of MLflow's telemetry changes os.environ while requests reads it.
             "MLFLOW_DISABLE_TELEMETRY": "true",
         }
+
+    def target(self) -> dict[str, str]:
+        """Return its workspace and cluster as a target of a configuration names them."""
+        info = self.info
+        names = {"subscription-id": "subscription_id", "resource-group": "resource_group"}
+        return {key: info[names.get(key, key)] for key in (*names, "workspace", "compute")}
+
+    def workspace_environment(self, **changes: str) -> dict[str, str]:
+        """Return what aml-train of this checkout must know to take the workspace for one in Azure, without a configuration."""
+        target = self.target()
+        return {
+            **self.environment(),
+            "PYTHONPATH": SOURCES,
+            "AZURE_SUBSCRIPTION_ID": target["subscription-id"],
+            "AML_RESOURCE_GROUP": target["resource-group"],
+            "AML_WORKSPACE": target["workspace"],
+            "AML_TRAIN_SIGN_IN": "secret",
+            **changes,
+        }
+
+    def python(
+        self, folder: Path, *arguments: str, code: int | None = 0, **changes: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run this Python in *folder*, with *changes* of `workspace_environment`; fail unless it ends with *code*."""
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=folder,
+            env=self.workspace_environment(**changes),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=CLIENT_SECONDS,
+            check=False,
+        )
+        if code is not None and done.returncode != code:
+            tail = self.log.read_text()[-4000:]
+            raise RuntimeError(f"it ended with {done.returncode}:\n{done.stdout}\n{done.stderr}\nthe log:\n{tail}")
+        return done
 
     def client(
         self,

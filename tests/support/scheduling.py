@@ -33,7 +33,6 @@ GROUPS: Final[Mapping[str, Sequence[str]]] = {
         "tests/e2e/test_action.py",
         "tests/e2e/test_endings.py",
         "tests/e2e/test_cancelled.py::test_a_job_that_is_detached_goes_on_and_is_gated_later",
-        "tests/e2e/test_init.py",
     ),
     **{
         name: tuple(f"tests/integration/emulator/test_{module}.py" for module in modules)

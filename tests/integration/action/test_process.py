@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from tests.integration.action.step import SOURCES, act
+
 SECRETS = {
     "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "the-request-token",
     "ACTIONS_RUNTIME_TOKEN": "the-runtime-token",
@@ -43,25 +44,13 @@ def test_no_token_is_in_the_environment_of_the_process_or_of_what_it_starts(tmp_
     (bin_folder / "git").write_text(GIT.format(python=sys.executable, said=str(said), git=shutil.which("git")))
     (bin_folder / "git").chmod(0o755)
     (workspace / "job.yml").write_text("command: echo\nenvironment: azureml:e:1\ncompute: azureml:c\n")
-    done = subprocess.run(
-        [sys.executable, "-u", "-B", "-m", "aml_train_action"],
-        env={
-            "PATH": f"{bin_folder}:{os.environ['PATH']}",
-            "PYTHONPATH": os.pathsep.join(str(ROOT / name) for name in ("runner", "action")),
-            "GITHUB_WORKSPACE": str(workspace),
-            "GITHUB_OUTPUT": str(tmp_path / "outputs"),
-            "INPUT_COMMAND": "plan",
-            **SECRETS,
-        },
-        cwd=workspace,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    output = done.stdout
-    assert done.returncode == 0, output
+    variables = {
+        "PATH": f"{bin_folder}:{os.environ['PATH']}",
+        "GITHUB_OUTPUT": str(tmp_path / "outputs"),
+        "INPUT_COMMAND": "plan",
+        **SECRETS,
+    }
+    output = act(workspace, variables)
     for name in ("started", "process"):
         shown = (said / name).read_text()
         assert "GITHUB_WORKSPACE" in shown
@@ -73,23 +62,7 @@ def test_no_token_is_in_the_environment_of_the_process_or_of_what_it_starts(tmp_
 
 
 def test_the_post_action_starts_the_same_way(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-u", "-B", "-m", "aml_train_action", "post"],
-        env={
-            "PATH": os.environ["PATH"],
-            "PYTHONPATH": os.pathsep.join(str(ROOT / name) for name in ("runner", "action")),
-            "GITHUB_WORKSPACE": str(tmp_path),
-            "STATE_status": "passed",
-            **SECRETS,
-        },
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "The step left no job behind." in done.stdout
+    assert "The step left no job behind." in act(tmp_path, {"STATE_status": "passed", **SECRETS}, "post")
 
 
 @pytest.mark.parametrize(
@@ -100,10 +73,9 @@ def test_an_interruption_of_the_imports_is_no_traceback(
     tmp_path: Path, program: tuple[str, ...], module: str
 ) -> None:
     (tmp_path / f"{module}.py").write_text("import pathlib, time\npathlib.Path('held').touch()\ntime.sleep(60)\n")
-    folders = (tmp_path, ROOT / "runner", ROOT / "action")
     process = subprocess.Popen(
         [sys.executable, "-B", "-m", *program],
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(map(str, folders)), **SECRETS},
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": f"{tmp_path}:{SOURCES}", **SECRETS},
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

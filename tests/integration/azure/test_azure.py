@@ -56,14 +56,7 @@ def project(emulator: Emulator, tmp_path: Path) -> Path:
 
 
 def configure(folder: Path, emulator: Emulator, extra: str = "", **changes: str | None) -> None:
-    info = emulator.info
-    target: dict[str, str | None] = {
-        "subscription-id": info["subscription_id"],
-        "resource-group": info["resource_group"],
-        "workspace": info["workspace"],
-        "compute": info["compute"],
-        **{name.replace("_", "-"): value for name, value in changes.items()},
-    }
+    target = emulator.target() | {name.replace("_", "-"): value for name, value in changes.items()}
     target = {name: value for name, value in target.items() if value is not None}
     text = f"job: job.yml\ntarget: azure\ntargets: {json.dumps({'azure': target})}\n{extra}"
     (folder / "aml-train.yml").write_text(text)

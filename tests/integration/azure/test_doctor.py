@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import sqlite3
 import subprocess
 import sys
@@ -24,20 +23,6 @@ NO_ENGINE = "tcp://127.0.0.1:9"
 BASE = "amllocal.azurecr.io/bases/none:1"
 
 
-@pytest.fixture(scope="module")
-def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    service = Emulator(
-        tmp_path_factory.mktemp("emulator"),
-        command=("-m", "tests.support.instant_emulator"),
-        environment={
-            "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "runner"))),
-        },
-    )
-    service.start()
-    yield service
-    service.stop()
-
-
 @dataclass
 class Machine:
     """A machine with a project; `changes` are variables, None removes one."""
@@ -51,14 +36,7 @@ class Machine:
     file: str | None = None
 
     def write(self) -> None:
-        info = self.emulator.info
-        target = {
-            "subscription-id": info["subscription_id"],
-            "resource-group": info["resource_group"],
-            "workspace": info["workspace"],
-            "compute": info["compute"],
-            **self.target,
-        }
+        target = {**self.emulator.target(), **self.target}
         (self.folder / "job.yml").write_text(f"command: say hello\nenvironment: {{image: 'python:3.11'}}\n{self.job}")
         text = f"job: job.yml\ntarget: azure\ntargets: {json.dumps({'azure': target})}\n{self.extra}"
         (self.folder / "aml-train.yml").write_text(self.file if self.file is not None else text)
@@ -97,12 +75,12 @@ class Machine:
 
 
 @pytest.fixture
-def machine(emulator: Emulator, tmp_path: Path) -> Iterator[Machine]:
+def machine(instant: Emulator, tmp_path: Path) -> Iterator[Machine]:
     folder = tmp_path / "project"
     folder.mkdir()
-    yield Machine(emulator, folder)
+    yield Machine(instant, folder)
     for path in ("faults", "roles", "federated-credentials"):
-        emulator.admin("DELETE", path).raise_for_status()
+        instant.admin("DELETE", path).raise_for_status()
 
 
 def test_a_machine_without_a_fault(machine: Machine) -> None:

@@ -7,36 +7,29 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import requests
 
 from tests.integration.azure.test_azure import configure
-from tests.support.emulator_process import ROOT, Emulator, executing_by
+from tests.support.emulator_process import ROOT, Emulator
 
 SECONDS = 300
 
 
-@pytest.fixture(scope="module")
-def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    with executing_by("tests.support.instant_emulator", tmp_path_factory.mktemp("emulator")) as service:
-        yield service
-
-
 @pytest.fixture
-def project(emulator: Emulator, tmp_path: Path) -> Path:
+def project(instant: Emulator, tmp_path: Path) -> Path:
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / "job.yml").write_text("command: say hello\nenvironment: {image: 'python:3.11'}\n")
-    configure(folder, emulator)
+    configure(folder, instant)
     return folder
 
 
-def token_of(emulator: Emulator) -> str:
+def token_of(instant: Emulator) -> str:
     """Return a token of the emulator's Entra ID, as a login has one."""
-    known = emulator.environment()
+    known = instant.environment()
     form = {
         "grant_type": "client_credentials",
         "client_id": known["AZURE_CLIENT_ID"],
@@ -67,10 +60,10 @@ def install(folder: Path, name: str, answer: str, *, code: int = 0) -> Path:
 
 
 def command(
-    emulator: Emulator, project: Path, path: Path, *arguments: str, **variables: str
+    instant: Emulator, project: Path, path: Path, *arguments: str, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """Run aml-train on a machine that knows proxy and trust alone, and has programs in *path*."""
-    known = {name: value for name, value in emulator.environment().items() if not name.startswith("AZURE_")}
+    known = {name: value for name, value in instant.environment().items() if not name.startswith("AZURE_")}
     return subprocess.run(
         [sys.executable, "-m", "aml_train", *arguments],
         cwd=project,
@@ -88,28 +81,28 @@ def command(
     )
 
 
-def answer_of_az(emulator: Emulator) -> str:
+def answer_of_az(instant: Emulator) -> str:
     return json.dumps(
-        {"accessToken": token_of(emulator), "expires_on": int(time.time()) + 3600, "tokenType": "Bearer"}
+        {"accessToken": token_of(instant), "expires_on": int(time.time()) + 3600, "tokenType": "Bearer"}
     )
 
 
-def test_the_login_of_az_is_used_on_a_laptop_and_not_in_ci(emulator: Emulator, project: Path, tmp_path: Path) -> None:
-    path = install(tmp_path / "bin", "az", answer_of_az(emulator))
-    listed = command(emulator, project, path, "jobs", "list", "--json")
+def test_the_login_of_az_is_used_on_a_laptop_and_not_in_ci(instant: Emulator, project: Path, tmp_path: Path) -> None:
+    path = install(tmp_path / "bin", "az", answer_of_az(instant))
+    listed = command(instant, project, path, "jobs", "list", "--json")
     assert listed.returncode == 0, listed.stderr
     assert listed.stdout == ""
-    subscription = emulator.info["subscription_id"]
+    subscription = instant.info["subscription_id"]
     # Once for all requests of the command, for the account that sees the subscription.
     asked = (path / "az.log").read_text().splitlines()
     assert len(asked) == 1
     assert asked[0].endswith(f"--resource https://management.azure.com --subscription {subscription}")
-    refused = command(emulator, project, path, "jobs", "list", CI="true")
+    refused = command(instant, project, path, "jobs", "list", CI="true")
     assert refused.returncode == 8
     assert "nothing is given to sign in with" in refused.stderr
     assert "az login" in refused.stderr
     assert "Traceback" not in refused.stderr
-    named = command(emulator, project, path, "jobs", "list", CI="true", AML_TRAIN_SIGN_IN="cli")
+    named = command(instant, project, path, "jobs", "list", CI="true", AML_TRAIN_SIGN_IN="cli")
     assert named.returncode == 0, named.stderr
 
 
@@ -123,10 +116,10 @@ def test_the_login_of_az_is_used_on_a_laptop_and_not_in_ci(emulator: Emulator, p
     ],
 )
 def test_a_login_that_is_missing_or_over(
-    emulator: Emulator, project: Path, tmp_path: Path, said: str, expected: str
+    instant: Emulator, project: Path, tmp_path: Path, said: str, expected: str
 ) -> None:
     path = install(tmp_path / "bin", "az", said, code=0 if said == "not JSON" else 1)
-    ended = command(emulator, project, path, "jobs", "list")
+    ended = command(instant, project, path, "jobs", "list")
     assert ended.returncode == 8, ended.stderr
     assert expected in ended.stderr
     assert "Sign in: az login." in ended.stderr

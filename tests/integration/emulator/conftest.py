@@ -8,7 +8,7 @@ import docker
 import pytest
 
 from tests.integration.emulator.executor_bench import bench, make_bench
-from tests.support.emulator_process import ROOT, Emulator, executing_by, running
+from tests.support.emulator_process import ROOT, Emulator, instant_emulator, running
 from tests.support.scheduling import one_at_a_time
 
 __all__ = ["bench", "make_bench"]
@@ -24,7 +24,7 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
 @pytest.fixture(scope="session")
 def instant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
     """The same, whose jobs need no containers."""
-    with executing_by("tests.support.instant_emulator", tmp_path_factory.mktemp("instant"), record=True) as service:
+    with instant_emulator(tmp_path_factory.mktemp("instant"), record=True) as service:
         yield service
 
 

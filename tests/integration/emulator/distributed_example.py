@@ -48,22 +48,13 @@ def aml_train(
     configuration = yaml.safe_load((folder / "aml-train.yml").read_text())
     del configuration["image"]
     (folder / "aml-train.yml").write_text(yaml.safe_dump(configuration))
-    info = emulator.info
     events = folder.with_suffix(".jsonl")
-    own = (f"sdk={sdk}", f"job.environment.docker.baseImage={image}", f"job.target={info['compute']}")
+    own = (f"sdk={sdk}", f"job.environment.docker.baseImage={image}", f"job.target={emulator.target()['compute']}")
     done = subprocess.run(
         [python_of_v1(), "-m", "aml_train", "run", "--target", "azure", "--events", str(events)]
         + [part for one in (*own, *sets) for part in ("--set", one)],
         cwd=folder,
-        env={
-            **emulator.environment(),
-            "HOME": str(folder.parent),
-            "PYTHONPATH": str(ROOT / "runner"),
-            "AZURE_SUBSCRIPTION_ID": info["subscription_id"],
-            "AML_RESOURCE_GROUP": info["resource_group"],
-            "AML_WORKSPACE": info["workspace"],
-            "AML_TRAIN_SIGN_IN": "secret",
-        },
+        env=emulator.workspace_environment(HOME=str(folder.parent)),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

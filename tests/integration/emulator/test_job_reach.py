@@ -12,7 +12,7 @@ import requests
 from tests.integration.emulator.job_reach import WANTED, reached
 from tests.support import emulator_client
 from tests.support.docker_bridge import bridge_address
-from tests.support.emulator_process import Emulator, executing_by, running
+from tests.support.emulator_process import Emulator, instant_emulator, running
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def test_a_job_reaches_azures_services_and_nothing_of_the_emulators_own(
     bridge, folder = bridge_address(engine.networks.get("bridge").attrs), tmp_path / "other"
     folder.mkdir()
     with (
-        executing_by("tests.support.instant_emulator", folder) as other,
+        instant_emulator(folder) as other,
         emulator_client.signed_in(emulator.environment()) as session,
     ):
         # The machine's services may be used; another emulator there takes nobody for its host but loopback.

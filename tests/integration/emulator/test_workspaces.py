@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 import requests
 
-from tests.support.emulator_process import Emulator, executing_by
+from tests.support.emulator_process import Emulator, instant_emulator
 
 pytestmark = pytest.mark.full
 
 
 @pytest.fixture(scope="module")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    with executing_by("tests.support.instant_emulator", tmp_path_factory.mktemp("workspaces")) as service:
+    with instant_emulator(tmp_path_factory.mktemp("workspaces")) as service:
         yield service
 
 

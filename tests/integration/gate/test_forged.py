@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +12,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from tests.integration.gate.test_baseline import SOURCES, Project
-from tests.support.emulator_process import Emulator, executing_by
+from tests.integration.gate.test_baseline import Project
+from tests.support.emulator_process import Emulator
 
 #: What training code can do with the token of its job, and every member of the workspace.
 MEMBER = """
@@ -40,12 +38,6 @@ for kind, name, value in json.loads(sys.argv[1]):
 """
 
 
-@pytest.fixture(scope="module")
-def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    with executing_by("tests.support.instant_emulator", tmp_path_factory.mktemp("instant")) as service:
-        yield service
-
-
 class Registering(Project):
     """A project whose runs register a model."""
 
@@ -60,10 +52,10 @@ class Registering(Project):
 
 
 @pytest.fixture
-def project(emulator: Emulator, tmp_path: Path) -> Project:
+def project(instant: Emulator, tmp_path: Path) -> Project:
     folder = tmp_path / "project"
     folder.mkdir()
-    made = Registering(emulator, folder)
+    made = Registering(instant, folder)
     made.git("init", "-q", "-b", "main")
     made.git("remote", "add", "origin", f"https://github.com/owner/{tmp_path.name}.git")
     made.commit(0.1)
@@ -72,16 +64,7 @@ def project(emulator: Emulator, tmp_path: Path) -> Project:
 
 
 def member(project: Project, *acts: tuple[str, str, Any]) -> None:
-    environment = {**project.emulator.environment(), "AML_TRAIN_SIGN_IN": "secret", "PYTHONPATH": SOURCES}
-    done = subprocess.run(
-        [sys.executable, "-c", MEMBER, json.dumps(acts)],
-        cwd=project.folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    project.emulator.python(project.folder, "-c", MEMBER, json.dumps(acts))
 
 
 def head(project: Project) -> str:

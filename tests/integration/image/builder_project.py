@@ -112,7 +112,7 @@ def aml_train(emulator: Emulator, folder: Path, *arguments: str, environ: dict[s
     done = subprocess.run(
         [sys.executable, "-m", "aml_train", *arguments, "--events", str(events)],
         cwd=folder,
-        env={**emulator.environment(), "AML_TRAIN_SIGN_IN": "secret", **(environ or {})},
+        env=emulator.workspace_environment(**(environ or {})),
         capture_output=True,
         text=True,
         check=False,
@@ -182,7 +182,7 @@ def recorded(registry: Registry, repository: str) -> TestRecord:
 
 def rest_of(emulator: Emulator) -> AzureRest:
     """Return a client of the workspace."""
-    variables, info = {**emulator.environment(), "AML_TRAIN_SIGN_IN": "secret"}, emulator.info
+    variables, info = emulator.workspace_environment(), emulator.info
     session = EmulatorSession(lambda: None, ca=Path(variables["REQUESTS_CA_BUNDLE"]), proxy=variables["HTTPS_PROXY"])
     place = WorkspaceId(
         subscription_id=info["subscription_id"], resource_group=info["resource_group"], name=info["workspace"]

@@ -174,7 +174,7 @@ def test_an_interrupted_build_is_cancelled_there(emulator: Emulator, project: Pa
             str(events),
         ],
         cwd=project,
-        env={**emulator.environment(), "AML_TRAIN_SIGN_IN": "secret"},
+        env=emulator.workspace_environment(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +15,8 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-from tests.support.emulator_process import ROOT, Emulator
+from tests.support.emulator_process import Emulator
 
-SECONDS = 600
-INSTANT = str(ROOT / "tests/support/instant_emulator.py")
 CONFIGURATION = """\
 job: job.yml
 target: azure
@@ -34,10 +29,8 @@ promote: {production: {gate: {acc: '>= 0.5'}, require: [signature, provenance, t
 class Workspace:
     """A workspace with a signed model."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.emulator = Emulator(folder, command=(INSTANT,), environment={"PYTHONPATH": f"{ROOT}:{ROOT / 'runner'}"})
-        self.emulator.start()
+    def __init__(self, emulator: Emulator, folder: Path) -> None:
+        self.emulator, self.folder = emulator, folder
         key = ec.generate_private_key(ec.SECP256R1())
         secret = BestAvailableEncryption(b"sesame")
         (folder / "signing.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, secret))
@@ -47,50 +40,24 @@ class Workspace:
         (folder / "aml-train.yml").write_text(CONFIGURATION)
         (folder / "code").mkdir()
         (folder / "code" / "train.py").write_text("print('training')\n")
-        self.made = self.step("prepare", port=self.emulator.registry_port, folder=str(folder))
+        self.made = self.step("prepare", port=emulator.registry_port, folder=str(folder))
 
-    def environment(self) -> dict[str, str]:
-        info = self.emulator.info
-        return {
-            **self.emulator.environment(),
-            "PYTHONPATH": f"{ROOT}:{ROOT / 'runner'}",
-            "AZURE_SUBSCRIPTION_ID": info["subscription_id"],
-            "AML_RESOURCE_GROUP": info["resource_group"],
-            "AML_WORKSPACE": info["workspace"],
-            "AML_TRAIN_SIGN_IN": "secret",
-            "PASS": "sesame",
-            "OTEL_SDK_DISABLED": "true",
-        }
-
-    def run(self, *argv: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, *argv],
-            env=self.environment(),
-            cwd=self.folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
+    def run(self, *argv: str, code: int = 0) -> str:
+        done = self.emulator.python(self.folder, *argv, code=code, PASS="sesame", OTEL_SDK_DISABLED="true")
+        assert "sesame" not in done.stdout + done.stderr
+        return done.stdout + done.stderr * (argv[0] == "-m")
 
     def step(self, name: str, **arguments: Any) -> Any:
-        done = self.run(str(Path(__file__).with_name("passport_worker.py")), name, json.dumps(arguments))
-        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{self.emulator.log.read_text()[-3000:]}"
-        assert "sesame" not in done.stdout + done.stderr
-        return json.loads(done.stdout.splitlines()[-1])
+        said = self.run(str(Path(__file__).with_name("passport_worker.py")), name, json.dumps(arguments))
+        return json.loads(said.splitlines()[-1])
 
     def aml_train(self, *arguments: str, code: int = 0) -> str:
-        done = self.run("-m", "aml_train", *arguments)
-        assert done.returncode == code, f"{done.stdout}\n{done.stderr}"
-        return done.stdout + done.stderr
+        return self.run("-m", "aml_train", *arguments, code=code)
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
-    workspace = Workspace(tmp_path_factory.mktemp("passport"))
-    yield workspace
-    workspace.emulator.stop()
+def place(instant: Emulator, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    return Workspace(instant, tmp_path_factory.mktemp("passport"))
 
 
 @pytest.mark.full

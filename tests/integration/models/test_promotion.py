@@ -5,67 +5,41 @@ from __future__ import annotations
 import json
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.emulator_process import ROOT, Emulator
+from tests.support.emulator_process import Emulator
 
 RACERS = 20
-SECONDS = 1800
 #: The jobs are of no repository.
 FOREIGN = ("--allow-foreign", "--reason", "of no repository")
-INSTANT = str(ROOT / "tests/support/instant_emulator.py")
 
 
 class Workspace:
     """A workspace with the model ``digits``: versions 1 to 22 of a good job, and 23 of a bad one."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.emulator = Emulator(folder, command=(INSTANT,), environment={"PYTHONPATH": f"{ROOT}:{ROOT / 'runner'}"})
-        self.emulator.start()
-        self.made = self.step("prepare", port=self.emulator.registry_port, versions=RACERS + 2, folder=str(folder))
+    def __init__(self, emulator: Emulator, folder: Path) -> None:
+        self.emulator, self.folder = emulator, folder
+        self.made = self.step("prepare", port=emulator.registry_port, versions=RACERS + 2, folder=str(folder))
         (folder / "aml-train.yml").write_text(
             "job: job.yml\ntarget: azure\nmodel: {name: digits, path: outputs/m0}\n"
             "promote: {production: {gate: {acc: '>= baseline'}, bootstrap: true}}\n"
         )
 
-    def environment(self) -> dict[str, str]:
-        info = self.emulator.info
-        return {
-            **self.emulator.environment(),
-            "PYTHONPATH": f"{ROOT}:{ROOT / 'runner'}",
-            "AZURE_SUBSCRIPTION_ID": info["subscription_id"],
-            "AML_RESOURCE_GROUP": info["resource_group"],
-            "AML_WORKSPACE": info["workspace"],
-            "AML_TRAIN_SIGN_IN": "secret",
-            "AML_TRAIN_ACTOR": "ann",
-        }
+    def run(self, *argv: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        return self.emulator.python(self.folder, *argv, code=code, AML_TRAIN_ACTOR="ann")
 
-    def run(self, *argv: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, *argv],
-            env=self.environment(),
-            cwd=self.folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
-
-    def step(self, name: str, **arguments: Any) -> Any:
-        done = self.run(str(Path(__file__).with_name("promotion_worker.py")), name, json.dumps(arguments))
-        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{self.emulator.log.read_text()[-3000:]}"
-        return json.loads(done.stdout.splitlines()[-1])
+    def step(self, name: str, *, code: int = 0, **arguments: Any) -> Any:
+        worker = str(Path(__file__).with_name("promotion_worker.py"))
+        done = self.run(worker, name, json.dumps(arguments), code=code)
+        return None if code else json.loads(done.stdout.splitlines()[-1])
 
     def versions(self) -> dict[str, Any]:
         """Return what the service's database has of each version of the model."""
-        database = sqlite3.connect(f"file:{self.folder / 'data' / 'store.db'}?mode=ro", uri=True)
+        database = sqlite3.connect(f"file:{self.emulator.folder / 'data' / 'store.db'}?mode=ro", uri=True)
         try:
             query = "SELECT version, properties FROM versions WHERE kind = 'models' AND name = 'digits'"
             return {version: json.loads(properties) for version, properties in database.execute(query)}
@@ -73,16 +47,13 @@ class Workspace:
             database.close()
 
     def aml_train(self, *arguments: str, code: int = 0) -> str:
-        done = self.run("-m", "aml_train", *arguments)
-        assert done.returncode == code, f"{done.stdout}\n{done.stderr}"
+        done = self.run("-m", "aml_train", *arguments, code=code)
         return done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
-    workspace = Workspace(tmp_path_factory.mktemp("promotion"))
-    yield workspace
-    workspace.emulator.stop()
+def place(instant: Emulator, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    return Workspace(instant, tmp_path_factory.mktemp("promotion"))
 
 
 def in_stage(versions: dict[str, Any], stage: str) -> list[str]:
@@ -122,8 +93,7 @@ def test_of_twenty_promoters_one_wins_and_what_a_killed_one_began_is_finished(pl
     assert f"acc = 0.5, wanted >= 0.9 (that of digits version {winner}" in worse
 
     # Killed with the new one tagged, the old one not, and the lock held.
-    killed = place.run(str(Path(__file__).with_name("promotion_worker.py")), "killed", json.dumps({"version": "22"}))
-    assert killed.returncode == -9
+    place.step("killed", version="22", code=-9)
     assert in_stage(place.versions(), "production") == sorted([winner, "22"])
     told = place.aml_train(
         "rollback", "digits", "--to", "production", "--yes", "--events", str(place.folder / "events.jsonl")
@@ -182,9 +152,3 @@ def test_registrations_at_once_make_one_version_of_each_place(place: Workspace) 
     assert {next(iter(versions)): artifact for artifact, versions in by_place.items()} == {
         version: source.rpartition("/paths/")[2] for version, source in done["found"].items()
     }
-
-
-def test_nobody_is_asked_where_nobody_can_answer(place: Workspace) -> None:
-    assert "Confirmation needed, but stdin is not a terminal" in place.aml_train(
-        "promote", "digits:2", "--to", "production", code=2
-    )

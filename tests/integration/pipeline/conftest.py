@@ -51,19 +51,11 @@ class Running:
     """A command that may still run."""
 
     def __init__(self, emulator: Emulator, folder: Path, arguments: tuple[str, ...], events: Path | None) -> None:
-        info = emulator.info
-        environment = {
-            **emulator.environment(),
-            "AZURE_SUBSCRIPTION_ID": info["subscription_id"],
-            "AML_RESOURCE_GROUP": info["resource_group"],
-            "AML_WORKSPACE": info["workspace"],
-            "AML_TRAIN_SIGN_IN": "secret",
-        }
         self.events = events
         self.process = subprocess.Popen(
             [sys.executable, "-m", "aml_train", *arguments],
             cwd=folder,
-            env=environment,
+            env=emulator.workspace_environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.emulator_process import ROOT, Emulator, executing_by
+from tests.support.emulator_process import Emulator
 
 STORE = "azureml://datastores/workspaceblobstore/paths"
-
-
-@pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    with executing_by("tests.support.instant_emulator", tmp_path_factory.mktemp("emulator")) as emulator:
-        yield emulator
 
 
 class Project:
@@ -32,12 +23,8 @@ class Project:
         self.emulator = emulator
         self.folder = folder
         folder.mkdir()
-        info = emulator.info
-        names = {"subscription-id": "subscription_id", "resource-group": "resource_group"}
-        target = {key: info[known] for key, known in names.items()}
-        target |= {name: info[name] for name in ("workspace", "compute")}
         (folder / "aml-train.yml").write_text(
-            f"job: job.yml\ntarget: azure\ntargets: {json.dumps({'azure': target})}\ngate: {{accuracy: '>= 0.5'}}\n"
+            f"job: job.yml\ntarget: azure\ntargets: {json.dumps({'azure': emulator.target()})}\ngate: {{accuracy: '>= 0.5'}}\n"
             f"model: {{name: seen, path: outputs/model}}\n{more}\n"
         )
         script = f"metric accuracy 1 0.9\nwrite outputs/model/model.json {{}}\n{job.pop('script', '')}"
@@ -46,31 +33,24 @@ class Project:
 
     def run(self, code: int = 0) -> tuple[dict[str, Any], str]:
         """Run it; return the result and all that was said."""
-        ended = self.command("run", "--json")
-        assert ended.returncode == code, ended.stdout + ended.stderr
+        ended = self.command("run", "--json", code=code)
         return json.loads(ended.stdout), ended.stderr
 
     def upload(self, name: str, text: str, *to: str) -> None:
         (self.folder / name).write_text(text)
-        ended = self.command("data", "upload", name, *to)
-        assert ended.returncode == 0, ended.stdout + ended.stderr
+        self.command("data", "upload", name, *to)
 
-    def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        environment = {**self.emulator.environment(), "AML_TRAIN_SIGN_IN": "secret", "NO_COLOR": "1"}
-        environment["PYTHONPATH"] = os.pathsep.join((str(ROOT), str(ROOT / "runner")))
-        argv = [sys.executable, "-m", "aml_train", *arguments]
-        return subprocess.run(
-            argv, cwd=self.folder, env=environment, capture_output=True, text=True, check=False, timeout=600
-        )
+    def command(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        return self.emulator.python(self.folder, "-m", "aml_train", *arguments, code=code, NO_COLOR="1")
 
 
 @pytest.mark.full
-def test_data_behind_an_address_that_stays_train_again(workspace: Emulator, tmp_path: Path) -> None:
+def test_data_behind_an_address_that_stays_train_again(instant: Emulator, tmp_path: Path) -> None:
     given = {
         "images": {"type": "uri_folder", "path": f"{STORE}/stays/images"},
         "labels": {"type": "uri_file", "path": "azureml:labels:1"},
     }
-    project = Project(workspace, tmp_path / "stays", given)
+    project = Project(instant, tmp_path / "stays", given)
     for name in ("a.png", "b.png"):
         project.upload(name, name, f"{STORE}/stays/images/{name}")
     # It is no part of the folder, although its name begins like that.
@@ -93,11 +73,11 @@ def test_data_behind_an_address_that_stays_train_again(workspace: Emulator, tmp_
 @pytest.mark.full
 @pytest.mark.parametrize(("pin", "code"), [("warn", 0), ("strict", 6)])
 def test_data_that_change_while_the_job_runs_make_the_result_not_reproducible(
-    workspace: Emulator, tmp_path: Path, pin: str, code: int
+    instant: Emulator, tmp_path: Path, pin: str, code: int
 ) -> None:
     place = f"{STORE}/{pin}/images"
     project = Project(
-        workspace,
+        instant,
         tmp_path / f"changes-{pin}",
         {"images": {"type": "uri_folder", "path": place}},
         more=f"data: {{pin: {pin}}}",

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.emulator_process import ROOT, Emulator, executing_by
+from tests.support.emulator_process import Emulator
 
 STEPS = "code_steps.py"
-SOURCES = os.pathsep.join((str(ROOT), str(ROOT / "runner")))
 COMMAND = "say begun\nmetric accuracy 1 0.9\nwrite outputs/model/model.json {}"
 IMAGE = "python:3.11-slim-bookworm"
 NAMED = """\
@@ -32,12 +27,6 @@ print(json.dumps([job.name, job.fingerprint]))
 """
 
 
-@pytest.fixture(scope="module")
-def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    with executing_by("tests.support.instant_emulator", tmp_path_factory.mktemp("instant")) as service:
-        yield service
-
-
 @dataclass(frozen=True)
 class Main:
     """A checkout of the protected branch."""
@@ -47,18 +36,7 @@ class Main:
     experiment: str
 
     def python(self, *arguments: str) -> str:
-        environment = {**self.emulator.environment(), "AML_TRAIN_SIGN_IN": "secret", "PYTHONPATH": SOURCES}
-        done = subprocess.run(
-            [sys.executable, *arguments],
-            cwd=self.folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        return self.emulator.python(self.folder, *arguments).stdout
 
     def attack(self, **changes: str) -> str:
         """Submit another job under the name that the next run computes; return the name."""
@@ -86,21 +64,18 @@ class Main:
 
 
 @pytest.fixture
-def main(emulator: Emulator, tmp_path: Path, request: pytest.FixtureRequest) -> Main:
+def main(instant: Emulator, tmp_path: Path, request: pytest.FixtureRequest) -> Main:
     folder, experiment = tmp_path / "project", f"attacked{abs(hash(request.node.name)) % 10**6}"
     folder.mkdir()
-    info = emulator.info
-    target = {"subscription-id": info["subscription_id"], "resource-group": info["resource_group"]}
-    target |= {"workspace": info["workspace"], "compute": info["compute"]}
     (folder / "aml-train.yml").write_text(
-        f"job: job.yml\ntarget: azure\ntargets: {json.dumps({'azure': target})}\n"
+        f"job: job.yml\ntarget: azure\ntargets: {json.dumps({'azure': instant.target()})}\n"
         f"gate: {{accuracy: '>= 0.5'}}\nmodel: {{name: {experiment}, path: outputs/model}}\n"
     )
     job = {"command": COMMAND, "code": "src", "experiment_name": experiment, "environment": {"image": IMAGE}}
     (folder / "job.yml").write_text(json.dumps(job))
     (folder / "src").mkdir()
     (folder / "src/train.py").write_text("pass\n")
-    return Main(emulator, folder, experiment)
+    return Main(instant, folder, experiment)
 
 
 def refused(main: Main, foreign: str, what: str) -> None:

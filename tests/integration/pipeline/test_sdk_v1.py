@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.integration.conftest import BASE
-from tests.support.emulator_process import ROOT, Emulator, python_of_v1
+from tests.support.emulator_process import Emulator, python_of_v1
 
 SECONDS = 900
 TRAIN = """\
@@ -53,15 +51,7 @@ class Project:
 
     def command(self, *arguments: str) -> str:
         """Run a command that succeeds; return what it said."""
-        done = subprocess.run(
-            [python_of_v1(), "-m", "aml_train", *arguments, "--target", "azure"],
-            cwd=self.folder / "project",
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
+        done = self._done(self.folder / "project", "-m", "aml_train", *arguments, "--target", "azure")
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -75,15 +65,8 @@ class Project:
             "folder": str(self.folder),
             "run": run,
         }
-        done = subprocess.run(
-            [python_of_v1(), str(Path(__file__).with_name("v1_beside.py")), step, json.dumps(given)],
-            cwd=self.folder,
-            env=known,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
+        script = str(Path(__file__).with_name("v1_beside.py"))
+        done = self._done(self.folder, script, step, json.dumps(given))
         assert done.returncode == 0, done.stdout + done.stderr
         answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return answer
@@ -92,17 +75,21 @@ class Project:
         """Run ``aml-train`` with azureml-core installed; return the exit code, the events, and what it said."""
         events = self.folder / "events.jsonl"
         events.unlink(missing_ok=True)
-        done = subprocess.run(
-            [python_of_v1(), "-m", "aml_train", *arguments, "--target", "azure", "--events", str(events)],
-            cwd=self.folder / "project",
+        told = ("--target", "azure", "--events", str(events))
+        done = self._done(self.folder / "project", "-m", "aml_train", *arguments, *told)
+        lines = events.read_text().splitlines() if events.exists() else []
+        return done.returncode, [json.loads(line) for line in lines], done.stdout + done.stderr
+
+    def _done(self, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [python_of_v1(), *arguments],
+            cwd=folder,
             env=self.environment,
             capture_output=True,
             text=True,
             timeout=SECONDS,
             check=False,
         )
-        lines = events.read_text().splitlines() if events.exists() else []
-        return done.returncode, [json.loads(line) for line in lines], done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -117,20 +104,7 @@ def project(emulator: Emulator, tmp_path_factory: pytest.TempPathFactory) -> Pro
     }.items():
         (folder / "project" / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / "project" / name).write_text(text)
-    info = emulator.info
-    return Project(
-        folder,
-        {
-            **emulator.environment(),
-            "HOME": str(folder),
-            "PYTHONPATH": f"{ROOT / 'runner'}",
-            "AZURE_SUBSCRIPTION_ID": info["subscription_id"],
-            "AML_RESOURCE_GROUP": info["resource_group"],
-            "AML_WORKSPACE": info["workspace"],
-            "AML_TRAIN_SIGN_IN": "secret",
-            "PATH": os.environ["PATH"],
-        },
-    )
+    return Project(folder, emulator.workspace_environment(HOME=str(folder)))
 
 
 def of(events: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
@@ -218,19 +192,3 @@ def test_sdk_v2_submits_the_command_job_that_does_the_same(project: Project) -> 
     assert not submitted["attached"], "what another SDK submits is another job"
     (line,) = [one["text"] for one in of(events, "log-line") if "arguments" in one["text"]]
     assert "['--accuracy', '0.9'] a run" in line
-
-
-@pytest.mark.full
-def test_without_azureml_core(project: Project) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "aml_train", "run", "--target", "azure"],
-        cwd=project.folder / "project",
-        env=project.environment,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    assert done.returncode == 2, done.stdout + done.stderr
-    assert "`sdk: v1` needs azureml-core, which is not installed." in done.stderr
-    assert "aml-train[azure-v1]" in done.stderr

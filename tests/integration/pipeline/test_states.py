@@ -25,14 +25,9 @@ def project(folder: Path, emulator: Emulator, name: str, command: str, extra: Ma
     """Make a project whose job runs on a cluster of low priority; JSON is YAML."""
     folder = folder / name
     folder.mkdir()
-    info = emulator.info
     job = {"command": command, "environment": {"image": BASE}, "experiment_name": name}
-    target = {
-        "subscription-id": info["subscription_id"],
-        "resource-group": info["resource_group"],
-        "workspace": info["workspace"],
-        "compute": {"name": "spot", "size": "Standard_NC6s_v3", "max-nodes": 4, "tier": "spot"},
-    }
+    cluster = {"name": "spot", "size": "Standard_NC6s_v3", "max-nodes": 4, "tier": "spot"}
+    target = {**emulator.target(), "compute": cluster}
     settings = {"job": job, "target": "azure", "targets": {"azure": target}, **extra}
     (folder / "aml-train.yml").write_text(json.dumps(settings))
     return folder

@@ -8,11 +8,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import requests
-import requests.adapters
 import stamina
 
 from aml_train.core.errors import ServiceError
 from aml_train_action.github.oidc import github_assertion
+from tests.support.scripted_answers import ScriptedAnswers
 
 ENVIRONMENT = {
     "GITHUB_ACTIONS": "true",
@@ -21,29 +21,7 @@ ENVIRONMENT = {
 }
 
 
-class Endpoint(requests.adapters.BaseAdapter):
-    """GitHub's endpoint: answers in turn; an exception is raised."""
-
-    def __init__(self, *answers: tuple[int, str] | Exception) -> None:
-        super().__init__()
-        self.answers = list(answers)
-        self.asked: list[requests.PreparedRequest] = []
-
-    def send(self, request: requests.PreparedRequest, *_args: Any, **_options: Any) -> requests.Response:
-        self.asked.append(request)
-        answer = self.answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        response = requests.Response()
-        response.status_code, response._content = answer[0], answer[1].encode()
-        response.request, response.url = request, str(request.url)
-        return response
-
-    def close(self) -> None:
-        self.answers.clear()
-
-
-def fetch(endpoint: Endpoint, audience: str = "api://x", **options: Any) -> str:
+def fetch(endpoint: ScriptedAnswers, audience: str = "api://x", **options: Any) -> str:
     session = requests.Session()
     session.mount("https://", endpoint)
     assertion = github_assertion(ENVIRONMENT, session=session, **options)
@@ -53,7 +31,7 @@ def fetch(endpoint: Endpoint, audience: str = "api://x", **options: Any) -> str:
 
 
 def test_a_new_token_is_fetched_for_the_audience() -> None:
-    endpoint = Endpoint((200, '{"value": "one"}'))
+    endpoint = ScriptedAnswers((200, '{"value": "one"}'))
     masked: list[str] = []
     assert fetch(endpoint, "api://AzureADTokenExchange", fetched=masked.append) == "one"
     (asked,) = endpoint.asked
@@ -66,7 +44,7 @@ def test_a_new_token_is_fetched_for_the_audience() -> None:
 
 
 def test_an_outage_is_waited_for() -> None:
-    assert fetch(Endpoint((503, ""), requests.ConnectionError("no"), (200, '{"value": "two"}'))) == "two"
+    assert fetch(ScriptedAnswers((503, ""), requests.ConnectionError("no"), (200, '{"value": "two"}'))) == "two"
 
 
 @pytest.mark.parametrize(
@@ -90,7 +68,7 @@ def test_an_outage_is_waited_for() -> None:
 )
 def test_refusals_say_what_to_do(answers: list[tuple[int, str] | Exception], message: str, hint: str) -> None:
     with pytest.raises(ServiceError) as caught:
-        fetch(Endpoint(*answers))
+        fetch(ScriptedAnswers(*answers))
     assert message in caught.value.message
     assert hint in str(caught.value.hint)
     assert "request-secret" not in str(caught.value)

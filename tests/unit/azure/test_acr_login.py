@@ -3,40 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
 import requests
-import requests.adapters
 import stamina
 
 from aml_train.azure.acr import TOKEN_USER, AcrLogin
 from aml_train.core.errors import ServiceError
+from tests.support.scripted_answers import ScriptedAnswers
 
 HOST = "my.azurecr.io"
-
-
-class Exchange(requests.adapters.BaseAdapter):
-    """The registry's ``/oauth2/exchange``: answers in turn; an exception is raised."""
-
-    def __init__(self, *answers: tuple[int, str] | Exception) -> None:
-        super().__init__()
-        self.answers = list(answers)
-        self.forms: list[dict[str, list[str]]] = []
-
-    def send(self, request: requests.PreparedRequest, *_args: Any, **_options: Any) -> requests.Response:
-        assert request.url == f"https://{HOST}/oauth2/exchange"
-        self.forms.append(parse_qs(str(request.body)))
-        answer = self.answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        response = requests.Response()
-        response.status_code, response._content = answer[0], answer[1].encode()
-        return response
-
-    def close(self) -> None:
-        self.answers.clear()
 
 
 class Clock:
@@ -59,7 +36,7 @@ def clock() -> Clock:
 
 
 def login(
-    exchange: Exchange, clock: Clock, tokens: Iterator[str] | None = None, told: list[str] | None = None
+    exchange: ScriptedAnswers, clock: Clock, tokens: Iterator[str] | None = None, told: list[str] | None = None
 ) -> AcrLogin:
     session = requests.Session()
     session.mount("https://", exchange)
@@ -74,7 +51,7 @@ def login(
 
 
 def test_credentials_are_renewed_after_five_minutes(clock: Clock) -> None:
-    exchange = Exchange((200, '{"refresh_token": "one"}'), (200, '{"refresh_token": "two"}'))
+    exchange = ScriptedAnswers((200, '{"refresh_token": "one"}'), (200, '{"refresh_token": "two"}'))
     told: list[str] = []
     acr = login(exchange, clock, told=told)
     first = acr()
@@ -87,13 +64,14 @@ def test_credentials_are_renewed_after_five_minutes(clock: Clock) -> None:
     assert told == ["one", "two"]
     first.fetched("an access token")
     assert told[-1] == "an access token"
-    assert exchange.forms == [
+    assert {asked.url for asked in exchange.asked} == {f"https://{HOST}/oauth2/exchange"}
+    assert [parse_qs(str(asked.body)) for asked in exchange.asked] == [
         {"grant_type": ["access_token"], "service": [HOST], "access_token": [token]} for token in ("aad-1", "aad-2")
     ]
 
 
 def test_an_outage_is_waited_for(clock: Clock) -> None:
-    exchange = Exchange((503, ""), requests.ConnectionError("no"), (200, '{"refresh_token": "one"}'))
+    exchange = ScriptedAnswers((503, ""), requests.ConnectionError("no"), (200, '{"refresh_token": "one"}'))
     assert login(exchange, clock)().password == "one"
     assert not exchange.answers
 
@@ -112,7 +90,7 @@ def test_an_outage_is_waited_for(clock: Clock) -> None:
 )
 def test_refusals(answers: list[tuple[int, str] | Exception], message: str, hint: str, clock: Clock) -> None:
     with pytest.raises(ServiceError) as caught:
-        login(Exchange(*answers), clock)()
+        login(ScriptedAnswers(*answers), clock)()
     assert message in caught.value.message
     assert hint in str(caught.value.hint)
     assert "aad-1" not in str(caught.value)

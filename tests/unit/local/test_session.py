@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import io
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import requests
@@ -15,26 +12,7 @@ import requests
 from aml_train.core.errors import ImageError, ServiceError
 from aml_train.local.settings import EmulatorSettings
 from aml_train.local.target import PATIENCE, EmulatorSession, how_stopped
-
-
-class Adapter(requests.adapters.BaseAdapter):
-    """Answers, or breaks the connection."""
-
-    def __init__(self, outcomes: list[Exception | int]) -> None:
-        super().__init__()
-        self._outcomes: Iterator[Exception | int] = iter(outcomes)
-
-    def send(self, request: requests.PreparedRequest, **_options: Any) -> requests.Response:  # type: ignore[override]
-        outcome = next(self._outcomes)
-        if isinstance(outcome, Exception):
-            raise outcome
-        response = requests.Response()
-        response.status_code, response.raw, response.request = outcome, io.BytesIO(b"{}"), request
-        response.url = str(request.url)
-        return response
-
-    def close(self) -> None:
-        return
+from tests.support.scripted_answers import ScriptedAnswers
 
 
 class Clock:
@@ -45,10 +23,13 @@ class Clock:
         return self.now
 
 
-def session(outcomes: list[Exception | int], how: str | None, clock: Clock) -> EmulatorSession:
+OK = (200, "{}")
+
+
+def session(outcomes: list[Exception | tuple[int, str]], how: str | None, clock: Clock) -> EmulatorSession:
     made = EmulatorSession(lambda: how, ca=Path("ca.pem"), proxy="http://127.0.0.1:7380", now=clock)
     made.trust_env = False
-    made.mount("https://", Adapter(outcomes))
+    made.mount("https://", ScriptedAnswers(*outcomes))
     return made
 
 
@@ -75,7 +56,7 @@ def test_a_stopped_container_is_named_at_once_with_the_command_that_starts_it() 
 
 def test_one_that_was_started_again_is_waited_for_as_long_again() -> None:
     clock = Clock()
-    asked = session([GONE, 200, GONE], HOW, clock)
+    asked = session([GONE, OK, GONE], HOW, clock)
     with pytest.raises(ServiceError):
         asked.get("https://management.azure.com/x")
     assert asked.get("https://management.azure.com/x").ok
@@ -117,17 +98,13 @@ def test_without_an_engine_nothing_is_claimed(monkeypatch: pytest.MonkeyPatch) -
 
 def test_certificates_are_checked_with_the_given_ca_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "all.pem"))
-    checked: list[object] = []
-
-    class Checked(Adapter):
-        def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:  # type: ignore[override]
-            checked.append(options["verify"])
-            return super().send(request)
-
-    made = EmulatorSession(lambda: None, ca=tmp_path / "one.pem", proxy="http://127.0.0.1:7380")
-    made.mount("https://", Checked([200]))
+    made, answers = (
+        EmulatorSession(lambda: None, ca=tmp_path / "one.pem", proxy="http://127.0.0.1:7380"),
+        ScriptedAnswers(OK),
+    )
+    made.mount("https://", answers)
     made.get("https://management.azure.com/x", verify=True)
-    assert checked == [str(tmp_path / "one.pem")]
+    assert answers.options["verify"] == str(tmp_path / "one.pem")
 
 
 def test_the_proxy_is_that_of_the_local_azureml_whatever_the_environment_says(
@@ -135,14 +112,10 @@ def test_the_proxy_is_that_of_the_local_azureml_whatever_the_environment_says(
 ) -> None:
     for name in ("HTTPS_PROXY", "https_proxy"):
         monkeypatch.setenv(name, "http://elsewhere.invalid:3128")
-    seen: list[Any] = []
-
-    class Keeps(Adapter):
-        def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:  # type: ignore[override]
-            seen.append(options["proxies"])
-            return super().send(request, **options)
-
-    made = EmulatorSession(lambda: None, ca=Path("ca.pem"), proxy="http://127.0.0.1:7380")
-    made.mount("https://", Keeps([200]))
+    made, answers = (
+        EmulatorSession(lambda: None, ca=Path("ca.pem"), proxy="http://127.0.0.1:7380"),
+        ScriptedAnswers(OK),
+    )
+    made.mount("https://", answers)
     made.get("https://management.azure.com/")
-    assert seen == [{"https": "http://127.0.0.1:7380"}]
+    assert answers.options["proxies"] == {"https": "http://127.0.0.1:7380"}

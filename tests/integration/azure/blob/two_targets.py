@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from tests.support.emulator_process import ROOT, Emulator
+from tests.support.emulator_process import Emulator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,19 +25,13 @@ class TwoTargets:
 
     def environment(self) -> dict[str, str]:
         """Return all that a command knows: the way to ``azure`` in the usual variables, and the port of ``local``."""
-        info = self.azure.info
-        return {
-            **self.azure.environment(),
-            "HOME": str(self.folder),
-            "XDG_CACHE_HOME": str(self.folder / "cache"),
-            "PYTHONPATH": f"{ROOT / 'runner'}:{ROOT / 'action'}",
-            "AZURE_SUBSCRIPTION_ID": info["subscription_id"],
-            "AML_RESOURCE_GROUP": info["resource_group"],
-            "AML_WORKSPACE": info["workspace"],
-            "AML_TRAIN_EMULATOR_PORT": str(self.local.port),
-            "AML_TRAIN_EMULATOR_REGISTRY_PORT": str(self.local.registry_port),
-            "AML_TRAIN_EMULATOR_NAME": "aml-train-data-test",
-        }
+        return self.azure.workspace_environment(
+            HOME=str(self.folder),
+            XDG_CACHE_HOME=str(self.folder / "cache"),
+            AML_TRAIN_EMULATOR_PORT=str(self.local.port),
+            AML_TRAIN_EMULATOR_REGISTRY_PORT=str(self.local.registry_port),
+            AML_TRAIN_EMULATOR_NAME="aml-train-data-test",
+        )
 
     def container(self, emulator: Emulator) -> Any:
         """Return a client of the default datastore's container, past the command."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,7 @@ from aml_train.core.threads import CancelToken
 from aml_train.jobs.workspace import Workspace
 from aml_train.models.catalogue import Catalogue
 from tests.integration.jobs.contract.worker import read_frame, write_frame
-from tests.support.emulator_process import ROOT, Emulator
+from tests.support.emulator_process import Emulator
 
 SECONDS = 600
 
@@ -26,13 +25,12 @@ class Worker:
 
     def __init__(self, emulator: Emulator, python: str, sdks: Sequence[str], log: Path) -> None:
         info = emulator.info
-        path = os.pathsep.join((str(ROOT), str(ROOT / "runner")))
         self._log = log
         with log.open("wb") as errors:
             self._process = subprocess.Popen(
                 [python, "-m", "tests.integration.jobs.contract.worker", *sdks],
                 cwd=emulator.folder,
-                env={**emulator.environment(), "AML_TRAIN_SIGN_IN": "secret", "PYTHONPATH": path},
+                env=emulator.workspace_environment(),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -15,7 +15,7 @@ import pytest
 from aml_train.config.sections.targets import ClusterConfig
 from tests.contracts.job_service import CASES, Subject
 from tests.integration.jobs.contract.remote import Worker, catalogue_of, service_of
-from tests.support.emulator_process import Emulator, executing_by, python_of_v1
+from tests.support.emulator_process import Emulator, python_of_v1
 
 WRITES = (
     ("PUT", "*/jobs/*"),
@@ -101,24 +101,17 @@ class BySdkV1(InAzure):
 
 
 @pytest.fixture(scope="module")
-def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    """An emulator whose jobs need no containers."""
-    with executing_by("tests.support.instant_emulator", tmp_path_factory.mktemp("contract")) as service:
-        yield service
-
-
-@pytest.fixture(scope="module")
-def workers(emulator: Emulator) -> Iterator[Mapping[str, Worker]]:
+def workers(instant: Emulator) -> Iterator[Mapping[str, Worker]]:
     """A process for each SDK, started at its first use: azureml-core has a separate Python."""
-    started = Workers(emulator)
+    started = Workers(instant)
     yield started
     for worker in started.values():
         worker.close()
 
 
 @pytest.fixture(scope="module", params=["v2", pytest.param("v1", marks=pytest.mark.full)])
-def subject(request: pytest.FixtureRequest, emulator: Emulator, workers: Mapping[str, Worker]) -> Subject:
-    return (BySdkV1 if request.param == "v1" else InAzure)(workers[request.param], emulator)
+def subject(request: pytest.FixtureRequest, instant: Emulator, workers: Mapping[str, Worker]) -> Subject:
+    return (BySdkV1 if request.param == "v1" else InAzure)(workers[request.param], instant)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
