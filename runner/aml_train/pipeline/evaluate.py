@@ -87,7 +87,7 @@ def evaluate(
         why += f"; {earlier}, and `bootstrap` is for a first model"
     candidate = _candidate(service, job, metrics.last) if baseline is not None else None
     data = None
-    if baseline is not None and candidate is not None and _has_data(baseline):
+    if baseline is not None and candidate is not None and baseline.file is None and baseline.data != "ignore":
         right = None if found is None else found.side
         data = decide_data(candidate, right, why, baseline.data, baseline.where, bootstrap=bootstrap)
     evidence = Evidence(
@@ -171,7 +171,13 @@ def _read_metrics(service: Workspace, job: str, rules: Sequence[GateRule], *, cl
     wanted = sorted({name for rule in rules for name in (rule.metric, *rule.rule.metrics)} - set(in_files))
     logged, read = settle_metrics(service, job, wanted, clock=clock, pause=pause)
     unknown = [name for name in wanted if name not in logged]
-    others, remark = _read_others(service, job, logged, unknown, clock=clock, pause=pause)
+    others, remark = LoggedSet(), ""
+    try:
+        others = settle_logged(service, job, known=logged, wanted=unknown, clock=clock, pause=pause)
+    except ServiceError as error:
+        if unknown:
+            raise
+        remark = f"Tables and lists that the job logged are not shown: {error.message}"
     columns = columns_of(others)
     named = {name: columns.series[name] for name in unknown if columns.series.get(name)}
     values, problems = _read_values(service, job, in_files)
@@ -184,27 +190,6 @@ def _read_metrics(service: Workspace, job: str, rules: Sequence[GateRule], *, cl
     of_files = {name: (MetricPoint(step=0, value=one, timestamp=0),) for name, one in values.items()}
     histories: dict[str, Sequence[MetricPoint]] = {**read, **named, **of_files}
     return _Metrics(last=last, histories=histories, problems=problems, logged=others, remark=remark)
-
-
-def _read_others(
-    service: Workspace,
-    job: str,
-    known: Mapping[str, float],
-    wanted: Sequence[str],
-    *,
-    clock: Clock,
-    pause: float,
-) -> tuple[LoggedSet, str]:
-    """Return what was logged other than numbers, or why that is not known.
-
-    If a rule needs it, a failure is raised.
-    """
-    try:
-        return settle_logged(service, job, known=known, wanted=wanted, clock=clock, pause=pause), ""
-    except ServiceError as error:
-        if wanted:
-            raise
-        return LoggedSet(), f"Tables and lists that the job logged are not shown: {error.message}"
 
 
 def _read_values(
@@ -249,10 +234,6 @@ def _look_up(
         if needed:
             raise
         return BaselineLookup(why=error.message)
-
-
-def _has_data(baseline: BaselineConfig) -> bool:
-    return baseline.file is None and baseline.data != "ignore"
 
 
 def _candidate(service: Workspace, job: str, last: Mapping[str, float]) -> Side:

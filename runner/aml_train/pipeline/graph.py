@@ -98,7 +98,12 @@ def _judge(
 ) -> AmlTrainError | None:
     """Return why the run fails, by its nodes or trials; None if it does not."""
     if view.kind == "sweep":
-        return failure or _no_trial(view, children)
+        if failure is not None or any(trial.status is JobStatus.COMPLETED for trial in children):
+            return failure
+        return JobFailedError(
+            f"The sweep {view.name} completed, but none of its {len(children)} trials did.",
+            hint="Look at the trials' logs, and at the early termination policy.",
+        )
     planned = ctx.plan.job.nodes if ctx.options.job is None else ()
     allowed = ctx.plan.watch.allow_failed
     problems = unfinished(
@@ -118,15 +123,6 @@ def _leaves(children: Sequence[ChildView], planned: set[str]) -> list[ChildView]
     """Return the nodes that run something, and pipelines of which no node is known."""
     outer = {child.node.rpartition("/")[0] for child in children}
     return [child for child in children if child.node in planned or child.node not in outer]
-
-
-def _no_trial(view: JobView, trials: Sequence[ChildView]) -> AmlTrainError | None:
-    if any(trial.status is JobStatus.COMPLETED for trial in trials):
-        return None
-    return JobFailedError(
-        f"The sweep {view.name} completed, but none of its {len(trials)} trials did.",
-        hint="Look at the trials' logs, and at the early termination policy.",
-    )
 
 
 def _failed(
@@ -152,13 +148,12 @@ def _failed(
             else f"The pipeline {view.name} completed without all of its nodes."
         )
         return JobFailedError(f"{said}\n{text}", hint="`watch.allow-failed` names nodes that may fail.")
-    first = min(bad, key=_begins_with)
-    return _with_logs(ctx, service, view, first, text)
 
+    def order(child: ChildView) -> tuple[bool, float]:
+        """Pipelines come last, then the time counts."""
+        return child.kind == "pipeline", math.inf if child.ended is None else child.ended.timestamp()
 
-def _begins_with(child: ChildView) -> tuple[bool, float]:
-    """Return the order of failed nodes: pipelines last, then by time."""
-    return child.kind == "pipeline", math.inf if child.ended is None else child.ended.timestamp()
+    return _with_logs(ctx, service, view, min(bad, key=order), text)
 
 
 def _with_logs(ctx: RunContext, service: Workspace, view: JobView, node: ChildView, text: str) -> AmlTrainError:

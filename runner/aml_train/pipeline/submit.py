@@ -68,8 +68,10 @@ def submit_job(
     with ctx.stage("submit", f"Submit the job{files}") as summary:
         comparison = _comparison(ctx, target, template)
         spec, found = _choose(ctx, target, template, images, comparison)
-        tags = _group_tags(ctx.options.group) | baseline_tags(ctx.plan.baseline, baseline)
-        spec = _with_tags(spec, tags)
+        group = ctx.options.group
+        tags = {**spec.document["tags"], **baseline_tags(ctx.plan.baseline, baseline)}
+        tags |= {} if group is None else {TAG_GROUP: group.name, TAG_SEQUENCE: str(group.sequence)}
+        spec = replace(spec, document={**spec.document, "tags": tags})
         if found is None:
             spec, view = _submit(ctx, target, spec, comparison)
             summary.append(f"submitted {spec.name}")
@@ -327,15 +329,6 @@ def _supersede(ctx: RunContext, target: Target, group: Group) -> None:
         if view.tags[TAG_GROUP] == group.name and older and view.name.startswith(f"{stem}-"):
             ctx.notice(f"Superseded: cancelling the job {view.name} of an older run of {group.name}.")
             request_cancel(target.service, view.name, clock=ctx.clock)
-
-
-def _group_tags(group: Group | None) -> dict[str, str]:
-    return {} if group is None else {TAG_GROUP: group.name, TAG_SEQUENCE: str(group.sequence)}
-
-
-def _with_tags(job: JobSpec, tags: Mapping[str, str]) -> JobSpec:
-    """Return *job* with further tags."""
-    return replace(job, document={**job.document, "tags": {**job.document["tags"], **tags}}) if tags else job
 
 
 def _latest(ctx: RunContext, target: Target, template: JobTemplate) -> JobView | None:

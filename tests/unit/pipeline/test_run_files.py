@@ -128,10 +128,7 @@ def test_secrets_of_the_configuration_are_sent_nowhere(
     tmp_path: Path, image: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Under whatever name, and though the job mentions the file."""
-    config = (
-        f"job: job.yml\nimage: {image}\n"
-        "tests: {command: pytest, files: ['**']}\npassport: {key: link.txt}\n"
-    )
+    config = f"job: job.yml\nimage: {image}\ntests: {{command: pytest, files: ['**']}}\npassport: {{key: link.txt}}\n"
     files = {"real/key.txt": "2"}
     job = JOB.replace("train.py", "train.py link.txt")
     project = _project(tmp_path, {"aml-train.yml": config, "job.yml": job, "Dockerfile": "FROM x", **files})
