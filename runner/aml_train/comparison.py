@@ -101,29 +101,26 @@ def find_comparison(
     project: Callable[[], Project],
     *,
     now: datetime.datetime,
+    metrics: Sequence[str] = (),
 ) -> Comparison:
-    """Return both sides; arguments and errors are those of :func:`find_side`."""
+    """Return both sides, with *metrics* or all; other arguments and errors are those of :func:`find_side`.
+
+    Raises:
+        InvalidError: neither side logged one of *metrics*.
+    """
     jobs = [one.name if one.kind == "job" else None for one in references]
-    left, right = (
+    sides = [
         find_side(workspace, one, project, now=now, besides=other)
         for one, other in zip(references, reversed(jobs), strict=True)
+    ]
+    for metric in metrics:
+        if not any(metric in side.metrics for side in sides):
+            raise InvalidError(f"{metric}: neither side logged it.")
+    left, right = (
+        replace(side, metrics={name: value for name, value in side.metrics.items() if not metrics or name in metrics})
+        for side in sides
     )
     return Comparison(left=left, right=right)
-
-
-def unlogged(found: Comparison, metrics: Sequence[str]) -> str | None:
-    """Return the first of *metrics* that neither side logged; None if there is none."""
-    return next((metric for metric in metrics if metric not in found.metrics), None)
-
-
-def with_metrics(found: Comparison, metrics: Sequence[str]) -> Comparison:
-    """Return the comparison of these metrics; of all if none are named."""
-
-    def only(side: Side) -> Side:
-        kept = {name: value for name, value in side.metrics.items() if not metrics or name in metrics}
-        return replace(side, metrics=kept)
-
-    return Comparison(left=only(found.left), right=only(found.right))
 
 
 def metric_points(workspace: Callable[[], Workspace], side: Side, metric: str) -> Sequence[MetricPoint]:

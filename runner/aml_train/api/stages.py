@@ -17,8 +17,6 @@ from aml_train.comparison import (
     metric_points,
     parse_reference,
     project_of,
-    unlogged,
-    with_metrics,
 )
 from aml_train.config.load import load_config, load_promotion, load_targets
 from aml_train.core.comparison import Comparison
@@ -96,10 +94,7 @@ def compare(
     def service() -> JobService:
         return opened().backend.service
 
-    found = find_comparison(service, names, configured, now=datetime.datetime.now(datetime.UTC))
-    if (unknown := unlogged(found, metrics)) is not None:
-        raise InvalidError(f"{unknown}: neither side logged it.")
-    found = with_metrics(found, metrics)
+    found = find_comparison(service, names, configured, now=datetime.datetime.now(datetime.UTC), metrics=metrics)
     first, second = (
         series_of({name: metric_points(service, side, name) for name in found.metrics})
         for side in (found.left, found.right)

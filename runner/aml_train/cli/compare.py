@@ -19,8 +19,6 @@ from aml_train.comparison import (
     metric_points,
     parse_reference,
     project_of,
-    unlogged,
-    with_metrics,
 )
 from aml_train.report.series import plot
 
@@ -67,10 +65,7 @@ def compare(
     names = parse_reference(left), parse_reference(right)
     workspace = functools.cache(lambda: open_workspace(project))
     configured = functools.cache(lambda: project_of(project.load()))
-    found = find_comparison(workspace, names, configured, now=datetime.datetime.now(datetime.UTC))
-    if (unknown := unlogged(found, metrics)) is not None:
-        raise click.UsageError(f"--metric {unknown}: neither side logged it.")
-    found = with_metrics(found, metrics)
+    found = find_comparison(workspace, names, configured, now=datetime.datetime.now(datetime.UTC), metrics=metrics)
     if as_json:
         histories = {metric: _histories(workspace, found, metric) for metric in found.metrics}
         facts = {**found.facts(), "histories": {name: {"left": a, "right": b} for name, (a, b) in histories.items()}}

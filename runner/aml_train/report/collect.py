@@ -38,8 +38,7 @@ from aml_train.core.threads import map_parallel
 from aml_train.jobs.composed import COMPOSED, ChildView
 from aml_train.jobs.inputs import shown_data
 from aml_train.jobs.workspace import JobView, ModelView, descendants, no_job
-from aml_train.pipeline.baselines import find_baseline, side_of_job
-from aml_train.pipeline.branch_verdicts import Recorded
+from aml_train.pipeline.baselines import side_of_job
 from aml_train.pipeline.target import Host, open_workspace
 from aml_train.report import parts, values
 from aml_train.report.reader import Gaps, Other, PartReader, ReportSources
@@ -172,7 +171,7 @@ class _Collector:
         none: Mapping[str, Any] = {}
         metrics: Mapping[str, float] = gaps.read("metrics", lambda: service.last_metrics(name), none)
         logged: Mapping[str, str] = gaps.read("parameters", lambda: service.logged_parameters(name), none)
-        others = self._others(view, config, origin, named, further)
+        others = self._others(view, config, named, further)
         compared = next((one for one in others if one.role == "baseline"), None)
         reader = PartReader(sources, gaps)
         tasks: tuple[Callable[[], Mapping[str, Any]], ...] = (
@@ -268,48 +267,26 @@ class _Collector:
         return next((one for one in self._service.models(config.model.name) if one.origin == view.name), None)
 
     def _others(
-        self,
-        view: JobView,
-        config: Config | None,
-        origin: Origin | None,
-        named: Side | None,
-        further: Sequence[_Job],
+        self, view: JobView, config: Config | None, named: Side | None, further: Sequence[_Job]
     ) -> list[Other]:
         self._sources.progress("baseline")
-        found: list[Other] = []
-        if named is not None:
-            found.append(Other(side=named, role="baseline"))
-        elif config is not None and config.baseline is not None:
-            side = self._gaps.read("baseline", lambda: self._configured(view, config, origin), None)
-            found += [Other(side=side, role="baseline")] if side is not None else []
+        baseline = named
+        if named is None and config is not None and config.baseline is not None:
+            baseline = self._side(Reference(text="baseline", kind="baseline"), besides=view.name)
+            if baseline is not None and baseline.job == view.name:
+                self._gaps.note("The job itself is the baseline now.")
+                baseline = None
+        found = [Other(side=baseline, role="baseline")] if baseline is not None else []
         for one in further:
-            side = self._gaps.read("baseline", functools.partial(self._side, one), None)
-            found += [Other(side=side, role="other")] if side is not None else []
+            side = self._side(Reference(text=one.view.name, kind="job", name=one.view.name))
+            if side is not None:
+                found.append(Other(side=replace(side, title=one.title or side.title), role="other"))
         return found
 
-    def _configured(self, view: JobView, config: Config, origin: Origin | None) -> Side | None:
-        prover = Recorded(origin=origin)
-        looked_up = find_baseline(self._service, [], config.baseline, prover=prover, candidate=view.name)
-        baseline = looked_up.found
-        if baseline is None:
-            self._gaps.say("baseline", f"There is no baseline: {looked_up.why}.")
-            return None
-        if baseline.side.job == view.name:
-            self._gaps.note("The job itself is the baseline now.")
-            return None
-        return self._timed(baseline.side)
-
-    def _side(self, job: _Job) -> Side:
-        view = job.view
-        side = side_of_job(view, job.title or f"the job {view.name}")
-        metrics = self._service.last_metrics(view.name)
-        return self._timed(replace(side, metrics=metrics, logged=self._service.logged_parameters(view.name)))
-
-    def _timed(self, side: Side) -> Side:
-        """Add how long a job ran, which only its details say."""
-        if side.job is None or side.status is None:
-            return side
-        return replace(side, seconds=parts.seconds_of(self._service.details(side.job)))
+    def _side(self, reference: Reference, *, besides: str | None = None) -> Side | None:
+        service, now = self._service, self._sources.now()
+        find = functools.partial(find_side, lambda: service, reference, self.project, now=now, besides=besides)
+        return self._gaps.read("baseline", find, None)
 
 
 def _source(view: JobView) -> values.Source:
@@ -332,8 +309,6 @@ def _job(view: JobView, seconds: float | None) -> values.Job:
         url=view.studio_url or "",
         compute=(place.compute or place.size or "") if place is not None else "",
         created=view.created,
-        started=view.started,
-        ended=view.ended,
         seconds=seconds,
         error=view.error or "",
     )

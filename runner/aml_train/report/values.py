@@ -86,8 +86,6 @@ class Job:
     attached: bool = False
     compute: str = ""
     created: datetime.datetime | None = None
-    started: datetime.datetime | None = None
-    ended: datetime.datetime | None = None
     seconds: float | None = None
     error: str = ""
 

@@ -40,7 +40,7 @@ FULL = small(
     configuration="examples/digits/aml-train.yml",
     target="local",
     source=report.Source(repository="contoso/digits", commit="0" * 40, branch="main", pull_request=7),
-    job=report.Job(name="digits-1", status="Completed", started=NOW, seconds=61.5),
+    job=report.Job(name="digits-1", status="Completed", created=NOW, seconds=61.5),
     attempts=(AttemptEnded(job="digits-1", attempt=1, status="Completed", ending="completed"),),
     gate="failed",
     rules=(
