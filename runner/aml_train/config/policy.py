@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +11,7 @@ from aml_train.config.sources import Reader
 from aml_train.config.yaml.nodes import Faults
 from aml_train.config.yaml.shapes import Text
 from aml_train.config.yaml.source import absolute
-from aml_train.config.yaml.structures import Items, Key, Record
+from aml_train.config.yaml.structures import Items
 
 
 @section
@@ -30,41 +29,33 @@ class IdentityConfig:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@section
 class PolicyConfig:
-    """A policy file: who may sign, and what a passport must show.
+    """A policy file: who may sign, and what a passport must show. *where* is the file's name; paths are absolute."""
 
-    Attributes:
-        keys: files of public keys, absolute.
-        identities: whose certificates count.
-        trust: the roots of another instance of Sigstore, absolute; None for the public one.
-        require: what must be shown.
-        where: the file's name.
-    """
-
-    keys: tuple[Path, ...] = ()
-    identities: tuple[IdentityConfig, ...] = ()
-    trust: Path | None = None
-    require: tuple[Requirement, ...] = ("signature",)
+    keys: tuple[Path, ...] = key(
+        Items(item=PATH, noun="a list of files", least=1),
+        "Files of public keys (PEM) whose signatures count.",
+        default=(),
+    )
+    identities: tuple[IdentityConfig, ...] = key(
+        Items(item=record(IdentityConfig, noun="a mapping with `issuer` and `subject`"), noun="a list", least=1),
+        "Identities whose Sigstore certificates count.",
+        default=(),
+    )
+    trust: Path | None = key(
+        PATH,
+        "Client trust configuration (JSON) of another instance of Sigstore than the public one.",
+        default=None,
+        name="trust-config",
+    )
+    require: tuple[Requirement, ...] = key(
+        REQUIRE, "Requirements that a passport must meet; `[signature]` by default.", default=("signature",)
+    )
     where: str = ""
 
 
-_POLICY: Final = Record(
-    noun="a mapping with `keys` or `identities`",
-    keys={
-        "keys": Key(
-            Items(item=PATH, noun="a list of files", least=1), "Files of public keys (PEM) whose signatures count."
-        ),
-        "identities": Key(
-            Items(item=record(IdentityConfig, noun="a mapping with `issuer` and `subject`"), noun="a list", least=1),
-            "Identities whose Sigstore certificates count.",
-        ),
-        "trust-config": Key(
-            PATH, "Client trust configuration (JSON) of another instance of Sigstore than the public one."
-        ),
-        "require": Key(REQUIRE, "Requirements that a passport must meet; `[signature]` by default."),
-    },
-)
+_POLICY: Final = record(PolicyConfig, noun="a mapping with `keys` or `identities`")
 
 
 def load_policy(file: Path, *, directory: Path) -> PolicyConfig:
@@ -88,10 +79,6 @@ def load_policy(file: Path, *, directory: Path) -> PolicyConfig:
             tree.mark, "neither `keys` nor `identities` is given", why="no one could sign", remedy="name one"
         )
     reader.faults.raise_if_any()
-    return PolicyConfig(
-        keys=tuple(absolute(path.parent / one) for one in values.get("keys", ())),
-        identities=tuple(make(IdentityConfig, one) for one in values.get("identities", ())),
-        trust=absolute(path.parent / values["trust-config"]) if "trust-config" in values else None,
-        require=tuple(values.get("require", PolicyConfig.require)),
-        where=tree.mark.file,
-    )
+    keys = tuple(absolute(path.parent / one) for one in values.get("keys", ()))
+    trust = absolute(path.parent / values["trust-config"]) if "trust-config" in values else None
+    return make(PolicyConfig, values, keys=keys, trust=trust, where=tree.mark.file)

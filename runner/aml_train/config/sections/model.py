@@ -13,7 +13,7 @@ from aml_train.config.sections.gate import GATE, GateRule, check_gate, gate_rule
 from aml_train.config.sections.passport import REQUIRE, Requirement
 from aml_train.config.yaml.nodes import MapNode, ScalarNode, find, join, shown
 from aml_train.config.yaml.shapes import Choice, Flag, Text, nearest
-from aml_train.config.yaml.structures import Either, Items, Key, Record, Table
+from aml_train.config.yaml.structures import Either, Items, Table
 from aml_train.core.tags import check_author_tag
 from aml_train.gate.rules import DataPolicy
 
@@ -41,6 +41,7 @@ def _first_stage(text: str) -> None:
 _STAGE: Final = Text(
     noun="a stage's name: letters, digits, `.`, `_` and `-`", pattern=r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 )
+_SOURCE: Final = replace(_STAGE, convert=str.lower)
 
 
 @section
@@ -83,46 +84,8 @@ class ModelConfig:
 
 MODEL: Final = record(ModelConfig, noun="a mapping with `name` and `path` or `output`", one_of=("path", "output"))
 
-PROMOTE: Final = Table(
-    noun="a mapping of stages to what a model must meet there",
-    key=replace(_STAGE, rule=stage_name, remedy="write such as `production`"),
-    value=Either(
-        noun="a mapping, or nothing",
-        nothing=True,
-        keys=Record(
-            noun="a mapping",
-            keys={
-                "from": Key(
-                    Either(
-                        noun="a stage, or a list of stages",
-                        scalar=_STAGE,
-                        items=Items(item=_STAGE, noun="a list of stages", least=1),
-                    ),
-                    "Stages that a model may come from; any by default.",
-                ),
-                "from-branch": Key(
-                    Text(noun="a branch's name, such as `main`"),
-                    "Branch whose runs a model must come from; the repository's default branch by default.",
-                ),
-                "gate": Key(
-                    GATE,
-                    "Rules for this stage, instead of those of a run; `baseline` is the model that is in the stage now.",
-                ),
-                "require": Key(
-                    REQUIRE,
-                    "Requirements that the model's passport must meet: `signature`, `provenance`, `tests`; none by default.",
-                ),
-                "bootstrap": Key(
-                    Flag(),
-                    "Whether rules that need a baseline are skipped while the stage is empty; `baseline.bootstrap` by default.",
-                ),
-            },
-        ),
-    ),
-)
 
-
-@dataclass(frozen=True, kw_only=True)
+@section
 class StagePolicy:
     """One entry of ``promote:``: what a model must meet to get into a stage.
 
@@ -130,19 +93,53 @@ class StagePolicy:
         sources: the stages that it may come from, in lower case; none for any.
         branch: the branch whose runs count; None for the repository's default branch.
         rules: the gate; its baseline is the model that is in the stage.
+        require: what the passport of the version must show; nothing to verify without any.
         bootstrap: whether rules that need a baseline are skipped while the stage is empty.
         data: what becomes of the gate if the model in the stage has read other data.
-        require: what the passport of the version must show; nothing to verify without any.
         where: ``file:line``; empty if the file has no entry for the stage.
     """
 
-    sources: tuple[str, ...] = ()
-    branch: str | None = None
-    rules: tuple[GateRule, ...] = ()
-    bootstrap: bool = False
+    sources: tuple[str, ...] = key(
+        Either(
+            noun="a stage, or a list of stages",
+            scalar=_SOURCE,
+            items=Items(item=_SOURCE, noun="a list of stages", least=1),
+        ),
+        "Stages that a model may come from; any by default.",
+        default=(),
+        name="from",
+    )
+    branch: str | None = key(
+        Text(noun="a branch's name, such as `main`"),
+        "Branch whose runs a model must come from; the repository's default branch by default.",
+        default=None,
+        name="from-branch",
+    )
+    rules: tuple[GateRule, ...] = key(
+        GATE,
+        "Rules for this stage, instead of those of a run; `baseline` is the model that is in the stage now.",
+        default=(),
+        name="gate",
+    )
+    require: tuple[Requirement, ...] = key(
+        REQUIRE,
+        "Requirements that the model's passport must meet: `signature`, `provenance`, `tests`; none by default.",
+        default=(),
+    )
+    bootstrap: bool = key(
+        Flag(),
+        "Whether rules that need a baseline are skipped while the stage is empty; `baseline.bootstrap` by default.",
+        default=False,
+    )
     data: DataPolicy = "warn"
-    require: tuple[Requirement, ...] = ()
     where: str = ""
+
+
+PROMOTE: Final = Table(
+    noun="a mapping of stages to what a model must meet there",
+    key=replace(_STAGE, rule=stage_name, remedy="write such as `production`"),
+    value=Either(noun="a mapping, or nothing", nothing=True, keys=record(StagePolicy, noun="a mapping")),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,14 +219,12 @@ def stage_policies(checked: CheckedTree) -> StagePolicies:
     stages, found = find(checked.tree, "promote"), {}
     for name, entry in stages.entries.items() if isinstance(stages, MapNode) else ():
         given = checked.section("promote").get(name) or {}
-        sources = given.get("from", ())
-        found[name.lower()] = replace(
-            default,
-            sources=tuple(one.lower() for one in ((sources,) if isinstance(sources, str) else sources)),
-            branch=given.get("from-branch"),
-            rules=gate_rules(entry.node) if isinstance(entry.node, MapNode) and "gate" in given else default.rules,
-            bootstrap=given.get("bootstrap", default.bootstrap),
-            require=tuple(given.get("require", ())),
+        node = entry.node
+        found[name.lower()] = make(
+            StagePolicy,
+            {"bootstrap": default.bootstrap, **given},
+            rules=gate_rules(node) if isinstance(node, MapNode) and "gate" in given else default.rules,
+            data=default.data,
             where=entry.mark.where,
         )
     return StagePolicies(named=found, otherwise=default)
