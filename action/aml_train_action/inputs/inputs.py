@@ -66,7 +66,7 @@ REPORT_INPUTS: Final = ("github-token", "workflow")
 _WORKFLOW: Final = re.compile(r"[A-Za-z0-9_.-]+\.ya?ml")
 #: GitHub's own inputs of container actions.
 _RUNNER_INPUTS: Final = frozenset({"args", "entrypoint"})
-_BOOLEANS: Final = {"true": True, "false": False}
+_BOOLEANS: Final = {"true": True, "false": False, "auto": None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,6 +151,9 @@ def read_inputs(environ: Mapping[str, str], workspace: Path) -> Inputs:
     def text(name: str) -> str:
         return given.get(name, "").strip() or INPUTS[name]
 
+    def flag(name: str) -> bool:
+        return _word(name, text(name).lower(), ("true", "false"), faults) == "true"
+
     def path(name: str) -> Path | None:
         return Path(text(name)) if text(name) else None
 
@@ -178,7 +181,7 @@ def read_inputs(environ: Mapping[str, str], workspace: Path) -> Inputs:
     promotion = read_promotion(
         text,
         command=command,
-        dry_run=_boolean("dry-run", text("dry-run"), faults),
+        dry_run=flag("dry-run"),
         sets=bool(given.get("set", "").strip()),
         faults=faults,
     )
@@ -189,15 +192,15 @@ def read_inputs(environ: Mapping[str, str], workspace: Path) -> Inputs:
         job=path("job"),
         sets=tuple(sets),
         azure=read_azure(given, environ, faults),
-        wait=_boolean("wait", text("wait"), faults),
-        supersede=_boolean("supersede", text("supersede"), faults),
+        wait=flag("wait"),
+        supersede=flag("supersede"),
         job_name=text("job-name") or None,
-        register=_registers(text("register"), faults),
+        register=_BOOLEANS.get(_word("register", text("register").lower(), tuple(_BOOLEANS), faults)),
         promotion=promotion,
         github_token=text("github-token"),
         workflow=text("workflow"),
-        fresh=_boolean("fresh", text("fresh"), faults),
-        force_build=_boolean("force-build", text("force-build"), faults),
+        fresh=flag("fresh"),
+        force_build=flag("force-build"),
         gate_junit=_output_file("gate-junit", text("gate-junit"), workspace, faults),
         directory=directory,
         log_level=cast("LogLevel", _word("log-level", log_level, get_args(LogLevel), faults)),
@@ -223,26 +226,6 @@ def _given(environ: Mapping[str, str], faults: list[Fault]) -> dict[str, str]:
     return given
 
 
-def _registers(text: str, faults: list[Fault]) -> bool | None:
-    """Return whether the model is registered; None for ``auto``."""
-    if text.lower() == "auto":
-        return None
-    value = _BOOLEANS.get(text.lower())
-    if value is None:
-        what = f"{text!r} is not true, false or auto"
-        faults.append(Fault(where="with.register", what=what, remedy="write true, false or auto"))
-    return value is not False
-
-
-def _boolean(name: str, text: str, faults: list[Fault]) -> bool:
-    value = _BOOLEANS.get(text.lower())
-    if value is None:
-        faults.append(
-            Fault(where=f"with.{name}", what=f"{text!r} is neither true nor false", remedy="write true or false")
-        )
-    return bool(value)
-
-
 def _word(name: str, text: str, words: tuple[str, ...], faults: list[Fault]) -> str:
     if text not in words:
         near = difflib.get_close_matches(text, words, n=1)
@@ -256,9 +239,6 @@ def _output_file(name: str, text: str, workspace: Path, faults: list[Fault]) -> 
     if not text:
         return None
     where = f"with.{name}"
-    if "\x00" in text:
-        faults.append(Fault(where=where, what="the path holds a NUL character"))
-        return None
     path = (workspace / text).resolve()
     if not path.is_relative_to(workspace.resolve()) or path.is_dir():
         what = f"{text!r} is a folder" if path.is_dir() else f"{text!r} leads out of the workspace"
@@ -269,9 +249,6 @@ def _output_file(name: str, text: str, workspace: Path, faults: list[Fault]) -> 
 
 def _directory(text: str, workspace: Path, faults: list[Fault]) -> Path:
     where = "with.working-directory"
-    if "\x00" in text:
-        faults.append(Fault(where=where, what="the path holds a NUL character"))
-        return workspace
     path = workspace / text
     if not path.is_dir():
         remedy = "check the path; is actions/checkout an earlier step?"

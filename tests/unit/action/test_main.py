@@ -170,7 +170,7 @@ def test_faults_of_the_configuration_are_annotated_and_end_with_2(act: Callable[
 def test_faults_of_inputs_end_with_2_and_set_outputs(act: Callable[..., Ran]) -> None:
     ran = act(wait="maybe", foo="x")
     assert (ran.code, ran.outputs["status"], ran.outputs["image"]) == (2, "invalid", "")
-    assert any("with.wait: 'maybe' is neither true nor false" in data for data in done(ran, "error"))
+    assert any("with.wait: 'maybe' is not known" in data for data in done(ran, "error"))
 
 
 def test_a_job_of_a_target_in_azure_does_not_run_on_this_machine(act: Callable[..., Ran], tmp_path: Path) -> None:

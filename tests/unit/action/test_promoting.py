@@ -132,7 +132,7 @@ def test_a_model_must_be_named_where_the_configuration_has_none(act: Callable[..
             "with.set: `command: promote` uses the configuration as it is checked in: delete it; aml-train.yml has the rules",
         ),
         ({"DRY-RUN": "true"}, "with.dry-run: `command: run` promotes nothing: write `command: plan`"),
-        ({"DRY-RUN": "1"}, "with.dry-run: '1' is neither true nor false: write true or false"),
+        ({"DRY-RUN": "1"}, "with.dry-run: '1' is not known: known are true, false"),
         *(
             ({name.upper(): "x"}, f"with.{name}: `command: run` promotes nothing: write `command: promote`, or delete it")
             for name in PROMOTION_INPUTS
