@@ -192,8 +192,7 @@ def sign_in(address: str) -> None:
 
 @emulator.command("open")
 @click.argument("job", metavar="[JOB]", required=False)
-@click.option("--print", "only_print", is_flag=True, help="Print the address; open no browser.")
-def open_page(job: str | None, *, only_print: bool) -> None:
+def open_page(job: str | None) -> None:
     """Open the local AzureML's page: runs, charts, logs, models.
 
     Prints its address and, on a terminal, opens it in a browser; with JOB, the page of that job. Only browsers on this machine have
@@ -203,7 +202,7 @@ def open_page(job: str | None, *, only_print: bool) -> None:
     settings = emulator_settings()
     address = f"{settings.page_origin}/ui/" + (f"runs/{quote(job, safe='')}" if job else "")
     click.echo(address)
-    if sys.stdout.isatty() and not only_print and click.launch(address) != 0:
+    if sys.stdout.isatty() and click.launch(address) != 0:
         click.echo("No browser could be opened: open the address yourself.", err=True)
 
 

@@ -202,17 +202,6 @@ shown_metrics: Final = click.option(
 model_address: Final = click.argument("address", metavar="MODEL[:VERSION|@STAGE]")
 
 
-def key_values(option: str, texts: Sequence[str]) -> dict[str, str]:
-    """Return the pairs of a repeated option ``KEY=VALUE``."""
-    pairs: dict[str, str] = {}
-    for text in texts:
-        key, sign, value = text.partition("=")
-        if not sign or not key:
-            raise click.UsageError(f"{option} {text}: this is not KEY=VALUE.")
-        pairs[key] = value
-    return pairs
-
-
 def tag_filter(texts: Sequence[str]) -> dict[str, str | None]:
     """Return the tags of a repeated option ``KEY[=VALUE]``; None for any value."""
     pairs = (text.partition("=") for text in texts)

@@ -11,7 +11,6 @@ import click
 
 from aml_train.cli.options import (
     OutputOptions,
-    key_values,
     output_options,
 )
 from aml_train.cli.project import ProjectOptions, project_options_without_job
@@ -73,9 +72,8 @@ def submit(
         raise click.UsageError("Which command? Such as: aml-train submit -- python train.py")
     if given["image"] and given["environment"]:
         raise click.UsageError("--image and --environment exclude each other.")
-    command = CommandLine(
-        arguments=arguments, tags=key_values("--tag", tags), variables=_variables(variables, os.environ), **given
-    )
+    named, environment = _pairs("--tag", tags, {}), _pairs("--env", variables, os.environ)
+    command = CommandLine(arguments=arguments, tags=named, variables=environment, **given)
     loaded = load_command(
         project.config,
         command,
@@ -93,12 +91,12 @@ def submit(
     output.execute(loaded, options, dry_run=dry_run)
 
 
-def _variables(given: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of ``--env``; one without a value has that of this process."""
+def _pairs(option: str, texts: Sequence[str], known: Mapping[str, str]) -> dict[str, str]:
+    """Return the pairs of a repeated option ``KEY=VALUE``; a key without a value has that of *known*."""
     found: dict[str, str] = {}
-    for text in given:
-        name, sign, value = text.partition("=")
-        if not sign and name not in environment:
-            raise click.UsageError(f"--env {name}: there is no such variable here; give it a value: {name}=…")
-        found[name] = value if sign else environment[name]
+    for text in texts:
+        key, sign, value = text.partition("=")
+        if not key or (not sign and key not in known):
+            raise click.UsageError(f"{option} {text}: give it a value: {key or 'KEY'}=…")
+        found[key] = value if sign else known[key]
     return found

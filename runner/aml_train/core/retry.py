@@ -9,7 +9,7 @@ from __future__ import annotations
 import email.utils
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Final, TypeVar
 
@@ -110,7 +110,6 @@ def retry(
     renew: Callable[[], object],
     listener: Listener,
     token: CancelToken,
-    pauses: Sequence[float] | None = None,
 ) -> T:
     """Return what *work* returns; retry it if interrupted and *check* succeeds.
 
@@ -126,14 +125,12 @@ def retry(
         renew: renews the current credentials.
         listener: receives each failure that is not the last.
         token: ends the waiting.
-        pauses: seconds before each attempt after the first; :data:`PAUSES` by default.
 
     Raises:
         ImageError: *work* failed for good or each time; or *check* did.
         WorkCancelledError: if *token* was cancelled meanwhile.
     """
-    pauses = PAUSES if pauses is None else pauses
-    for number, pause in enumerate([*pauses, None], start=1):
+    for number, pause in enumerate([*PAUSES, None], start=1):
         try:
             return work()
         except TransferInterruptedError as error:
@@ -142,7 +139,7 @@ def retry(
                 error.message += f" ({number} attempts)"
                 raise
             renew()
-            text = f"{error.message}. Retrying in {pause:.0f} s: attempt {number + 1} of {len(pauses) + 1}."
+            text = f"{error.message}. Retrying in {pause:.0f} s: attempt {number + 1} of {len(PAUSES) + 1}."
             listener(Notice(text=text, level="warning"))
             token.wait(pause)
             token.raise_if_cancelled()

@@ -169,8 +169,8 @@ def test_the_page_is_opened_only_where_the_local_azureml_runs(
     [
         (["submit"], "Which command? Such as"),
         (["submit", "--image", "x", "--environment", "y", "--", "true"], "exclude each other"),
-        (["submit", "--image", "x", "--tag", "a", "true"], "--tag a: this is not KEY=VALUE"),
-        (["submit", "--image", "x", "--env", "NOT_THERE_AT_ALL", "true"], "there is no such variable here"),
+        (["submit", "--image", "x", "--tag", "a", "true"], "--tag a: give it a value: a=…"),
+        (["submit", "--image", "x", "--env", "NOT_THERE_AT_ALL", "true"], "--env NOT_THERE_AT_ALL: give it a value"),
     ],
 )
 def test_a_command_that_is_not_said_right_is_refused(

@@ -10,6 +10,11 @@ from aml_train.core.retry import TransferInterruptedError, retry
 from aml_train.core.threads import CancelToken, WorkCancelledError
 
 
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aml_train.core.retry.PAUSES", (0.0, 0.0))
+
+
 class Engine:
     """Breaks off so many times, then succeeds."""
 
@@ -39,7 +44,6 @@ class Engine:
             renew=self.note("renew"),
             listener=self.listen,
             token=token or CancelToken(),
-            pauses=(0.0, 0.0),
         )
 
 
