@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import functools
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -241,27 +240,20 @@ def read_curves(
         ServiceError: the service does not answer.
     """
     found: list[values.Curve] = []
+
+    def read(name: str) -> list[values.Series]:
+        points = [(title, role, by_step([(one.step, one.value) for one in of(name)])) for title, role, of in sides]
+        return [values.Series(title=title, role=role, points=values.thin(one.items())) for title, role, one in points]
+
     for start in range(0, len(names), 8):
         part = names[start : start + 8]
-        read = [(name, side) for name in part for side in sides]
-        histories = map_parallel(lambda one: one[1][2](one[0]), read, "curves")
-        series = {
-            (name, number): values.Series(title=side[0], role=side[1], points=points_of(points))
-            for (name, side), points, number in zip(read, histories, itertools.cycle(range(len(sides))), strict=False)
-        }
-        for name in part:
-            lines = [series[name, number] for number in range(len(sides))]
+        for name, lines in zip(part, map_parallel(read, part, "curves"), strict=True):
             if len(lines[0].points) > 1:
-                kept = tuple(line for number, line in enumerate(lines) if line.points or number == 0)
-                found.append(values.Curve(metric=name, series=kept, limits=tuple(limits.get(name, ()))))
+                drawn = tuple(line for line in lines if line.points)
+                found.append(values.Curve(metric=name, series=drawn, limits=tuple(limits.get(name, ()))))
         if len(found) >= MOST_CURVES:
             return found[:MOST_CURVES], len(names) - start - len(part) + len(found) - MOST_CURVES
     return found, 0
-
-
-def points_of(points: Iterable[MetricPoint]) -> tuple[tuple[int, float], ...]:
-    """Return a history for a chart: one finite value a step, thinned. Pure."""
-    return values.thin(by_step([(point.step, point.value) for point in points]).items())
 
 
 def recorded_rules(model: ModelView, histories: Callable[[str], Sequence[MetricPoint]]) -> Iterator[RuleVerdict]:
@@ -299,10 +291,6 @@ def runs_with_logs(service: Workspace, view: JobView, children: Sequence[ChildVi
     """
     leaves = [child for child in children if child.kind != "pipeline" and child.status is not JobStatus.NOT_STARTED]
     leaves.sort(key=lambda child: child.status is JobStatus.COMPLETED)
-    found = map_parallel(functools.partial(_details, service), leaves[:6], "logs")
+    found = map_parallel(lambda child: service.details(child.source), leaves[:6], "logs")
     own = [("", view)] if view.log_files else []
     return [*own, *((f"{child.node}/", one) for child, one in zip(leaves, found, strict=False))]
-
-
-def _details(service: Workspace, child: ChildView) -> JobView:
-    return service.details(child.source)
