@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from aml_train.core.errors import AmlTrainError
 from aml_train.core.events import Event, JobStatusChanged, LogsEnded
@@ -17,23 +16,9 @@ from aml_train.jobs.watch import Watch
 from aml_train.jobs.workspace import JobView
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.graph import GraphFollower
-from aml_train.pipeline.plan import Plan
 from aml_train.pipeline.result import CompletedJob, SubmittedJob
 from aml_train.pipeline.submit import report_job
 from aml_train.pipeline.target import Target
-
-if TYPE_CHECKING:
-    from aml_train.jobs.workspace import Workspace
-
-
-def check_cost(plan: Plan, service: Workspace) -> None:
-    """Return if a job that is not submitted yet can be kept within its bounds.
-
-    Raises:
-        InvalidError: they cannot be computed.
-        ServiceError: the service stays away.
-    """
-    Spending(plan.cost, service).check(plan.job.document, plan.cluster)
 
 
 def follow_job(ctx: RunContext, target: Target, job: SubmittedJob) -> CompletedJob:

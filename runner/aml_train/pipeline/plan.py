@@ -128,21 +128,11 @@ class Plan:
         return {input_name(place): text for place, text in found.items()}
 
     @property
-    def specs(self) -> tuple[ImageSpec, ...]:
-        """The images that are built."""
-        return tuple(one.spec for one in self.images)
-
-    @property
     def image_of_nodes(self) -> dict[str, str]:
         """The name of the image of each node that runs in one; ``image`` has none."""
-        found = dict.fromkeys((node.name for node in self.nodes_in_image), "")
-        return found | {node.name: one.spec.name for one in self.images[1:] for node in one.nodes}
-
-    @property
-    def nodes_in_image(self) -> tuple[JobNode, ...]:
-        """The nodes of a pipeline, or the trial of a sweep, that run in the image."""
         places = set(self.job.places) if self.images else set()
-        return tuple(node for node in self.job.nodes if node.place in places)
+        found = {node.name: "" for node in self.job.nodes if node.place in places}
+        return found | {node.name: one.spec.name for one in self.images[1:] for node in one.nodes}
 
 
 def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url: str | None = None) -> Plan:
@@ -381,7 +371,7 @@ def render_plan(plan: Plan) -> str:
         )
     if plan.job.nodes:
         parts.append(f"graph     {len(plan.job.nodes)} node{'s' * (len(plan.job.nodes) != 1)}")
-        titles = {spec.name: f"{spec.repository}{_DIGEST_LATER}" for spec in plan.specs}
+        titles = {spec.name: f"{spec.repository}{_DIGEST_LATER}" for spec in (one.spec for one in plan.images)}
         parts.append(_indent("\n".join(graph_lines(plan.job.nodes, plan.image_of_nodes, lambda name: titles[name]))))
     processes = _processes(document)
     if processes is not None:

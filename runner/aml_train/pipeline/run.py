@@ -12,12 +12,13 @@ from aml_train.core.errors import AmlTrainError
 from aml_train.core.events import RunFinished
 from aml_train.core.machine import expected, in_place_of_interrupt
 from aml_train.image.spec import ImageSpec, Tested, TestSpec
+from aml_train.jobs.cost import Spending
 from aml_train.jobs.inputs import data_to_be, pin_data
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.data import begin_reading, check_at_end, check_at_start
 from aml_train.pipeline.decide import decide, record_gate
 from aml_train.pipeline.evaluate import check_baseline
-from aml_train.pipeline.follow import check_cost, follow_job
+from aml_train.pipeline.follow import follow_job
 from aml_train.pipeline.passport import check_signer, seal, sign_model
 from aml_train.pipeline.register import register_model
 from aml_train.pipeline.result import RunResult
@@ -85,7 +86,7 @@ def _run_stages(ctx: RunContext) -> tuple[str, str]:
         if options.decide:
             inputs = data_to_be(template)
             baseline = check_baseline(service, plan.gate, plan.baseline, prover=ctx.prover(target), data=inputs)
-        check_cost(plan, service)
+        Spending(plan.cost, service).check(plan.job.document, plan.cluster)
         images = build_and_test(ctx, target)
         template = dataclasses.replace(template, data=data() if data is not None else {})
         job = submit_job(ctx, target, template, images, baseline)

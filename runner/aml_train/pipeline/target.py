@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from aml_train.image.spec import ImageSpec, Tested, TestSpec
     from aml_train.jobs.pace import Pace
     from aml_train.jobs.workspace import Workspace
-    from aml_train.local.settings import EmulatorInfo
     from aml_train.models.promotion.promote import Promoter
     from aml_train.pipeline.plan import Plan
 
@@ -167,18 +166,20 @@ def open_target(host: Host, config: Config, plan: Plan, emit: Listener) -> Targe
         sweep_leftovers(engine, emit)
     if config.target.kind == "azure":
         password_of(config.target, host.environ)  # a missing one is reported before anything is looked up
-        opened = _connect_azure(host, config.target, config.directory, emit, place)
+        opened = open_workspace(host, config.target, config.directory, emit, place)
         compute = plan.job.document.get("compute")
         check_azure(opened, compute if config.target.cluster is None else None)
         return replace(opened, compute=compute)
     settings = EmulatorSettings.from_environment(host.environ)
     info = start_emulator(settings, emit, engine=host.engine())
     register_environments(info, config.target.environments)
-    opened = _connect_local(host, config.target, info, emit, place)
+    opened = connect_local(config.target, settings, info, place=place, listener=emit, fetched=host.on_token)
     return replace(opened, job_engine=host.engine())
 
 
-def open_workspace(host: Host, target: TargetConfig, directory: Path, emit: Listener) -> WorkspaceTarget:
+def open_workspace(
+    host: Host, target: TargetConfig, directory: Path, emit: Listener, place: BuildPlace | None = None
+) -> WorkspaceTarget:
     """Connect to a target's workspace, to browse or promote.
 
     The local AzureML is started if it does not run.
@@ -188,15 +189,21 @@ def open_workspace(host: Host, target: TargetConfig, directory: Path, emit: List
         target: which target.
         directory: the project folder, which may have a config.json.
         emit: receives what is started.
+        place: where a run builds its images.
 
     Raises:
         InvalidError: the target's workspace is not configured.
         ServiceError: there is nothing to sign in with, or the local AzureML does not start.
     """
+    place = place or host.place(BuilderConfig())
     if target.kind == "azure":
-        return _connect_azure(host, target, directory, emit)
+        where = find_workspace(target, directory, host.environ)
+        return connect_azure(
+            target, where, place=place, assertion=host.assertion, listener=emit, fetched=host.on_token
+        )
     settings = EmulatorSettings.from_environment(host.environ)
-    return _connect_local(host, target, find_emulator(settings) or start_emulator(settings, emit), emit)
+    info = find_emulator(settings) or start_emulator(settings, emit)
+    return connect_local(target, settings, info, place=place, listener=emit, fetched=host.on_token)
 
 
 def find_open_workspace(host: Host, target: TargetConfig, directory: Path) -> WorkspaceTarget | None:
@@ -208,33 +215,6 @@ def find_open_workspace(host: Host, target: TargetConfig, directory: Path) -> Wo
         InvalidError: the target's workspace is not configured.
         ServiceError: there is nothing to sign in with.
     """
-    if target.kind == "azure":
-        return _connect_azure(host, target, directory, lambda _event: None)
-    info = find_emulator(EmulatorSettings.from_environment(host.environ))
-    return None if info is None else _connect_local(host, target, info, lambda _event: None)
-
-
-def _connect_azure(
-    host: Host, target: TargetConfig, directory: Path, emit: Listener, place: BuildPlace | None = None
-) -> WorkspaceTarget:
-    return connect_azure(
-        target,
-        find_workspace(target, directory, host.environ),
-        place=place or host.place(BuilderConfig()),
-        assertion=host.assertion,
-        listener=emit,
-        fetched=host.on_token,
-    )
-
-
-def _connect_local(
-    host: Host, target: TargetConfig, info: EmulatorInfo, emit: Listener, place: BuildPlace | None = None
-) -> WorkspaceTarget:
-    return connect_local(
-        target,
-        EmulatorSettings.from_environment(host.environ),
-        info,
-        place=place or host.place(BuilderConfig()),
-        listener=emit,
-        fetched=host.on_token,
-    )
+    if target.kind == "local" and find_emulator(EmulatorSettings.from_environment(host.environ)) is None:
+        return None
+    return open_workspace(host, target, directory, lambda _event: None)
