@@ -11,7 +11,7 @@ import io
 import secrets
 import threading
 from collections.abc import Callable, Sequence
-from typing import BinaryIO, Final, Literal, Protocol
+from typing import BinaryIO, Final, Literal, TextIO
 
 from aml_train.core.events import (
     Event,
@@ -43,16 +43,6 @@ _RULES: Final = {"met": "✓", "missed": "✗", "warned": "!", "skipped": "·"}
 _SIGNS: Final = {"error": "✗", "warning": "!", "info": "·"}
 
 
-class TextStream(Protocol):
-    """A stream of text."""
-
-    def write(self, text: str, /) -> object:
-        """Write *text*."""
-
-    def flush(self) -> None:
-        """Flush the buffer."""
-
-
 def random_token() -> str:
     """Return an unguessable word that is no command's name."""
     return f"aml-train-{secrets.token_hex(16)}"
@@ -70,7 +60,7 @@ class Channel:
 
     def __init__(
         self,
-        stream: TextStream,
+        stream: TextIO,
         masker: Masker,
         *,
         sink: BinaryIO | None = None,

@@ -49,7 +49,6 @@ def plan(project: ProjectOptions, *, as_json: bool) -> None:
 @click.option("--group", metavar="NAME", help="Group of the run, such as a pull request; see --supersede.")
 @click.option("--supersede", is_flag=True, help="Cancel the unfinished jobs of older runs of the same --group.")
 @no_register
-@click.option("--dry-run", is_flag=True, help="Print the plan and change nothing, like `aml-train plan`.")
 @gate_junit
 @output_options
 def run(
@@ -64,7 +63,6 @@ def run(
     group: str | None,
     supersede: bool,
     no_register: bool,
-    dry_run: bool,
     gate_junit: Path | None,
 ) -> None:
     """Build and test the image, train, gate, register the model.
@@ -93,7 +91,6 @@ def run(
         project.load(*([f"watch.on-cancel={on_cancel}"] if on_cancel else [])),
         lambda _prepared: options,
         gate_junit=gate_junit,
-        dry_run=dry_run,
         proposed=no_register,
     )
 

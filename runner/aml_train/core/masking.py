@@ -11,7 +11,7 @@ import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Final, Protocol
+from typing import Any, BinaryIO, Final
 
 from aml_train.core.secrets import (
     derive,
@@ -211,16 +211,6 @@ def _encode(value: str) -> bytes:
     return value.encode("utf-8", "surrogatepass")
 
 
-class Sink(Protocol):
-    """The destination of bytes."""
-
-    def write(self, data: bytes, /) -> object:
-        """Write all of *data*."""
-
-    def flush(self) -> None:
-        """Hand on what was written."""
-
-
 class Scrubber:
     """Takes secrets out of a stream of bytes, also one that arrives in pieces.
 
@@ -255,7 +245,7 @@ class Scrubber:
 class MaskingStream(io.RawIOBase):
     """A stream that passes all bytes but secrets on to *sink*; see :class:`Scrubber`."""
 
-    def __init__(self, sink: Sink | BinaryIO, masker: Masker) -> None:
+    def __init__(self, sink: BinaryIO, masker: Masker) -> None:
         super().__init__()
         self._sink = sink
         self._scrubber = Scrubber(masker)
