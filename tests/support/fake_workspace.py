@@ -72,7 +72,6 @@ class FakeService(MemoryService):
     log_fails: bool = False
     unreachable: bool = False
     by_service: ServiceError | None = None
-    storage_reads: int = 0
     looks: int = 0
 
     def find(self, name: str) -> JobView | None:
@@ -130,7 +129,6 @@ class FakeService(MemoryService):
         yield (self.logs.get(path) or self.log)[offset:]
 
     def read_log(self, url: str, offset: int) -> Iterator[bytes]:
-        self.storage_reads += 1
         if self.unreachable:
             raise StorageUnreachableError(
                 "x.blob.core.windows.net does not answer (ConnectTimeout)", hint="Check it."

@@ -20,10 +20,8 @@ ARM = "https://management.azure.com"
 GROUP = "/subscriptions/sub/resourceGroups/group"
 REGISTRY = f"{GROUP}/providers/Microsoft.ContainerRegistry/registries/mine"
 OTHER = f"{GROUP}/providers/Microsoft.ContainerRegistry/registries/other"
-SPACE = f"{ARM}{GROUP}/providers/Microsoft.MachineLearningServices/workspaces/space"
 LISTED = f"{ARM}/subscriptions/sub/providers/Microsoft.ContainerRegistry/registries"
 ROLE = "/subscriptions/sub/providers/Microsoft.Authorization/roleDefinitions/role"
-ACR_PULL = {"actions": ["Microsoft.ContainerRegistry/registries/pull/read"]}
 HOST = "mine.azurecr.io"
 
 

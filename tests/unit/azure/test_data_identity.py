@@ -71,7 +71,6 @@ class Rest(AzureRest):
         status: int = 200,
     ) -> None:
         names = {text.partition("<Name>")[2].partition("<")[0]: text for text in blobs}
-        self.secrets_asked = 0
         self.storage = Storage(names, heads or {}, page=page, status=status)
         place = WorkspaceId(subscription_id="s", resource_group="g", name="w")
         super().__init__(place, None, AZURE_PUBLIC, session=self.storage)  # type: ignore[arg-type]
@@ -92,7 +91,6 @@ class Rest(AzureRest):
 
     def need(self, method: str, url: str, what: str, **_options: Any) -> Any:
         assert url.endswith("/listSecrets")
-        self.secrets_asked += 1
         return answered(KEY)
 
 

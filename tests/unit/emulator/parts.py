@@ -60,7 +60,6 @@ class IdleRunner:
         self.failed: dict[str, RunError] = {}
         self.adopted: list[str] = []
         self.started = False
-        self.woken = 0
 
     def start(self) -> None:
         self.started = True
@@ -82,10 +81,10 @@ class IdleRunner:
         return self.cancel(run_id)
 
     def forget_images(self) -> None:
-        self.forgot_images = True
+        return
 
     def wake(self) -> None:
-        self.woken += 1
+        return
 
     def engine_ready(self) -> bool:
         return True
