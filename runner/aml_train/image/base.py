@@ -60,11 +60,17 @@ def resolve_base(
     found = None if engine is None else _in_engine(reference, platform, engine)
     if found is None:
         return BaseImage(reference=reference, digest=_registrys_digest(reference, registries, where, in_engine=False))
-    if found.base.local_only or reference.digest is not None or pull == "missing":
-        return found.base
+    base, digests = found
+    if base.local_only or reference.digest is not None or pull == "missing":
+        return base
+
+    def at(digest: str) -> BaseImage:
+        """Return the base at *digest*; another one than the engine's has no image id."""
+        return BaseImage(reference=reference, digest=digest, image_id=base.image_id if digest in digests else None)
+
     if pull == "always":
-        return found.at(_registrys_digest(reference, registries, where, in_engine=True))
-    name, engines = reference.familiar, _short(found.base.digest)
+        return at(_registrys_digest(reference, registries, where, in_engine=True))
+    name, engines = reference.familiar, _short(base.digest)
     try:
         head = _head(reference, registries, attempts=1)
         why = f"{reference.registry} does not have it any more"
@@ -72,13 +78,13 @@ def resolve_base(
         head, why = None, error.message
     if head is None:
         remark(f"{where}: whether {name} has moved is not known ({why}); the engine's {engines} is used.")
-        return found.base
-    if head.digest not in found.digests:
+        return base
+    if head.digest not in digests:
         remark(
             f"{where}: {name} has moved: the registry has {_short(head.digest)}, the engine {engines}. The image is "
             "built from the registry's; `image.pull: missing` keeps the engine's."
         )
-    return found.at(head.digest)
+    return at(head.digest)
 
 
 def _registrys_digest(reference: ImageRef, registries: Registries, where: str, *, in_engine: bool) -> str:
@@ -103,30 +109,15 @@ def _head(reference: ImageRef, registries: Registries, **options: int) -> Manife
         return registry.head_manifest(reference.repository, reference.digest or reference.tag or "latest")
 
 
-@dataclass(frozen=True, kw_only=True)
-class InEngine:
-    """A base that the engine has.
-
-    Attributes:
-        base: with the digest that the engine pulled it by, if it comes from a registry.
-        digests: every manifest digest that the engine knows for it in that repository: one image may be listed by several indexes.
-    """
-
-    base: BaseImage
-    digests: frozenset[str] = frozenset()
-
-    def at(self, digest: str) -> BaseImage:
-        """Return the base at *digest*; another one than the engine's has no image id."""
-        same = digest in self.digests
-        return BaseImage(reference=self.base.reference, digest=digest, image_id=self.base.image_id if same else None)
-
-
 def _short(digest: str | None) -> str:
     return str(digest)[:19]
 
 
-def _in_engine(reference: ImageRef, platform: str, engine: DockerClient) -> InEngine | None:
-    """Return the base in the engine, or None."""
+def _in_engine(reference: ImageRef, platform: str, engine: DockerClient) -> tuple[BaseImage, list[str]] | None:
+    """Return the base in the engine, with every digest that the engine knows for it; None if it lacks it.
+
+    One image may be listed by several indexes.
+    """
 
     try:
         attributes: Mapping[str, Any] = engine.images.get(reference.familiar).attrs
@@ -136,14 +127,13 @@ def _in_engine(reference: ImageRef, platform: str, engine: DockerClient) -> InEn
         return None
     image_id = attributes["Id"]
     if reference.digest is not None:
-        return InEngine(base=BaseImage(reference=reference, digest=reference.digest, image_id=image_id))
+        return BaseImage(reference=reference, digest=reference.digest, image_id=image_id), []
     known = [ImageRef.parse(text) for text in attributes.get("RepoDigests") or ()]
     place = (reference.registry, reference.repository)
     digests = [one.digest for one in known if (one.registry, one.repository) == place and one.digest is not None]
     if not digests:
-        return InEngine(base=BaseImage(reference=reference, image_id=image_id, local_only=True))
-    base = BaseImage(reference=reference, digest=digests[0], image_id=image_id)
-    return InEngine(base=base, digests=frozenset(digests))
+        return BaseImage(reference=reference, image_id=image_id, local_only=True), []
+    return BaseImage(reference=reference, digest=digests[0], image_id=image_id), digests
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,12 +9,11 @@ from __future__ import annotations
 from aml_train.core.release_tags import commit_tags
 from aml_train.core.threads import cleanup_on_interrupt
 from aml_train.image.build.build import CACHE_TAG
-from aml_train.image.builder import Builder, Candidate
+from aml_train.image.builder import Builder, Candidate, Verified
 from aml_train.image.context import ImageContext
 from aml_train.image.provenance import attach_provenance
 from aml_train.image.push import release
 from aml_train.image.readiness.check import store_facts
-from aml_train.image.readiness.facts import Facts
 from aml_train.image.records import store_record
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.manifest import Manifest
@@ -85,7 +84,7 @@ def make_image(
         if other is None:
             # The image that was built in the place of another one has its own address.
             spec = ctx.spec.rebuilt(manifest.digest) if force else ctx.spec
-            _store(ctx, spec, manifest, record, built.facts)
+            _store(ctx, spec, built, record)
             if spec.provenance:
                 attach_provenance(ctx, manifest, started, builder=builder.identity(ctx))
             _release(ctx, spec, manifest)
@@ -108,20 +107,15 @@ def _released_meanwhile(ctx: ImageContext, ours: Manifest) -> Manifest | None:
     return found
 
 
-def _store(
-    ctx: ImageContext,
-    spec: ImageSpec,
-    manifest: Manifest,
-    record: TestRecord | None,
-    facts: Facts,
-) -> None:
+def _store(ctx: ImageContext, spec: ImageSpec, built: Verified, record: TestRecord | None) -> None:
     """Put the image of *spec*, and all that belongs to it, under the tag of its digest."""
+    manifest = built.manifest
     tags = (digest_tag(manifest.digest), spec.build_tag(manifest.digest))
     release(ctx.registry, manifest, source=ctx.candidates, repository=ctx.repository, tags=tags)
     lock(ctx, manifest)
     if record is not None:
         store_record(ctx.registry, ctx.repository, record)
-    store_facts(ctx.registry, ctx.repository, manifest.digest, facts)
+    store_facts(ctx.registry, ctx.repository, manifest.digest, built.facts)
 
 
 def _release(ctx: ImageContext, spec: ImageSpec, manifest: Manifest) -> None:

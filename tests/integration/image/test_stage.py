@@ -11,6 +11,7 @@ from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError, TestsFailedError, TimedOutError
 from aml_train.core.events import ImageReady, LogLine, Progress, StageFinished, TestsFinished
 from aml_train.core.references import ImageRef
+from aml_train.image.build import build
 from aml_train.image.build.build import build_image, verify_base
 from aml_train.image.inputs import BaseImage
 from aml_train.image.readiness.check import installed_packages, load_facts
@@ -125,15 +126,14 @@ def test_failing_instruction_is_named_with_its_last_lines(
 
 @pytest.mark.full
 def test_build_that_takes_too_long_is_killed(
-    spec: ImageSpec, engine: DockerClient, cli: BuildCli, recorder: Recorder
+    spec: ImageSpec, engine: DockerClient, cli: BuildCli, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever time it has; where that was over before the step began, it gets more, until it is killed in the midst of it."""
     spec = replace(spec, dockerfile=f"FROM {spec.base.pinned}\nRUN sleep 36000 # {spec.repository}\n")
     for seconds in (2, 4, 8, 16, 32, 64, 128, 256):
+        monkeypatch.setattr(build, "BUILD_TIMEOUT", float(seconds))
         with pytest.raises(TimedOutError, match=f"the build took longer than {seconds} seconds"):
-            build_image(
-                spec, cli=cli, engine=engine, tag="aml-train-test:slow", listener=recorder, timeout=float(seconds)
-            )
+            build_image(spec, cli=cli, engine=engine, tag="aml-train-test:slow", listener=recorder)
         if any("sleep 36000" in event.text for event in recorder.of(LogLine)):
             break
     else:

@@ -177,7 +177,6 @@ def build_image(
     listener: Listener,
     no_cache: bool = False,
     cache: Cache = Cache(),
-    timeout: float = BUILD_TIMEOUT,
 ) -> str:
     """Build *spec* in the engine under *tag*; return the engine's image id.
 
@@ -189,7 +188,7 @@ def build_image(
         InvalidError: if a secret may not be read.
         ImageError: if a secret is not there, the build fails, the disk is full, a protected package of the base was changed,
             or a base that only the engine has moved during the build.
-        TimedOutError: after *timeout* seconds.
+        TimedOutError: after :data:`BUILD_TIMEOUT` seconds.
     """
 
     def build(one: Build, name: str | None) -> str:
@@ -198,7 +197,7 @@ def build_image(
             return file.read_text(encoding="ascii").strip() if file.exists() else ""
 
         head = partial(engine_command, cli, tag=name)
-        found, named = run_build(one, head, image_id, cli=cli, listener=listener, timeout=timeout)
+        found, named = run_build(one, head, image_id, cli=cli, listener=listener)
         if name is not None:
             check_named(spec, named)
         if not is_digest(found):
@@ -241,7 +240,7 @@ def build_folder(
     build = Build(dockerfile="", platform=platform, build_args=build_args, no_cache=no_cache)
     with temporary_folder("build") as folder:
         argv = [*engine_command(cli, folder, tag), *build.arguments(), f"--file={dockerfile}", str(context)]
-        _run(argv, cli.environ, Masker(), listener, BUILD_TIMEOUT)
+        _run(argv, cli.environ, Masker(), listener)
 
 
 def secret_masker(values: Iterable[str]) -> Masker:
@@ -259,7 +258,6 @@ def run_build(
     *,
     cli: BuildCli,
     listener: Listener,
-    timeout: float = BUILD_TIMEOUT,
 ) -> tuple[str, tuple[str, ...]]:
     """Run a command that builds; return what it left in its folder, and the images that BuildKit named.
 
@@ -273,13 +271,8 @@ def run_build(
         if build.cache.logins:
             environ["DOCKER_CONFIG"] = str(docker_config(folder / "docker", environ, build.cache.logins))
         argv = [*head(folder), *build.arguments(), f"--file={folder / 'Dockerfile'}", str(folder / "context")]
-        named = _run(
-            argv,
-            environ,
-            secret_masker(environ.get(one.env, "") for one in build.secrets.values()),
-            listener,
-            timeout,
-        )
+        masker = secret_masker(environ.get(one.env, "") for one in build.secrets.values())
+        named = _run(argv, environ, masker, listener)
         return result(folder), named
 
 
@@ -320,9 +313,7 @@ def verify_base(image: dict[str, Any], base: BaseImage, engine: DockerClient) ->
         raise ImageError(f"the base {name} was moved to another image during the build", hint="Run again.")
 
 
-def _run(
-    argv: Sequence[str], environ: Mapping[str, str], masker: Masker, listener: Listener, timeout: float
-) -> tuple[str, ...]:
+def _run(argv: Sequence[str], environ: Mapping[str, str], masker: Masker, listener: Listener) -> tuple[str, ...]:
     """Run the command, passing its output to the listener; return the images that BuildKit named."""
     progress = PlainProgress()
     timed_out = threading.Event()
@@ -342,7 +333,7 @@ def _run(
         timed_out.set()
         _kill(process)
 
-    timer = threading.Timer(timeout, expire)
+    timer = threading.Timer(BUILD_TIMEOUT, expire)
     timer.daemon = True
     timer.start()
     try:
@@ -358,7 +349,7 @@ def _run(
         timer.cancel()
     if timed_out.is_set():
         raise TimedOutError(
-            f"the build took longer than {timeout:.0f} seconds", hint="Run again: what was built is cached."
+            f"the build took longer than {BUILD_TIMEOUT:.0f} seconds", hint="Run again: what was built is cached."
         )
     if exit_code != 0:
         raise progress.error(exit_code)

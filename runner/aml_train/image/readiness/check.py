@@ -129,7 +129,7 @@ def installed_packages(facts: Facts) -> dict[str, str]:
     }
 
 
-TIMEOUT: Final = 600.0
+_TIMEOUT: Final = 600.0
 """Seconds that the probe may take; imports from a cold disk are slow."""
 CHECKS_FOLDER: Final = "aml-train-checks"
 _LEASE: Final = 600.0
@@ -157,9 +157,7 @@ printf '{"format": 1, "bash": %s, "python": null}' "$bash" >/aml-train-checks/fa
 """
 
 
-def probe_image(
-    engine: DockerClient, image: str, *, timeout: float = TIMEOUT, token: CancelToken | None = None
-) -> Facts:
+def probe_image(engine: DockerClient, image: str, *, token: CancelToken | None = None) -> Facts:
     """Return an image's facts; it gets no network, and its entrypoint is left out.
 
     Raises:
@@ -173,7 +171,7 @@ def probe_image(
         image,
         entrypoint=["/bin/sh", "-c", CHECKS_SCRIPT],
         command=[],
-        labels=container_labels(engine, "checks", timeout + _LEASE),
+        labels=container_labels(engine, "checks", _TIMEOUT + _LEASE),
         network_mode="none",
     )
     with (
@@ -188,7 +186,7 @@ def probe_image(
             raise ImageError(
                 f"the image cannot be run: {reason}", hint=_PLATFORM if _FORMAT in reason.lower() else None
             ) from error
-        return parse_facts(_result(container, timeout))
+        return parse_facts(_result(container))
 
 
 def parse_facts(content: bytes) -> Facts:
@@ -205,11 +203,11 @@ def parse_facts(content: bytes) -> Facts:
     return facts
 
 
-def _result(container: Container, timeout: float) -> bytes:
+def _result(container: Container) -> bytes:
     """Wait for the probe; return what it wrote."""
 
     try:
-        code = container.wait(timeout=timeout)["StatusCode"]
+        code = container.wait(timeout=_TIMEOUT)["StatusCode"]
     except requests.RequestException as error:
         # docker-py reports a time-out in one of two ways (ReadTimeout, or ConnectionError around urllib3's).
         if "timed out" not in str(error):
@@ -217,7 +215,7 @@ def _result(container: Container, timeout: float) -> bytes:
                 f"the Docker engine went away during the checks of the image: {error}", hint="Run again."
             ) from error
         raise ImageError(
-            f"the checks of the image took longer than {timeout:.0f} seconds",
+            f"the checks of the image took longer than {_TIMEOUT:.0f} seconds",
             hint="Something in the image hangs when it is imported or loaded; run `aml-train image check IMAGE` to see whether it stays so.",
         ) from error
     try:
