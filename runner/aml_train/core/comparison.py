@@ -6,7 +6,7 @@ The rows of the table that shows them are made here, too.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final, Literal
@@ -249,15 +249,14 @@ def _listed(names: tuple[str, ...] | None) -> list[str] | None:
     return None if names is None else list(names)
 
 
-def _fact(name: str, left: str | None, right: str | None, short: object = None) -> Iterator[Row]:
+def _fact(name: str, left: str | None, right: str | None, short: Callable[[str], str] = str) -> Iterator[Row]:
     if left is None and right is None:
         return
-    brief = short if callable(short) else str
     yield Row(
         kind="fact",
         name=name,
-        left="" if left is None else brief(left),
-        right="" if right is None else brief(right),
+        left="" if left is None else short(left),
+        right="" if right is None else short(right),
         difference="same" if left == right else "",
         same=left == right,
     )
