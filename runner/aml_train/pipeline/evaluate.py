@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -23,6 +24,7 @@ from aml_train.pipeline.branch_verdicts import Prover
 
 #: Bytes of a file that a value is read from.
 _MOST: Final = 16 << 20
+_MOST_CHILDREN: Final = 20
 _DOUBTED: Final = (
     "`baseline.proof: recorded` takes verdicts as they are recorded: docs/gate.md says what that rests on."
 )
@@ -185,11 +187,24 @@ def _read_metrics(service: Workspace, job: str, rules: Sequence[GateRule], *, cl
     for name in unknown:
         if name not in named and len(meant := ambiguous(name, logged)) > 1:
             problems[name] = f"several nodes log it: {', '.join(meant[:5])}"
+    missing = [name for name in unknown if name not in named and name not in problems]
+    # This only says more of what is missing: that a service does not answer it changes no verdict.
+    with contextlib.suppress(ServiceError):
+        problems |= _in_children(service, job, missing) if missing else {}
     last = {name: value for name, value in logged.items() if name not in in_files} | values
     last |= {name: last_value(points) for name, points in named.items()}
     of_files = {name: (MetricPoint(step=0, value=one, timestamp=0),) for name, one in values.items()}
     histories: dict[str, Sequence[MetricPoint]] = {**read, **named, **of_files}
     return _Metrics(last=last, histories=histories, problems=problems, logged=others, remark=remark)
+
+
+def _in_children(service: Workspace, job: str, missing: Sequence[str]) -> dict[str, str]:
+    """Return which of the metrics a child run logged, such as a nested run of MLflow, and which one."""
+    found: dict[str, str] = {}
+    for child in service.children(job)[:_MOST_CHILDREN]:
+        for name in service.last_metrics(child.source).keys() & missing:
+            found.setdefault(name, f"only the child run {child.node} logged it; log it in the job's own run")
+    return found
 
 
 def _read_values(

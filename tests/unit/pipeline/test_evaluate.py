@@ -14,6 +14,7 @@ from aml_train.core.errors import GateFailedError, InvalidError
 from aml_train.gate.decide import GateResult
 from aml_train.gate.logged import TABLE, Logged, LoggedRow
 from aml_train.gate.rules import parse_rule
+from aml_train.jobs.composed import ChildView
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView
 from aml_train.pipeline.evaluate import check_baseline, evaluate
@@ -80,6 +81,19 @@ def test_a_metric_counts_before_a_column_of_the_same_name_and_a_column_that_is_n
     assert second.verdict == third.verdict == "missed"
     assert second.reason == "text.a is missing (its value 2 of 2 is no number); wanted > 0"
     assert third.reason == "text.b is missing (of text: it is a table, whose columns are text.a); wanted > 0"
+
+
+def test_the_child_run_is_named_that_alone_logged_a_metric() -> None:
+    class Nested(FakeService):
+        def children(self, name: str) -> list[ChildView]:
+            return [ChildView(name="child", node="fold-1", status=JobStatus.COMPLETED)]
+
+    service = Nested(metrics={"m": [0.1]}, history_of={"child": {"acc": [0.9]}})
+    (decision,) = decide(service, rule(">= 0.9", "acc")).decision.rules
+    assert decision.verdict == "missed"
+    assert decision.reason == (
+        "acc is missing (only the child run fold-1 logged it; log it in the job's own run); wanted >= 0.9"
+    )
 
 
 @pytest.mark.parametrize(
