@@ -135,7 +135,7 @@ def draw(curve: Curve) -> Chart | None:
 def is_logarithmic(values: Sequence[float]) -> bool:
     """Return whether *values* are drawn on a logarithmic scale."""
     low, high = min(values), max(values)
-    return low > 0 and math.log10(high) - math.log10(low) > _DECADES
+    return low > 1e-290 and math.log10(high) - math.log10(low) > _DECADES
 
 
 def decades(low: float, high: float) -> list[float]:
@@ -204,7 +204,7 @@ class _Scale:
 
 def _widened(low: float, high: float) -> tuple[float, float]:
     """Return a range that is not empty."""
-    if high > low:
+    if high / 2 > low / 2:  # halves of the smallest numbers are zero
         return low, high
     margin = abs(low) * 0.1 or 1.0
     return low - margin, low + margin

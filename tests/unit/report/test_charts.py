@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aml_train.report.charts import (
@@ -41,6 +41,8 @@ def places(path: str) -> list[tuple[float, float]]:
     st.lists(st.lists(st.tuples(st.integers(-(10**9), 10**9), FINITE), max_size=20), min_size=1, max_size=8),
     st.lists(FINITE, max_size=3),
 )
+@example([[(0, 5e-324)]], [0.0])
+@example([[(0, 2.3e-308)]], [1.0])
 def test_whatever_is_drawn_is_inside_the_chart(lines: list[list[tuple[int, float]]], limits: list[float]) -> None:
     series = tuple(
         Series(title=f"s{number}", role="job", points=tuple(points)) for number, points in enumerate(lines)
