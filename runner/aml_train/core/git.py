@@ -61,9 +61,10 @@ def remote_url(directory: Path) -> str:
 
     It is ``origin``, else the only remote.
     """
+    if url := answer(directory, "remote", "get-url", "origin"):
+        return url
     names = (answer(directory, "remote") or "").split()
-    name = "origin" if "origin" in names else names[0] if len(names) == 1 else None
-    return (answer(directory, "remote", "get-url", name) or "") if name is not None else ""
+    return (answer(directory, "remote", "get-url", names[0]) or "") if len(names) == 1 else ""
 
 
 class Checkout:
